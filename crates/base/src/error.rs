@@ -1,0 +1,203 @@
+//! One error type for everything a client may see: an SQLSTATE, a sentence, and what to do about it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Result of anything a client may see fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! sql_states {
+    ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
+        /// PostgreSQL's error codes, as far as AnKerDB raises them (PostgreSQL 15, Appendix A).
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum SqlState { $($(#[$doc])* $name,)* }
+
+        impl SqlState {
+            /// The five-character code.
+            pub fn code(self) -> &'static str {
+                match self { $(SqlState::$name => $code,)* }
+            }
+        }
+    };
+}
+
+sql_states! {
+    /// Client sent something that the protocol does not allow.
+    ProtocolViolation = "08P01",
+    /// The statement or option exists in PostgreSQL but not here.
+    FeatureNotSupported = "0A000",
+    /// A value is too long for its type.
+    StringDataRightTruncation = "22001",
+    /// A number does not fit its type.
+    NumericValueOutOfRange = "22003",
+    /// A date or time is malformed.
+    InvalidDatetimeFormat = "22007",
+    /// A date or time does not exist or does not fit.
+    DatetimeFieldOverflow = "22008",
+    /// Division by zero.
+    DivisionByZero = "22012",
+    /// Text is not valid in the server's encoding.
+    CharacterNotInRepertoire = "22021",
+    /// An argument is outside of what the function takes.
+    InvalidParameterValue = "22023",
+    /// A binary parameter is malformed.
+    InvalidBinaryRepresentation = "22P03",
+    /// Text is not a literal of its type.
+    InvalidTextRepresentation = "22P02",
+    /// COPY data is malformed.
+    BadCopyFileFormat = "22P04",
+    /// NULL in a column that forbids it.
+    NotNullViolation = "23502",
+    /// A key exists already.
+    UniqueViolation = "23505",
+    /// A transaction is open where none may be.
+    ActiveSqlTransaction = "25001",
+    /// No transaction is open where one must be.
+    NoActiveSqlTransaction = "25P01",
+    /// A write in a read-only transaction.
+    ReadOnlySqlTransaction = "25006",
+    /// The transaction has failed; only ROLLBACK is accepted.
+    InFailedSqlTransaction = "25P02",
+    /// A prepared statement does not exist.
+    InvalidSqlStatementName = "26000",
+    /// A database does not exist.
+    InvalidCatalogName = "3D000",
+    /// A cursor or portal does not exist.
+    InvalidCursorName = "34000",
+    /// The transaction must be tried again.
+    SerializationFailure = "40001",
+    /// Transactions wait for each other in a circle; this one was chosen to end.
+    DeadlockDetected = "40P01",
+    /// The statement is not SQL that AnKerDB understands.
+    SyntaxError = "42601",
+    /// A column name fits several columns.
+    AmbiguousColumn = "42702",
+    /// A column does not exist.
+    UndefinedColumn = "42703",
+    /// A name is used twice in one definition.
+    DuplicateColumn = "42701",
+    /// A function or operator does not exist for these types.
+    UndefinedFunction = "42883",
+    /// A table does not exist.
+    UndefinedTable = "42P01",
+    /// A parameter does not exist.
+    UndefinedParameter = "42P02",
+    /// A table exists already.
+    DuplicateTable = "42P07",
+    /// An index or other object exists already.
+    DuplicateObject = "42710",
+    /// An index or other object does not exist.
+    UndefinedObject = "42704",
+    /// A prepared statement exists already.
+    DuplicatePreparedStatement = "42P05",
+    /// A definition contradicts itself.
+    InvalidTableDefinition = "42P16",
+    /// The wrong kind of object, such as an index where a table is needed.
+    WrongObjectType = "42809",
+    /// An expression has the wrong type.
+    DatatypeMismatch = "42804",
+    /// A value cannot be cast to this type.
+    CannotCoerce = "42846",
+    /// A column is used outside of GROUP BY or an aggregate.
+    GroupingError = "42803",
+    /// A type of a parameter cannot be told.
+    IndeterminateDatatype = "42P18",
+    /// Memory for this statement is used up.
+    OutOfMemory = "53200",
+    /// Too many connections.
+    TooManyConnections = "53300",
+    /// A limit of the implementation is passed.
+    ProgramLimitExceeded = "54000",
+    /// A row is locked and the statement does not wait.
+    LockNotAvailable = "55P03",
+    /// The statement was canceled by its user.
+    QueryCanceled = "57014",
+    /// The server is going down.
+    AdminShutdown = "57P01",
+    /// A bug in AnKerDB.
+    InternalError = "XX000",
+}
+
+/// What went wrong, for the one client whom it concerns.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Body>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Body {
+    state: SqlState,
+    message: Cow<'static, str>,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// An error with a one-sentence message in PostgreSQL's style: lower case, no full stop.
+    pub fn new(state: SqlState, message: impl Into<Cow<'static, str>>) -> Error {
+        Error(Box::new(Body { state, message: message.into(), detail: None, hint: None }))
+    }
+
+    /// A serialization failure: the transaction is rolled back and may be run again.
+    pub fn serialization(message: &'static str) -> Error {
+        Error::new(SqlState::SerializationFailure, message)
+    }
+
+    /// A bug in AnKerDB.
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(SqlState::InternalError, message)
+    }
+
+    /// Adds the facts behind the message.
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Error {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds advice.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Error {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The error code.
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The facts behind the message.
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
+    /// Advice.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Whether running the whole transaction again may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.state(), SqlState::SerializationFailure | SqlState::DeadlockDetected)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.message)?;
+        if let Some(detail) = &self.0.detail {
+            write!(f, " ({detail})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {self}", self.0.state.code())
+    }
+}
+
+impl std::error::Error for Error {}

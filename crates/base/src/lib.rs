@@ -1,0 +1,9 @@
+//! Identifiers, timestamps and errors shared by every floor.
+//!
+//! Nothing here knows about tables, SQL or threads. A name that only one crate uses does not belong here.
+
+mod error;
+mod id;
+
+pub use error::{Error, Result, SqlState};
+pub use id::{ColumnSet, ROWS_PER_BLOCK, RowId, TableId, Timestamp};

@@ -1,0 +1,2 @@
+//! The `ankerdb` command.
+fn main() {}

@@ -1,0 +1,3 @@
+//! Tables.
+mod schema;
+pub use schema::{ColumnDefinition, IndexDefinition, TableDefinition};

@@ -1,0 +1,132 @@
+//! What a table is declared as.
+
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_value::DataType;
+
+/// One column of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ColumnDefinition {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// Whether NULL may be stored.
+    pub nullable: bool,
+}
+
+impl ColumnDefinition {
+    /// A column that forbids NULL.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnDefinition {
+        ColumnDefinition { name: name.into(), data_type, nullable: false }
+    }
+
+    /// The same column, NULL allowed.
+    pub fn nullable(mut self) -> ColumnDefinition {
+        self.nullable = true;
+        self
+    }
+}
+
+/// One index of a table. All indexes are ordered; NULL keys sort last and never conflict.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexDefinition {
+    /// Its name, unique in the database.
+    pub name: String,
+    /// The key: column positions, most significant first.
+    pub columns: Vec<usize>,
+    /// Whether two rows may have the same key.
+    pub unique: bool,
+    /// Whether it is the primary key: unique, and its columns forbid NULL.
+    pub primary: bool,
+}
+
+/// A table's name, columns and the indexes it starts with.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TableDefinition {
+    /// Its name, unique in the database.
+    pub name: String,
+    /// Its columns, in order.
+    pub columns: Vec<ColumnDefinition>,
+    /// Its indexes; the primary key, if any, first.
+    pub indexes: Vec<IndexDefinition>,
+}
+
+/// The most columns a table can have, as in PostgreSQL.
+pub const MAX_COLUMNS: usize = 1600;
+
+impl TableDefinition {
+    /// A table without columns or indexes; add them with [`column`](Self::column),
+    /// [`primary_key`](Self::primary_key) and [`index`](Self::index).
+    pub fn new(name: impl Into<String>) -> TableDefinition {
+        TableDefinition { name: name.into(), columns: Vec::new(), indexes: Vec::new() }
+    }
+
+    /// Adds a column.
+    pub fn column(mut self, column: ColumnDefinition) -> TableDefinition {
+        self.columns.push(column);
+        self
+    }
+
+    /// Adds the primary key `<table>_pkey` over named columns. Panics on an unknown name: definitions made
+    /// in Rust are the program's own; SQL's are checked before.
+    pub fn primary_key(mut self, columns: &[&str]) -> TableDefinition {
+        let columns: Vec<usize> = columns.iter().map(|name| self.position_or_panic(name)).collect();
+        columns.iter().for_each(|&column| self.columns[column].nullable = false);
+        let name = format!("{}_pkey", self.name);
+        self.indexes.insert(0, IndexDefinition { name, columns, unique: true, primary: true });
+        self
+    }
+
+    /// Adds an index over named columns. Panics on an unknown name, as [`primary_key`](Self::primary_key).
+    pub fn index(mut self, name: impl Into<String>, columns: &[&str], unique: bool) -> TableDefinition {
+        let columns = columns.iter().map(|name| self.position_or_panic(name)).collect();
+        self.indexes.push(IndexDefinition { name: name.into(), columns, unique, primary: false });
+        self
+    }
+
+    fn position_or_panic(&self, name: &str) -> usize {
+        self.position(name).unwrap_or_else(|| panic!("table {} has no column {name}", self.name))
+    }
+
+    /// The position of the column with this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// Checks what the types cannot: at least one column, no name twice, keys over existing columns.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
+        if self.columns.is_empty() {
+            return invalid("a table needs at least one column".into());
+        }
+        if self.columns.len() > MAX_COLUMNS {
+            let message = format!("tables can have at most {MAX_COLUMNS} columns");
+            return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+        }
+        for (position, column) in self.columns.iter().enumerate() {
+            if self.position(&column.name) != Some(position) {
+                let message = format!("column \"{}\" specified more than once", column.name);
+                return Err(Error::new(SqlState::DuplicateColumn, message));
+            }
+        }
+        if self.indexes.iter().filter(|index| index.primary).count() > 1 {
+            return invalid(format!("multiple primary keys for table \"{}\" are not allowed", self.name));
+        }
+        self.indexes.iter().try_for_each(|index| self.validate_index(index))
+    }
+
+    /// Checks one index against the columns.
+    pub fn validate_index(&self, index: &IndexDefinition) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
+        if index.columns.is_empty() {
+            return invalid(format!("index \"{}\" needs at least one column", index.name));
+        }
+        if let Some(column) = index.columns.iter().find(|&&column| column >= self.columns.len()) {
+            return invalid(format!("index \"{}\" names column {column}, which does not exist", index.name));
+        }
+        if index.primary && index.columns.iter().any(|&column| self.columns[column].nullable) {
+            return invalid(format!("primary key \"{}\" has a nullable column", index.name));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! What a column can be declared as.
+
+use std::fmt;
+
+/// The most digits a numeric can have: those of a 128-bit integer.
+pub const MAX_NUMERIC_PRECISION: u8 = 38;
+
+/// The type of a column, parameter or expression.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DataType {
+    /// `boolean`
+    Boolean,
+    /// `smallint`, 16 bits
+    SmallInt,
+    /// `integer`, 32 bits
+    Integer,
+    /// `bigint`, 64 bits
+    BigInt,
+    /// `real`, 32-bit IEEE 754
+    Real,
+    /// `double precision`, 64-bit IEEE 754
+    DoublePrecision,
+    /// `numeric(precision, scale)`: an integer of at most `precision` digits, `scale` of them fractional
+    Numeric {
+        /// Total digits, 1 to 38.
+        precision: u8,
+        /// Fractional digits, 0 to `precision`.
+        scale: u8,
+    },
+    /// `text`
+    Text,
+    /// `varchar(n)`: at most n characters
+    Varchar(u32),
+    /// `char(n)`: n characters; stored without trailing blanks, shown with them
+    Char(u32),
+    /// `date`: days since 1970-01-01
+    Date,
+    /// `timestamp`: microseconds since 1970-01-01 00:00
+    Timestamp,
+    /// `timestamptz`: microseconds since 1970-01-01 00:00 UTC
+    TimestampTz,
+    /// `bytea`
+    Bytea,
+    /// `uuid`
+    Uuid,
+}
+
+impl DataType {
+    /// Whether values are strings of characters.
+    pub fn is_text(self) -> bool {
+        matches!(self, DataType::Text | DataType::Varchar(_) | DataType::Char(_))
+    }
+
+    /// Whether values are numbers.
+    pub fn is_numeric(self) -> bool {
+        matches!(
+            self,
+            DataType::SmallInt
+                | DataType::Integer
+                | DataType::BigInt
+                | DataType::Real
+                | DataType::DoublePrecision
+                | DataType::Numeric { .. }
+        )
+    }
+}
+
+/// The name as PostgreSQL's `format_type` writes it.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataType::Boolean => f.write_str("boolean"),
+            DataType::SmallInt => f.write_str("smallint"),
+            DataType::Integer => f.write_str("integer"),
+            DataType::BigInt => f.write_str("bigint"),
+            DataType::Real => f.write_str("real"),
+            DataType::DoublePrecision => f.write_str("double precision"),
+            DataType::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
+            DataType::Text => f.write_str("text"),
+            DataType::Varchar(length) => write!(f, "character varying({length})"),
+            DataType::Char(length) => write!(f, "character({length})"),
+            DataType::Date => f.write_str("date"),
+            DataType::Timestamp => f.write_str("timestamp without time zone"),
+            DataType::TimestampTz => f.write_str("timestamp with time zone"),
+            DataType::Bytea => f.write_str("bytea"),
+            DataType::Uuid => f.write_str("uuid"),
+        }
+    }
+}
