@@ -26,6 +26,7 @@
 //! # Not here
 //! No tables, no versions, no SQL; nothing here knows what an array holds or what a write set is.
 
+pub mod commit_order;
 pub mod lending;
 
 mod primitive;
