@@ -380,7 +380,6 @@ impl<A> fmt::Debug for Retired<A> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
 
     type Array = Vec<AtomicU64>;
 
@@ -480,42 +479,44 @@ mod tests {
     #[test]
     fn borrowed_arrays_stand_still_under_writers_and_no_write_is_lost() {
         const ROWS: usize = 64;
-        const WRITES: u64 = 20_000;
+        const MOVES: usize = 100;
         let columns = Columns::new([array(&[0; ROWS])]);
         let graveyard = Mutex::new(Vec::new()); // stands in for epochs: nothing is dropped while threads run
-        let writers_left = AtomicU32::new(2);
-        let (granted, moved) = (AtomicU64::new(0), AtomicBool::new(false));
+        let written = AtomicU64::new(0);
+        let done = || graveyard.lock().len() >= MOVES;
         std::thread::scope(|scope| {
             for writer in 0..2 {
-                let (columns, graveyard, writers_left, moved) = (&columns, &graveyard, &writers_left, &moved);
+                let (columns, graveyard, written, done) = (&columns, &graveyard, &written, &done);
                 scope.spawn(move || {
-                    for turn in 1..=WRITES {
-                        let row = 2 * (turn as usize % (ROWS / 2)) + writer;
+                    for turn in 0.. {
+                        let row = 2 * (turn % (ROWS / 2)) + writer;
                         let writing = columns.begin_write();
-                        let retire = |old| {
-                            moved.store(true, Ordering::Relaxed);
-                            graveyard.lock().push(old);
-                        };
-                        writing.column(0, copy, retire)[row].fetch_add(1, Ordering::Relaxed);
-                    }
-                    writers_left.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while writers_left.load(Ordering::Relaxed) > 0 {
-                        if let Some(lent) = lend(&columns, &[0]) {
-                            let before = values(&lent[0]);
+                        let array = writing.column(0, copy, |old| graveyard.lock().push(old));
+                        array[row].fetch_add(1, Ordering::Relaxed);
+                        drop(writing);
+                        written.fetch_add(1, Ordering::Relaxed);
+                        if turn % 64 == 0 {
                             std::thread::yield_now();
-                            assert_eq!(before, values(&lent[0]));
-                            granted.fetch_add(1, Ordering::Relaxed);
+                            if done() {
+                                return;
+                            }
                         }
                     }
                 });
             }
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done() {
+                        let Some(lent) = lend(&columns, &[0]) else { continue };
+                        let before = values(&lent[0]);
+                        std::thread::yield_now();
+                        assert_eq!(before, values(&lent[0]));
+                    }
+                });
+            }
         });
-        assert!(granted.into_inner() > 0 && moved.into_inner());
         // SAFETY: all other threads are gone.
-        assert_eq!(values(unsafe { columns.current(0) }).iter().sum::<u64>(), 2 * WRITES);
+        let present = values(unsafe { columns.current(0) });
+        assert_eq!(present.iter().sum::<u64>(), written.into_inner());
     }
 }

@@ -28,5 +28,6 @@
 
 pub mod commit_order;
 pub mod lending;
+pub mod readers;
 
 mod primitive;
