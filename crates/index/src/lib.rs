@@ -10,6 +10,11 @@
 //! [`OrderedIndex::insert_unique`] therefore asks its caller which entries are conflicts.
 #![warn(missing_docs)]
 
+mod counter;
+mod entry;
+mod latch;
+mod node;
+mod scan;
 mod tree;
 mod unique;
 
