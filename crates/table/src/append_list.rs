@@ -38,10 +38,6 @@ impl<T> AppendList<T> {
         self.length.load(std::sync::atomic::Ordering::Acquire)
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 
     /// Adds an item and returns its position. One caller at a time.
     pub fn push(&self, item: T) -> usize {
@@ -67,7 +63,7 @@ mod tests {
     #[test]
     fn items_keep_their_positions() {
         let list = AppendList::default();
-        assert!(list.is_empty() && list.get(0).is_none());
+        assert!(list.get(0).is_none());
         for i in 0..1000 {
             assert_eq!(list.push(i), i);
         }

@@ -210,7 +210,7 @@ impl RowBlock {
 
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
-        let array = unsafe { self.columns.current::<'pin>(column) };
+        let array = unsafe { self.columns.current(column) };
         (array, array.load(row))
     }
 
