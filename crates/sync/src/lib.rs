@@ -28,6 +28,7 @@
 
 pub mod commit_order;
 pub mod lending;
+pub mod lock_table;
 pub mod readers;
 
 mod primitive;
