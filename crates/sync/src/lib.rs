@@ -32,3 +32,10 @@ pub mod lock_table;
 pub mod readers;
 
 mod primitive;
+
+#[cfg(all(test, loom))]
+mod commit_order_model;
+#[cfg(all(test, loom))]
+mod lending_model;
+#[cfg(all(test, loom))]
+mod readers_model;
