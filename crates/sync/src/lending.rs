@@ -61,7 +61,8 @@
 //! 4. *R4 sees every write that is in the lent arrays.* Their writers deregistered (Release) before R2
 //!    (Acquire), so what they did before deregistering, such as raising a "changed at" timestamp, is
 //!    visible to `clean`. Writers after R2 do not write to these arrays, only to their copies; if `clean`
-//!    sees them, the loan is refused needlessly, which is allowed.
+//!    sees them, the loan is refused needlessly, which is allowed. What they do must not turn a no into a
+//!    yes: "unchanged since t" is a good question if the commits up to t are all there, "changed by t" is not.
 //! 5. *Nothing is freed under anybody.* R1 reads a pointer and then counts itself in; between the two only
 //!    the pin protects the cell, since the block's own reference is retired, never dropped at once.
 //!
@@ -171,7 +172,8 @@ impl<A> Columns<A> {
 
     /// Lends the arrays of `columns`, if no writer is registered and `clean` says that their content is still
     /// what the reader wants. `clean` is asked when writers can no longer change the arrays, and sees what
-    /// the writers of their content did before they deregistered. Never waits; may refuse without need.
+    /// the writers of their content did before they deregistered; writers that come later may turn its answer
+    /// only from yes to no. Never waits; may refuse without need. The arrays lent are all of one moment.
     ///
     /// Costs two atomic instructions per column and one per state word.
     ///

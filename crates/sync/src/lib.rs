@@ -28,6 +28,14 @@
 
 pub mod commit_order;
 pub mod lending;
+pub mod lock_table;
 pub mod readers;
 
 mod primitive;
+
+#[cfg(all(test, loom))]
+mod commit_order_model;
+#[cfg(all(test, loom))]
+mod lending_model;
+#[cfg(all(test, loom))]
+mod readers_model;

@@ -45,10 +45,11 @@
 
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use ankerdb_base::Timestamp;
 
-use crate::primitive::{Arc, AtomicPtr, AtomicU64, Mutex, Ordering, Step, fence, weakened};
+use crate::primitive::{AtomicPtr, AtomicU64, Mutex, Ordering, Step, fence, weakened};
 
 /// Slots that are allocated at once.
 const SLOTS_PER_CHUNK: usize = if cfg!(loom) { 2 } else { 32 };
