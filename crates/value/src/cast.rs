@@ -202,7 +202,9 @@ pub(crate) fn to_double(value: &Value) -> f64 {
 fn to_real(value: &Value) -> Result<f32> {
     match value {
         Value::Real(value) => Ok(*value),
-        Value::Double(value) => crate::operator::check_real(*value as f32, value.is_infinite(), *value == 0.0),
+        Value::Double(value) => {
+            crate::operator::check_real(*value as f32, value.is_infinite(), *value == 0.0)
+        }
         Value::BigInt(value) => Ok(*value as f32),
         Value::Integer(value) => Ok(*value as f32),
         Value::Numeric(value) => Ok(value.to_string().parse().expect("a decimal is a number")),

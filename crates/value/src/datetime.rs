@@ -231,9 +231,8 @@ fn parse_day(cursor: &mut Cursor<'_>, before_christ: bool) -> Result<i64, Refusa
     let (month, day) = (short_number(month)?, short_number(day)?);
     let year: i64 = year.parse().map_err(|_| Refusal::Malformed)?;
     let astronomical = if before_christ { 1 - year } else { year };
-    let exists = year > 0
-        && (1..=12).contains(&month)
-        && (1..=days_in_month(astronomical, month)).contains(&day);
+    let exists =
+        year > 0 && (1..=12).contains(&month) && (1..=days_in_month(astronomical, month)).contains(&day);
     if exists { Ok(days_from_civil(astronomical, month, day)) } else { Err(Refusal::NoSuchMoment) }
 }
 
@@ -394,7 +393,8 @@ mod tests {
         for text in ["4714-11-23 BC", "5874898-01-01", "9999999-01-01"] {
             assert_eq!(parse_date(text).unwrap_err().message(), format!("date out of range: \"{text}\""));
         }
-        for text in ["", "abc", "2024", "2024-01", "2024-01-02x", "2024-01-0é", "BC", "é", "2024-01-02 12"] {
+        for text in ["", "abc", "2024", "2024-01", "2024-01-02x", "2024-01-1é", "BC", "é", "2024-01-02 12"]
+        {
             assert_eq!(state(text), SqlState::InvalidDatetimeFormat, "{text}");
         }
         assert_eq!(state("infinity"), SqlState::FeatureNotSupported);
@@ -409,7 +409,10 @@ mod tests {
             let text = format!("2024-01-02T03:04{zone}");
             assert_eq!(parse_timestamptz(&text).map(timestamp), Ok("2024-01-02 03:04:00".into()), "{text}");
         }
-        assert_eq!(parse_timestamptz("2024-01-02 03:04+16").unwrap_err().state(), SqlState::DatetimeFieldOverflow);
+        assert_eq!(
+            parse_timestamptz("2024-01-02 03:04+16").unwrap_err().state(),
+            SqlState::DatetimeFieldOverflow
+        );
     }
 
     #[test]

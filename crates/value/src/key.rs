@@ -33,9 +33,10 @@ pub fn encode_key(values: &[Value], columns: &[(DataType, bool)], out: &mut Vec<
     if values.len() > columns.len() {
         return Err(Error::internal("more key values than key columns"));
     }
-    values.iter().zip(columns).try_for_each(|(value, &(data_type, nullable))| {
-        push_value(out, value, data_type, nullable)
-    })
+    values
+        .iter()
+        .zip(columns)
+        .try_for_each(|(value, &(data_type, nullable))| push_value(out, value, data_type, nullable))
 }
 
 /// Appends one key column. The value must be of the column's own variant, as [`assign`](crate::assign) makes it:

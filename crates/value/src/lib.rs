@@ -17,6 +17,8 @@ mod type_name;
 mod value;
 mod wide;
 
+#[cfg(test)]
+mod strategy;
 
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};

@@ -69,7 +69,9 @@ pub fn negate(value: &Value) -> Result<Value> {
 pub fn concat(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
-        (Value::Bytea(left), Value::Bytea(right)) => Ok(Value::Bytea([&left[..], &right[..]].concat().into())),
+        (Value::Bytea(left), Value::Bytea(right)) => {
+            Ok(Value::Bytea([&left[..], &right[..]].concat().into()))
+        }
         (Value::Text(left), Value::Text(right)) => Ok(Value::text([&left[..], &right[..]].concat())),
         (Value::Text(left), right) => Ok(Value::text([&left[..], &text_of(right)].concat())),
         (left, Value::Text(right)) => Ok(Value::text([&text_of(left), &right[..]].concat())),
@@ -121,8 +123,9 @@ fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {
 }
 
 fn undefined(operation: String) -> Error {
-    Error::new(SqlState::UndefinedFunction, format!("operator does not exist: {operation}"))
-        .with_hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+    Error::new(SqlState::UndefinedFunction, format!("operator does not exist: {operation}")).with_hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    )
 }
 
 fn undefined_pair(left: &Value, symbol: &str, right: &Value) -> Error {

@@ -65,9 +65,8 @@ pub fn format_text(value: &Value, data_type: DataType, out: &mut String) {
             push_hex(bytes, out);
         }
         Value::Uuid(bytes) => {
-            for (i, group) in [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]]
-                .into_iter()
-                .enumerate()
+            for (i, group) in
+                [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].into_iter().enumerate()
             {
                 if i > 0 {
                     out.push('-');
@@ -143,8 +142,9 @@ fn parse_integer<T: FromStr<Err = std::num::ParseIntError>>(text: &str, type_nam
 fn parse_bytea(text: &str) -> Result<Vec<u8>> {
     match text.strip_prefix("\\x") {
         Some(hex) => parse_hex_bytea(hex),
-        None => parse_escaped_bytea(text.as_bytes())
-            .ok_or_else(|| Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for type bytea")),
+        None => parse_escaped_bytea(text.as_bytes()).ok_or_else(|| {
+            Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for type bytea")
+        }),
     }
 }
 

@@ -104,7 +104,10 @@ fn float(modifiers: &[u32]) -> Result<DataType> {
 fn timestamp(data_type: DataType, modifiers: &[u32]) -> Result<DataType> {
     match *modifiers {
         [] | [6] => Ok(data_type),
-        _ => Err(Error::new(SqlState::FeatureNotSupported, "timestamp precision other than 6 is not supported")),
+        _ => Err(Error::new(
+            SqlState::FeatureNotSupported,
+            "timestamp precision other than 6 is not supported",
+        )),
     }
 }
 
