@@ -21,7 +21,7 @@ pub fn cast(value: Value, data_type: DataType) -> Result<Value> {
         (value, DataType::Varchar(_) | DataType::Char(_)) if !value.is_null() => {
             Ok(cut_text(&text_of(&value), data_type))
         }
-        (value, _) => convert(value, data_type, SqlState::CannotCoerce),
+        (value, _) => convert(value, data_type, Context::Cast),
     }
 }
 
@@ -35,12 +35,18 @@ pub fn assign(value: Value, data_type: DataType) -> Result<Value> {
         | (Value::SmallInt(_), DataType::SmallInt)
         | (Value::BigInt(_), DataType::BigInt)
         | (Value::Text(_), DataType::Text) => Ok(value),
-        _ => convert(value, data_type, SqlState::DatatypeMismatch),
+        _ => convert(value, data_type, Context::Assignment),
     }
 }
 
-/// The conversions that casts and assignments share; `refusal` is the error for all others.
-fn convert(value: Value, data_type: DataType, refusal: SqlState) -> Result<Value> {
+/// What a conversion is for; decides the error where there is none.
+enum Context {
+    Cast,
+    Assignment,
+}
+
+/// The conversions that casts and assignments share.
+fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value> {
     match (value, data_type) {
         (Value::Null, _) => Ok(Value::Null),
         (Value::Text(text), DataType::Text) => Ok(Value::Text(text)),
@@ -65,8 +71,17 @@ fn convert(value: Value, data_type: DataType, refusal: SqlState) -> Result<Value
             Ok(Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32))
         }
         (value, data_type) => {
-            let message = format!("cannot cast type {} to {}", value.type_name(), plain_name(data_type));
-            Err(Error::new(refusal, message))
+            let (from, to) = (value.type_name(), plain_name(data_type));
+            Err(match context {
+                Context::Cast => {
+                    Error::new(SqlState::CannotCoerce, format!("cannot cast type {from} to {to}"))
+                }
+                Context::Assignment => Error::new(
+                    SqlState::DatatypeMismatch,
+                    format!("column is of type {to} but expression is of type {from}"),
+                )
+                .with_hint("You will need to rewrite or cast the expression."),
+            })
         }
     }
 }
@@ -125,7 +140,7 @@ fn prefix_of(text: &str, length: u32) -> &str {
 }
 
 /// The first instant of a day.
-pub(crate) fn midnight(days: i32) -> Result<i64> {
+fn midnight(days: i32) -> Result<i64> {
     i64::from(days)
         .checked_mul(MICROSECONDS_PER_DAY)
         .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "date out of range for timestamp"))

@@ -20,7 +20,7 @@ fn numbers_round_by_the_rule_of_their_type() {
     assert_eq!(cast(numeric("0.1"), DataType::Real), Ok(Value::Real(0.1)));
     assert_eq!(
         cast(Value::BigInt(i64::MAX), DataType::DoublePrecision),
-        Ok(Value::Double(9.223372036854775807e18))
+        Ok(Value::Double(9_223_372_036_854_775_808.0))
     );
 }
 
@@ -70,7 +70,7 @@ fn booleans_mix_with_integer_only_by_cast() {
     );
     assert_eq!(
         refusal(assign(Value::Integer(1), DataType::Boolean)),
-        "42804 cannot cast type integer to boolean"
+        "42804 column is of type boolean but expression is of type integer"
     );
 }
 

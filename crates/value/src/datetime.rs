@@ -7,7 +7,8 @@
 //! A calendar cycle has 400 years or 146,097 days. Starting the year in March puts the leap day last, so that
 //! the day of the year follows from the month by one linear formula.
 //!
-//! Accepted: 4714-11-24 BC (PostgreSQL's first day) to what an `i32` of days or an `i64` of microseconds holds.
+//! Accepted: dates from 4714-11-24 BC to 5874897-12-31, as in PostgreSQL; timestamps from the same day to what
+//! 64 bits of microseconds hold, early in 294247. Every other value of an `i32` or `i64` is still written.
 //! Not accepted: `infinity`, names of months, other field orders than year-month-day, other zones than offsets.
 
 use crate::text::{push_digits, trim};
@@ -22,9 +23,9 @@ const YEARS_PER_CYCLE: i64 = 400;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_FROM_MARCH: i64 = 719_468;
 /// 4714-11-24 BC, day zero of the Julian day count.
-const FIRST_DAY: i64 = -2_440_588;
-/// 5874897-12-31.
-const LAST_DAY: i64 = 2_145_042_905;
+pub(crate) const FIRST_DAY: i64 = -2_440_588;
+/// 5874897-12-31, PostgreSQL's last day.
+pub(crate) const LAST_DAY: i64 = 2_145_042_905;
 
 /// The day's number since 1970-01-01. The date must exist.
 pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {

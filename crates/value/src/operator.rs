@@ -7,7 +7,8 @@
 //! Overflow is 22003 and division by zero 22012; infinity and NaN come out only where one went in.
 //! Combinations that PostgreSQL does not know, or knows only with intervals, are 42883.
 
-use crate::cast::{midnight, out_of_range, text_of, to_decimal, to_double};
+use crate::cast::{out_of_range, text_of, to_decimal, to_double};
+use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::{Decimal, Value};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
@@ -103,10 +104,7 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
 fn moment(value: &Value) -> Option<i128> {
     match value {
         Value::Timestamp(moment) | Value::TimestampTz(moment) => Some(i128::from(*moment)),
-        Value::Date(days) => match midnight(*days) {
-            Ok(moment) => Some(i128::from(moment)),
-            Err(_) => Some(i128::from(*days) * i128::from(crate::datetime::MICROSECONDS_PER_DAY)),
-        },
+        Value::Date(days) => Some(i128::from(*days) * i128::from(MICROSECONDS_PER_DAY)),
         _ => None,
     }
 }
@@ -117,9 +115,12 @@ fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {
         Value::Integer(count) => i64::from(*count),
         _ => return Ok(Value::Null),
     };
-    i32::try_from(i64::from(days) + sign * count)
-        .map(Value::Date)
-        .map_err(|_| Error::new(SqlState::DatetimeFieldOverflow, "date out of range"))
+    let day = i64::from(days) + sign * count;
+    if !(FIRST_DAY..=LAST_DAY).contains(&day) {
+        return Err(Error::new(SqlState::DatetimeFieldOverflow, "date out of range"));
+    }
+    // The last day is below i32::MAX.
+    Ok(Value::Date(day as i32))
 }
 
 fn undefined(operation: String) -> Error {

@@ -1,5 +1,6 @@
 //! Random values of every type, for property tests.
 
+use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::{DataType, Decimal, Value};
 use proptest::prelude::*;
 
@@ -41,7 +42,9 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Text => "[a\u{1}é ]{0,6}".prop_map(Value::text).boxed(),
         DataType::Varchar(_) => "[ab ]{0,8}".prop_map(Value::text).boxed(),
         DataType::Char(_) => "([ab ]{0,7}[ab])?".prop_map(Value::text).boxed(),
-        DataType::Date => prop_oneof![-2i32..3, FIRST_DAY..=LAST_DAY].prop_map(Value::Date).boxed(),
+        DataType::Date => {
+            prop_oneof![-2i32..3, (FIRST_DAY as i32)..=LAST_DAY as i32].prop_map(Value::Date).boxed()
+        }
         DataType::Timestamp => moment().prop_map(Value::Timestamp).boxed(),
         DataType::TimestampTz => moment().prop_map(Value::TimestampTz).boxed(),
         DataType::Bytea => proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..6)
@@ -51,12 +54,8 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
     }
 }
 
-/// The range of dates that can be read.
-const FIRST_DAY: i32 = -2_440_588;
-const LAST_DAY: i32 = 2_145_042_905;
-
 fn moment() -> impl Strategy<Value = i64> {
-    prop_oneof![-2i64..3, FIRST_DAY as i64 * 86_400_000_000..=i64::MAX]
+    prop_oneof![-2i64..3, FIRST_DAY * MICROSECONDS_PER_DAY..=i64::MAX]
 }
 
 fn double() -> impl Strategy<Value = f64> {

@@ -176,7 +176,8 @@ fn hex_digit(digit: char) -> Result<u8> {
 fn parse_escaped_bytea(mut text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     while let [first, rest @ ..] = text {
-        (bytes.push(*first), text = rest);
+        bytes.push(*first);
+        text = rest;
         if *first != b'\\' {
             continue;
         }
