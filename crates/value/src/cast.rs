@@ -50,7 +50,13 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
     match (value, data_type) {
         (Value::Null, _) => Ok(Value::Null),
         (Value::Text(text), DataType::Text) => Ok(Value::Text(text)),
-        (Value::Text(text), DataType::Varchar(_) | DataType::Char(_)) => fit_text(&text, data_type),
+        (Value::Text(text), DataType::Varchar(_) | DataType::Char(_)) => {
+            if is_stored_form(&text, data_type) {
+                Ok(Value::Text(text))
+            } else {
+                fit_text(&text, data_type)
+            }
+        }
         (Value::Text(text), _) => parse_text(data_type, &text),
         (value, DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
             fit_text(&text_of(&value), data_type)
@@ -118,6 +124,15 @@ pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
         return Err(Error::new(SqlState::StringDataRightTruncation, message));
     }
     Ok(cut_text(text, data_type))
+}
+
+/// Whether text surely is what a column of this text type stores, told without counting characters.
+fn is_stored_form(text: &str, data_type: DataType) -> bool {
+    match data_type {
+        DataType::Varchar(length) => text.len() <= length as usize,
+        DataType::Char(length) => text.len() <= length as usize && !text.ends_with(' '),
+        _ => true,
+    }
 }
 
 /// Text cut to the type's length; `char` loses its trailing blanks as well.

@@ -13,6 +13,7 @@ fn numbers_round_by_the_rule_of_their_type() {
     assert_eq!(cast(numeric("2.5"), DataType::Integer), Ok(Value::Integer(3)));
     assert_eq!(cast(numeric("-2.5"), DataType::SmallInt), Ok(Value::SmallInt(-3)));
     assert_eq!(cast(Value::Double(2.5), DataType::Integer), Ok(Value::Integer(2)));
+    assert_eq!(cast(Value::Real(-2.5), DataType::BigInt), Ok(Value::BigInt(-2)));
     assert_eq!(cast(Value::Real(3.5), DataType::BigInt), Ok(Value::BigInt(4)));
     let money = DataType::Numeric { precision: 6, scale: 2 };
     assert_eq!(cast(Value::Double(1.005), money), Ok(numeric("1.01")));

@@ -114,3 +114,14 @@ fn values_of_other_types_are_refused() {
     }
     assert!(encode_key(&[Value::Null], &[], &mut out).is_err());
 }
+
+#[test]
+fn both_zeros_and_all_nans_are_one_key() {
+    let double = |value| key(&[Value::Double(value)], &[(DataType::DoublePrecision, false)]);
+    let real = |value| key(&[Value::Real(value)], &[(DataType::Real, false)]);
+    assert_eq!(double(0.0), double(-0.0));
+    assert_eq!(real(0.0), real(-0.0));
+    assert_eq!(double(f64::NAN), double(f64::from_bits(u64::MAX)));
+    assert_eq!(real(f32::NAN), real(f32::from_bits(u32::MAX)));
+    assert!(double(f64::NAN) > double(f64::INFINITY));
+}
