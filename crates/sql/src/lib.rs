@@ -22,6 +22,25 @@ impl SqlEngine {
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> { unimplemented!() }
     pub fn database(&self) -> &Database { unimplemented!() }
     pub fn session(&self) -> SqlSession { unimplemented!() }
+    /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> { unimplemented!() }
+    /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables: the yardstick
+    /// for what our storage costs. Queries planned by it run on the same threads and settings.
+    pub fn memory_baseline(&self, view: &ankerdb_engine::ReadView, tables: &[&str]) -> Result<MemoryBaseline> { unimplemented!() }
+}
+
+/// An analytical query that can be run again and again. Each run makes a physical plan of its own.
+pub struct AnalyticalQuery {}
+impl AnalyticalQuery {
+    /// Runs on the analytical threads and waits. Returns the number of rows and bytes of the result; the
+    /// batches themselves through `batches`.
+    pub fn run(&self, view: &ankerdb_engine::ReadView) -> Result<Vec<datafusion::arrow::record_batch::RecordBatch>> { unimplemented!() }
+}
+
+/// See [`SqlEngine::memory_baseline`].
+pub struct MemoryBaseline {}
+impl MemoryBaseline {
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> { unimplemented!() }
 }
 
 /// A prepared statement: parsed once; planned once for each version of the catalog.
