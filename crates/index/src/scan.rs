@@ -19,7 +19,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use std::ops::{Bound, ControlFlow};
 
 /// Entries copied in the first round of a scan, which often wants only one, and in later ones.
-const FIRST_BATCH: usize = 8;
+const FIRST_BATCH: usize = 16;
 const BATCH: usize = 128;
 
 /// Rows of one key that a lookup copies without allocating.

@@ -104,6 +104,7 @@ impl Tree {
             node.validate(version)?;
             // SAFETY: the address comes from a validated node, under a guard that has been pinned meanwhile.
             let below = unsafe { Node::from_child(child, guard) };
+            below.prefetch();
             let version_below = below.read()?;
             node.validate(version)?;
             (node, version) = (below, version_below);
