@@ -59,7 +59,8 @@ impl ColumnImage {
     /// A live array, lent.
     pub fn of_lent(array: Lent<ColumnArray>) -> ColumnImage {
         let owner: Arc<dyn Any + Send + Sync> = Arc::new(array.clone());
-        let bytes = |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
+        let bytes =
+            |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
         ColumnImage {
             values: bytes(array.values()),
             validity: array.validity().map(bytes),

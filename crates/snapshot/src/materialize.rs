@@ -22,7 +22,12 @@ pub struct Rows {
 
 /// Lends the arrays of a block that is full and has not changed since the snapshot. Never waits; `None` if the
 /// block does not qualify or a writer is at work in it.
-pub fn lend(block: &RowBlock, columns: &[usize], at: Timestamp, pin: &Guard) -> Option<(Rows, Vec<ColumnImage>)> {
+pub fn lend(
+    block: &RowBlock,
+    columns: &[usize],
+    at: Timestamp,
+    pin: &Guard,
+) -> Option<(Rows, Vec<ColumnImage>)> {
     if block.fill() < ROWS_PER_BLOCK || block.last_change() > at {
         return None;
     }

@@ -65,6 +65,11 @@ impl Snapshot {
         self.0.timestamp
     }
 
+    /// What an analytical query reads of it.
+    pub fn read_view(&self) -> crate::ReadView {
+        crate::ReadView::of_snapshot(self.clone())
+    }
+
     /// The columns of one block as of the snapshot.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
         let mut kept = self.shard(number).lock();

@@ -19,8 +19,8 @@ pub struct ColumnStatistics {
     pub min: Option<Value>,
     /// At least the largest value, if known.
     pub max: Option<Value>,
-    /// Whether the column can have NULLs at all.
-    pub nullable: bool,
+    /// The number of NULLs, if known.
+    pub nulls: Option<usize>,
     /// Estimated number of different values, if known.
     pub distinct: Option<usize>,
 }
@@ -37,9 +37,9 @@ fn column_statistics(table: &Table, column: usize, rows: usize) -> ColumnStatist
     let bounds = (0..table.block_count())
         .filter_map(|number| table.block(number).zone(column)?.bounds())
         .reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
-    let unique = table.usable_indexes().any(|(_, index)| {
-        index.definition().unique && index.definition().columns == [column]
-    });
+    let unique = table
+        .usable_indexes()
+        .any(|(_, index)| index.definition().unique && index.definition().columns == [column]);
     let distinct = match bounds {
         _ if unique => Some(rows),
         // A column of a few thousand integers cannot have more different values than its bounds allow.
@@ -50,7 +50,7 @@ fn column_statistics(table: &Table, column: usize, rows: usize) -> ColumnStatist
     ColumnStatistics {
         min: bounds.map(|(min, _)| value(min)),
         max: bounds.map(|(_, max)| value(max)),
-        nullable: definition.nullable,
+        nulls: (!definition.nullable).then_some(0),
         distinct,
     }
 }

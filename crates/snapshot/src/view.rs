@@ -2,6 +2,7 @@
 
 use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
+use crate::statistics::{TableStatistics, table_statistics};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_table::{Cell, CellLayout, Table};
 use ankerdb_value::Value;
@@ -50,6 +51,11 @@ impl ReadView {
     /// The snapshot's timestamp.
     pub fn timestamp(&self) -> Timestamp {
         self.snapshot.timestamp()
+    }
+
+    /// Estimates about the table for the planner.
+    pub fn statistics(&self, table: &Table) -> TableStatistics {
+        table_statistics(table)
     }
 
     fn own(&self, table: &Table) -> Option<&OwnTableWrites> {
@@ -115,9 +121,10 @@ fn overlay(
     }
     let own_column = |(i, &column): (usize, &usize)| -> Result<ColumnImage> {
         let updates = changes.iter().filter_map(|(row, change)| match change {
-            OwnChange::Updated(values) => {
-                values.iter().find(|(position, _)| *position == column).map(|(_, value)| (row.offset(), value))
-            }
+            OwnChange::Updated(values) => values
+                .iter()
+                .find(|(position, _)| *position == column)
+                .map(|(_, value)| (row.offset(), value)),
             OwnChange::Deleted => None,
         });
         let mut updates = updates.peekable();
@@ -125,7 +132,8 @@ fn overlay(
             return Ok(image.columns[i].clone());
         }
         let data_type = table.columns()[column].data_type;
-        let (mut copy, heaps) = ColumnCopy::of_image(&image.columns[i], CellLayout::of(data_type), image.rows);
+        let (mut copy, heaps) =
+            ColumnCopy::of_image(&image.columns[i], CellLayout::of(data_type), image.rows);
         for (row, value) in updates {
             copy.set(row, Cell::of(value, data_type)?, heaps.len());
         }

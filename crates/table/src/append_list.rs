@@ -38,7 +38,6 @@ impl<T> AppendList<T> {
         self.length.load(std::sync::atomic::Ordering::Acquire)
     }
 
-
     /// Adds an item and returns its position. One caller at a time.
     pub fn push(&self, item: T) -> usize {
         let index = self.len();

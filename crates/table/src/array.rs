@@ -141,7 +141,11 @@ impl ColumnArray {
             (CellLayout::Bit, Cell::Word(value)) => {
                 let bit = 1u64 << (row % 64);
                 let word = self.values.word(row / 64);
-                if value != 0 { word.fetch_or(bit, Relaxed) } else { word.fetch_and(!bit, Relaxed) };
+                if value != 0 {
+                    word.fetch_or(bit, Relaxed)
+                } else {
+                    word.fetch_and(!bit, Relaxed)
+                };
             }
             (CellLayout::Half, Cell::Word(value)) => self.values.half(row).store(value as u16, Relaxed),
             (CellLayout::Quad, Cell::Word(value)) => self.values.quad(row).store(value as u32, Relaxed),
@@ -175,8 +179,7 @@ impl ColumnArray {
     /// Whether so much of the heap is garbage that a copy with a new heap pays.
     pub fn wants_rebuild(&self) -> bool {
         let garbage = self.garbage_bytes.load(Relaxed);
-        garbage > REBUILD_BYTES_MIN
-            && self.heap.as_ref().is_some_and(|heap| garbage > heap.used_bytes() / 2)
+        garbage > REBUILD_BYTES_MIN && self.heap.as_ref().is_some_and(|heap| garbage > heap.used_bytes() / 2)
     }
 
     /// A copy to write on while this array is lent. The copy shares the heap, whose bytes never change, unless it

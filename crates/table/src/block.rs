@@ -71,14 +71,18 @@ pub struct RowBlock {
 impl RowBlock {
     /// An empty block for columns of these types (and whether they may hold NULL).
     pub fn new(columns: &[(DataType, bool)]) -> RowBlock {
-        let arrays =
-            columns.iter().map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
+        let arrays = columns
+            .iter()
+            .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
         RowBlock {
             rows: (0..ROWS_PER_BLOCK)
                 .map(|_| RowMeta { header: AtomicU64::new(0), chain: VersionChain::default() })
                 .collect(),
             columns: Columns::new(arrays),
-            zones: columns.iter().map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default)).collect(),
+            zones: columns
+                .iter()
+                .map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default))
+                .collect(),
             exists: Bitmap::default(),
             dirty: Bitmap::default(),
             last_change: AtomicU64::new(0),
@@ -167,7 +171,11 @@ impl RowBlock {
         if header.timestamp() <= at {
             return header.exists();
         }
-        self.rows[row].chain.iter(pin).find(|version| version.begin <= at).is_some_and(|version| version.exists)
+        self.rows[row]
+            .chain
+            .iter(pin)
+            .find(|version| version.begin <= at)
+            .is_some_and(|version| version.exists)
     }
 
     /// Reads one cell; `None` if the row does not exist for this reader. Waits for nobody, except that
@@ -215,13 +223,7 @@ impl RowBlock {
     }
 
     /// Looks for a cell as of `at`, which is before the row's newest change.
-    fn read_version<'pin>(
-        &self,
-        row: usize,
-        column: usize,
-        at: Timestamp,
-        pin: &'pin Guard,
-    ) -> Older<'pin> {
+    fn read_version<'pin>(&self, row: usize, column: usize, at: Timestamp, pin: &'pin Guard) -> Older<'pin> {
         let mut found: Option<&'pin OwnedCell> = None;
         for version in self.rows[row].chain.iter(pin) {
             if let Some(cell) = version.cell(column) {
@@ -314,7 +316,11 @@ impl RowBlock {
             });
             array.store(row, cell);
         }
-        if exists { self.exists.set(row) } else { self.exists.clear(row) }
+        if exists {
+            self.exists.set(row)
+        } else {
+            self.exists.clear(row)
+        }
         drop(writing);
         meta.header.store(new.0, Ordering::Release);
     }

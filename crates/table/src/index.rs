@@ -25,7 +25,11 @@ pub struct Index {
 
 impl Index {
     /// An empty index over columns of these types (and whether they may hold NULL).
-    pub(crate) fn new(definition: IndexDefinition, columns: &[(DataType, bool)], valid_from: Timestamp) -> Index {
+    pub(crate) fn new(
+        definition: IndexDefinition,
+        columns: &[(DataType, bool)],
+        valid_from: Timestamp,
+    ) -> Index {
         Index {
             key_types: definition.columns.iter().map(|&column| columns[column]).collect(),
             key_columns: ColumnSet::of(&definition.columns),

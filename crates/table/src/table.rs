@@ -167,7 +167,13 @@ impl Table {
 
     /// The key of a row in an index, as of `at`; `None` if the row does not exist then. The boolean tells whether
     /// a part of the key is NULL.
-    pub fn key_at(&self, index: &Index, row: RowId, at: ReadAt, pin: &Guard) -> Result<Option<(Vec<u8>, bool)>> {
+    pub fn key_at(
+        &self,
+        index: &Index,
+        row: RowId,
+        at: ReadAt,
+        pin: &Guard,
+    ) -> Result<Option<(Vec<u8>, bool)>> {
         let mut values = Vec::with_capacity(index.definition().columns.len());
         for &column in &index.definition().columns {
             match self.value(row, column, at, pin) {
@@ -214,8 +220,8 @@ impl Table {
         let block = self.block(row.block());
         let chain = block.chain(row.offset());
         for (_, index) in self.maintained_indexes() {
-            let key_changed =
-                index.keys_move() && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
+            let key_changed = index.keys_move()
+                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
             if exists && !key_changed {
                 continue;
             }
@@ -270,10 +276,7 @@ impl Table {
         Ok(())
     }
 
-    fn cells<'a>(
-        &self,
-        values: impl Iterator<Item = (usize, &'a Value)>,
-    ) -> Result<Vec<(usize, Cell<'a>)>> {
+    fn cells<'a>(&self, values: impl Iterator<Item = (usize, &'a Value)>) -> Result<Vec<(usize, Cell<'a>)>> {
         values.map(|(column, value)| Ok((column, Cell::of(value, self.types[column].0)?))).collect()
     }
 
@@ -297,7 +300,11 @@ impl Table {
 fn encode_state(index: &Index, state: &[(usize, Value)]) -> Vec<u8> {
     let mut key = Vec::new();
     let value = |column: usize| {
-        state.iter().find(|(position, _)| *position == column).map(|(_, value)| value.clone()).expect("key column")
+        state
+            .iter()
+            .find(|(position, _)| *position == column)
+            .map(|(_, value)| value.clone())
+            .expect("key column")
     };
     index.encode_row(value, &mut key).expect("a stored row's key was encoded before");
     key

@@ -36,7 +36,12 @@ pub struct Version {
 }
 
 impl Version {
-    fn new(begin: Timestamp, exists: bool, cells: Vec<(usize, OwnedCell)>, next: *mut Version) -> Box<Version> {
+    fn new(
+        begin: Timestamp,
+        exists: bool,
+        cells: Vec<(usize, OwnedCell)>,
+        next: *mut Version,
+    ) -> Box<Version> {
         let mut columns = ColumnSet::EMPTY;
         cells.iter().for_each(|&(column, _)| columns.insert(column));
         Box::new(Version { begin, exists, columns, cells: cells.into(), next: AtomicPtr::new(next) })
@@ -198,7 +203,13 @@ mod tests {
     use proptest::prelude::*;
 
     /// The value of `column` at `at`, given the cells in place; `None` if the row does not exist.
-    fn read(chain: &VersionChain, newest: Timestamp, place: &[u64], column: usize, at: Timestamp) -> Option<u64> {
+    fn read(
+        chain: &VersionChain,
+        newest: Timestamp,
+        place: &[u64],
+        column: usize,
+        at: Timestamp,
+    ) -> Option<u64> {
         let mut value = place[column];
         if newest <= at {
             return Some(value);
