@@ -11,6 +11,8 @@ use Outcome::{Conflict, Harmless};
 use ankerdb_engine::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use support::*;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -342,4 +344,43 @@ fn disjoint_halves_never_conflict() {
         }
     });
     assert_eq!(database.statistics().aborts, 0);
+}
+
+/// Whether a row has come to pass a filter is asked as of the reader's own commit. Here a third transaction, which
+/// commits after it, takes the row away again while the reader is being validated.
+#[test]
+fn a_later_commit_does_not_hide_a_conflict() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, rows());
+    let move_row_7 = |kind: i32| {
+        let mut writer = Client::begin(&database, &table, Isolation::RepeatableRead);
+        set(&mut writer, 7, KIND, Value::Integer(kind));
+        writer.commit().unwrap();
+    };
+    let (asked, answered) = std::sync::mpsc::channel();
+    let armed = Arc::new(AtomicBool::new(false));
+    let (passes, is_armed) = (kinds(20, 40), armed.clone());
+    let filter: RowFilter = Arc::new(move |column| {
+        if is_armed.swap(false, Ordering::Relaxed) {
+            asked.send(()).unwrap();
+            // The third transaction installs now, and waits to become visible until the reader is done.
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        passes(column)
+    });
+    let mut reader = Client::begin(&database, &table, Isolation::Serializable);
+    reader.transaction.note_table_read(&table, ColumnSet::of(&[ID, KIND]), Some(filter));
+    reader.write(100, 1).unwrap();
+    move_row_7(30);
+    armed.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let move_row_7 = &move_row_7;
+        scope.spawn(move || {
+            answered.recv().unwrap();
+            move_row_7(70);
+        });
+        let outcome = reader.commit();
+        assert_eq!(outcome.map_err(|error| error.state()), Err(SqlState::SerializationFailure));
+    });
 }
