@@ -214,38 +214,49 @@ impl Table {
         }
     }
 
+    /// The keys of all states that a row has in memory, newest first; for a deleted row the newest is the one that
+    /// was deleted. The caller owns the row.
+    fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {
+        let block = self.block(row.block());
+        let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
+            .map(|&column| {
+                let cell = block.owned_cell(row.offset(), column, pin);
+                (column, cell.borrow().to_value(self.types[column].0))
+            })
+            .collect();
+        let mut keys = vec![encode_state(index, &state)];
+        for version in block.chain(row.offset()).iter(pin) {
+            for (column, value) in &mut state {
+                if let Some(cell) = version.cell(*column) {
+                    *value = cell.borrow().to_value(self.types[*column].0);
+                }
+            }
+            keys.push(encode_state(index, &state));
+        }
+        keys
+    }
+
+    /// Whether the row has this key, or had it in a state that some reader may still see. The caller owns the row.
+    pub fn has_had_key(&self, index: &Index, row: RowId, key: &[u8], pin: &Guard) -> bool {
+        let (block, offset) = (self.block(row.block()), row.offset());
+        // The cells of a slot that holds no row mean nothing.
+        let is_row = block.header(offset).exists() || !block.chain(offset).is_empty();
+        is_row && self.keys_of_states(index, row, pin).iter().any(|had| had == key)
+    }
+
     /// Removes the index entries of keys that a row had in the states about to be dropped, and, if it is deleted,
     /// of its last key. The caller owns the row.
     fn remove_stale_entries(&self, row: RowId, exists: bool, pin: &Guard) {
-        let block = self.block(row.block());
-        let chain = block.chain(row.offset());
+        let chain = self.block(row.block()).chain(row.offset());
         for (_, index) in self.maintained_indexes() {
             let key_changed = index.keys_move()
                 && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
             if exists && !key_changed {
                 continue;
             }
-            // The row's states, newest first; for a deleted row the newest is the one that was deleted.
-            let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
-                .map(|&column| {
-                    let cell = block.owned_cell(row.offset(), column, pin);
-                    (column, cell.borrow().to_value(self.types[column].0))
-                })
-                .collect();
-            let newest = encode_state(index, &state);
-            if !exists {
-                index.tree().remove(&newest, row.0);
-            }
-            for version in chain.iter(pin) {
-                for (column, value) in &mut state {
-                    if let Some(cell) = version.cell(*column) {
-                        *value = cell.borrow().to_value(self.types[*column].0);
-                    }
-                }
-                let former = encode_state(index, &state);
-                if former != newest {
-                    index.tree().remove(&former, row.0);
-                }
+            let keys = self.keys_of_states(index, row, pin);
+            for key in keys.iter().filter(|key| !exists || **key != keys[0]) {
+                index.tree().remove(key, row.0);
             }
         }
     }
