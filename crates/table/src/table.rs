@@ -133,6 +133,10 @@ impl Table {
     /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks.
     pub fn allocate_row(&self, worker: usize) -> RowId {
         let mut tail = self.tails[worker % TAILS].lock();
+        if tail.free.is_empty() && tail.block.is_none_or(|number| self.block(number).fill() == ROWS_PER_BLOCK)
+        {
+            self.borrow_free_slots(worker, &mut tail.free);
+        }
         while let Some(row) = tail.free.pop() {
             // A sweep may hold the row for a moment longer.
             loop {
@@ -150,6 +154,16 @@ impl Table {
             }
             let _growing = self.grow.lock();
             tail.block = Some(self.blocks.push(RowBlock::new(&self.types)));
+        }
+    }
+
+    /// Takes half of the free slots of other tails, before a table grows that has room elsewhere. Nobody waits: a
+    /// tail that is in use is left alone.
+    fn borrow_free_slots(&self, worker: usize, free: &mut Vec<RowId>) {
+        let others = self.tails.iter().enumerate().filter(|(tail, _)| *tail != worker % TAILS);
+        for mut other in others.filter_map(|(_, tail)| tail.try_lock()) {
+            let kept = other.free.len() / 2;
+            free.append(&mut other.free.split_off(kept));
         }
     }
 
@@ -195,6 +209,8 @@ impl Table {
     /// since the last call.
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) {
         for (number, block) in self.blocks.iter().enumerate() {
+            // String garbage is nobody's history: it need not wait for readers.
+            block.rebuild_heaps(pin);
             if !block.wants_sweep(horizon) {
                 continue;
             }
@@ -207,7 +223,6 @@ impl Table {
                     freed.push(row);
                 }
             });
-            block.rebuild_heaps(pin);
             if !freed.is_empty() {
                 self.tails[number % TAILS].lock().free.append(&mut freed);
             }
@@ -283,8 +298,53 @@ impl Table {
         pin: &Guard,
     ) -> Result<()> {
         let cells = self.cells(changes.iter().map(|(column, value)| (*column, value)))?;
+        self.prune_entries(row, changes, in_use, pin);
         self.block(row.block()).install_update(row.offset(), commit, &cells, in_use, pin);
         Ok(())
+    }
+
+    /// Installs a deletion of a row that the caller owns.
+    pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
+        self.prune_entries(row, &[], in_use, pin);
+        self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
+    }
+
+    /// Prunes the row's history and removes the index entries of the keys that go with it, except those that
+    /// `changes` are about to bring back.
+    fn prune_entries(&self, row: RowId, changes: &[(usize, Value)], in_use: &[Timestamp], pin: &Guard) {
+        let chain = self.block(row.block()).chain(row.offset());
+        let held = |index: &Index| {
+            index.keys_move()
+                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()))
+        };
+        let affected = self.maintained_indexes().filter(|(_, index)| held(index));
+        let before: Vec<_> =
+            affected.map(|(_, index)| (index, self.keys_of_states(index, row, pin))).collect();
+        if before.is_empty() {
+            return;
+        }
+        chain.prune(self.block(row.block()).header(row.offset()).timestamp(), in_use, pin);
+        for (index, before) in before {
+            let mut kept = self.keys_of_states(index, row, pin);
+            kept.push(self.key_after(index, row, changes, pin));
+            for key in before.iter().filter(|key| !kept.contains(key)) {
+                index.tree().remove(key, row.0);
+            }
+        }
+    }
+
+    /// The key that a row is going to have after the changes.
+    fn key_after(&self, index: &Index, row: RowId, changes: &[(usize, Value)], pin: &Guard) -> Vec<u8> {
+        let value = |column: usize| match changes.iter().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => value.clone(),
+            None => {
+                let cell = self.block(row.block()).owned_cell(row.offset(), column, pin);
+                cell.borrow().to_value(self.types[column].0)
+            }
+        };
+        let mut key = Vec::new();
+        index.encode_row(value, &mut key).expect("the key was encoded before");
+        key
     }
 
     fn cells<'a>(&self, values: impl Iterator<Item = (usize, &'a Value)>) -> Result<Vec<(usize, Cell<'a>)>> {

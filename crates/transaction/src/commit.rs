@@ -345,8 +345,7 @@ impl Transaction {
                 }
                 WriteKind::Update(changes) => table.install_update(write.row, commit, changes, in_use, pin),
                 WriteKind::Delete => {
-                    let block = table.block(write.row.block());
-                    block.install_delete(write.row.offset(), commit, in_use, pin);
+                    table.install_delete(write.row, commit, in_use, pin);
                     Ok(())
                 }
             };
