@@ -30,7 +30,10 @@ impl Transaction {
                 self.reads.conflicts_with(record, (self.start, last), pin, wait)
             })
         };
+        // Commits that found an index dropped have recorded no keys for it.
+        let has_lost_index = self.reads.ranges.iter().any(|read| read.table.index(read.index).is_dropped());
         match visited {
+            _ if has_lost_index => Validated::Conflict,
             Visited::Clear => Validated::Valid,
             Visited::Stopped(_) => Validated::Conflict,
             Visited::TooOld => self.validate_against_tables(last, pin),

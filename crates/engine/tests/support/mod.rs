@@ -4,7 +4,27 @@
 use ankerdb_engine::*;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Tells background threads to stop when the test's own part ends, by a panic too.
+#[derive(Default)]
+pub struct Running(AtomicBool);
+
+impl Running {
+    pub fn goes_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn until_drop(&self) -> impl Drop {
+        struct Stop<'a>(&'a Running);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Stop(self)
+    }
+}
 
 /// Column positions of [`items`].
 pub const ID: usize = 0;
