@@ -137,9 +137,9 @@ impl Database {
         self.shared.manager.wait_for_commits();
         let snapshot = self.snapshot();
         let filled = fill_index(&table, &index, &snapshot);
-        // Commits that looked for their keys in a half-filled index are to be over before it is checked.
+        // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
         self.shared.manager.wait_for_commits();
-        if let Err(error) = filled.and_then(|()| check_unique(&table, &index)) {
+        if let Err(error) = filled.and_then(|()| check_unique(&table, &index, &self.snapshot())) {
             self.empty_index(&index);
             return Err(error);
         }
@@ -232,29 +232,22 @@ fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// 23505 if two rows that exist have the same key without NULL. Commits that go on meanwhile look out for themselves.
-fn check_unique(table: &Table, index: &Index) -> Result<()> {
+/// 23505 if two rows have the same key without NULL in the snapshot. Later commits look out for themselves; and only
+/// in a snapshot is a key that moves from one row to another never with both.
+fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
     if !index.definition().unique {
         return Ok(());
     }
-    let pin = crossbeam_epoch::pin();
-    let has_key = |row: RowId, key: &[u8]| {
-        let current = table.key_at(index, row, ReadAt::Newest, &pin).ok().flatten();
-        current.is_some_and(|(current, has_null)| !has_null && current == key)
-    };
-    let changed = |row: RowId| table.block(row.block()).header(row.offset()).timestamp();
-    let mut previous: Option<(Vec<u8>, RowId)> = None;
+    let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
+    let mut previous: Option<Vec<u8>> = None;
     let mut duplicate = false;
     index.tree().scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
-        let row = RowId(row);
-        // A key that moves from row to row during the scan is no duplicate: both must have it at one moment.
-        duplicate = previous.as_ref().is_some_and(|(previous, first)| {
-            let at = changed(*first);
-            previous == key && has_key(*first, key) && has_key(row, key) && changed(*first) == at
-        });
-        if has_key(row, key) {
-            previous = Some((key.to_vec(), row));
-        }
+        let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
+        let Some((_, false)) = current.filter(|(current, _)| current == key) else {
+            return ControlFlow::Continue(());
+        };
+        duplicate = previous.as_deref() == Some(key);
+        previous = Some(key.to_vec());
         if duplicate { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     if duplicate {
