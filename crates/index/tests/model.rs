@@ -205,7 +205,7 @@ fn holds_many_keys_in_any_order_of_arrival() {
     let descending = filled((0..50_000).rev().map(number));
     assert_same(&descending.0, &descending.1);
     // 31 districts, each growing at its own right edge.
-    let districts = filled((0..50_000u64).map(|n| number((n % 31) << 32 | n / 31)));
+    let districts = filled((0..50_000u64).map(|n| number(((n % 31) << 32) | (n / 31))));
     assert_same(&districts.0, &districts.1);
     let random = fastrand::Rng::with_seed(7);
     let shuffled = filled(
