@@ -469,15 +469,17 @@ impl Node {
     }
 }
 
-/// The first index from which on `before` does not hold, of an ascending range.
+/// The first index from which on `before` does not hold, of an ascending range. Without branches on what
+/// `before` says, as they would be mispredicted every other time.
 #[inline]
 fn partition(low: usize, high: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (low, high);
-    while low < high {
-        let middle = (low + high) / 2;
-        if before(middle) { low = middle + 1 } else { high = middle }
+    let (mut low, mut length) = (low, high.saturating_sub(low));
+    while length > 1 {
+        let half = length / 2;
+        low = std::hint::select_unpredictable(before(low + half - 1), low + half, low);
+        length -= half;
     }
-    low
+    low + usize::from(length == 1 && before(low))
 }
 
 /// The bits of a key word that belong to a prefix of this length.
