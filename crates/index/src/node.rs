@@ -331,6 +331,12 @@ impl Node {
         Ordering::Equal
     }
 
+    /// Whether two slots' keys are already told apart by their heads; to be validated.
+    #[inline]
+    pub(crate) fn heads_differ(&self, one: usize, other: usize) -> bool {
+        self.head(one) != self.head(other)
+    }
+
     /// Computes prefix and heads again. Needs the lock.
     fn refresh_heads(&self) {
         let (first, count) = (usize::from(!self.is_leaf()), self.count());
