@@ -160,7 +160,7 @@ fn apply(index: &OrderedIndex, model: &mut Model, operation: Operation) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_an_ordered_set(operations in prop::collection::vec(operation(), 1..400)) {
@@ -193,7 +193,9 @@ fn assert_same(index: &OrderedIndex, model: &Model) {
     assert!(scan(index, &all, &all, Direction::Forward) == forward);
     let backward: Vec<Entry> = model.iter().rev().cloned().collect();
     assert!(scan(index, &all, &all, Direction::Backward) == backward);
-    assert!(model.iter().all(|(key, row)| rows(index, key).contains(row)));
+    let mut keys: Vec<&Vec<u8>> = model.iter().map(|(key, _)| key).collect();
+    keys.dedup();
+    assert!(keys.into_iter().all(|key| rows(index, key) == rows_of(model, key)));
     assert_eq!(index.len(), model.len());
 }
 
