@@ -2,7 +2,7 @@
 
 use crate::engine::SqlEngine;
 use crate::parse::Statement;
-use crate::plan::{Planned, Planner};
+use crate::plan::{Kind, Planned, Planner};
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -53,6 +53,11 @@ impl Prepared {
     /// Whether the statement is the empty one.
     pub fn is_empty(&self) -> bool {
         self.statement.ast.is_none()
+    }
+
+    /// Whether it may run in a transaction that has failed.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        matches!(&self.planned.read().kind, Kind::Utility(utility) if utility.ends_transaction())
     }
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.

@@ -104,7 +104,7 @@ impl SqlSession {
 
     /// 25P02 unless the statement may run in the state that the block is in.
     pub(super) fn check_usable(&self, prepared: &Prepared) -> Result<()> {
-        if !self.block.failed || prepared.ends_transaction() {
+        if !self.block.failed || prepared.ends_transaction() || prepared.is_empty() {
             return Ok(());
         }
         let message = "current transaction is aborted, commands ignored until end of transaction block";
