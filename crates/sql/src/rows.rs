@@ -11,6 +11,7 @@ use ankerdb_engine::{Error, Result, SqlState, Value};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{FutureExt, StreamExt};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -25,7 +26,7 @@ type Batch = Vec<Vec<Value>>;
 
 /// A result being read. The OLTP path's are complete; the OLAP path's arrive while the query runs.
 pub struct Rows {
-    columns: Vec<OutputColumn>,
+    columns: Arc<[OutputColumn]>,
     tag: Option<String>,
     source: Source,
 }
@@ -38,14 +39,14 @@ enum Source {
 
 impl Rows {
     /// Complete rows. `tag`: the command tag, if it is not `SELECT <rows>`.
-    pub(crate) fn ready(columns: Vec<OutputColumn>, rows: Batch, tag: Option<String>) -> Rows {
+    pub(crate) fn ready(columns: Arc<[OutputColumn]>, rows: Batch, tag: Option<String>) -> Rows {
         Rows { columns, tag, source: Source::Ready(rows) }
     }
 
     /// Rows of a query that `start` begins, on the runtime that `threads` belongs to.
     pub(crate) fn spawn(
         threads: &Handle,
-        columns: Vec<OutputColumn>,
+        columns: Arc<[OutputColumn]>,
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
         cancel: CancelHandle,
     ) -> Rows {

@@ -6,6 +6,7 @@ use super::{OlapEngine, OlapPlan, physical_plan};
 use ankerdb_engine::{ReadView, Result, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::datasource::MemTable;
@@ -22,7 +23,7 @@ use ankerdb_engine::Error;
 
 /// An analytical query that can be run again and again. Each run makes a physical plan of its own.
 pub struct AnalyticalQuery {
-    engine: Arc<OlapEngine>,
+    engine: OlapEngine,
     plan: OlapPlan,
 }
 
@@ -46,7 +47,7 @@ impl AnalyticalQuery {
 /// The named tables as DataFusion itself would hold them: the yardstick for what our storage costs. Queries
 /// planned here run on the same threads, with the same settings, functions and types.
 pub struct MemoryBaseline {
-    engine: Arc<OlapEngine>,
+    engine: OlapEngine,
     tables: Tables,
 }
 
@@ -71,7 +72,7 @@ impl MemoryBaseline {
 
 impl OlapEngine {
     /// Plans one SELECT without parameters.
-    pub(crate) fn query(self: &Arc<Self>, sql: &str) -> Result<AnalyticalQuery> {
+    pub(crate) fn query(&self, sql: &str) -> Result<AnalyticalQuery> {
         let plan = self.plan(&parse(sql)?, &self.database.catalog(), &[])?;
         if !plan.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
@@ -80,13 +81,13 @@ impl OlapEngine {
     }
 
     /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables.
-    pub(crate) fn memory_baseline(self: &Arc<Self>, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
+    pub(crate) fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
         let catalog = self.database.catalog();
         let mut copies = HashMap::new();
         for &name in tables {
             let table = catalog.table(name)?;
             let schema = table_schema(table.columns());
-            let partition_count = self.runtime().metrics().num_workers();
+            let partition_count = self.threads.count;
             let mut partitions: Vec<Vec<RecordBatch>> = vec![Vec::new(); partition_count];
             let types: Vec<_> = table.columns().iter().map(|column| column.data_type).collect();
             let columns: Vec<usize> = (0..types.len()).collect();
@@ -104,21 +105,25 @@ impl OlapEngine {
 
 /// The batch in memory of its own.
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(copied_array).collect();
-    RecordBatch::try_new(batch.schema(), columns).map_err(|error| Error::internal(error.to_string()))
+    let columns = batch.columns().iter().map(copied_array).collect::<Result<_>>()?;
+    RecordBatch::try_new(batch.schema(), columns).map_err(internal)
 }
 
-fn copied_array(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
+fn internal(error: ArrowError) -> Error {
+    Error::internal(error.to_string())
+}
+
+fn copied_array(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
         ArrowType::Utf8View => Arc::new(array.as_string_view().gc()),
         ArrowType::BinaryView => Arc::new(array.as_binary_view().gc()),
         _ => {
             let data = array.to_data();
             let mut copy = MutableArrayData::new(vec![&data], false, data.len());
-            copy.extend(0, 0, data.len());
+            copy.try_extend(0, 0, data.len()).map_err(internal)?;
             make_array(copy.freeze())
         }
-    }
+    })
 }
 
 fn parse(sql: &str) -> Result<Statement> {

@@ -104,7 +104,9 @@ fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<Re
 
 /// One column as an array of type `wanted`.
 fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usize) -> Result<ArrayRef> {
+    // Kernels are quicker where there is no buffer at all.
     let nulls = column.validity.map(|bits| null_buffer(bits, rows)).transpose()?;
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
     let values = column.values;
     Ok(match data_type {
         DataType::Boolean => Arc::new(BooleanArray::new(bits(values, rows)?, nulls)),

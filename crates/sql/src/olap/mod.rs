@@ -49,13 +49,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
 
-/// Plans and runs analytical queries, on threads of its own.
+/// Plans and runs analytical queries, on threads of its own. Clones share everything.
+#[derive(Clone)]
 pub(crate) struct OlapEngine {
     database: Database,
-    state: SessionState,
+    state: Arc<SessionState>,
     tasks: Arc<TaskContext>,
+    threads: Arc<Threads>,
+}
+
+/// The analytical threads.
+struct Threads {
+    count: usize,
     /// Always there but while being dropped.
     runtime: Option<Runtime>,
+}
+
+impl Threads {
+    fn start(count: usize) -> Result<Threads> {
+        let next = AtomicUsize::new(0);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(count)
+            .thread_name_fn(move || format!("olap-{}", next.fetch_add(1, Ordering::Relaxed)))
+            .enable_time()
+            .build()
+            .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))?;
+        Ok(Threads { count, runtime: Some(runtime) })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("the runtime lives as long as its owner")
+    }
+}
+
+impl Drop for Threads {
+    /// Queries under way end at their next batch; nobody waits for them, so that an async task, too, may be the
+    /// one to drop the engine.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// An analytical query, planned once and run any number of times.
@@ -92,20 +126,10 @@ impl OlapEngine {
     /// Starts the threads.
     pub(crate) fn new(database: &Database, options: &SqlOptions) -> Result<OlapEngine> {
         let threads = options.olap_threads.max(1);
-        let next_thread = AtomicUsize::new(0);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name_fn(move || format!("olap-{}", next_thread.fetch_add(1, Ordering::Relaxed)))
-            .enable_time()
-            .build()
-            .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))?;
-        let state = session_state(threads, options.memory_limit_bytes)?;
+        let state = Arc::new(session_state(threads, options.memory_limit_bytes)?);
         let tasks = state.task_ctx();
-        Ok(OlapEngine { database: database.clone(), state, tasks, runtime: Some(runtime) })
-    }
-
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("the runtime lives as long as the engine")
+        let threads = Arc::new(Threads::start(threads)?);
+        Ok(OlapEngine { database: database.clone(), state, tasks, threads })
     }
 
     /// Binds and optimizes a query. `declared`: parameter types that the client has told.
@@ -144,9 +168,8 @@ impl OlapEngine {
             plan.optimized.clone()
         } else {
             let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
-            let mut state = self.state.clone();
-            let options = state.config_options().clone();
-            state.execution_props_mut().mark_start_execution(options);
+            let mut state = self.state.as_ref().clone();
+            state.mark_start_execution();
             state.optimize(&filled).map_err(from_datafusion)?
         };
         bind_view(optimized, view).map_err(from_datafusion)
@@ -163,7 +186,7 @@ impl OlapEngine {
         let logical = self.instantiate(plan, parameters, &view)?;
         let (state, tasks) = (self.state.clone(), self.tasks.clone());
         let start = async move { start(&state, tasks, &logical).await };
-        Ok(Rows::spawn(self.runtime().handle(), plan.output.clone(), start, cancel))
+        Ok(Rows::spawn(self.threads.runtime().handle(), plan.output.as_slice().into(), start, cancel))
     }
 
     /// The plan as text, one line per operator: as planned over the data of now.
@@ -179,20 +202,10 @@ impl OlapEngine {
 
     /// Runs the future on the analytical threads and blocks the caller until it is done.
     fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-        let task = self.runtime().spawn(work);
+        let task = self.threads.runtime().spawn(work);
         match futures::executor::block_on(task) {
             Ok(result) => result,
             Err(error) => Err(Error::internal(format!("the query failed: {error}"))),
-        }
-    }
-}
-
-impl Drop for OlapEngine {
-    /// Queries under way end at their next batch; nobody waits for them, so that an engine may be dropped by
-    /// an async task too.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
         }
     }
 }

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF, cast,
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Statement};
+use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::sync::Arc;
 
 use super::arrow::UTC;
