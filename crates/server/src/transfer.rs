@@ -15,26 +15,29 @@ impl Connection {
     /// Takes data from the client until it says that it is done. Returns the command tag.
     ///
     /// After an error the rest of the data is skipped by the message loop, where COPY messages mean nothing.
-    pub(crate) async fn copy_in(&mut self, copy: CopyIn) -> Served<String> {
+    pub(crate) async fn copy_in(&mut self, mut copy: CopyIn) -> Served<String> {
         let columns = copy.column_count();
         self.wire.send(&CopyInResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
         self.wire.flush().await?;
-        let mut copy = Some(copy);
+        match self.take_data(&mut copy).await {
+            Ok(()) => self.blocking(|session| copy.finish(session)),
+            Err(failure) => {
+                self.blocking(|session| {
+                    copy.fail(session);
+                    Ok(())
+                })?;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn take_data(&mut self, copy: &mut CopyIn) -> Served {
         loop {
             let frame = self.wire.read_frame().await?;
-            let under_way = copy.as_mut().expect("taken only on the way out");
             match frame.decode()? {
-                Message::CopyData(data) => self.blocking(|session| under_way.push(session, data))?,
-                Message::CopyDone => {
-                    let copy = copy.take().expect("taken only here");
-                    return self.blocking(|session| copy.finish(session));
-                }
+                Message::CopyData(data) => self.blocking(|session| copy.push(session, data))?,
+                Message::CopyDone => return Ok(()),
                 Message::CopyFail { reason } => {
-                    let copy = copy.take().expect("taken only here");
-                    self.blocking(|session| {
-                        copy.fail(session, reason);
-                        Ok(())
-                    })?;
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Error::new(SqlState::QueryCanceled, message).into());
                 }
@@ -49,17 +52,20 @@ impl Connection {
         }
     }
 
-    /// Sends a table or result to the client. Returns the command tag.
+    /// Sends a table or result to the client, each line as a message of its own: there are clients that take
+    /// messages for lines. Returns the command tag.
     pub(crate) async fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
         while let Some(lines) = self.wire.while_connected(guarded(copy.next())).await?? {
-            let length = i32::try_from(lines.len() + 4)
-                .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
-            self.wire.output.put_u8(b'd');
-            self.wire.output.put_i32(length);
-            self.wire.output.put_slice(&lines);
-            self.wire.flush_if_full().await?;
+            for line in lines.iter() {
+                let length = i32::try_from(line.len() + 4)
+                    .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
+                self.wire.output.put_u8(b'd');
+                self.wire.output.put_i32(length);
+                self.wire.output.put_slice(line);
+                self.wire.flush_if_full().await?;
+            }
         }
         self.wire.send(&CopyDone::new())?;
         Ok(copy.tag())
