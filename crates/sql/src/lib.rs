@@ -28,7 +28,7 @@ mod prepared;
 mod rows;
 mod session;
 
-pub use copy::{CopyIn, CopyOut};
+pub use copy::{CopyIn, CopyOut, Lines};
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, MemoryBaseline};
 pub use parse::Statement;

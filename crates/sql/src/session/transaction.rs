@@ -111,7 +111,7 @@ impl SqlSession {
     }
 
     /// 25006 in a read-only transaction.
-    pub(super) fn check_writable(&self, command: &str) -> Result<()> {
+    pub(crate) fn check_writable(&self, command: &str) -> Result<()> {
         if !self.block.modes.read_only.unwrap_or(self.settings.default_read_only) {
             return Ok(());
         }
@@ -203,6 +203,12 @@ impl SqlSession {
             transaction.set_cancel_flag(flag);
             body(transaction)
         })
+    }
+
+    /// A transaction for a statement that goes on after `execute` (COPY); `None` if a block is open, whose
+    /// transaction such a statement uses.
+    pub(crate) fn begin_own(&mut self) -> Option<Transaction> {
+        (!self.block.is_open()).then(|| self.begin_engine(self.settings.default_isolation))
     }
 
     /// As [`with_transaction`](Self::with_transaction), run again after serialization failures where the
