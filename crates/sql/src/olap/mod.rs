@@ -26,6 +26,9 @@ mod planner;
 mod scan;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 
 use crate::rows::Rows;
@@ -42,12 +45,12 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::Statement;
 pub(crate) use error::from_datafusion as translate;
 use error::from_datafusion;
-pub(crate) use value::rows_of;
 use planner::TableSources;
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
+pub(crate) use value::rows_of;
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
 #[derive(Clone)]
