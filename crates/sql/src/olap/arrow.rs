@@ -125,7 +125,8 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             return numeric(values, nulls, rows, precision, scale as i8, wanted);
         }
         DataType::Uuid => {
-            let buffer = lent_buffer(values, rows * 16)?;
+            // This array, unlike the others, takes its length from the buffer's.
+            let buffer = lent_buffer(values, rows * 16)?.slice_with_length(0, rows * 16);
             Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
         }
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {

@@ -221,6 +221,7 @@ fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionSta
     let options = config.options_mut();
     options.sql_parser.dialect = datafusion::common::config::Dialect::PostgreSQL;
     options.sql_parser.parse_float_as_decimal = true;
+    options.execution.time_zone = Some(arrow::UTC.to_owned());
     // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
     // costs.
     options.optimizer.enable_round_robin_repartition = false;

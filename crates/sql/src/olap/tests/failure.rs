@@ -77,7 +77,7 @@ fn sums_fail_instead_of_wrapping_around() {
 
 #[test]
 fn a_query_past_its_memory_fails_alone() {
-    let fixture = Fixture::with_memory(1 << 20);
+    let fixture = Fixture::with_memory(128 << 10);
     let table =
         fixture.create(TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::Integer)));
     fixture.insert(&table, (0..50_000).map(|value| vec![Value::Integer(value)]).collect());
