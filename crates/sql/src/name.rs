@@ -50,7 +50,10 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
 pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {
         [ObjectNamePart::Identifier(ident)] => Ok(folded(ident)),
-        _ => Err(Error::new(SqlState::SyntaxError, format!("syntax error at or near {}", quoted(&dotted(name))))),
+        _ => Err(Error::new(
+            SqlState::SyntaxError,
+            format!("syntax error at or near {}", quoted(&dotted(name))),
+        )),
     }
 }
 

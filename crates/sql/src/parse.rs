@@ -70,9 +70,8 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
 }
 
 fn parse_one(dialect: &PostgreSqlDialect, tokens: &[TokenWithSpan]) -> Result<ast::Statement> {
-    let mut parser = Parser::new(dialect)
-        .with_recursion_limit(NESTING_MAX)
-        .with_tokens_with_locations(tokens.to_vec());
+    let mut parser =
+        Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.to_vec());
     let statement = parser.parse_statement().map_err(syntax_error)?;
     let rest = parser.next_token();
     match rest.token {
@@ -231,7 +230,8 @@ mod tests {
         assert_eq!(error(&unions).0, "54000");
         let subqueries = "select (".repeat(50_000);
         assert_eq!(error(&subqueries).0, "54000");
-        let inner_lists = format!("select {}1{}", "f(".repeat(40), format!("{},a)", "+1".repeat(500)).repeat(40));
+        let inner_lists =
+            format!("select {}1{}", "f(".repeat(40), format!("{},a)", "+1".repeat(500)).repeat(40));
         assert_eq!(error(&inner_lists).0, "54000");
     }
 

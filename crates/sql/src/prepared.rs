@@ -62,7 +62,7 @@ impl Prepared {
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.
     pub(crate) fn current(&self, engine: &SqlEngine) -> Result<Arc<Planned>> {
-        let version = engine.database().catalog().version;
+        let version = engine.database().catalog_version();
         {
             let planned = self.planned.read();
             if planned.version == version {

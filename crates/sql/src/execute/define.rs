@@ -16,7 +16,9 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
             if !if_exists {
                 // All or none: a missing one is found before the first is gone.
                 let catalog = database.catalog();
-                names.iter().try_for_each(|name| catalog.table(name).map(drop).map_err(|_| no_table(name)))?;
+                names
+                    .iter()
+                    .try_for_each(|name| catalog.table(name).map(drop).map_err(|_| no_table(name)))?;
             }
             names.iter().try_for_each(|name| match database.drop_table(name) {
                 Err(error) if *if_exists && error.state() == SqlState::UndefinedTable => Ok(()),

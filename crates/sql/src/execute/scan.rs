@@ -21,13 +21,17 @@ type Visit<'a> = dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>> +
 
 impl Source<'_> {
     /// Visits each row that satisfies the filter, in the order of the access path.
-    pub fn visit(&self, transaction: &mut Transaction, environment: &Environment, visit: &mut Visit) -> Result<()> {
-        let mut filtered = |transaction: &mut Transaction, row: RowId| {
-            match self.passes(transaction, row, environment)? {
+    pub fn visit(
+        &self,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        visit: &mut Visit,
+    ) -> Result<()> {
+        let mut filtered =
+            |transaction: &mut Transaction, row: RowId| match self.passes(transaction, row, environment)? {
                 true => visit(transaction, row),
                 false => Ok(ControlFlow::Continue(())),
-            }
-        };
+            };
         match self.access {
             Access::OneRow => Ok(()),
             Access::Find(used) => {
@@ -46,7 +50,14 @@ impl Source<'_> {
                         Ok(flow)
                     };
                     let (index, direction) = (range.used.position, range.direction);
-                    transaction.scan_index(self.table, index, &keys, direction, self.columns, &mut watched)?;
+                    transaction.scan_index(
+                        self.table,
+                        index,
+                        &keys,
+                        direction,
+                        self.columns,
+                        &mut watched,
+                    )?;
                     if stopped {
                         break;
                     }

@@ -12,7 +12,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Runs the plan.
-pub(crate) fn select(plan: &SelectPlan, transaction: &mut Transaction, environment: &Environment) -> Result<Done> {
+pub(crate) fn select(
+    plan: &SelectPlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
     let (skipped, limit) = window(plan, environment)?;
     let rows = match &plan.table {
         None => one_row(plan, environment, skipped, limit)?,
@@ -20,11 +24,15 @@ pub(crate) fn select(plan: &SelectPlan, transaction: &mut Transaction, environme
             Some(wait) => until_stable(transaction, |transaction| {
                 locked(plan, table, wait, transaction, environment, (skipped, limit))
             })?,
-            None if plan.sort.is_empty() => streamed(plan, table, transaction, environment, (skipped, limit))?,
+            None if plan.sort.is_empty() => {
+                streamed(plan, table, transaction, environment, (skipped, limit))?
+            }
             None => {
                 let found = sorted(plan, table, transaction, environment)?;
                 let chosen = found.into_iter().skip(skipped).take(limit);
-                chosen.map(|row| project(&plan.projection, table, transaction, row, environment)).collect::<Result<_>>()?
+                chosen
+                    .map(|row| project(&plan.projection, table, transaction, row, environment))
+                    .collect::<Result<_>>()?
             }
         },
     };
@@ -40,7 +48,10 @@ fn window(plan: &SelectPlan, environment: &Environment) -> Result<(usize, usize)
             Value::BigInt(count) => usize::try_from(count).map_err(|_| negative(clause)),
             Value::Integer(count) => usize::try_from(count).map_err(|_| negative(clause)),
             Value::SmallInt(count) => usize::try_from(count).map_err(|_| negative(clause)),
-            _ => Err(Error::new(SqlState::DatatypeMismatch, format!("argument of {clause} must be type bigint"))),
+            _ => Err(Error::new(
+                SqlState::DatatypeMismatch,
+                format!("argument of {clause} must be type bigint"),
+            )),
         }
     };
     Ok((count(&plan.offset, "OFFSET", 0)?, count(&plan.limit, "LIMIT", usize::MAX)?))
@@ -50,7 +61,12 @@ fn negative(clause: &str) -> Error {
     Error::new(SqlState::InvalidParameterValue, format!("{clause} must not be negative"))
 }
 
-fn one_row(plan: &SelectPlan, environment: &Environment, skipped: usize, limit: usize) -> Result<Vec<Vec<Value>>> {
+fn one_row(
+    plan: &SelectPlan,
+    environment: &Environment,
+    skipped: usize,
+    limit: usize,
+) -> Result<Vec<Vec<Value>>> {
     let context = environment.constant();
     let exists = match &plan.filter {
         Some(filter) => is_true(filter, &context)?,

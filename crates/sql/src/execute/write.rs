@@ -6,7 +6,9 @@ use super::{Done, Environment, until_stable};
 use crate::expression::{Expression, evaluate, is_true};
 use crate::name::quoted;
 use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan};
-use ankerdb_engine::{ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value};
+use ankerdb_engine::{
+    ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value,
+};
 use ankerdb_value::assign;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -141,7 +143,11 @@ fn changes(
 }
 
 /// Changes rows.
-pub(crate) fn update(plan: &UpdatePlan, transaction: &mut Transaction, environment: &Environment) -> Result<Done> {
+pub(crate) fn update(
+    plan: &UpdatePlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
     let source = Source {
         table: &plan.table,
         access: &plan.access,
@@ -167,7 +173,11 @@ pub(crate) fn update(plan: &UpdatePlan, transaction: &mut Transaction, environme
 }
 
 /// Removes rows.
-pub(crate) fn delete(plan: &DeletePlan, transaction: &mut Transaction, environment: &Environment) -> Result<Done> {
+pub(crate) fn delete(
+    plan: &DeletePlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
     let source = Source {
         table: &plan.table,
         access: &plan.access,

@@ -5,8 +5,8 @@
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
 use super::types::{
-    ANY_CHAR, Family, assignable, common_type, convert_exactly, data_type, family, number, numeric, same_representation,
-    scale_of,
+    ANY_CHAR, Family, assignable, common_type, convert_exactly, data_type, family, number, numeric,
+    same_representation, scale_of,
 };
 use super::{Arithmetic, Comparison, Expression, Function, Like};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
@@ -255,7 +255,12 @@ impl<'a> Binder<'a> {
                 let text = self.value(&typed.value.value)?;
                 self.cast(text, target)
             }
-            Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr, data_type: to, .. } => {
+            Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type: to,
+                ..
+            } => {
                 let target = match data_type(to) {
                     Ok(target) => target,
                     // Types that only the OLAP path has, such as intervals.
@@ -302,9 +307,10 @@ impl<'a> Binder<'a> {
             Expr::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 super::function::bind_call(self, "ceil", &[expr])
             }
-            Expr::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                super::function::bind_call(self, "floor", &[expr])
-            }
+            Expr::Floor {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => super::function::bind_call(self, "floor", &[expr]),
             Expr::Tuple(_) => elsewhere("a row value here"),
             other => elsewhere(format!("the expression {}", brief(other))),
         }
@@ -338,7 +344,8 @@ impl<'a> Binder<'a> {
     }
 
     fn value(&mut self, value: &ast::Value) -> Bound<Typed> {
-        let unknown = |text: &str| Typed { expression: Expression::Literal(Value::text(text)), data_type: None };
+        let unknown =
+            |text: &str| Typed { expression: Expression::Literal(Value::text(text)), data_type: None };
         Ok(match value {
             ast::Value::Number(text, _) => {
                 let (value, data_type) = number(text)?;
@@ -392,11 +399,14 @@ impl<'a> Binder<'a> {
         let mut operands = Vec::new();
         while let Some(expr) = pending.pop() {
             match expr {
-                Expr::BinaryOp { left, op: inner, right } if inner == op => pending.extend([&**right, &**left]),
+                Expr::BinaryOp { left, op: inner, right } if inner == op => {
+                    pending.extend([&**right, &**left])
+                }
                 operand => operands.push(self.bind_condition(operand, &op.to_string())?),
             }
         }
-        let expression = if *op == BinaryOperator::And { Expression::And(operands) } else { Expression::Or(operands) };
+        let expression =
+            if *op == BinaryOperator::And { Expression::And(operands) } else { Expression::Or(operands) };
         Ok(Typed::new(expression, DataType::Boolean))
     }
 
@@ -404,7 +414,8 @@ impl<'a> Binder<'a> {
         match typed.data_type {
             None | Some(DataType::Boolean) => self.resolve(typed, DataType::Boolean),
             Some(other) => {
-                let message = format!("argument of {clause} must be type boolean, not type {}", type_name(other));
+                let message =
+                    format!("argument of {clause} must be type boolean, not type {}", type_name(other));
                 Err(Error::new(SqlState::DatatypeMismatch, message).into())
             }
         }
@@ -445,7 +456,9 @@ impl<'a> Binder<'a> {
         let operand = self.bind(expr)?;
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
-            None => Ok(Typed::new(self.resolve(operand, DataType::DoublePrecision)?, DataType::DoublePrecision)),
+            None => {
+                Ok(Typed::new(self.resolve(operand, DataType::DoublePrecision)?, DataType::DoublePrecision))
+            }
             Some(other) => {
                 let message = format!("operator does not exist: {operator} {}", type_name(other));
                 Err(Error::new(SqlState::UndefinedFunction, message).into())
@@ -479,7 +492,9 @@ impl<'a> Binder<'a> {
 
     fn compare_rows(&mut self, comparison: Comparison, left: &[Expr], right: &[Expr]) -> Bound<Typed> {
         if left.len() != right.len() {
-            return Err(Error::new(SqlState::SyntaxError, "unequal number of entries in row expressions").into());
+            return Err(
+                Error::new(SqlState::SyntaxError, "unequal number of entries in row expressions").into()
+            );
         }
         let mut equal = Vec::with_capacity(left.len());
         for (left, right) in left.iter().zip(right) {
@@ -504,12 +519,14 @@ impl<'a> Binder<'a> {
             (Some(left_type), Some(right_type)) => {
                 // A constant takes the column's type if it has exactly that value, so that an index on the
                 // column applies and nothing is converted row by row.
-                if let (Expression::Column(_), Expression::Literal(value)) = (&left.expression, &right.expression)
+                if let (Expression::Column(_), Expression::Literal(value)) =
+                    (&left.expression, &right.expression)
                     && let Some(value) = convert_number(value, right_type, left_type)
                 {
                     return Ok((left.expression, Expression::Literal(value)));
                 }
-                if let (Expression::Literal(value), Expression::Column(_)) = (&left.expression, &right.expression)
+                if let (Expression::Literal(value), Expression::Column(_)) =
+                    (&left.expression, &right.expression)
                     && let Some(value) = convert_number(value, left_type, right_type)
                 {
                     return Ok((Expression::Literal(value), right.expression));
@@ -550,7 +567,8 @@ impl<'a> Binder<'a> {
             (Family::Date, Family::Date, Arithmetic::Subtract) => {
                 ((DataType::Date, DataType::Date), DataType::Integer)
             }
-            (Family::Timestamp | Family::TimestampTz, ..) | (_, Family::Timestamp | Family::TimestampTz, _) => {
+            (Family::Timestamp | Family::TimestampTz, ..)
+            | (_, Family::Timestamp | Family::TimestampTz, _) => {
                 return elsewhere("arithmetic on timestamps");
             }
             (left_family, right_family, _) if left_type.is_numeric() && right_type.is_numeric() => {
@@ -577,7 +595,12 @@ impl<'a> Binder<'a> {
     }
 
     /// Gives an operand of unknown type that of the other.
-    fn arithmetic_operands(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<(Typed, Typed)> {
+    fn arithmetic_operands(
+        &mut self,
+        operator: Arithmetic,
+        left: Typed,
+        right: Typed,
+    ) -> Bound<(Typed, Typed)> {
         let partner = |known: DataType| match family(known) {
             Family::Date if operator == Arithmetic::Add => DataType::Integer,
             _ => unmodified(known),
@@ -593,7 +616,8 @@ impl<'a> Binder<'a> {
             }
             (None, None) => {
                 let message = format!("operator is not unique: unknown {} unknown", operator.symbol());
-                let hint = "Could not choose a best candidate operator. You might need to add explicit type casts.";
+                let hint =
+                    "Could not choose a best candidate operator. You might need to add explicit type casts.";
                 return Err(Error::new(SqlState::UndefinedFunction, message).with_hint(hint).into());
             }
             _ => (left, right),
@@ -621,9 +645,11 @@ impl<'a> Binder<'a> {
         let items = list.iter().map(|item| self.bind(item)).collect::<Bound<Vec<_>>>()?;
         // A column compared with constants of exactly its type needs no common type.
         let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
-            (Expression::Column(_), Some(to), Typed { expression: Expression::Literal(value), data_type: Some(from) }) => {
-                convert_number(value, *from, to).map(Expression::Literal)
-            }
+            (
+                Expression::Column(_),
+                Some(to),
+                Typed { expression: Expression::Literal(value), data_type: Some(from) },
+            ) => convert_number(value, *from, to).map(Expression::Literal),
             _ => None,
         });
         if let Some(literals) = literals.collect::<Option<Vec<_>>>() {
@@ -698,7 +724,8 @@ impl<'a> Binder<'a> {
                 None => self.bind_condition(&branch.condition, "CASE/WHEN")?,
             });
         }
-        let mut results = branches.iter().map(|branch| self.bind(&branch.result)).collect::<Bound<Vec<_>>>()?;
+        let mut results =
+            branches.iter().map(|branch| self.bind(&branch.result)).collect::<Bound<Vec<_>>>()?;
         results.push(match otherwise {
             Some(expr) => self.bind(expr)?,
             None => Typed { expression: Expression::Literal(Value::Null), data_type: None },
@@ -715,8 +742,11 @@ impl<'a> Binder<'a> {
         for item in &items {
             common = match (common, item.data_type) {
                 (Some(left), Some(right)) => Some(common_type(left, right).ok_or_else(|| {
-                    let message =
-                        format!("{what} types {} and {} cannot be matched", type_name(left), type_name(right));
+                    let message = format!(
+                        "{what} types {} and {} cannot be matched",
+                        type_name(left),
+                        type_name(right)
+                    );
                     Error::new(SqlState::DatatypeMismatch, message)
                 })?),
                 (known, other) => known.or(other),
@@ -876,7 +906,8 @@ fn result_scale(operator: Arithmetic, (left, right): (u8, u8)) -> u8 {
 
 fn no_operator(left: &Typed, operator: &str, right: &Typed) -> Error {
     let message = format!("operator does not exist: {} {operator} {}", left.type_name(), right.type_name());
-    let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+    let hint =
+        "No operator matches the given name and argument types. You might need to add explicit type casts.";
     Error::new(SqlState::UndefinedFunction, message).with_hint(hint)
 }
 

@@ -68,12 +68,10 @@ pub(crate) fn evaluate(expression: &Expression, context: &Context) -> Result<Val
             let (left, right) = (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?);
             if order(&left, &right)? == Some(Ordering::Equal) { Value::Null } else { left }
         }
-        Expression::Concatenate(pair) => {
-            match (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?) {
-                (Value::Null, _) | (_, Value::Null) => Value::Null,
-                (left, right) => Value::text(into_text(left)? + &into_text(right)?),
-            }
-        }
+        Expression::Concatenate(pair) => match (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?) {
+            (Value::Null, _) | (_, Value::Null) => Value::Null,
+            (left, right) => Value::text(into_text(left)? + &into_text(right)?),
+        },
         Expression::Call(function, arguments) => call(*function, arguments, context)?,
         _ => truth(expression, context)?.map_or(Value::Null, Value::Boolean),
     })

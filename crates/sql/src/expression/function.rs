@@ -205,7 +205,9 @@ fn numeric_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bo
     let mut result = result;
     if let Some(digits) = second {
         let digits = match digits.data_type {
-            None | Some(DataType::SmallInt | DataType::Integer) => binder.resolve(digits, DataType::Integer)?,
+            None | Some(DataType::SmallInt | DataType::Integer) => {
+                binder.resolve(digits, DataType::Integer)?
+            }
             Some(_) => return elsewhere("round with such digits"),
         };
         if let Expression::Literal(Value::Integer(digits @ 0..=38)) = digits {
@@ -254,7 +256,11 @@ fn text_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound
     if !items.iter().zip(parameters).all(fits) {
         // `length` and `substring` of bytea, for example, are the OLAP path's to answer or to refuse.
         let bytes = items.iter().any(|item| item.data_type == Some(DataType::Bytea));
-        return if bytes { elsewhere(format!("the function {name} of bytea")) } else { Err(no_function(name, &items).into()) };
+        return if bytes {
+            elsewhere(format!("the function {name} of bytea"))
+        } else {
+            Err(no_function(name, &items).into())
+        };
     }
     let bound = items.into_iter().zip(parameters).map(|(item, wanted)| binder.resolve(item, *wanted));
     Ok(Typed::new(Expression::Call(function, bound.collect::<Bound<Vec<_>>>()?), result))
@@ -263,6 +269,8 @@ fn text_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound
 fn no_function(name: &str, arguments: &[Typed]) -> Error {
     let types = arguments.iter().map(|argument| argument.data_type.map_or("unknown".into(), type_name));
     let types = types.collect::<Vec<_>>().join(", ");
-    let hint = "No function matches the given name and argument types. You might need to add explicit type casts.";
-    Error::new(SqlState::UndefinedFunction, format!("function {name}({types}) does not exist")).with_hint(hint)
+    let hint =
+        "No function matches the given name and argument types. You might need to add explicit type casts.";
+    Error::new(SqlState::UndefinedFunction, format!("function {name}({types}) does not exist"))
+        .with_hint(hint)
 }

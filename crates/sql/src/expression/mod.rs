@@ -167,7 +167,10 @@ impl Expression {
 }
 
 /// The columns that any of the expressions reads, as positions below `limit`.
-pub(crate) fn columns_of<'a>(expressions: impl IntoIterator<Item = &'a Expression>, limit: usize) -> ColumnSet {
+pub(crate) fn columns_of<'a>(
+    expressions: impl IntoIterator<Item = &'a Expression>,
+    limit: usize,
+) -> ColumnSet {
     let mut columns = Vec::new();
     expressions.into_iter().for_each(|expression| expression.collect_columns(&mut columns));
     columns.retain(|&column| column < limit);

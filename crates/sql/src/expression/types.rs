@@ -131,7 +131,9 @@ pub(crate) fn convert_exactly(value: Value, to: DataType) -> Option<Value> {
         Value::BigInt(_) => Some(Family::BigInt),
         _ => None,
     };
-    if representation(&value) == Some(family(to)) || matches!((&value, to), (Value::Text(_), DataType::Text | DataType::Varchar(_))) {
+    if representation(&value) == Some(family(to))
+        || matches!((&value, to), (Value::Text(_), DataType::Text | DataType::Varchar(_)))
+    {
         return Some(value);
     }
     let converted = cast(value.clone(), if matches!(to, DataType::Char(_)) { ANY_CHAR } else { to }).ok()?;

@@ -107,8 +107,11 @@ pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &
     };
     let types: Vec<(DataType, bool)> =
         table.columns().iter().map(|column| (column.data_type, column.nullable)).collect();
-    let facts: Vec<Fact> =
-        conjuncts.iter().enumerate().filter_map(|(position, conjunct)| fact(position, conjunct, &types)).collect();
+    let facts: Vec<Fact> = conjuncts
+        .iter()
+        .enumerate()
+        .filter_map(|(position, conjunct)| fact(position, conjunct, &types))
+        .collect();
     let mut best: Option<(u32, Candidate)> = None;
     for (position, index) in table.indexes().into_iter().enumerate() {
         let columns = index.definition().columns.clone();
@@ -148,9 +151,7 @@ fn as_column(expression: &Expression, types: &[(DataType, bool)]) -> Option<(usi
     match expression {
         Expression::Column(column) => Some((*column, true)),
         Expression::Cast(operand, to) => match &**operand {
-            Expression::Column(column) => {
-                widens(types.get(*column)?.0, *to).then_some((*column, false))
-            }
+            Expression::Column(column) => widens(types.get(*column)?.0, *to).then_some((*column, false)),
             _ => None,
         },
         _ => None,
@@ -171,7 +172,8 @@ fn widens(from: DataType, to: DataType) -> bool {
 fn fact<'a>(conjunct: usize, expression: &'a Expression, types: &[(DataType, bool)]) -> Option<Fact<'a>> {
     let (column, bare, says) = match expression {
         Expression::Compare(Comparison::NotEqual, _) => return None,
-        Expression::Compare(comparison, pair) => match (as_column(&pair.0, types), as_column(&pair.1, types)) {
+        Expression::Compare(comparison, pair) => match (as_column(&pair.0, types), as_column(&pair.1, types))
+        {
             (Some((column, bare)), _) if pair.1.is_constant() => {
                 (column, bare, Says::Compared(*comparison, &pair.1))
             }
@@ -190,7 +192,10 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, types: &[(DataType, boo
     // Other representations are converted when the range is made; what does not convert exactly is left to
     // the filter. NULLs sort above every bound, so a range without an upper end would let them in.
     let same = bare
-        && !matches!(family(data_type), Family::Numeric | Family::Char | Family::Real | Family::DoublePrecision);
+        && !matches!(
+            family(data_type),
+            Family::Numeric | Family::Char | Family::Real | Family::DoublePrecision
+        );
     let lower = matches!(says, Says::Compared(Comparison::Greater | Comparison::GreaterOrEqual, _));
     Some(Fact { conjunct, column, says, covered: same && !(lower && nullable) })
 }

@@ -107,16 +107,21 @@ fn transaction_modes(modes: &[ast::TransactionMode]) -> Result<Modes> {
 
 fn set_statement(set: &ast::Set) -> Result<Utility> {
     Ok(match set {
-        ast::Set::SetTransaction { snapshot: Some(_), .. } => return Err(not_supported("SET TRANSACTION SNAPSHOT")),
-        ast::Set::SetTransaction { modes, session: true, .. } => Utility::SetDefaults(transaction_modes(modes)?),
+        ast::Set::SetTransaction { snapshot: Some(_), .. } => {
+            return Err(not_supported("SET TRANSACTION SNAPSHOT"));
+        }
+        ast::Set::SetTransaction { modes, session: true, .. } => {
+            Utility::SetDefaults(transaction_modes(modes)?)
+        }
         ast::Set::SetTransaction { modes, .. } => Utility::SetTransaction(transaction_modes(modes)?),
         ast::Set::SingleAssignment { variable, values, .. } => {
             let name = dotted(variable);
             Utility::Set(Setting { name, value: setting_value(values)? })
         }
-        ast::Set::SetTimeZone { value, .. } => {
-            Utility::Set(Setting { name: "timezone".into(), value: setting_value(std::slice::from_ref(value))? })
-        }
+        ast::Set::SetTimeZone { value, .. } => Utility::Set(Setting {
+            name: "timezone".into(),
+            value: setting_value(std::slice::from_ref(value))?,
+        }),
         ast::Set::SetNames { charset_name, .. } => {
             Utility::Set(Setting { name: "client_encoding".into(), value: Some(charset_name.value.clone()) })
         }
@@ -130,7 +135,9 @@ fn setting_value(values: &[Expr]) -> Result<Option<String>> {
     let mut texts = Vec::with_capacity(values.len());
     for value in values {
         texts.push(match value {
-            Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") => {
+            Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
+            {
                 return Ok(None);
             }
             Expr::Identifier(ident) => folded(ident),

@@ -7,11 +7,28 @@ use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, Table
 
 /// A change of the catalog. Names are looked up when it runs.
 pub(crate) enum Definition {
-    CreateTable { definition: TableDefinition, if_not_exists: bool },
-    DropTables { names: Vec<String>, if_exists: bool },
-    CreateIndex { name: Option<String>, table: String, columns: Vec<String>, unique: bool, if_not_exists: bool },
-    DropIndexes { names: Vec<String>, if_exists: bool },
-    Truncate { names: Vec<String> },
+    CreateTable {
+        definition: TableDefinition,
+        if_not_exists: bool,
+    },
+    DropTables {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    CreateIndex {
+        name: Option<String>,
+        table: String,
+        columns: Vec<String>,
+        unique: bool,
+        if_not_exists: bool,
+    },
+    DropIndexes {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    Truncate {
+        names: Vec<String>,
+    },
 }
 
 impl Definition {
@@ -213,7 +230,8 @@ mod tests {
              shipped timestamp with time zone, CONSTRAINT pk PRIMARY KEY (id), UNIQUE (total, shipped))",
         );
         assert_eq!(table.name, "orders");
-        let columns: Vec<_> = table.columns.iter().map(|c| (c.name.as_str(), c.data_type, c.nullable)).collect();
+        let columns: Vec<_> =
+            table.columns.iter().map(|c| (c.name.as_str(), c.data_type, c.nullable)).collect();
         assert_eq!(
             columns,
             [
@@ -223,7 +241,8 @@ mod tests {
                 ("shipped", DataType::TimestampTz, true),
             ]
         );
-        let indexes: Vec<_> = table.indexes.iter().map(|i| (i.name.as_str(), i.columns.clone(), i.primary)).collect();
+        let indexes: Vec<_> =
+            table.indexes.iter().map(|i| (i.name.as_str(), i.columns.clone(), i.primary)).collect();
         assert_eq!(
             indexes,
             [

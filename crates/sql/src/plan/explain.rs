@@ -73,10 +73,16 @@ fn describe_access(table: Option<&Table>, access: &Access, filter: bool, lines: 
     let name = table.map_or("", Table::name);
     lines.push(match access {
         Access::OneRow => "Result".to_owned(),
-        Access::Find(used) => format!("Index lookup using {} on {name} ({})", index_name(used), pinned(table, used)),
+        Access::Find(used) => {
+            format!("Index lookup using {} on {name} ({})", index_name(used), pinned(table, used))
+        }
         Access::Range(range) => {
             let backward = if range.direction == Direction::Backward { " backward" } else { "" };
-            format!("Index range{backward} using {} on {name} ({})", index_name(&range.used), bounds(table, range))
+            format!(
+                "Index range{backward} using {} on {name} ({})",
+                index_name(&range.used),
+                bounds(table, range)
+            )
         }
         Access::Scan => format!("Row scan on {name}"),
     });

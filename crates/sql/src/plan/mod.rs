@@ -14,15 +14,17 @@ mod write;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, positions};
 pub(crate) use select::SelectPlan;
-pub(crate) use write::{Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan};
+pub(crate) use write::{
+    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan,
+};
 
+use crate::OutputColumn;
 use crate::engine::SqlEngine;
 use crate::expression::bind::{Bound, Subqueries};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::parse::Statement;
-use crate::OutputColumn;
 use ankerdb_engine::{Catalog, DataType, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -90,7 +92,7 @@ impl<'a> Planner<'a> {
             Some(ast) => self.statement(ast, &mut parameters)?,
             None => (Kind::Empty, None),
         };
-        Ok(Planned { version: self.catalog.version, kind, parameters: parameters.finish(), output })
+        Ok(Planned { version: self.catalog.version(), kind, parameters: parameters.finish(), output })
     }
 
     fn statement(
@@ -194,7 +196,9 @@ impl<'a> SubqueryPlans<'a> {
 impl Subqueries for SubqueryPlans<'_> {
     fn add(&mut self, query: &ast::Query, parameters: &mut Parameters) -> Bound<(usize, Vec<DataType>)> {
         let (kind, output) = self.planner.query(query, parameters).map_err(|error| {
-            error.with_hint("A subquery of a statement that writes cannot use columns of that statement's table.")
+            error.with_hint(
+                "A subquery of a statement that writes cannot use columns of that statement's table.",
+            )
         })?;
         self.plans.push(kind);
         Ok((self.plans.len() - 1, output.iter().map(|column| column.data_type).collect()))

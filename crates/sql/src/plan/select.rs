@@ -61,13 +61,23 @@ impl Planner<'_> {
             let (columns, output) = (ColumnSet::EMPTY, output.into());
             let sort = Vec::new();
             return Ok(SelectPlan {
-                table: None, access, filter, columns, projection, output, sort, limit, offset, lock,
+                table: None,
+                access,
+                filter,
+                columns,
+                projection,
+                output,
+                sort,
+                limit,
+                offset,
+                lock,
             });
         };
         let read = condition.iter().chain(&projection).chain(order.iter().map(|key| &key.expression));
         let columns = columns_of(read, table.columns().len());
         let choice = choose(&table, condition, &order);
-        if lock.is_none() && !choice.is_narrow() && !stops_early(&choice, limit.is_some(), !order.is_empty()) {
+        if lock.is_none() && !choice.is_narrow() && !stops_early(&choice, limit.is_some(), !order.is_empty())
+        {
             return elsewhere("a full scan");
         }
         Ok(SelectPlan {
@@ -118,7 +128,11 @@ impl Planner<'_> {
 /// A range without two ends is worth walking only if a limit ends the walk: in the order asked for, with
 /// nothing filtered out on the way.
 fn stops_early(choice: &Choice, limited: bool, sorted: bool) -> bool {
-    matches!(choice.access, Access::Range(_)) && limited && sorted && choice.ordered && choice.filter.is_none()
+    matches!(choice.access, Access::Range(_))
+        && limited
+        && sorted
+        && choice.ordered
+        && choice.filter.is_none()
 }
 
 /// The SELECT of a query that has only clauses which the OLTP path knows.

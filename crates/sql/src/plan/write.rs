@@ -94,7 +94,13 @@ impl Planner<'_> {
                 ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
                     let mut binder = Binder::new(Scope::default(), parameters);
                     binder.subqueries = Some(&mut subqueries);
-                    InsertSource::Values(bind_rows(&mut binder, &table, &targets, values, !insert.columns.is_empty())?)
+                    InsertSource::Values(bind_rows(
+                        &mut binder,
+                        &table,
+                        &targets,
+                        values,
+                        !insert.columns.is_empty(),
+                    )?)
                 }
                 _ => {
                     let (kind, output) = self.query(query, parameters)?;
@@ -106,7 +112,8 @@ impl Planner<'_> {
         let conflict = match &insert.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => {
-                let scope = Scope::default().with(alias.clone(), table.columns()).with("excluded", table.columns());
+                let scope =
+                    Scope::default().with(alias.clone(), table.columns()).with("excluded", table.columns());
                 let mut binder = Binder::new(scope, parameters);
                 binder.subqueries = Some(&mut subqueries);
                 Some(bind_conflict(&mut binder, &table, clause)?)
@@ -120,7 +127,11 @@ impl Planner<'_> {
 
     /// Plans an UPDATE.
     pub(super) fn update(&self, update: &ast::Update, parameters: &mut Parameters) -> Bound<UpdatePlan> {
-        if update.from.is_some() || !update.order_by.is_empty() || update.limit.is_some() || update.or.is_some() {
+        if update.from.is_some()
+            || !update.order_by.is_empty()
+            || update.limit.is_some()
+            || update.or.is_some()
+        {
             return elsewhere("UPDATE with FROM, ORDER BY or LIMIT");
         }
         let (table, alias) = self.written_table(&update.table)?;
@@ -190,7 +201,8 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>>
     for name in names {
         let column = column_position(table, &simple_name(name)?)?;
         if targets.contains(&column) {
-            let message = format!("column {} specified more than once", quoted(&table.columns()[column].name));
+            let message =
+                format!("column {} specified more than once", quoted(&table.columns()[column].name));
             return Err(Error::new(SqlState::DuplicateColumn, message).into());
         }
         targets.push(column);
@@ -253,7 +265,8 @@ fn check_query(
     for (position, (column, &target)) in output.iter().zip(targets).enumerate() {
         let target = &table.columns()[target];
         // A literal in the select list has no type of its own.
-        let literal = matches!(kind, Kind::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
+        let literal =
+            matches!(kind, Kind::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {
             let message = format!(
                 "column {} is of type {} but expression is of type {}",
@@ -332,7 +345,10 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
         None => unique.map(|(position, _)| position).collect(),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
             let name = simple_name(name)?;
-            unique.filter(|(_, index)| index.definition().name == name).map(|(position, _)| position).collect()
+            unique
+                .filter(|(_, index)| index.definition().name == name)
+                .map(|(position, _)| position)
+                .collect()
         }
         Some(ast::ConflictTarget::Columns(names)) => {
             let mut wanted = Vec::with_capacity(names.len());
@@ -345,7 +361,10 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
                 columns.sort_unstable();
                 columns == wanted
             };
-            unique.filter(|(_, index)| same(&index.definition().columns)).map(|(position, _)| position).collect()
+            unique
+                .filter(|(_, index)| same(&index.definition().columns))
+                .map(|(position, _)| position)
+                .collect()
         }
     };
     if matching.is_empty() && target.is_some() {

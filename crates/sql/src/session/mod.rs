@@ -16,9 +16,7 @@ use crate::plan::access::Access;
 use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planned, SelectPlan};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
-use ankerdb_engine::{
-    ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value,
-};
+use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
 use setting::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,12 +44,17 @@ impl CancelHandle {
     }
 }
 
+/// What running a statement needs besides a transaction.
+pub(crate) struct Runner {
+    engine: SqlEngine,
+    cancel: CancelHandle,
+}
+
 /// One connection's state: settings, open transaction. Not shared between threads at the same time.
 pub struct SqlSession {
-    engine: SqlEngine,
+    runner: Runner,
     session: Session,
     settings: Settings,
-    cancel: CancelHandle,
     block: Block,
 }
 
@@ -59,12 +62,13 @@ impl SqlSession {
     pub(crate) fn new(engine: SqlEngine) -> SqlSession {
         let session = engine.database().session();
         let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
-        SqlSession { engine, session, settings: Settings::default(), cancel, block: Block::default() }
+        let runner = Runner { engine, cancel };
+        SqlSession { runner, session, settings: Settings::default(), block: Block::default() }
     }
 
     /// What all sessions share.
     pub fn engine(&self) -> &SqlEngine {
-        &self.engine
+        &self.runner.engine
     }
 
     /// Splits a simple-query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
@@ -74,8 +78,12 @@ impl SqlSession {
 
     /// Binds names and types. `parameters`: types the client declared, by position; missing or None = infer. An
     /// error in an explicit transaction makes it `Failed`.
-    pub fn prepare(&mut self, statement: Statement, parameters: &[Option<DataType>]) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(&self.engine, statement, parameters);
+    pub fn prepare(
+        &mut self,
+        statement: Statement,
+        parameters: &[Option<DataType>],
+    ) -> Result<Arc<Prepared>> {
+        let prepared = Prepared::new(&self.runner.engine, statement, parameters);
         if prepared.is_err() {
             self.fail();
         }
@@ -85,7 +93,7 @@ impl SqlSession {
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
-        self.cancel.0.store(false, Ordering::Relaxed);
+        self.runner.cancel.0.store(false, Ordering::Relaxed);
         let outcome = self.execute_current(prepared, parameters);
         if outcome.is_err() {
             self.fail();
@@ -103,7 +111,7 @@ impl SqlSession {
             return Err(Error::new(SqlState::ProtocolViolation, message));
         }
         self.check_usable(prepared)?;
-        let planned = prepared.current(&self.engine)?;
+        let planned = prepared.current(&self.runner.engine)?;
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }
@@ -124,7 +132,7 @@ impl SqlSession {
 
     /// A handle that ends the running statement with 57014 from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
-        self.cancel.clone()
+        self.runner.cancel.clone()
     }
 
     /// The isolation level of transactions that name none.
@@ -144,22 +152,15 @@ impl SqlSession {
             transaction.begin_statement();
             let environment = Environment { parameters, subqueries: &[], now, locking: true };
             execute::select(plan, transaction, &environment)?
-        } else if plan.lock.is_some() {
-            let environment = Environment { parameters, subqueries: &[], now: transaction::now(), locking: false };
-            self.autocommit(self.settings.default_isolation, |_, transaction| {
-                execute::select(plan, transaction, &environment)
-            })?
         } else {
-            // Reading one snapshot is serializable at the time of that snapshot, with nothing to validate.
-            let isolation = match self.settings.default_isolation {
-                Isolation::ReadUncommitted => Isolation::ReadUncommitted,
-                _ => Isolation::RepeatableRead,
-            };
-            let environment = Environment { parameters, subqueries: &[], now: transaction::now(), locking: false };
-            let mut transaction = self.begin_engine(isolation);
-            let done = execute::select(plan, &mut transaction, &environment)?;
-            transaction.commit()?;
-            done
+            let environment =
+                Environment { parameters, subqueries: &[], now: transaction::now(), locking: false };
+            match plan.lock {
+                Some(_) => {
+                    self.autocommit(|_, transaction| execute::select(plan, transaction, &environment))?
+                }
+                None => self.read_only(|transaction| execute::select(plan, transaction, &environment))?,
+            }
         };
         Ok(self.ready(planned, done.rows, None))
     }
@@ -173,20 +174,25 @@ impl SqlSession {
         } else {
             self.session.snapshot().read_view()
         };
-        Ok(Outcome::Rows(self.engine.olap().run(plan, parameters, view, self.cancel.clone())?))
+        Ok(Outcome::Rows(self.runner.engine.olap().run(
+            plan,
+            parameters,
+            view,
+            self.runner.cancel.clone(),
+        )?))
     }
 
     fn write(&mut self, planned: &Planned, parameters: &[Value]) -> Result<Outcome> {
         let done = if self.block.is_open() {
             let now = self.block_now();
             self.block_transaction().begin_statement();
-            self.within_block(|session, transaction| {
-                session.run_write(&planned.kind, transaction, parameters, now, true)
+            self.within_block(|runner, transaction| {
+                runner.run_write(&planned.kind, transaction, parameters, now, true)
             })?
         } else {
             let now = transaction::now();
-            self.autocommit(self.settings.default_isolation, |session, transaction| {
-                session.run_write(&planned.kind, transaction, parameters, now, false)
+            self.autocommit(|runner, transaction| {
+                runner.run_write(&planned.kind, transaction, parameters, now, false)
             })?
         };
         let tag = match &planned.kind {
@@ -200,6 +206,40 @@ impl SqlSession {
         })
     }
 
+    fn define(&mut self, definition: &Definition) -> Result<Outcome> {
+        if let Definition::Truncate { names } = definition {
+            self.truncate(names)?;
+        } else {
+            self.prepare_definition(definition.command())?;
+            execute::define::define(self.runner.engine.database(), definition)?;
+        }
+        Ok(Outcome::Command(definition.command().into()))
+    }
+
+    /// Deletes all rows, as a DELETE without condition does.
+    fn truncate(&mut self, names: &[String]) -> Result<()> {
+        let catalog = self.runner.engine.database().catalog();
+        for name in names {
+            let table = catalog.table(name)?;
+            let plan = DeletePlan {
+                table,
+                access: Access::Scan,
+                filter: None,
+                columns: ColumnSet::EMPTY,
+                returning: None,
+                subqueries: Vec::new(),
+            };
+            let locking = self.block.is_open();
+            self.with_transaction_again(|transaction| {
+                let environment = Environment { parameters: &[], subqueries: &[], now: 0, locking };
+                execute::delete(&plan, transaction, &environment).map(drop)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Runner {
     fn run_write(
         &self,
         kind: &Kind,
@@ -276,38 +316,6 @@ impl SqlSession {
             }
             _ => Err(Error::internal("not a query")),
         }
-    }
-
-    fn define(&mut self, definition: &Definition) -> Result<Outcome> {
-        if let Definition::Truncate { names } = definition {
-            self.truncate(names)?;
-        } else {
-            self.prepare_definition(definition.command())?;
-            execute::define::define(self.engine.database(), definition)?;
-        }
-        Ok(Outcome::Command(definition.command().into()))
-    }
-
-    /// Deletes all rows, as a DELETE without condition does.
-    fn truncate(&mut self, names: &[String]) -> Result<()> {
-        let catalog = self.engine.database().catalog();
-        for name in names {
-            let table = catalog.table(name)?;
-            let plan = DeletePlan {
-                table,
-                access: Access::Scan,
-                filter: None,
-                columns: ColumnSet::EMPTY,
-                returning: None,
-                subqueries: Vec::new(),
-            };
-            let locking = self.block.is_open();
-            self.with_transaction_again(|transaction| {
-                let environment = Environment { parameters: &[], subqueries: &[], now: 0, locking };
-                execute::delete(&plan, transaction, &environment).map(drop)
-            })?;
-        }
-        Ok(())
     }
 }
 

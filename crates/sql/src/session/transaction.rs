@@ -4,15 +4,12 @@
 //! The engine's transaction begins with the block's first statement that needs one, so that SET TRANSACTION may
 //! come before and an idle BEGIN holds nothing.
 
-use super::SqlSession;
+use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::{Outcome, TransactionStatus};
 use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// How often a statement is run again after serialization failures before its client hears of one.
-const RETRIES_MAX: u32 = 1000;
 
 /// What kind of block is open.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +76,9 @@ impl SqlSession {
     pub fn end_implicit(&mut self) -> Result<()> {
         self.block.several = false;
         match self.block.kind {
-            Kind::Implicit => self.block.close().map_or(Ok(()), |transaction| transaction.commit().map(drop)),
+            Kind::Implicit => {
+                self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
+            }
             _ => Ok(()),
         }
     }
@@ -127,13 +126,13 @@ impl SqlSession {
             let message = format!("{command} cannot run inside a transaction block");
             return Err(Error::new(SqlState::ActiveSqlTransaction, message));
         }
-        self.block.close().map_or(Ok(()), |transaction| transaction.commit().map(drop))
+        self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
     }
 
     /// A transaction of the engine that this session's cancel handle ends.
     pub(super) fn begin_engine(&mut self, isolation: Isolation) -> Transaction {
         let mut transaction = self.session.begin(isolation);
-        transaction.set_cancel_flag(self.cancel.0.clone());
+        transaction.set_cancel_flag(self.runner.cancel.0.clone());
         transaction
     }
 
@@ -154,11 +153,11 @@ impl SqlSession {
     /// Runs the body with the block's transaction beside the session.
     pub(super) fn within_block<T>(
         &mut self,
-        body: impl FnOnce(&SqlSession, &mut Transaction) -> Result<T>,
+        body: impl FnOnce(&Runner, &mut Transaction) -> Result<T>,
     ) -> Result<T> {
         self.block_transaction();
         let mut transaction = self.block.transaction.take().expect("begun above");
-        let result = body(self, &mut transaction);
+        let result = body(&self.runner, &mut transaction);
         self.block.transaction = Some(transaction);
         result
     }
@@ -167,30 +166,43 @@ impl SqlSession {
     /// failure.
     pub(super) fn autocommit<T>(
         &mut self,
-        isolation: Isolation,
-        mut body: impl FnMut(&SqlSession, &mut Transaction) -> Result<T>,
+        mut body: impl FnMut(&Runner, &mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        let mut attempt = 0;
-        loop {
-            let mut transaction = self.begin_engine(isolation);
-            let result = body(self, &mut transaction).and_then(|value| transaction.commit().map(|_| value));
-            match result {
-                Err(error) if error.is_retryable() && attempt < RETRIES_MAX => back_off(attempt),
-                other => return other,
-            }
-            attempt += 1;
-        }
+        // One statement alone sees one snapshot at every level.
+        let isolation = match self.settings.default_isolation {
+            Isolation::Serializable => Isolation::Serializable,
+            _ => Isolation::RepeatableRead,
+        };
+        let runner = &self.runner;
+        self.session.run(isolation, |transaction| {
+            transaction.set_cancel_flag(runner.cancel.0.clone());
+            body(runner, transaction)
+        })
+    }
+
+    /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that
+    /// snapshot, with nothing to validate.
+    pub(super) fn read_only<T>(&mut self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let flag = self.runner.cancel.0.clone();
+        self.session.try_run(Isolation::RepeatableRead, |transaction| {
+            transaction.set_cancel_flag(flag);
+            body(transaction)
+        })
     }
 
     /// Runs the body in the open transaction, or else in one of its own that is committed after it.
-    pub(crate) fn with_transaction<T>(&mut self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
         if self.block.is_open() {
             return self.within_block(|_, transaction| body(transaction));
         }
-        let mut transaction = self.begin_engine(self.settings.default_isolation);
-        let value = body(&mut transaction)?;
-        transaction.commit()?;
-        Ok(value)
+        let flag = self.runner.cancel.0.clone();
+        self.session.try_run(self.settings.default_isolation, |transaction| {
+            transaction.set_cancel_flag(flag);
+            body(transaction)
+        })
     }
 
     /// A transaction for a statement that goes on after `execute` (COPY); `None` if a block is open, whose
@@ -208,7 +220,7 @@ impl SqlSession {
         if self.block.is_open() {
             return self.within_block(|_, transaction| body(transaction));
         }
-        self.autocommit(self.settings.default_isolation, |_, transaction| body(transaction))
+        self.autocommit(|_, transaction| body(transaction))
     }
 
     /// Runs a statement about the session.
@@ -236,12 +248,14 @@ impl SqlSession {
                 tag("SET")
             }
             Utility::Set(setting) if setting.name == "transaction_isolation" && self.block.is_open() => {
-                let isolation = super::setting::isolation(setting.value.as_deref().unwrap_or("serializable"))?;
+                let isolation =
+                    super::setting::isolation(setting.value.as_deref().unwrap_or("serializable"))?;
                 self.set_modes(Modes { isolation: Some(isolation), read_only: None })?;
                 tag("SET")
             }
             Utility::Set(setting) if setting.name == "transaction_read_only" && self.block.is_open() => {
-                let read_only = super::setting::boolean(&setting.name, setting.value.as_deref().unwrap_or("off"))?;
+                let read_only =
+                    super::setting::boolean(&setting.name, setting.value.as_deref().unwrap_or("off"))?;
                 self.set_modes(Modes { isolation: None, read_only: Some(read_only) })?;
                 tag("SET")
             }
@@ -277,7 +291,8 @@ impl SqlSession {
 
     fn set_modes(&mut self, modes: Modes) -> Result<()> {
         if let Some(isolation) = modes.isolation {
-            if self.block.transaction.as_ref().is_some_and(|transaction| transaction.isolation() != isolation) {
+            if self.block.transaction.as_ref().is_some_and(|transaction| transaction.isolation() != isolation)
+            {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(Error::new(SqlState::ActiveSqlTransaction, message));
             }
@@ -295,7 +310,7 @@ impl SqlSession {
 
     fn commit(&mut self) -> Result<Outcome> {
         let failed = self.block.failed;
-        if let Some(transaction) = self.block.close() {
+        if let Some(mut transaction) = self.block.close() {
             transaction.commit()?;
         }
         Ok(Outcome::Command(if failed { "ROLLBACK" } else { "COMMIT" }.into()))
@@ -303,7 +318,8 @@ impl SqlSession {
 
     fn show(&self, name: &str) -> Result<Vec<Vec<Value>>> {
         if name == "all" {
-            let row = |(name, value): (&str, String)| vec![Value::text(name), Value::text(value), Value::text("")];
+            let row =
+                |(name, value): (&str, String)| vec![Value::text(name), Value::text(value), Value::text("")];
             return Ok(self.settings.all().map(row).collect());
         }
         Ok(vec![vec![Value::text(self.setting(name)?)]])
@@ -323,13 +339,5 @@ impl SqlSession {
             }
             _ => self.settings.get(name),
         }
-    }
-}
-
-/// Waits before another attempt: not at all at first, then up to a millisecond.
-fn back_off(attempt: u32) {
-    match attempt {
-        0..4 => std::thread::yield_now(),
-        _ => std::thread::sleep(Duration::from_micros(u64::from(attempt.min(20)) * 50)),
     }
 }
