@@ -14,7 +14,7 @@
 //! OLTP path) or `olap`, and `rows` (what the client reads).
 //!
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod copy;
 mod engine;

@@ -12,11 +12,11 @@ pub(super) struct Field<'a> {
 }
 
 /// Cuts the next field off the record. `record` becomes `None` behind the last field.
-pub(super) fn next_field<'a>(
-    record: &mut Option<&'a str>,
+pub(super) fn next_field<'r: 's, 's>(
+    record: &mut Option<&'r str>,
     options: &CopyOptions,
-    scratch: &'a mut Vec<u8>,
-) -> Option<Result<Field<'a>>> {
+    scratch: &'s mut Vec<u8>,
+) -> Option<Result<Field<'s>>> {
     let text = (*record)?;
     let special = |byte: u8| byte == options.delimiter || byte == options.quote;
     match text.bytes().position(special) {
@@ -33,12 +33,12 @@ pub(super) fn next_field<'a>(
 }
 
 /// A field with quotes anywhere in it, which CSV allows.
-fn quoted_field<'a>(
-    record: &mut Option<&'a str>,
-    text: &'a str,
+fn quoted_field<'r, 's>(
+    record: &mut Option<&'r str>,
+    text: &'r str,
     options: &CopyOptions,
-    scratch: &'a mut Vec<u8>,
-) -> Result<Field<'a>> {
+    scratch: &'s mut Vec<u8>,
+) -> Result<Field<'s>> {
     scratch.clear();
     let mut bytes = text.bytes().enumerate().peekable();
     let mut inside = false;

@@ -108,7 +108,7 @@ impl CopyIn {
         let (splitter, loader) = (&mut self.splitter, &mut self.loader);
         let result =
             in_transaction(session, &mut self.own, |transaction| loader.last_line(splitter, transaction));
-        let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |own| own.commit().map(drop)));
+        let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
         if stored.is_err() {
             self.end(session);
         }

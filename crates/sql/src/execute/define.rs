@@ -57,7 +57,7 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
 fn drop_index(database: &Database, name: &str) -> Result<()> {
     let catalog = database.catalog();
     if let Some(table) = catalog.table_of_index(name)
-        && table.indexes().iter().any(|index| index.definition().name == name && index.definition().primary)
+        && table.all_indexes().any(|(_, index)| index.definition().name == name && index.definition().primary)
     {
         let message = format!(
             "cannot drop index {name} because constraint {name} on table {} requires it",

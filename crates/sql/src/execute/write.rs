@@ -65,9 +65,8 @@ fn conflicting(
     values: &[Value],
     transaction: &mut Transaction,
 ) -> Result<Option<RowId>> {
-    let indexes = table.indexes();
     for &position in &conflict.indexes {
-        let Some(index) = indexes.get(position) else { continue };
+        let index = table.index(position);
         let key_values: Vec<Value> =
             index.definition().columns.iter().map(|&column| values[column].clone()).collect();
         if key_values.iter().any(Value::is_null) {

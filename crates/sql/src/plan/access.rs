@@ -113,7 +113,7 @@ pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &
         .filter_map(|(position, conjunct)| fact(position, conjunct, &types))
         .collect();
     let mut best: Option<(u32, Candidate)> = None;
-    for (position, index) in table.indexes().into_iter().enumerate() {
+    for (position, index) in table.usable_indexes().map(|(position, index)| (position, index.clone())) {
         let columns = index.definition().columns.clone();
         let candidate = candidate(position, index, &columns, &facts, &types, order);
         let score = candidate.score();

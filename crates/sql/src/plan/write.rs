@@ -339,8 +339,7 @@ fn bind_conflict(binder: &mut Binder, table: &Arc<Table>, clause: &ast::OnConfli
 }
 
 fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) -> Bound<Vec<usize>> {
-    let indexes = table.indexes();
-    let unique = indexes.iter().enumerate().filter(|(_, index)| index.definition().unique);
+    let unique = table.usable_indexes().filter(|(_, index)| index.definition().unique);
     let matching: Vec<usize> = match target {
         None => unique.map(|(position, _)| position).collect(),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
