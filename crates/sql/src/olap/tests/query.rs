@@ -225,6 +225,28 @@ fn numbers_with_a_point_are_numeric_unless_next_to_a_double() {
 }
 
 #[test]
+fn large_doubles_compare_with_numerics() {
+    let fixture = Fixture::new();
+    let double = ColumnDefinition::new("d", DataType::DoublePrecision);
+    let table = fixture.create(TableDefinition::new("t").column(double));
+    fixture.insert(&table, [1e30, 0.5, -1.0].map(|value| vec![Value::Double(value)]).to_vec());
+    assert_eq!(fixture.value("select count(*) from t where d > 0.25"), Value::BigInt(2));
+    assert_eq!(fixture.value("select count(*) from t where d between 0.25 and 0.75"), Value::BigInt(1));
+    assert_eq!(fixture.value("select count(*) from t where d in (0.5, 7.5)"), Value::BigInt(1));
+    assert_eq!(fixture.value("select max(d) from t where d not between 0.25 and 0.75"), Value::Double(1e30));
+}
+
+#[test]
+fn averages_multiply_and_divide() {
+    let fixture = Fixture::with_lines(3001);
+    assert_eq!(fixture.value("select avg(id) * avg(id) from line"), numeric(2_250_000 * 10i128.pow(20), 20));
+    match fixture.value("select avg(id) / avg(id) from line") {
+        Value::Numeric(decimal) => assert_eq!(decimal.unscaled, 10i128.pow(decimal.scale.into())),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn uuids_compare_with_text() {
     let fixture = Fixture::new();
     let table = fixture.create(TableDefinition::new("u").column(ColumnDefinition::new("u", DataType::Uuid)));
