@@ -9,13 +9,13 @@ use crate::olap::{rows_of, translate};
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 use datafusion::execution::SendableRecordBatchStream;
-use futures::{FutureExt, StreamExt};
-use std::panic::AssertUnwindSafe;
+use futures::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 
 /// Batches on their way to the reader.
 const BATCHES_IN_FLIGHT: usize = 4;
@@ -43,25 +43,34 @@ impl Rows {
         Rows { columns, tag, source: Source::Ready(rows) }
     }
 
-    /// Rows of a query that `start` begins, on the runtime that `threads` belongs to.
+    /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it when it is canceled or
+    /// nobody reads on.
     pub(crate) fn spawn(
         threads: &Handle,
+        watch: &Handle,
         columns: Arc<[OutputColumn]>,
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
         cancel: CancelHandle,
     ) -> Rows {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
-        threads.spawn(async move {
-            let query = AssertUnwindSafe(send_all(start, &sender)).catch_unwind();
+        let batches = sender.clone();
+        let mut query = threads.spawn(async move { send_all(start, &batches).await });
+        watch.spawn(async move {
             let error = tokio::select! {
                 biased;
-                () = sender.closed() => return,
-                () = canceled(&cancel) => Error::new(SqlState::QueryCanceled, "canceling statement due to user request"),
-                ended = query => match ended {
+                ended = &mut query => match ended {
                     Ok(Ok(())) => return,
                     Ok(Err(error)) => error,
-                    Err(panic) => panicked(panic.as_ref()),
+                    Err(failure) => lost(failure),
                 },
+                () = sender.closed() => {
+                    query.abort();
+                    return;
+                }
+                () = canceled(&cancel) => {
+                    query.abort();
+                    Error::new(SqlState::QueryCanceled, "canceling statement due to user request")
+                }
             };
             // The reader may be gone; then nobody wants the error.
             let _ = sender.send(Err(error)).await;
@@ -144,8 +153,11 @@ async fn canceled(cancel: &CancelHandle) {
     }
 }
 
-/// A panic is a bug, but the bug of this query only.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+/// What a query ended with that neither finished nor failed. A panic is a bug, but the bug of this query only.
+fn lost(failure: JoinError) -> Error {
+    let Ok(panic) = failure.try_into_panic() else {
+        return Error::new(SqlState::AdminShutdown, "the database is shutting down");
+    };
     let message =
         panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     Error::internal(format!("the query failed unexpectedly: {}", message.unwrap_or("no reason given")))

@@ -17,6 +17,7 @@
 mod aggregate;
 mod analytical;
 mod arrow;
+mod cooperate;
 mod error;
 mod function;
 mod names;
@@ -61,35 +62,53 @@ pub(crate) struct OlapEngine {
     threads: Arc<Threads>,
 }
 
-/// The analytical threads.
+/// The analytical threads, and one that watches over queries: it has next to nothing to do, so that a cancel
+/// is noticed however busy the others are.
 struct Threads {
     count: usize,
     /// Always there but while being dropped.
     runtime: Option<Runtime>,
+    watch: Option<Runtime>,
 }
 
 impl Threads {
     fn start(count: usize) -> Result<Threads> {
-        let next = AtomicUsize::new(0);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(count)
-            .thread_name_fn(move || format!("olap-{}", next.fetch_add(1, Ordering::Relaxed)))
-            .enable_time()
-            .build()
-            .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))?;
-        Ok(Threads { count, runtime: Some(runtime) })
+        let runtime = self::runtime("olap", count)?;
+        let watch = self::runtime("olap-watch", 1)?;
+        Ok(Threads { count, runtime: Some(runtime), watch: Some(watch) })
     }
 
     fn runtime(&self) -> &Runtime {
         self.runtime.as_ref().expect("the runtime lives as long as its owner")
     }
+
+    /// The rows of the query that `start` begins.
+    fn rows(
+        &self,
+        columns: Arc<[OutputColumn]>,
+        start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
+        cancel: CancelHandle,
+    ) -> Rows {
+        let watch = self.watch.as_ref().expect("the runtime lives as long as its owner");
+        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, cancel)
+    }
+}
+
+fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
+    let next = AtomicUsize::new(0);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+        .enable_time()
+        .build()
+        .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))
 }
 
 impl Drop for Threads {
     /// Queries under way end at their next batch; nobody waits for them, so that an async task, too, may be the
     /// one to drop the engine.
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.watch.take(), self.runtime.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
@@ -189,7 +208,7 @@ impl OlapEngine {
         let logical = self.instantiate(plan, parameters, &view)?;
         let (state, tasks) = (self.state.clone(), self.tasks.clone());
         let start = async move { start(&state, tasks, &logical).await };
-        Ok(Rows::spawn(self.threads.runtime().handle(), plan.output.as_slice().into(), start, cancel))
+        Ok(self.threads.rows(plan.output.as_slice().into(), start, cancel))
     }
 
     /// The plan as text, one line per operator: as planned over the data of now.
@@ -232,7 +251,8 @@ fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionSta
         .with_runtime_env(runtime)
         .with_expr_planners(vec![Arc::new(planner::PostgresOperators)])
         .with_default_features()
-        .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics));
+        .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics))
+        .with_physical_optimizer_rule(Arc::new(cooperate::YieldAboveJoins));
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     Ok(builder.build())

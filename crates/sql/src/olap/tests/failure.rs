@@ -1,7 +1,6 @@
 //! How queries fail: with PostgreSQL's codes, and alone.
 
 use super::*;
-use crate::rows::Rows;
 use ankerdb_engine::SqlState;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -91,6 +90,8 @@ fn a_canceled_query_ends_with_57014() {
     let fixture = Fixture::with_lines(20_000);
     let endless =
         fixture.plan("select count(*) from line a, line b, line c where a.id + b.id > c.id", &[]).unwrap();
+    let table = fixture.database.catalog().table("line").unwrap();
+    let holders = Arc::strong_count(&table);
     let cancel = never_canceled();
     let mut rows = fixture.olap.run(&endless, &[], fixture.view(), cancel.clone()).unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -98,33 +99,38 @@ fn a_canceled_query_ends_with_57014() {
     assert_eq!(rows.next_blocking().unwrap_err().state(), SqlState::QueryCanceled);
     assert!(rows.next_blocking().unwrap().is_none());
     assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(20_000));
+    wait_until_let_go(&table, holders);
+}
+
+/// Waits until as few hold the table as before the query ran.
+fn wait_until_let_go(table: &Arc<Table>, holders: usize) {
+    for _ in 0..1000 {
+        if Arc::strong_count(table) <= holders {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the query still holds its table 10 s after its end");
 }
 
 #[test]
 fn dropping_the_rows_ends_the_query() {
     let fixture = Fixture::with_lines(20_000);
-    let table = fixture.database.catalog().table("line").unwrap();
     let plan = fixture.plan("select a.id from line a, line b", &[]).unwrap();
+    let table = fixture.database.catalog().table("line").unwrap();
     let holders = Arc::strong_count(&table);
     let mut rows = fixture.olap.run(&plan, &[], fixture.view(), never_canceled()).unwrap();
     assert!(!rows.next_blocking().unwrap().unwrap().is_empty());
-    assert!(Arc::strong_count(&table) > holders);
+    assert!(Arc::strong_count(&table) > holders, "a running query holds its table");
     drop(rows);
-    for _ in 0..500 {
-        if Arc::strong_count(&table) == holders {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("the query still holds its table 5 s after its rows were dropped");
+    wait_until_let_go(&table, holders);
 }
 
 #[test]
 fn a_panic_is_the_error_of_one_query() {
     let fixture = Fixture::with_lines(3);
-    let threads = fixture.olap.threads.runtime().handle();
     let start = async { panic!("on purpose") };
-    let mut rows = Rows::spawn(threads, Vec::new().into(), start, never_canceled());
+    let mut rows = fixture.olap.threads.rows(Vec::new().into(), start, never_canceled());
     let error = rows.next_blocking().unwrap_err();
     assert_eq!(error.state(), SqlState::InternalError);
     assert!(error.message().contains("on purpose"));
