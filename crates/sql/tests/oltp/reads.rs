@@ -149,8 +149,7 @@ fn result_columns_have_postgres_names_and_types() {
     let prepared = client.prepare(sql).unwrap();
     let output = prepared.output().unwrap();
     let names: Vec<&str> = output.iter().map(|column| column.name.as_str()).collect();
-    let expected =
-        ["w", "sum", "?column?", "upper", "int4", "case", "w", "d", "id", "customer", "total"];
+    let expected = ["w", "sum", "?column?", "upper", "int4", "case", "w", "d", "id", "customer", "total"];
     assert_eq!(names, expected);
     assert_eq!(output[2].data_type.to_string(), "bigint");
 }

@@ -108,7 +108,11 @@ fn locks_are_waited_for_refused_or_skipped() {
     a.setup(&["begin", "select n from t where id = 1 for update"]);
     b.setup(&["begin"]);
     b.check(&[("select id from t for update skip locked", "2"), ("commit", "COMMIT")]);
-    b.check(&[("begin", "BEGIN"), ("select n from t where id = 1 for update nowait", "!55P03"), ("rollback", "ROLLBACK")]);
+    b.check(&[
+        ("begin", "BEGIN"),
+        ("select n from t where id = 1 for update nowait", "!55P03"),
+        ("rollback", "ROLLBACK"),
+    ]);
     a.setup(&["commit"]);
     b.check(&[("select n from t where id = 1 for update nowait", "10")]);
 }
