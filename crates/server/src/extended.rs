@@ -112,7 +112,7 @@ impl Connection {
                     self.begin_implicit();
                 }
                 let parameters = std::mem::take(&mut portal.parameters);
-                let outcome = self.blocking(|session| session.execute(&prepared, &parameters))?;
+                let outcome = self.execute(&prepared, &parameters)?;
                 let formats = portal.formats.clone();
                 match self.run_outcome(outcome, formats).await? {
                     Some(running) => running,

@@ -38,7 +38,7 @@ impl Connection {
         if !prepared.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1").into());
         }
-        match self.blocking(|session| session.execute(&prepared, &[]))? {
+        match self.execute(&prepared, &[])? {
             Outcome::Command(tag) => Ok(tag),
             Outcome::Rows(rows) => self.send_all(rows).await,
             Outcome::CopyIn(copy) => self.copy_in(copy).await,

@@ -4,6 +4,7 @@ use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::frontend::utf8;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, SqlState};
+use ankerdb_sql::SERVER_VERSION;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
 };
@@ -11,8 +12,6 @@ use std::collections::HashMap;
 
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
-/// What drivers read to find out what the server can do: the PostgreSQL whose behaviour is followed.
-const SERVER_VERSION: &str = concat!("15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")");
 
 /// The longest startup packet, as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
@@ -131,6 +130,49 @@ fn is_utf8(name: &str) -> bool {
     matches!(plain.as_str(), "utf8" | "unicode" | "sqlascii")
 }
 
+/// Whether a parameter of the startup packet is a setting of the session.
+pub(crate) fn is_setting(name: &str) -> bool {
+    !matches!(name, "user" | "database" | "options" | "replication" | "client_encoding")
+        && !name.starts_with("_pq_.")
+}
+
+/// Settings in the form of command line options: `-c name=value`, `-cname=value` or `--name=value`. A backslash takes
+/// the meaning from a blank.
+pub(crate) fn parse_options(options: &str) -> Result<Vec<(String, String)>, Error> {
+    let mut settings = Vec::new();
+    let mut words = split_words(options).into_iter();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--").or(word.strip_prefix("-c")) {
+            Some("") => words.next(),
+            Some(setting) => Some(setting.to_owned()),
+            None => None,
+        };
+        match setting.as_deref().and_then(|setting| setting.split_once('=')) {
+            Some((name, value)) => settings.push((name.replace('-', "_"), value.to_owned())),
+            None => {
+                let message = format!("invalid command-line argument for server process: {word}");
+                return Err(Error::new(SqlState::InvalidParameterValue, message));
+            }
+        }
+    }
+    Ok(settings)
+}
+
+fn split_words(options: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = options.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            character if character.is_ascii_whitespace() => words.extend(word.take()),
+            '\\' => word.get_or_insert_default().extend(characters.next()),
+            character => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
 /// Lets the client in and tells it about the server.
 pub(crate) fn greet(wire: &mut Wire, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
     wire.send(&Authentication::Ok)?;
@@ -173,6 +215,22 @@ mod tests {
             parse_parameters(b"user\0\xff\0\0").unwrap_err().state(),
             SqlState::CharacterNotInRepertoire
         );
+    }
+
+    #[test]
+    fn options_are_command_line_options() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let options = "-c  default_transaction_isolation=read\\ committed --lock-timeout=0 -cwork_mem=1MB";
+        assert_eq!(
+            parse_options(options).unwrap(),
+            [
+                pair("default_transaction_isolation", "read committed"),
+                pair("lock_timeout", "0"),
+                pair("work_mem", "1MB")
+            ]
+        );
+        assert!(parse_options(" ").unwrap().is_empty());
+        assert!(parse_options("-x").is_err() && parse_options("-c").is_err());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::engine::SqlEngine;
 use crate::parse::Statement;
-use crate::plan::{Kind, Planned, Planner};
+use crate::plan::access::Access;
+use crate::plan::{Kind, Planned, Planner, Utility};
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -53,6 +54,19 @@ impl Prepared {
     /// Whether the statement is the empty one.
     pub fn is_empty(&self) -> bool {
         self.statement.ast.is_none()
+    }
+
+    /// Whether running it takes microseconds and never waits: reading one row by a unique key without locking it,
+    /// and most statements about the session. For callers that take precautions around long statements.
+    pub fn is_brief(&self) -> bool {
+        match &self.planned.read().kind {
+            Kind::Select(plan) => {
+                plan.lock.is_none() && matches!(plan.access, Access::Find(_) | Access::OneRow)
+            }
+            // A commit takes as long as the transaction is large.
+            Kind::Utility(utility) => !matches!(utility, Utility::Commit),
+            _ => false,
+        }
     }
 
     /// Whether it may run in a transaction that has failed.

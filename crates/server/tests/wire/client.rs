@@ -196,7 +196,8 @@ impl Client {
             match received.kind {
                 b'R' => assert_eq!(body[..], 0u32.to_be_bytes()),
                 b'S' => {
-                    let mut fields = body.split(|&byte| byte == 0).map(|f| String::from_utf8(f.to_vec()).unwrap());
+                    let mut fields =
+                        body.split(|&byte| byte == 0).map(|f| String::from_utf8(f.to_vec()).unwrap());
                     self.parameters.insert(fields.next().unwrap(), fields.next().unwrap());
                 }
                 b'K' => {
@@ -273,7 +274,8 @@ impl Client {
 
     /// Extended protocol in one go, everything as text.
     pub fn extended(&mut self, sql: &str, parameters: &[Option<&str>]) -> Reply {
-        let messages = [parse("", sql, &[]), bind("", "", parameters), describe(b'P', ""), execute("", 0), sync()];
+        let messages =
+            [parse("", sql, &[]), bind("", "", parameters), describe(b'P', ""), execute("", 0), sync()];
         self.send(&messages.concat());
         self.reply()
     }
@@ -302,7 +304,13 @@ fn columns(body: &[u8]) -> Vec<Column> {
         let fixed = &rest[end + 1..end + 19];
         let word = |at: usize| i32::from_be_bytes(fixed[at..at + 4].try_into().unwrap());
         let half = |at: usize| i16::from_be_bytes(fixed[at..at + 2].try_into().unwrap());
-        columns.push(Column { name, oid: word(6) as u32, size: half(10), modifier: word(12), format: half(16) });
+        columns.push(Column {
+            name,
+            oid: word(6) as u32,
+            size: half(10),
+            modifier: word(12),
+            format: half(16),
+        });
         rest = &rest[end + 19..];
     }
     columns

@@ -13,7 +13,8 @@ fn start() -> (TestServer, Client) {
 #[test]
 fn data_may_be_cut_anywhere() {
     let (_server, mut client) = start();
-    let data = "1\tplain\t1.5\n2\ttab\\there\\nline\\\\ \\x41\t-0.01\r\n3\t\\N\t\\N\n4\t\t12345.67\n\\.\nignored";
+    let data =
+        "1\tplain\t1.5\n2\ttab\\there\\nline\\\\ \\x41\t-0.01\r\n3\t\\N\t\\N\n4\t\t12345.67\n\\.\nignored";
     for piece in [1, 2, 3, 7, 1000] {
         let reply = client.copy_in("COPY t FROM STDIN", data.as_bytes(), piece).ok();
         assert_eq!((reply.tags[0].as_str(), reply.status), ("COPY 4", b'I'));
@@ -34,7 +35,8 @@ fn csv_in_and_out() {
         assert_eq!(client.copy_in(copy, data.as_bytes(), piece).ok().tags[0], "COPY 3");
         assert_eq!(client.run("SELECT b FROM t WHERE a = 1").cell(), "it's; \nfine");
         assert_eq!(client.run("SELECT count(*) FROM t WHERE b IS NULL").cell(), "1");
-        let out = client.run("COPY (SELECT c, a, b FROM t ORDER BY a) TO STDOUT DELIMITER ';' CSV HEADER QUOTE ''''");
+        let out = client
+            .run("COPY (SELECT c, a, b FROM t ORDER BY a) TO STDOUT DELIMITER ';' CSV HEADER QUOTE ''''");
         assert_eq!(String::from_utf8(out.copied).unwrap(), data);
         client.run("DELETE FROM t");
     }
@@ -99,7 +101,8 @@ fn clients_may_give_up() {
 #[test]
 fn extended_protocol_and_statements_that_cannot_be() {
     let (_server, mut client) = start();
-    client.send(&[parse("", "COPY t (a) FROM STDIN", &[]), bind("", "", &[]), execute("", 0), sync()].concat());
+    client
+        .send(&[parse("", "COPY t (a) FROM STDIN", &[]), bind("", "", &[]), execute("", 0), sync()].concat());
     assert_eq!(client.reply().kinds, "12G");
     client.send(&[message(b'd', b"5\n"), message(b'c', &[]), sync()].concat());
     assert_eq!(client.reply().ok().tags[0], "COPY 1");
@@ -123,7 +126,11 @@ fn extended_protocol_and_statements_that_cannot_be() {
 #[test]
 fn among_other_statements() {
     let (_server, mut client) = start();
-    let reply = client.copy_in("INSERT INTO t VALUES (1); COPY t (a) FROM STDIN; INSERT INTO t VALUES (3)", b"2\n", 9);
+    let reply = client.copy_in(
+        "INSERT INTO t VALUES (1); COPY t (a) FROM STDIN; INSERT INTO t VALUES (3)",
+        b"2\n",
+        9,
+    );
     assert_eq!(reply.ok().tags, ["COPY 1", "INSERT 0 1"]);
     assert_eq!(client.run("SELECT count(*) FROM t").cell(), "3");
     let reply = client.copy_in("INSERT INTO t VALUES (4); COPY t (a) FROM STDIN; SELECT 1/0", b"5\n", 9);

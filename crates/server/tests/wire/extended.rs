@@ -31,7 +31,8 @@ fn one_round_trip() {
 #[test]
 fn named_statements_live_until_closed() {
     let (_server, mut client) = start();
-    let made = send(&mut client, &[parse("find", "SELECT b FROM t WHERE a = $1", &[]), describe(b'S', "find")]);
+    let made =
+        send(&mut client, &[parse("find", "SELECT b FROM t WHERE a = $1", &[]), describe(b'S', "find")]);
     assert_eq!(made.kinds, "1tTZ");
     for (key, found) in [("1", "one"), ("4", "four"), ("3", "NULL")] {
         let reply = send(&mut client, &[bind("", "find", &[Some(key)]), execute("", 0)]).ok();
@@ -59,7 +60,10 @@ fn portals_give_rows_in_parts() {
     let first = send(&mut client, &[parse("", query, &[]), bind("p", "", &[]), execute("p", 2)]).ok();
     assert_eq!((first.kinds.as_str(), first.status), ("12DDsZ", b'T'));
     let second = send(&mut client, &[execute("p", 2)]).ok();
-    assert_eq!((second.kinds.as_str(), second.text()), ("DDsZ", vec![vec!["3".into()], vec!["4".to_owned()]]));
+    assert_eq!(
+        (second.kinds.as_str(), second.text()),
+        ("DDsZ", vec![vec!["3".into()], vec!["4".to_owned()]])
+    );
     let last = send(&mut client, &[execute("p", 0)]).ok();
     assert_eq!((last.kinds.as_str(), last.tags[0].as_str()), ("DCZ", "SELECT 1"));
     client.run("COMMIT");
@@ -202,7 +206,8 @@ fn all_types_in_binary() {
     send(&mut client, &[parse("", insert, &[]), bind_as("", "", 1, &parameters, 0), execute("", 0)]).ok();
     let select = "SELECT * FROM all_types WHERE id = $1";
     let key = [Some(&cells[0][..])];
-    let reply = send(&mut client, &[parse("", select, &[]), bind_as("", "", 1, &key, 1), execute("", 0)]).ok();
+    let reply =
+        send(&mut client, &[parse("", select, &[]), bind_as("", "", 1, &key, 1), execute("", 0)]).ok();
     let found: Vec<Vec<u8>> = reply.rows[0].iter().map(|cell| cell.clone().unwrap()).collect();
     assert_eq!(found, cells);
     let text = "1|t|-2|9223372036854775807|1.5|-0.1|-1234.567|grün|ab  |\\x0001ff|1999-12-31|2000-01-01 00:00:01|\

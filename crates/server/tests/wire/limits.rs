@@ -9,7 +9,8 @@ fn many_connections_add_up() {
     const CLIENTS: usize = 100;
     const ROUNDS: usize = 20;
     let server = TestServer::start();
-    Client::connect(&server).run("CREATE TABLE counter (id int PRIMARY KEY, n int); INSERT INTO counter VALUES (1, 0)");
+    Client::connect(&server)
+        .run("CREATE TABLE counter (id int PRIMARY KEY, n int); INSERT INTO counter VALUES (1, 0)");
     // More clients than threads, all after the same row: waiting must not keep the holder from committing.
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {

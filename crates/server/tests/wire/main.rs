@@ -9,5 +9,5 @@ mod limits;
 mod malformed;
 mod psql;
 mod script;
-mod startup;
 mod server;
+mod startup;

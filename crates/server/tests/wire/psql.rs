@@ -44,7 +44,12 @@ fn scripts_run() {
     ";
     let Some(output) = psql(&server, &["-A", "-t", "-q"], script) else { return };
     let out = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(out, "1|eins\n2|two, too\n1\tone\n2\ttwo, too\n2|3\n2\n", "{:?}", String::from_utf8(output.stderr));
+    assert_eq!(
+        out,
+        "1|eins\n2|two, too\n1\tone\n2\ttwo, too\n2|3\n2\n",
+        "{:?}",
+        String::from_utf8(output.stderr)
+    );
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("column \"nonsense\" does not exist"), "{err}");
     assert!(output.status.success());

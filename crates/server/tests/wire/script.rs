@@ -125,7 +125,8 @@ impl Runner<'_> {
     fn query(&mut self, record: &Record, types: &str, sort: bool) -> Result<(), String> {
         let reply = self.reply(record);
         check_rows(record, &reply, types, sort)?;
-        let again = record.parameters.is_empty() && record.sql.trim_start().to_lowercase().starts_with("select");
+        let again =
+            record.parameters.is_empty() && record.sql.trim_start().to_lowercase().starts_with("select");
         if again && self.client().1 != b'E' {
             let reply = self.client().0.extended(&record.sql, &[]);
             check_rows(record, &reply, types, sort).map_err(|told| format!("extended protocol: {told}"))?;

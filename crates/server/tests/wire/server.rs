@@ -1,6 +1,6 @@
 //! A server of its own for each test.
 
-use ankerdb_engine::{Database, DatabaseOptions};
+use ankerdb_engine::Database;
 use ankerdb_server::{Server, ServerOptions};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ impl TestServer {
     }
 
     pub fn with_connections(max_connections: usize) -> TestServer {
-        let database = Database::new(DatabaseOptions::default());
+        let database = Database::new();
         let options = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 20 };
         let engine = SqlEngine::new(database.clone(), options).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -37,6 +37,23 @@ fn newer_protocols_are_negotiated_down() {
 }
 
 #[test]
+fn settings_come_with_the_startup_packet() {
+    let server = TestServer::start();
+    let connect = |options: &str| {
+        let mut client = raw(server.address);
+        let parameters =
+            [("user", "a"), ("database", "ankerdb"), ("TimeZone", "Mars/North"), ("options", options)];
+        client.send(&startup(VERSION_3_0, &parameters));
+        client.greeted().map(|()| client)
+    };
+    let mut client = connect("-c default_transaction_isolation=repeatable\\ read").ok().unwrap();
+    assert_eq!(client.run("SHOW default_transaction_isolation").cell(), "repeatable read");
+    assert_eq!(client.parameters["TimeZone"], "UTC");
+    let error = connect("-c no_such_setting=1").err().unwrap();
+    assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "42704"));
+}
+
+#[test]
 fn sessions_are_limited() {
     let server = TestServer::with_connections(2);
     let first = Client::connect(&server);

@@ -67,9 +67,8 @@ fn quoted_field<'r, 's>(
 
 /// Appends a value, quoted if it has to be.
 pub(super) fn push_field(value: &str, force: bool, options: &CopyOptions, out: &mut Vec<u8>) {
-    let special = |byte: u8| {
-        byte == options.delimiter || byte == options.quote || matches!(byte, b'\n' | b'\r')
-    };
+    let special =
+        |byte: u8| byte == options.delimiter || byte == options.quote || matches!(byte, b'\n' | b'\r');
     // `\.` alone on a line would end the data.
     let quote = force || value == options.null || value == "\\." || value.bytes().any(special);
     if !quote {
@@ -121,7 +120,8 @@ mod tests {
     #[test]
     fn what_is_written_comes_back() {
         let csv = CopyOptions::new(Format::Csv);
-        let odd = CopyOptions { delimiter: b'|', quote: b'\'', escape: b'\\', null: "-".into(), ..csv.clone() };
+        let odd =
+            CopyOptions { delimiter: b'|', quote: b'\'', escape: b'\\', null: "-".into(), ..csv.clone() };
         for options in [csv, odd] {
             for value in ["", "-", "a", "a,b|c", "\"'\\", "line\nline\r", "\\.", "ü\"ü'ü"] {
                 for force in [false, true] {

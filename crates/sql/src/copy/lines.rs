@@ -42,7 +42,10 @@ impl LineSplitter {
         self.scanned -= self.start;
         self.start = 0;
         if self.buffer.len() + data.len() > LINE_BYTES_MAX {
-            return Err(Error::new(SqlState::ProgramLimitExceeded, "a line of COPY data is longer than 1 GiB"));
+            return Err(Error::new(
+                SqlState::ProgramLimitExceeded,
+                "a line of COPY data is longer than 1 GiB",
+            ));
         }
         self.buffer.extend_from_slice(data);
         Ok(())

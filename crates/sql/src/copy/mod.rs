@@ -52,7 +52,8 @@ fn check_target(target: &CopyTarget, to: bool) -> Result<()> {
         (CopyTarget::Stdin, true) | (CopyTarget::Stdout, false) => Ok(()),
         (CopyTarget::File { .. } | CopyTarget::Program { .. }, _) => {
             let message = "COPY from or to a file or program of the server is not supported";
-            let hint = "Send the data over the connection: COPY ... FROM STDIN, COPY ... TO STDOUT, psql's \\copy.";
+            let hint =
+                "Send the data over the connection: COPY ... FROM STDIN, COPY ... TO STDOUT, psql's \\copy.";
             Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(hint))
         }
     }

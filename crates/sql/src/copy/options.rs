@@ -247,7 +247,9 @@ impl Written {
 
 fn one_byte(name: &str, given: Option<char>) -> Result<Option<u8>> {
     match given {
-        Some(given) if !given.is_ascii() => invalid(format!("COPY {name} must be a single one-byte character")),
+        Some(given) if !given.is_ascii() => {
+            invalid(format!("COPY {name} must be a single one-byte character"))
+        }
         given => Ok(given.map(|given| given as u8)),
     }
 }

@@ -8,8 +8,8 @@ use crate::plan::Setting;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::collections::BTreeMap;
 
-/// The PostgreSQL version whose protocol and dialect this server speaks.
-pub const SERVER_VERSION: &str = "15.0";
+/// The PostgreSQL version whose protocol and dialect this server speaks, which drivers look at, and our own.
+pub const SERVER_VERSION: &str = concat!("15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Names and defaults of settings that are only kept.
 const KEPT: &[(&str, &str)] = &[
