@@ -19,14 +19,28 @@ pub struct SqlOptions {
 }
 
 impl SqlEngine {
-    pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> { unimplemented!() }
-    pub fn database(&self) -> &Database { unimplemented!() }
-    pub fn session(&self) -> SqlSession { unimplemented!() }
+    pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
+        unimplemented!()
+    }
+    pub fn database(&self) -> &Database {
+        unimplemented!()
+    }
+    pub fn session(&self) -> SqlSession {
+        unimplemented!()
+    }
     /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).
-    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> { unimplemented!() }
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
+        unimplemented!()
+    }
     /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables: the yardstick
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
-    pub fn memory_baseline(&self, view: &ankerdb_engine::ReadView, tables: &[&str]) -> Result<MemoryBaseline> { unimplemented!() }
+    pub fn memory_baseline(
+        &self,
+        view: &ankerdb_engine::ReadView,
+        tables: &[&str],
+    ) -> Result<MemoryBaseline> {
+        unimplemented!()
+    }
 }
 
 /// An analytical query that can be run again and again. Each run makes a physical plan of its own.
@@ -34,25 +48,40 @@ pub struct AnalyticalQuery {}
 impl AnalyticalQuery {
     /// Runs on the analytical threads and waits. Returns the number of rows and bytes of the result; the
     /// batches themselves through `batches`.
-    pub fn run(&self, view: &ankerdb_engine::ReadView) -> Result<Vec<datafusion::arrow::record_batch::RecordBatch>> { unimplemented!() }
+    pub fn run(
+        &self,
+        view: &ankerdb_engine::ReadView,
+    ) -> Result<Vec<datafusion::arrow::record_batch::RecordBatch>> {
+        unimplemented!()
+    }
 }
 
 /// See [`SqlEngine::memory_baseline`].
 pub struct MemoryBaseline {}
 impl MemoryBaseline {
-    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> { unimplemented!() }
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
+        unimplemented!()
+    }
 }
 
 /// A prepared statement: parsed once; planned once for each version of the catalog.
 pub struct Prepared {}
 
 impl Prepared {
-    pub fn sql(&self) -> &str { unimplemented!() }
+    pub fn sql(&self) -> &str {
+        unimplemented!()
+    }
     /// Types of $1, $2, ...; those that the client left open are inferred.
-    pub fn parameters(&self) -> &[DataType] { unimplemented!() }
+    pub fn parameters(&self) -> &[DataType] {
+        unimplemented!()
+    }
     /// Columns of the result; `None` for statements without one.
-    pub fn output(&self) -> Option<&[OutputColumn]> { unimplemented!() }
-    pub fn is_empty(&self) -> bool { unimplemented!() }
+    pub fn output(&self) -> Option<&[OutputColumn]> {
+        unimplemented!()
+    }
+    pub fn is_empty(&self) -> bool {
+        unimplemented!()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -62,35 +91,63 @@ pub struct OutputColumn {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TransactionStatus { Idle, InTransaction, Failed }
+pub enum TransactionStatus {
+    Idle,
+    InTransaction,
+    Failed,
+}
 
 /// One connection's state: settings, open transaction. Not shared between threads at the same time.
 pub struct SqlSession {}
 
 impl SqlSession {
     /// Splits a simple-query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
-    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> { unimplemented!() }
+    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        unimplemented!()
+    }
     /// Binds names and types. `parameters`: types the client declared, by position; missing or None = infer.
-    pub fn prepare(&mut self, statement: Statement, parameters: &[Option<DataType>]) -> Result<Arc<Prepared>> { unimplemented!() }
+    pub fn prepare(
+        &mut self,
+        statement: Statement,
+        parameters: &[Option<DataType>],
+    ) -> Result<Arc<Prepared>> {
+        unimplemented!()
+    }
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     /// `max_rows` does not belong here: the caller stops reading `Rows`.
-    pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> { unimplemented!() }
-    pub fn transaction_status(&self) -> TransactionStatus { unimplemented!() }
-    pub fn set_default_isolation(&mut self, isolation: Isolation) { unimplemented!() }
+    pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
+        unimplemented!()
+    }
+    pub fn transaction_status(&self) -> TransactionStatus {
+        unimplemented!()
+    }
+    pub fn set_default_isolation(&mut self, isolation: Isolation) {
+        unimplemented!()
+    }
     /// A handle that ends the running statement with 57014 from another thread.
-    pub fn cancel_handle(&self) -> CancelHandle { unimplemented!() }
+    pub fn cancel_handle(&self) -> CancelHandle {
+        unimplemented!()
+    }
     /// Implicit transaction of a multi-statement simple query, as PostgreSQL has it: begun by the server before the
     /// first statement of several, ended after the last.
-    pub fn begin_implicit(&mut self) { unimplemented!() }
-    pub fn end_implicit(&mut self) -> Result<()> { unimplemented!() }
-    pub fn fail_implicit(&mut self) { unimplemented!() }
+    pub fn begin_implicit(&mut self) {
+        unimplemented!()
+    }
+    pub fn end_implicit(&mut self) -> Result<()> {
+        unimplemented!()
+    }
+    pub fn fail_implicit(&mut self) {
+        unimplemented!()
+    }
 }
 
 #[derive(Clone)]
 pub struct CancelHandle(Arc<std::sync::atomic::AtomicBool>);
 impl CancelHandle {
-    pub fn cancel(&self) { unimplemented!() }
+    pub fn cancel(&self) {
+        unimplemented!()
+    }
 }
 
 /// A parsed statement.
@@ -110,31 +167,53 @@ pub enum Outcome {
 pub struct Rows {}
 
 impl Rows {
-    pub fn columns(&self) -> &[OutputColumn] { unimplemented!() }
+    pub fn columns(&self) -> &[OutputColumn] {
+        unimplemented!()
+    }
     /// The next rows, or `None` at the end. Never blocks a thread: analytical results are awaited.
-    pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>> { unimplemented!() }
+    pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
+        unimplemented!()
+    }
     /// As `next`, for callers outside of an async runtime.
-    pub fn next_blocking(&mut self) -> Result<Option<Vec<Vec<Value>>>> { unimplemented!() }
+    pub fn next_blocking(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
+        unimplemented!()
+    }
     /// The command tag once all `rows` rows were read.
-    pub fn tag(&self, rows: usize) -> String { unimplemented!() }
+    pub fn tag(&self, rows: usize) -> String {
+        unimplemented!()
+    }
 }
 
 /// COPY table FROM STDIN under way. Dropping it ends the copy with an error, nothing stored.
 pub struct CopyIn {}
 impl CopyIn {
-    pub fn column_count(&self) -> usize { unimplemented!() }
-    pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> { unimplemented!() }
+    pub fn column_count(&self) -> usize {
+        unimplemented!()
+    }
+    pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
+        unimplemented!()
+    }
     /// Returns the command tag `COPY n`.
-    pub fn finish(self, session: &mut SqlSession) -> Result<String> { unimplemented!() }
-    pub fn fail(self, session: &mut SqlSession, message: &str) { unimplemented!() }
+    pub fn finish(self, session: &mut SqlSession) -> Result<String> {
+        unimplemented!()
+    }
+    pub fn fail(self, session: &mut SqlSession, message: &str) {
+        unimplemented!()
+    }
 }
 
 /// COPY ... TO STDOUT under way.
 pub struct CopyOut {}
 impl CopyOut {
-    pub fn column_count(&self) -> usize { unimplemented!() }
+    pub fn column_count(&self) -> usize {
+        unimplemented!()
+    }
     /// The next whole lines, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> { unimplemented!() }
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        unimplemented!()
+    }
     /// The command tag `COPY n` once all was read.
-    pub fn tag(&self) -> String { unimplemented!() }
+    pub fn tag(&self) -> String {
+        unimplemented!()
+    }
 }
