@@ -16,10 +16,13 @@ use std::path::PathBuf;
 pub enum Benchmark {
     /// Transactions and analytics side by side: what each costs the other.
     ///
-    /// Loads TPC-C, then runs rounds of short phases: analytics alone, both streams, transactions beside threads
-    /// that only burn CPU, snapshots at full speed, own tables against in-memory tables of the query engine, and
-    /// serializable against read uncommitted. Prints the ratios with their targets. Ctrl-C ends the run and prints what
-    /// was measured so far.
+    /// Loads TPC-C, then runs rounds of short phases: analytics alone, both streams, transactions
+    /// beside threads that only burn CPU, snapshots at full speed, own tables against in-memory
+    /// tables of the query engine, and serializable against read uncommitted.
+    ///
+    /// Prints the ratios with their targets. Ctrl-C ends the run and prints what was measured so
+    /// far.
+    #[command(verbatim_doc_comment)]
     Htap(HtapOptions),
 }
 

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 /// An in-memory SQL database for transactions and analytics on the same data at the same time.
 #[derive(Parser)]
-#[command(name = "ankerdb", version, about, long_about = None, max_term_width = 100)]
+#[command(name = "ankerdb", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
