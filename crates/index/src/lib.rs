@@ -1,1 +1,159 @@
-//! index
+//! A concurrent ordered multimap from byte-string keys to row numbers.
+//!
+//! [`OrderedIndex`] holds (key, row) pairs, ordered by the key's bytes and then by row. All primary keys
+//! and secondary indexes are such maps; keys are order-preserving encodings of column values, so that
+//! comparing bytes compares values.
+//!
+//! The index knows nothing of transactions: an entry says that some version of the row has, or had, this
+//! key. Whoever reads it checks the row itself. That is why it is a multimap even under a unique
+//! constraint: a deleted row and its successor may both be there until the older version is pruned.
+//! [`OrderedIndex::insert_unique`] therefore asks its caller which entries are conflicts.
+#![warn(missing_docs)]
+
+mod counter;
+mod entry;
+mod latch;
+mod node;
+mod scan;
+mod tree;
+mod unique;
+
+use ankerdb_base::{Error, Result, SqlState};
+use std::ops::{Bound, ControlFlow};
+
+/// The longest key that an index takes, in bytes.
+pub const KEY_BYTES_MAX: usize = 2600;
+
+/// Which way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Smallest entry first.
+    Forward,
+    /// Largest entry first.
+    Backward,
+}
+
+/// What became of an entry that had to be unique.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UniqueInsert<C> {
+    /// The entry is there now, and was not before.
+    Inserted,
+    /// The entry was there already, and no other one is a conflict.
+    Present,
+    /// Another entry with the key is a conflict, as the caller described it; nothing was inserted.
+    Conflict(C),
+}
+
+/// A concurrent ordered multimap from byte-string keys to row numbers; see the crate's header.
+///
+/// Any number of threads may call any methods at the same time. Every insert, remove and lookup of one
+/// entry is linearizable; a scan is not one atomic step (see [`OrderedIndex::scan`]).
+pub struct OrderedIndex {
+    tree: tree::Tree,
+    unique: unique::KeyLocks,
+}
+
+impl OrderedIndex {
+    /// An empty index.
+    pub fn new() -> OrderedIndex {
+        OrderedIndex { tree: tree::Tree::new(), unique: unique::KeyLocks::new() }
+    }
+
+    /// Inserts the entry; false if it was there already. Costs one descent.
+    ///
+    /// # Errors
+    /// 54000 if the key is longer than [`KEY_BYTES_MAX`].
+    pub fn insert(&self, key: &[u8], row: u64) -> Result<bool> {
+        check_length(key)?;
+        Ok(self.tree.insert(key, row))
+    }
+
+    /// Inserts the entry unless another entry with the same key is a conflict.
+    ///
+    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers
+    /// `Some`; a row is no conflict to itself. Calls for the same key exclude each other from the first
+    /// question to the insertion, so of several that would find each other to be conflicts exactly one
+    /// inserts. Plain [`OrderedIndex::insert`] and [`OrderedIndex::remove`] are not held back.
+    ///
+    /// `conflicts` runs under a mutex that keys share: it may read this index, but must not call
+    /// `insert_unique` on it, nor wait for a thread that might.
+    ///
+    /// # Errors
+    /// 54000 if the key is longer than [`KEY_BYTES_MAX`].
+    pub fn insert_unique<C>(
+        &self,
+        key: &[u8],
+        row: u64,
+        mut conflicts: impl FnMut(u64) -> Option<C>,
+    ) -> Result<UniqueInsert<C>> {
+        check_length(key)?;
+        let _exclusive = self.unique.lock(key);
+        let mut conflict = None;
+        self.tree.get(key, |existing| {
+            if existing != row {
+                conflict = conflicts(existing);
+            }
+            if conflict.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Some(conflict) = conflict {
+            return Ok(UniqueInsert::Conflict(conflict));
+        }
+        Ok(if self.tree.insert(key, row) { UniqueInsert::Inserted } else { UniqueInsert::Present })
+    }
+
+    /// Removes the entry; false if it was not there. Costs one descent.
+    pub fn remove(&self, key: &[u8], row: u64) -> bool {
+        self.tree.remove(key, row)
+    }
+
+    /// Visits all rows with exactly this key, in ascending order, until `visit` breaks. Like a
+    /// [`OrderedIndex::scan`] of one key, and as free in what `visit` may do, but cheaper.
+    pub fn get(&self, key: &[u8], visit: impl FnMut(u64) -> ControlFlow<()>) {
+        self.tree.get(key, visit);
+    }
+
+    /// Visits entries in key order (or in reverse order), until `visit` breaks.
+    ///
+    /// Bounds are over keys alone: `Included` takes all rows of that key, `Excluded` none. An empty or
+    /// inverted range visits nothing. Entries that exist during the whole scan are visited exactly once;
+    /// entries that are inserted or removed meanwhile may or may not be. No latch is held and no memory
+    /// is kept from reclamation while `visit` runs: it may do anything, calls into this index included.
+    pub fn scan(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) {
+        self.tree.scan(lower, upper, direction, visit);
+    }
+
+    /// The number of entries; approximate while others insert and remove.
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there are no entries; approximate while others insert and remove.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of heap memory that the index occupies, approximately.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<OrderedIndex>() + self.tree.memory_bytes() + self.unique.memory_bytes()
+    }
+}
+
+impl Default for OrderedIndex {
+    fn default() -> OrderedIndex {
+        OrderedIndex::new()
+    }
+}
+
+fn check_length(key: &[u8]) -> Result<()> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("index row size {} exceeds maximum {KEY_BYTES_MAX}", key.len());
+    Err(Error::new(SqlState::ProgramLimitExceeded, message))
+}

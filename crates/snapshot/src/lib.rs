@@ -1,1 +1,19 @@
-//! snapshot
+//! Snapshots: consistent images of the database for analytics.
+//!
+//! This is the default strategy, *in place with history* (DESIGN §5): data stays in place, tuple-level before-images
+//! beside it, and a whole-array pre-image wherever a writer meets an array that is lent. [`Snapshot`] is the
+//! image, [`ReadView`] what one query reads of it, [`BlockImage`] one block's columns in Arrow's physical layout.
+//!
+//! `unsafe` is used to copy between areas and to call the lending protocol; the words are those of
+//! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.
+
+mod image;
+mod materialize;
+mod snapshot;
+mod statistics;
+mod view;
+
+pub use image::{BlockImage, Bytes, ColumnImage};
+pub use snapshot::{Snapshot, SnapshotCounters};
+pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};
+pub use view::{OwnChange, OwnTableWrites, OwnWrites, ReadView};

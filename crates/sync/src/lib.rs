@@ -1,1 +1,41 @@
-//! sync
+//! The lock-free protocols of the database, each in one file.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | [`lending`] | may this array be changed in place, or is a reader looking at it? |
+//! | [`commit_order`] | who commits when, what did they write, and up to where is everything there? |
+//! | [`readers`] | which timestamps is somebody still reading at? |
+//! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
+//!
+//! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
+//! ordering is what it is. The first three are model-checked: beside `x.rs` lies `x_model.rs`, in which loom
+//! tries all interleavings of a few threads (all up to a bound, where all are too many), and, as a control,
+//! variants of the protocol with one step taken out, in which loom must find the failure:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test -p ankerdb-sync --release
+//! ```
+//!
+//! # Words that the SAFETY notes use
+//! - **Pin**: a `crossbeam_epoch` guard, or anything else with its promise: what is *retired* while some
+//!   thread is pinned is not dropped before that pin ends. This crate brings no epochs of its own; it hands
+//!   what must outlive pins to a `retire` closure of the caller.
+//! - **Retire**: to give up the last reference that newcomers could find. Who found it before may go on.
+//! - **Raw reference**: one strong count of an `Arc`, kept as a raw pointer in an atomic.
+//!
+//! # Not here
+//! No tables, no versions, no SQL; nothing here knows what an array holds or what a write set is.
+
+pub mod commit_order;
+pub mod lending;
+pub mod lock_table;
+pub mod readers;
+
+mod primitive;
+
+#[cfg(all(test, loom))]
+mod commit_order_model;
+#[cfg(all(test, loom))]
+mod lending_model;
+#[cfg(all(test, loom))]
+mod readers_model;

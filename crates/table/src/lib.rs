@@ -1,3 +1,35 @@
-//! Tables.
+//! Tables: columns in place, history beside them.
+//!
+//! A [`Table`] is a sequence of [`RowBlock`]s and a set of [`Index`]es. A block keeps the newest committed value of
+//! each cell in place, in Arrow's physical layout, and older values in version chains. This crate is physical: it
+//! reads and writes rows as told, in the protocols of `header`, `version` and `block`; transactions decide what
+//! may be read and written, snapshots hand blocks to analytics.
+//!
+//! `unsafe` is allowed here: its vocabulary stands in `area`.
+
+mod append_list;
+mod area;
+mod array;
+mod bitmap;
+mod block;
+mod cell;
+mod header;
+mod heap;
+mod index;
 mod schema;
-pub use schema::{ColumnDefinition, IndexDefinition, TableDefinition};
+mod table;
+mod version;
+mod zone;
+
+pub use area::Area;
+pub use array::{ColumnArray, RawCell, inline_view, outline_view};
+pub use bitmap::{BITMAP_WORDS, Bitmap, ones_of};
+pub use block::{ReadAt, RowBlock, RowLock};
+pub use cell::{Cell, CellLayout, OwnedCell};
+pub use header::Header;
+pub use heap::Chunk;
+pub use index::Index;
+pub use schema::{ColumnDefinition, IndexDefinition, MAX_COLUMNS, TableDefinition};
+pub use table::Table;
+pub use version::{Version, VersionChain};
+pub use zone::Zone;

@@ -1,1 +1,24 @@
-//! transaction
+//! Transactions: serializable MVCC with precision locking.
+//!
+//! A [`Transaction`] reads the newest state committed before it began (or, by level, before its statement), keeps
+//! its writes to itself, and commits through the six steps of `commit`. What it read is remembered as predicates
+//! (`read_set`), which at SERIALIZABLE are matched against the writes of those that committed meanwhile.
+//! [`TransactionManager`] is what the transactions of one database share: no mutex lies on the way of a commit.
+//!
+//! `unsafe` occurs once, to walk the ring of records inside an epoch pin.
+
+mod commit;
+mod manager;
+mod read_set;
+mod record;
+mod transaction;
+mod validate;
+mod write;
+mod write_set;
+
+pub use ankerdb_index::Direction;
+pub use manager::{TransactionManager, Worker};
+pub use read_set::{KeyRange, RowFilter};
+pub use record::CommitRecord;
+pub use transaction::{Isolation, Transaction};
+pub use write::{LockWait, Locked};

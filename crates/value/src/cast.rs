@@ -1,14 +1,247 @@
-//! Conversions between types.
-use crate::{DataType, Value};
-use ankerdb_base::Result;
+//! Conversions between types, by PostgreSQL's rules for `CAST` and for assignment to a column.
+//!
+//! Rounding: numeric to integer half away from zero, floating point to integer half to even. Text converts from
+//! and to every type through its text form; boolean writes `true` and `false` here. Timestamps with and without
+//! time zone convert at UTC. NULL stays NULL. Nothing wraps around; what does not fit is 22003 (22008 for dates).
 
-/// `CAST(value AS data_type)`.
-pub fn cast(_value: Value, _data_type: DataType) -> Result<Value> {
-    unimplemented!()
+use crate::datetime::MICROSECONDS_PER_DAY;
+use crate::{DataType, Decimal, Value, format_text, parse_text};
+use ankerdb_base::{Error, Result, SqlState};
+
+/// `CAST(value AS data_type)`. Text longer than `char(n)` or `varchar(n)` is cut silently.
+///
+/// # Errors
+/// 42846 if there is no such conversion, 22003 or 22008 if the value does not fit, and those of
+/// [`parse_text`](crate::parse_text) for text.
+pub fn cast(value: Value, data_type: DataType) -> Result<Value> {
+    match (value, data_type) {
+        (Value::Text(text), DataType::Varchar(_) | DataType::Char(_)) => Ok(cut_text(&text, data_type)),
+        (Value::Boolean(value), DataType::Integer) => Ok(Value::Integer(i32::from(value))),
+        (Value::Integer(value), DataType::Boolean) => Ok(Value::Boolean(value != 0)),
+        (value, DataType::Varchar(_) | DataType::Char(_)) if !value.is_null() => {
+            Ok(cut_text(&text_of(&value), data_type))
+        }
+        (value, _) => convert(value, data_type, Context::Cast),
+    }
 }
 
 /// The conversion on the way into a column: as [`cast`], but text too long for the type is an error
-/// (22001) unless only blanks would be lost.
-pub fn assign(_value: Value, _data_type: DataType) -> Result<Value> {
-    unimplemented!()
+/// (22001) unless only blanks would be lost, and integers and booleans do not mix. A conversion that does not
+/// exist is 42804.
+pub fn assign(value: Value, data_type: DataType) -> Result<Value> {
+    match (&value, data_type) {
+        // The common cases need no conversion at all.
+        (Value::Integer(_), DataType::Integer)
+        | (Value::SmallInt(_), DataType::SmallInt)
+        | (Value::BigInt(_), DataType::BigInt)
+        | (Value::Text(_), DataType::Text) => Ok(value),
+        _ => convert(value, data_type, Context::Assignment),
+    }
 }
+
+/// What a conversion is for; decides the error where there is none.
+enum Context {
+    Cast,
+    Assignment,
+}
+
+/// The conversions that casts and assignments share.
+fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value> {
+    match (value, data_type) {
+        (Value::Null, _) => Ok(Value::Null),
+        (Value::Text(text), DataType::Text) => Ok(Value::Text(text)),
+        (Value::Text(text), DataType::Varchar(_) | DataType::Char(_)) => {
+            if is_stored_form(&text, data_type) {
+                Ok(Value::Text(text))
+            } else {
+                fit_text(&text, data_type)
+            }
+        }
+        (Value::Text(text), _) => parse_text(data_type, &text),
+        (value, DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
+            fit_text(&text_of(&value), data_type)
+        }
+        (value, data_type) if data_type.is_numeric() && value.is_number() => to_number(&value, data_type),
+        (value @ Value::Boolean(_), DataType::Boolean)
+        | (value @ Value::Date(_), DataType::Date)
+        | (value @ Value::Timestamp(_), DataType::Timestamp)
+        | (value @ Value::TimestampTz(_), DataType::TimestampTz)
+        | (value @ Value::Bytea(_), DataType::Bytea)
+        | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
+        (Value::Date(days), DataType::Timestamp) => Ok(Value::Timestamp(midnight(days)?)),
+        (Value::Date(days), DataType::TimestampTz) => Ok(Value::TimestampTz(midnight(days)?)),
+        (Value::Timestamp(moment), DataType::TimestampTz) => Ok(Value::TimestampTz(moment)),
+        (Value::TimestampTz(moment), DataType::Timestamp) => Ok(Value::Timestamp(moment)),
+        (Value::Timestamp(moment) | Value::TimestampTz(moment), DataType::Date) => {
+            // 64 bits of microseconds are far fewer days than an i32 counts.
+            Ok(Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32))
+        }
+        (value, data_type) => {
+            let (from, to) = (value.type_name(), plain_name(data_type));
+            Err(match context {
+                Context::Cast => {
+                    Error::new(SqlState::CannotCoerce, format!("cannot cast type {from} to {to}"))
+                }
+                Context::Assignment => Error::new(
+                    SqlState::DatatypeMismatch,
+                    format!("column is of type {to} but expression is of type {from}"),
+                )
+                .with_hint("You will need to rewrite or cast the expression."),
+            })
+        }
+    }
+}
+
+/// The type's name without its length, as error messages have it.
+fn plain_name(data_type: DataType) -> String {
+    let mut name = data_type.to_string();
+    name.truncate(name.find('(').unwrap_or(name.len()));
+    name
+}
+
+/// A value as text by a cast: its text form, but booleans as words.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Boolean(value) => value.to_string(),
+        value => {
+            let mut text = String::new();
+            format_text(value, DataType::Text, &mut text);
+            text
+        }
+    }
+}
+
+/// Text as a column of this text type stores it. 22001 if it is too long and the excess is not blank.
+pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
+    let (length, kind) = match data_type {
+        DataType::Varchar(length) => (length, "character varying"),
+        DataType::Char(length) => (length, "character"),
+        _ => return Ok(Value::text(text)),
+    };
+    let excess = &text[prefix_of(text, length).len()..];
+    if excess.bytes().any(|byte| byte != b' ') {
+        let message = format!("value too long for type {kind}({length})");
+        return Err(Error::new(SqlState::StringDataRightTruncation, message));
+    }
+    Ok(cut_text(text, data_type))
+}
+
+/// Whether text surely is what a column of this text type stores, told without counting characters.
+fn is_stored_form(text: &str, data_type: DataType) -> bool {
+    match data_type {
+        DataType::Varchar(length) => text.len() <= length as usize,
+        DataType::Char(length) => text.len() <= length as usize && !text.ends_with(' '),
+        _ => true,
+    }
+}
+
+/// Text cut to the type's length; `char` loses its trailing blanks as well.
+fn cut_text(text: &str, data_type: DataType) -> Value {
+    match data_type {
+        DataType::Varchar(length) => Value::text(prefix_of(text, length)),
+        DataType::Char(length) => Value::text(prefix_of(text, length).trim_end_matches(' ')),
+        _ => Value::text(text),
+    }
+}
+
+/// The first `length` characters.
+fn prefix_of(text: &str, length: u32) -> &str {
+    let length = length as usize;
+    // No text has more characters than bytes.
+    if text.len() <= length {
+        return text;
+    }
+    text.char_indices().nth(length).map_or(text, |(end, _)| &text[..end])
+}
+
+/// The first instant of a day.
+fn midnight(days: i32) -> Result<i64> {
+    i64::from(days)
+        .checked_mul(MICROSECONDS_PER_DAY)
+        .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "date out of range for timestamp"))
+}
+
+/// The error for a number that does not fit the type.
+pub(crate) fn out_of_range(type_name: &str) -> Error {
+    Error::new(SqlState::NumericValueOutOfRange, format!("{type_name} out of range"))
+}
+
+fn to_number(value: &Value, data_type: DataType) -> Result<Value> {
+    match data_type {
+        DataType::SmallInt => to_integer(value, "smallint").map(Value::SmallInt),
+        DataType::Integer => to_integer(value, "integer").map(Value::Integer),
+        DataType::BigInt => to_integer(value, "bigint").map(Value::BigInt),
+        DataType::Numeric { precision, scale } => {
+            to_decimal(value)?.fit(precision, scale).map(Value::Numeric)
+        }
+        DataType::Real => to_real(value).map(Value::Real),
+        _ => Ok(Value::Double(to_double(value))),
+    }
+}
+
+fn to_integer<T: TryFrom<i128>>(value: &Value, type_name: &str) -> Result<T> {
+    let exact = match value {
+        Value::SmallInt(value) => i128::from(*value),
+        Value::Integer(value) => i128::from(*value),
+        Value::BigInt(value) => i128::from(*value),
+        Value::Numeric(value) => value.to_integer(),
+        Value::Real(value) if value.is_finite() => value.round_ties_even() as i128,
+        // Conversion to i128 saturates, which is out of range for every integer type.
+        Value::Double(value) if value.is_finite() => value.round_ties_even() as i128,
+        _ => return Err(out_of_range(type_name)),
+    };
+    T::try_from(exact).map_err(|_| out_of_range(type_name))
+}
+
+/// A number as a decimal; floating point by its first 15 (real: 6) digits.
+pub(crate) fn to_decimal(value: &Value) -> Result<Decimal> {
+    let (converted, is_nan) = match value {
+        Value::SmallInt(value) => return Ok(Decimal::from(i64::from(*value))),
+        Value::Integer(value) => return Ok(Decimal::from(i64::from(*value))),
+        Value::BigInt(value) => return Ok(Decimal::from(*value)),
+        Value::Numeric(value) => return Ok(*value),
+        Value::Real(value) => (Decimal::from_f32(*value), value.is_nan()),
+        Value::Double(value) => (Decimal::from_f64(*value), value.is_nan()),
+        _ => (None, false),
+    };
+    converted.ok_or_else(|| match value {
+        _ if is_nan => Error::new(SqlState::FeatureNotSupported, "cannot convert NaN to numeric"),
+        Value::Real(value) if value.is_infinite() => infinity(),
+        Value::Double(value) if value.is_infinite() => infinity(),
+        _ => Error::new(SqlState::NumericValueOutOfRange, "value overflows numeric format"),
+    })
+}
+
+fn infinity() -> Error {
+    Error::new(SqlState::FeatureNotSupported, "cannot convert infinity to numeric")
+}
+
+/// A number as a double, the nearest one. NaN for anything that is not a number.
+pub(crate) fn to_double(value: &Value) -> f64 {
+    match value {
+        Value::SmallInt(value) => f64::from(*value),
+        Value::Integer(value) => f64::from(*value),
+        Value::BigInt(value) => *value as f64,
+        Value::Numeric(value) => value.to_f64(),
+        Value::Real(value) => f64::from(*value),
+        Value::Double(value) => *value,
+        _ => f64::NAN,
+    }
+}
+
+fn to_real(value: &Value) -> Result<f32> {
+    match value {
+        Value::Real(value) => Ok(*value),
+        Value::Double(value) => {
+            crate::operator::check_real(*value as f32, value.is_infinite(), *value == 0.0)
+        }
+        Value::BigInt(value) => Ok(*value as f32),
+        Value::Integer(value) => Ok(*value as f32),
+        Value::Numeric(value) => Ok(value.to_string().parse().expect("a decimal is a number")),
+        value => Ok(to_double(value) as f32),
+    }
+}
+
+#[cfg(test)]
+#[path = "cast_tests.rs"]
+mod tests;

@@ -5,6 +5,15 @@ use std::fmt;
 /// The most digits a numeric can have: those of a 128-bit integer.
 pub const MAX_NUMERIC_PRECISION: u8 = 38;
 
+/// Width of the narrowest integer that holds every number of that many digits: 32, 64 or 128 bits.
+pub const fn numeric_storage_bits(precision: u8) -> u32 {
+    match precision {
+        0..=9 => 32,
+        10..=18 => 64,
+        _ => 128,
+    }
+}
+
 /// The type of a column, parameter or expression.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DataType {

@@ -3,19 +3,28 @@
 //! A [`DataType`] is what a column is declared as, a [`Value`] is one cell outside of storage. Text forms are
 //! PostgreSQL's; arithmetic, casts and comparison follow PostgreSQL's rules and never wrap around.
 
+#![forbid(unsafe_code)]
+
 mod cast;
 mod data_type;
 mod datetime;
 mod decimal;
+mod float;
 mod key;
 mod operator;
 mod text;
+mod type_name;
 mod value;
+mod wide;
+
+#[cfg(test)]
+mod strategy;
 
 pub use cast::{assign, cast};
-pub use data_type::{DataType, MAX_NUMERIC_PRECISION};
+pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use decimal::Decimal;
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
-pub use operator::{add, compare, divide, modulo, multiply, negate, subtract};
-pub use text::{format_text, parse_text, type_by_name};
+pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
+pub use text::{format_text, parse_text};
+pub use type_name::type_by_name;
 pub use value::Value;

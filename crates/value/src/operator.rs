@@ -1,33 +1,341 @@
-//! Arithmetic and comparison by PostgreSQL's rules.
-use crate::Value;
-use ankerdb_base::Result;
+//! Arithmetic, comparison and concatenation by PostgreSQL's rules.
+//!
+//! Two numbers meet in the wider of their types, in the order smallint, integer, bigint, numeric, double
+//! precision; two reals stay real, a real with anything else becomes double precision. Integers divide toward
+//! zero. Dates know `date + integer`, `date - integer` and `date - date`. NULL makes every result NULL.
+//!
+//! Overflow is 22003 and division by zero 22012; infinity and NaN come out only where one went in.
+//! Combinations that PostgreSQL does not know, or knows only with intervals, are 42883.
+
+use crate::cast::{out_of_range, text_of, to_decimal, to_double};
+use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
+use crate::{Decimal, Value};
+use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
 /// `left + right`
-pub fn add(_left: &Value, _right: &Value) -> Result<Value> {
-    unimplemented!()
+pub fn add(left: &Value, right: &Value) -> Result<Value> {
+    match (left, right) {
+        (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, 1),
+        (count, Value::Date(days)) if count.is_day_count() => add_days(*days, count, 1),
+        _ => arithmetic(left, right, &ADD),
+    }
 }
+
 /// `left - right`
-pub fn subtract(_left: &Value, _right: &Value) -> Result<Value> {
-    unimplemented!()
+pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
+    match (left, right) {
+        (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, -1),
+        (Value::Date(left), Value::Date(right)) => {
+            left.checked_sub(*right).map(Value::Integer).ok_or_else(|| out_of_range("integer"))
+        }
+        _ => arithmetic(left, right, &SUBTRACT),
+    }
 }
+
 /// `left * right`
-pub fn multiply(_left: &Value, _right: &Value) -> Result<Value> {
-    unimplemented!()
+pub fn multiply(left: &Value, right: &Value) -> Result<Value> {
+    arithmetic(left, right, &MULTIPLY)
 }
+
 /// `left / right`
-pub fn divide(_left: &Value, _right: &Value) -> Result<Value> {
-    unimplemented!()
+pub fn divide(left: &Value, right: &Value) -> Result<Value> {
+    arithmetic(left, right, &DIVIDE)
 }
-/// `left % right`
-pub fn modulo(_left: &Value, _right: &Value) -> Result<Value> {
-    unimplemented!()
+
+/// `left % right`, with the sign of `left`; not for floating point.
+pub fn modulo(left: &Value, right: &Value) -> Result<Value> {
+    arithmetic(left, right, &MODULO)
 }
+
 /// `-value`
-pub fn negate(_value: &Value) -> Result<Value> {
-    unimplemented!()
+pub fn negate(value: &Value) -> Result<Value> {
+    match value {
+        Value::Null => Ok(Value::Null),
+        Value::SmallInt(value) => {
+            value.checked_neg().map(Value::SmallInt).ok_or_else(|| out_of_range("smallint"))
+        }
+        Value::Integer(value) => {
+            value.checked_neg().map(Value::Integer).ok_or_else(|| out_of_range("integer"))
+        }
+        Value::BigInt(value) => value.checked_neg().map(Value::BigInt).ok_or_else(|| out_of_range("bigint")),
+        Value::Numeric(value) => value.negated().map(Value::Numeric),
+        Value::Real(value) => Ok(Value::Real(-value)),
+        Value::Double(value) => Ok(Value::Double(-value)),
+        value => Err(undefined(format!("- {}", value.type_name()))),
+    }
 }
-/// How two values of comparable types order; `None` if either is NULL.
-pub fn compare(_left: &Value, _right: &Value) -> Result<Option<Ordering>> {
-    unimplemented!()
+
+/// `left || right`: text with anything, or two byte strings. 42883 for other pairs.
+pub fn concat(left: &Value, right: &Value) -> Result<Value> {
+    match (left, right) {
+        (Value::Null, _) | (_, Value::Null) => Ok(Value::Null),
+        (Value::Bytea(left), Value::Bytea(right)) => {
+            Ok(Value::Bytea([&left[..], &right[..]].concat().into()))
+        }
+        (Value::Text(left), Value::Text(right)) => Ok(Value::text([&left[..], &right[..]].concat())),
+        (Value::Text(left), right) => Ok(Value::text([&left[..], &text_of(right)].concat())),
+        (left, Value::Text(right)) => Ok(Value::text([&text_of(left), &right[..]].concat())),
+        _ => Err(undefined_pair(left, "||", right)),
+    }
 }
+
+/// How two values of comparable types order; `None` if either is NULL. Numbers of all types compare with each
+/// other, dates with timestamps at midnight UTC. Text compares by bytes (collation `C`). NaN equals NaN and is
+/// larger than every other number. 42883 for types that do not compare.
+pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
+    let ordering = match (left, right) {
+        (Value::Null, _) | (_, Value::Null) => return Ok(None),
+        (Value::Boolean(left), Value::Boolean(right)) => left.cmp(right),
+        (Value::Text(left), Value::Text(right)) => left.as_bytes().cmp(right.as_bytes()),
+        (Value::Date(left), Value::Date(right)) => left.cmp(right),
+        (Value::Bytea(left), Value::Bytea(right)) => left.cmp(right),
+        (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
+        _ => match (Pair::of(left, right)?, moment(left), moment(right)) {
+            (Some(pair), _, _) => pair.compare(),
+            (None, Some(left), Some(right)) => left.cmp(&right),
+            _ => return Err(undefined_pair(left, "=", right)),
+        },
+    };
+    Ok(Some(ordering))
+}
+
+/// Microseconds since the epoch; wide enough for every date.
+fn moment(value: &Value) -> Option<i128> {
+    match value {
+        Value::Timestamp(moment) | Value::TimestampTz(moment) => Some(i128::from(*moment)),
+        Value::Date(days) => Some(i128::from(*days) * i128::from(MICROSECONDS_PER_DAY)),
+        _ => None,
+    }
+}
+
+fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {
+    let count = match count {
+        Value::SmallInt(count) => i64::from(*count),
+        Value::Integer(count) => i64::from(*count),
+        _ => return Ok(Value::Null),
+    };
+    let day = i64::from(days) + sign * count;
+    if !(FIRST_DAY..=LAST_DAY).contains(&day) {
+        return Err(Error::new(SqlState::DatetimeFieldOverflow, "date out of range"));
+    }
+    // The last day is below i32::MAX.
+    Ok(Value::Date(day as i32))
+}
+
+fn undefined(operation: String) -> Error {
+    Error::new(SqlState::UndefinedFunction, format!("operator does not exist: {operation}")).with_hint(
+        "No operator matches the given name and argument types. You might need to add explicit type casts.",
+    )
+}
+
+fn undefined_pair(left: &Value, symbol: &str, right: &Value) -> Error {
+    undefined(format!("{} {symbol} {}", left.type_name(), right.type_name()))
+}
+
+fn division_by_zero() -> Error {
+    Error::new(SqlState::DivisionByZero, "division by zero")
+}
+
+/// Two numbers in the type in which they meet.
+enum Pair {
+    SmallInt(i16, i16),
+    Integer(i32, i32),
+    BigInt(i64, i64),
+    Numeric(Decimal, Decimal),
+    Real(f32, f32),
+    Double(f64, f64),
+}
+
+impl Pair {
+    /// `None` unless both are numbers.
+    fn of(left: &Value, right: &Value) -> Result<Option<Pair>> {
+        if let (Value::Real(left), Value::Real(right)) = (left, right) {
+            return Ok(Some(Pair::Real(*left, *right)));
+        }
+        if !left.is_number() || !right.is_number() {
+            return Ok(None);
+        }
+        let floating = |value: &Value| matches!(value, Value::Real(_) | Value::Double(_));
+        if floating(left) || floating(right) {
+            return Ok(Some(Pair::Double(to_double(left), to_double(right))));
+        }
+        Ok(Some(match (left.as_integer(), right.as_integer()) {
+            (Some(left_integer), Some(right_integer)) => match (left, right) {
+                (Value::SmallInt(left), Value::SmallInt(right)) => Pair::SmallInt(*left, *right),
+                (Value::BigInt(_), _) | (_, Value::BigInt(_)) => Pair::BigInt(left_integer, right_integer),
+                // What is left is at most 32 bits wide.
+                _ => Pair::Integer(left_integer as i32, right_integer as i32),
+            },
+            _ => Pair::Numeric(to_decimal(left)?, to_decimal(right)?),
+        }))
+    }
+
+    fn compare(self) -> Ordering {
+        match self {
+            Pair::SmallInt(left, right) => left.cmp(&right),
+            Pair::Integer(left, right) => left.cmp(&right),
+            Pair::BigInt(left, right) => left.cmp(&right),
+            Pair::Numeric(left, right) => left.compare(right),
+            Pair::Real(left, right) => compare_floating(f64::from(left), f64::from(right)),
+            Pair::Double(left, right) => compare_floating(left, right),
+        }
+    }
+}
+
+fn compare_floating(left: f64, right: f64) -> Ordering {
+    left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
+}
+
+/// One operator in all types of numbers; `None` from an integer form means overflow.
+struct Operator {
+    symbol: &'static str,
+    /// Whether a right operand of zero is an error.
+    divides: bool,
+    smallint: fn(i16, i16) -> Option<i16>,
+    integer: fn(i32, i32) -> Option<i32>,
+    bigint: fn(i64, i64) -> Option<i64>,
+    numeric: fn(Decimal, Decimal) -> Result<Decimal>,
+    /// Absent where PostgreSQL has no such operator.
+    floating: Option<Floating>,
+}
+
+struct Floating {
+    real: fn(f32, f32) -> f32,
+    double: fn(f64, f64) -> f64,
+    /// Whether a result of zero is exact although neither operand is zero, as in `1 - 1`.
+    zero_is_exact: bool,
+}
+
+const ADD: Operator = Operator {
+    symbol: "+",
+    divides: false,
+    smallint: i16::checked_add,
+    integer: i32::checked_add,
+    bigint: i64::checked_add,
+    numeric: Decimal::checked_add,
+    floating: Some(Floating {
+        real: |left, right| left + right,
+        double: |left, right| left + right,
+        zero_is_exact: true,
+    }),
+};
+
+const SUBTRACT: Operator = Operator {
+    symbol: "-",
+    divides: false,
+    smallint: i16::checked_sub,
+    integer: i32::checked_sub,
+    bigint: i64::checked_sub,
+    numeric: Decimal::checked_sub,
+    floating: Some(Floating {
+        real: |left, right| left - right,
+        double: |left, right| left - right,
+        zero_is_exact: true,
+    }),
+};
+
+const MULTIPLY: Operator = Operator {
+    symbol: "*",
+    divides: false,
+    smallint: i16::checked_mul,
+    integer: i32::checked_mul,
+    bigint: i64::checked_mul,
+    numeric: Decimal::checked_mul,
+    floating: Some(Floating {
+        real: |left, right| left * right,
+        double: |left, right| left * right,
+        zero_is_exact: false,
+    }),
+};
+
+const DIVIDE: Operator = Operator {
+    symbol: "/",
+    divides: true,
+    smallint: i16::checked_div,
+    integer: i32::checked_div,
+    bigint: i64::checked_div,
+    numeric: Decimal::checked_div,
+    floating: Some(Floating {
+        real: |left, right| left / right,
+        double: |left, right| left / right,
+        zero_is_exact: false,
+    }),
+};
+
+const MODULO: Operator = Operator {
+    symbol: "%",
+    divides: true,
+    // The remainder of the smallest number by -1 is zero, although the quotient overflows.
+    smallint: |left, right| Some(left.wrapping_rem(right)),
+    integer: |left, right| Some(left.wrapping_rem(right)),
+    bigint: |left, right| Some(left.wrapping_rem(right)),
+    numeric: Decimal::checked_rem,
+    floating: None,
+};
+
+fn arithmetic(left: &Value, right: &Value, operator: &Operator) -> Result<Value> {
+    if left.is_null() || right.is_null() {
+        return Ok(Value::Null);
+    }
+    let pair = Pair::of(left, right)?.ok_or_else(|| undefined_pair(left, operator.symbol, right))?;
+    match pair {
+        Pair::SmallInt(_, 0) | Pair::Integer(_, 0) | Pair::BigInt(_, 0) if operator.divides => {
+            Err(division_by_zero())
+        }
+        Pair::SmallInt(left, right) => {
+            (operator.smallint)(left, right).map(Value::SmallInt).ok_or_else(|| out_of_range("smallint"))
+        }
+        Pair::Integer(left, right) => {
+            (operator.integer)(left, right).map(Value::Integer).ok_or_else(|| out_of_range("integer"))
+        }
+        Pair::BigInt(left, right) => {
+            (operator.bigint)(left, right).map(Value::BigInt).ok_or_else(|| out_of_range("bigint"))
+        }
+        Pair::Numeric(left, right) => (operator.numeric)(left, right).map(Value::Numeric),
+        Pair::Real(..) | Pair::Double(..) => match &operator.floating {
+            Some(floating) => floating.apply(pair, operator.divides),
+            None => Err(undefined_pair(left, operator.symbol, right)),
+        },
+    }
+}
+
+impl Floating {
+    fn apply(&self, pair: Pair, divides: bool) -> Result<Value> {
+        let (left, right) = match pair {
+            Pair::Real(left, right) => (f64::from(left), f64::from(right)),
+            Pair::Double(left, right) => (left, right),
+            _ => return Err(Error::internal("floating point arithmetic on other numbers")),
+        };
+        if divides && right == 0.0 && !left.is_nan() {
+            return Err(division_by_zero());
+        }
+        let infinite = left.is_infinite() || right.is_infinite();
+        let zero = self.zero_is_exact || left == 0.0 || (!divides && right == 0.0) || (divides && infinite);
+        match pair {
+            Pair::Real(left, right) => check_real((self.real)(left, right), infinite, zero).map(Value::Real),
+            _ => check_double((self.double)(left, right), infinite, zero).map(Value::Double),
+        }
+    }
+}
+
+/// Refuses an infinity that no operand explains (overflow) and a zero that none explains (underflow).
+fn check_double(result: f64, infinity_explained: bool, zero_explained: bool) -> Result<f64> {
+    let failure = if result.is_infinite() && !infinity_explained {
+        "value out of range: overflow"
+    } else if result == 0.0 && !zero_explained {
+        "value out of range: underflow"
+    } else {
+        return Ok(result);
+    };
+    Err(Error::new(SqlState::NumericValueOutOfRange, failure))
+}
+
+/// [`check_double`] for reals.
+pub(crate) fn check_real(result: f32, infinity_explained: bool, zero_explained: bool) -> Result<f32> {
+    check_double(f64::from(result), infinity_explained, zero_explained).map(|_| result)
+}
+
+#[cfg(test)]
+#[path = "operator_tests.rs"]
+mod tests;

@@ -1,18 +1,219 @@
 //! PostgreSQL's text forms.
-use crate::{DataType, Value};
-use ankerdb_base::Result;
+//!
+//! Every type has one canonical output form and a more liberal input form; reading an output gives the value
+//! back, floating point included. Numbers of floating point live in `float`, decimals in `decimal`, dates and
+//! timestamps in `datetime`, names of types in `type_name`.
+//!
+//! Blanks around a literal are ignored except for text and bytea.
 
-/// Reads a literal of the type.
-pub fn parse_text(_data_type: DataType, _text: &str) -> Result<Value> {
-    unimplemented!()
+use crate::{DataType, Decimal, Value, datetime, float};
+use ankerdb_base::{Error, Result, SqlState};
+use std::fmt::Write;
+use std::num::IntErrorKind;
+use std::str::FromStr;
+
+/// Reads a literal of the type. Costs one pass and no allocation beyond the value.
+///
+/// # Errors
+/// 22P02 if the text is malformed (22007 for dates and timestamps), 22003 or 22008 if the value does not fit the
+/// type, 22001 if text is longer than the type allows and the excess is not blank, 22021 for text with a zero
+/// byte, 0A000 for values that PostgreSQL has and AnKerDB has not (NaN as numeric, infinite dates).
+pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
+    Ok(match data_type {
+        DataType::Boolean => Value::Boolean(parse_boolean(text)?),
+        DataType::SmallInt => Value::SmallInt(parse_integer(text, "smallint")?),
+        DataType::Integer => Value::Integer(parse_integer(text, "integer")?),
+        DataType::BigInt => Value::BigInt(parse_integer(text, "bigint")?),
+        DataType::Real => Value::Real(float::parse_real(text)?),
+        DataType::DoublePrecision => Value::Double(float::parse_double(text)?),
+        DataType::Numeric { precision, scale } => {
+            Value::Numeric(Decimal::parse_to_fit(text, precision, scale)?)
+        }
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            if text.contains('\0') {
+                let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+                return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
+            }
+            crate::cast::fit_text(text, data_type)?
+        }
+        DataType::Date => Value::Date(datetime::parse_date(text)?),
+        DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text)?),
+        DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text)?),
+        DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
+        DataType::Uuid => Value::Uuid(parse_uuid(text)?),
+    })
 }
 
-/// Appends the value as PostgreSQL writes it (`char(n)` padded with blanks). NULL appends nothing.
-pub fn format_text(_value: &Value, _data_type: DataType, _out: &mut String) {
-    unimplemented!()
+/// Appends the value as PostgreSQL writes it (`char(n)` padded with blanks). NULL appends nothing. The form
+/// follows the value; the type only tells how wide a `char(n)` is.
+pub fn format_text(value: &Value, data_type: DataType, out: &mut String) {
+    match value {
+        Value::Null => {}
+        Value::Boolean(value) => out.push(if *value { 't' } else { 'f' }),
+        Value::SmallInt(value) => display(value, out),
+        Value::Integer(value) => display(value, out),
+        Value::BigInt(value) => display(value, out),
+        Value::Real(value) => float::format_real(*value, out),
+        Value::Double(value) => float::format_double(*value, out),
+        Value::Numeric(value) => display(value, out),
+        Value::Text(value) => push_text(value, data_type, out),
+        Value::Date(days) => datetime::format_date(*days, out),
+        Value::Timestamp(microseconds) => datetime::format_timestamp(*microseconds, "", out),
+        Value::TimestampTz(microseconds) => datetime::format_timestamp(*microseconds, "+00", out),
+        Value::Bytea(bytes) => {
+            out.push_str("\\x");
+            push_hex(bytes, out);
+        }
+        Value::Uuid(bytes) => {
+            for (i, group) in
+                [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].into_iter().enumerate()
+            {
+                if i > 0 {
+                    out.push('-');
+                }
+                push_hex(group, out);
+            }
+        }
+    }
 }
 
-/// The type with this SQL name (`int4`, `integer`, `varchar`, `numeric` ...) and these modifiers.
-pub fn type_by_name(_name: &str, _modifiers: &[u32]) -> Result<DataType> {
-    unimplemented!()
+/// The text without blanks around it, by the C library's idea of blanks, which is PostgreSQL's.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c'])
 }
+
+/// Appends a number padded with zeros on the left.
+pub(crate) fn push_digits(value: u64, width: usize, out: &mut String) {
+    write!(out, "{value:0width$}").expect("a string accepts everything");
+}
+
+fn display(value: &impl std::fmt::Display, out: &mut String) {
+    write!(out, "{value}").expect("a string accepts everything");
+}
+
+fn push_text(text: &str, data_type: DataType, out: &mut String) {
+    out.push_str(text);
+    if let DataType::Char(length) = data_type {
+        let missing = (length as usize).saturating_sub(text.chars().count());
+        out.extend(std::iter::repeat_n(' ', missing));
+    }
+}
+
+fn push_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+}
+
+/// The error for text that is not a literal of the type.
+pub(crate) fn malformed(type_name: &str, text: &str) -> Error {
+    let message = format!("invalid input syntax for type {type_name}: \"{text}\"");
+    Error::new(SqlState::InvalidTextRepresentation, message)
+}
+
+/// Any unambiguous beginning of `true`, `false`, `yes`, `no`, `on`, `off`, or `1`, `0`, in any case.
+fn parse_boolean(text: &str) -> Result<bool> {
+    let body = trim(text);
+    let starts = |word: &str, length_min: usize| {
+        body.len() >= length_min
+            && word.get(..body.len()).is_some_and(|prefix| prefix.eq_ignore_ascii_case(body))
+    };
+    if body == "1" || starts("true", 1) || starts("yes", 1) || starts("on", 2) {
+        Ok(true)
+    } else if body == "0" || starts("false", 1) || starts("no", 1) || starts("off", 2) {
+        Ok(false)
+    } else {
+        Err(malformed("boolean", text))
+    }
+}
+
+fn parse_integer<T: FromStr<Err = std::num::ParseIntError>>(text: &str, type_name: &str) -> Result<T> {
+    trim(text).parse().map_err(|error: std::num::ParseIntError| match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Error::new(
+            SqlState::NumericValueOutOfRange,
+            format!("value \"{text}\" is out of range for type {type_name}"),
+        ),
+        _ => malformed(type_name, text),
+    })
+}
+
+fn parse_bytea(text: &str) -> Result<Vec<u8>> {
+    match text.strip_prefix("\\x") {
+        Some(hex) => parse_hex_bytea(hex),
+        None => parse_escaped_bytea(text.as_bytes()).ok_or_else(|| {
+            Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for type bytea")
+        }),
+    }
+}
+
+/// Pairs of hexadecimal digits; blanks may stand between the pairs.
+fn parse_hex_bytea(hex: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(hex.len() / 2);
+    let mut chars = hex.chars().peekable();
+    while let Some(first) = chars.next() {
+        if matches!(first, ' ' | '\n' | '\t' | '\r') {
+            continue;
+        }
+        let high = hex_digit(first)?;
+        let second = chars.next().ok_or_else(|| {
+            Error::new(SqlState::InvalidParameterValue, "invalid hexadecimal data: odd number of digits")
+        })?;
+        bytes.push(high << 4 | hex_digit(second)?);
+    }
+    Ok(bytes)
+}
+
+fn hex_digit(digit: char) -> Result<u8> {
+    digit.to_digit(16).map(|value| value as u8).ok_or_else(|| {
+        let message = format!("invalid hexadecimal digit: \"{digit}\"");
+        Error::new(SqlState::InvalidParameterValue, message)
+    })
+}
+
+/// Bytes as they are, with `\\` for a backslash and `\ooo` for any byte.
+fn parse_escaped_bytea(mut text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let [first, rest @ ..] = text {
+        bytes.push(*first);
+        text = rest;
+        if *first != b'\\' {
+            continue;
+        }
+        match rest {
+            [b'\\', rest @ ..] => text = rest,
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', rest @ ..] => {
+                *bytes.last_mut()? = (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0');
+                text = rest;
+            }
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}
+
+/// 32 hexadecimal digits in any case, optionally in braces, with optional hyphens after each group of four.
+fn parse_uuid(text: &str) -> Result<[u8; 16]> {
+    let refuse = || malformed("uuid", text);
+    let body = match text.strip_prefix('{') {
+        Some(body) => body.strip_suffix('}').ok_or_else(refuse)?,
+        None => text,
+    };
+    let mut rest = body.as_bytes();
+    let mut bytes = [0; 16];
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        if i > 0 && i % 2 == 0 {
+            rest = rest.strip_prefix(b"-").unwrap_or(rest);
+        }
+        let [high, low, tail @ ..] = rest else { return Err(refuse()) };
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(refuse);
+        *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+        rest = tail;
+    }
+    if rest.is_empty() { Ok(bytes) } else { Err(refuse()) }
+}
+
+#[cfg(test)]
+#[path = "text_tests.rs"]
+mod tests;

@@ -46,4 +46,44 @@ impl Value {
     pub fn text(text: impl Into<Box<str>>) -> Value {
         Value::Text(text.into())
     }
+
+    /// The name of the value's type as error messages show it, without modifiers; `unknown` for NULL.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "unknown",
+            Value::Boolean(_) => "boolean",
+            Value::SmallInt(_) => "smallint",
+            Value::Integer(_) => "integer",
+            Value::BigInt(_) => "bigint",
+            Value::Real(_) => "real",
+            Value::Double(_) => "double precision",
+            Value::Numeric(_) => "numeric",
+            Value::Text(_) => "text",
+            Value::Date(_) => "date",
+            Value::Timestamp(_) => "timestamp without time zone",
+            Value::TimestampTz(_) => "timestamp with time zone",
+            Value::Bytea(_) => "bytea",
+            Value::Uuid(_) => "uuid",
+        }
+    }
+
+    /// Whether this is a number of any type.
+    pub fn is_number(&self) -> bool {
+        self.as_integer().is_some() || matches!(self, Value::Numeric(_) | Value::Real(_) | Value::Double(_))
+    }
+
+    /// The value of a smallint, integer or bigint.
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Value::SmallInt(value) => Some(i64::from(*value)),
+            Value::Integer(value) => Some(i64::from(*value)),
+            Value::BigInt(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Whether this can be added to a date: a smallint, an integer or NULL.
+    pub(crate) fn is_day_count(&self) -> bool {
+        matches!(self, Value::SmallInt(_) | Value::Integer(_) | Value::Null)
+    }
 }

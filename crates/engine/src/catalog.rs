@@ -1,0 +1,40 @@
+//! Which tables exist.
+
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_table::Table;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An immutable picture of which tables and indexes exist.
+#[derive(Clone, Default)]
+pub struct Catalog {
+    pub(crate) version: u64,
+    pub(crate) tables: BTreeMap<String, Arc<Table>>,
+}
+
+impl Catalog {
+    /// Grows with every change, so that cached plans know when they are stale.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The table with this name; 42P01 if there is none.
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        self.tables.get(name).cloned().ok_or_else(|| {
+            Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
+        })
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// The table that has the index.
+    pub fn table_of_index(&self, index: &str) -> Option<Arc<Table>> {
+        let has = |table: &&Arc<Table>| {
+            table.maintained_indexes().any(|(_, found)| found.definition().name == index)
+        };
+        self.tables.values().find(has).cloned()
+    }
+}

@@ -1,0 +1,255 @@
+//! The database: catalog, transactions, snapshots.
+
+use crate::catalog::Catalog;
+use crate::pruner::Pruner;
+use crate::session::Session;
+use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_snapshot::Snapshot;
+use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
+use ankerdb_transaction::{Direction, TransactionManager};
+use parking_lot::{Mutex, RwLock};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// An in-memory database. Cheap to clone; the data goes with the last clone, session, transaction and snapshot.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) shared: Arc<Shared>,
+    _pruner: Arc<Pruner>,
+}
+
+pub(crate) struct Shared {
+    pub manager: Arc<TransactionManager>,
+    catalog: RwLock<Arc<Catalog>>,
+    version: AtomicU64,
+    tables: AtomicU32,
+    /// Definitions change one at a time.
+    defining: Mutex<()>,
+}
+
+impl Shared {
+    /// The tables as they are now.
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.catalog.read().tables().cloned().collect()
+    }
+}
+
+/// Counters since the database was created.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Statistics {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions that ended otherwise.
+    pub aborts: u64,
+    /// Snapshots taken.
+    pub snapshots: u64,
+    /// Column arrays handed to readers without a copy.
+    pub columns_lent: u64,
+    /// Column arrays copied for a snapshot, because the block had changed or was not full.
+    pub columns_materialized: u64,
+    /// Bytes of row versions kept now.
+    pub version_bytes: usize,
+    /// Bytes of the newest values now.
+    pub table_bytes: usize,
+}
+
+impl Default for Database {
+    fn default() -> Database {
+        Database::new()
+    }
+}
+
+impl Database {
+    /// An empty database.
+    pub fn new() -> Database {
+        let shared = Arc::new(Shared {
+            manager: TransactionManager::new(),
+            catalog: RwLock::default(),
+            version: AtomicU64::new(0),
+            tables: AtomicU32::new(0),
+            defining: Mutex::new(()),
+        });
+        let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared)));
+        Database { shared, _pruner: pruner }
+    }
+
+    /// A session: one connection or worker thread.
+    pub fn session(&self) -> Session {
+        Session::new(self.clone())
+    }
+
+    /// The tables and indexes as they are now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.shared.catalog.read().clone()
+    }
+
+    /// The catalog's version: one load, for cached plans.
+    pub fn catalog_version(&self) -> u64 {
+        self.shared.version.load(Ordering::Acquire)
+    }
+
+    /// A consistent image of everything committed so far. Costs well under a microsecond at any size.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.manager.snapshot()
+    }
+
+    /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
+    pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+        definition.validate()?;
+        let _defining = self.shared.defining.lock();
+        let catalog = self.catalog();
+        let mut names = definition.indexes.iter().map(|index| &index.name);
+        let taken = std::iter::once(&definition.name)
+            .chain(names.by_ref())
+            .find(|name| catalog.tables.contains_key(*name) || catalog.table_of_index(name).is_some());
+        if let Some(name) = taken {
+            return Err(relation_exists(name));
+        }
+        let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
+        let table = Arc::new(Table::new(id, definition));
+        self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
+        Ok(table)
+    }
+
+    /// Removes a table; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let _defining = self.shared.defining.lock();
+        let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
+        self.catalog().table(name).map_err(missing)?;
+        self.change(|catalog| catalog.tables.remove(name));
+        Ok(())
+    }
+
+    /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
+    /// index is unique and two rows share a key, in which case nothing remains of it.
+    pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
+        let _defining = self.shared.defining.lock();
+        let catalog = self.catalog();
+        let table = catalog.table(table)?;
+        table.definition().validate_index(&definition)?;
+        if catalog.tables.contains_key(&definition.name) || catalog.table_of_index(&definition.name).is_some()
+        {
+            return Err(relation_exists(&definition.name));
+        }
+        let index = table.add_index(definition);
+        // From the next commit on the index is maintained. Those under way may not know it: let them finish.
+        self.shared.manager.wait_for_commits();
+        let snapshot = self.snapshot();
+        let filled = fill_index(&table, &index, &snapshot);
+        if let Err(error) = filled.and_then(|()| check_unique(&table, &index)) {
+            self.empty_index(&index);
+            return Err(error);
+        }
+        index.set_valid_from(snapshot.timestamp());
+        self.change(|_| ());
+        Ok(())
+    }
+
+    /// Removes an index; 42704 if there is none, 2BP01-like 0A000 for a primary key.
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        let _defining = self.shared.defining.lock();
+        let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
+        let table = self.catalog().table_of_index(name).ok_or_else(missing)?;
+        let (_, index) = (table.maintained_indexes())
+            .find(|(_, index)| index.definition().name == name)
+            .ok_or_else(missing)?;
+        if index.definition().primary {
+            let message =
+                format!("cannot drop index {name} because the primary key of {} needs it", table.name());
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
+        self.empty_index(index);
+        self.change(|_| ());
+        Ok(())
+    }
+
+    /// Stops maintaining an index and frees its entries.
+    fn empty_index(&self, index: &Index) {
+        index.set_dropped();
+        self.shared.manager.wait_for_commits();
+        let tree = index.tree();
+        loop {
+            let mut entries = Vec::new();
+            tree.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
+                entries.push((key.to_vec(), row));
+                if entries.len() < 1024 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            if entries.is_empty() {
+                return;
+            }
+            for (key, row) in entries {
+                tree.remove(&key, row);
+            }
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {
+        let mut catalog = (*self.catalog()).clone();
+        catalog.version += 1;
+        change(&mut catalog);
+        let version = catalog.version;
+        *self.shared.catalog.write() = Arc::new(catalog);
+        self.shared.version.store(version, Ordering::Release);
+    }
+
+    /// Counters. Walks all versions and arrays: milliseconds for large databases.
+    pub fn statistics(&self) -> Statistics {
+        let (commits, aborts) = self.shared.manager.counts();
+        let snapshots = self.shared.manager.snapshot_counters();
+        let pin = crossbeam_epoch::pin();
+        let catalog = self.catalog();
+        Statistics {
+            commits,
+            aborts,
+            snapshots: snapshots.taken.load(Ordering::Relaxed),
+            columns_lent: snapshots.columns_lent.load(Ordering::Relaxed),
+            columns_materialized: snapshots.columns_materialized.load(Ordering::Relaxed),
+            version_bytes: catalog.tables().map(|table| table.version_bytes(&pin)).sum(),
+            table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
+        }
+    }
+}
+
+fn relation_exists(name: &str) -> Error {
+    Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
+}
+
+/// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.
+fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
+    let at = ReadAt::Snapshot(snapshot.timestamp());
+    for number in 0..table.block_count() {
+        let pin = crossbeam_epoch::pin();
+        for offset in 0..table.block(number).fill() {
+            let row = RowId::new(number, offset);
+            if let Some((key, _)) = table.key_at(index, row, at, &pin)? {
+                index.tree().insert(&key, row.0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 23505 if two rows that exist have the same key without NULL.
+fn check_unique(table: &Table, index: &Index) -> Result<()> {
+    if !index.definition().unique {
+        return Ok(());
+    }
+    let pin = crossbeam_epoch::pin();
+    let mut previous: Option<Vec<u8>> = None;
+    let mut duplicate = false;
+    index.tree().scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
+        let current = table.key_at(index, RowId(row), ReadAt::Newest, &pin).ok().flatten();
+        let Some((_, false)) = current.filter(|(current, _)| current == key) else {
+            return ControlFlow::Continue(());
+        };
+        duplicate = previous.as_deref() == Some(key);
+        previous = Some(key.to_vec());
+        if duplicate { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    if duplicate {
+        let message = format!("could not create unique index \"{}\"", index.definition().name);
+        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("two rows have the same key"));
+    }
+    Ok(())
+}

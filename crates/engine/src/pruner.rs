@@ -1,0 +1,57 @@
+//! The pruner: a background thread that lets history go once no reader needs it.
+//!
+//! Writers prune the chains of rows that they write to. What they never touch again (the last version of a row,
+//! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
+//! have changed since the last pass costs two loads.
+
+use crate::database::Shared;
+use parking_lot::{Condvar, Mutex};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between two passes: what history costs in memory is what is written in this time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) struct Pruner {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pruner {
+    pub fn start(shared: Weak<Shared>) -> Pruner {
+        let stop = Arc::new((Mutex::new(false), Condvar::new()));
+        let stopped = stop.clone();
+        let run = move || {
+            let (flag, wake) = &*stopped;
+            let mut stop = flag.lock();
+            while !*stop {
+                wake.wait_for(&mut stop, PAUSE);
+                let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
+                pass(&shared);
+            }
+        };
+        let thread = std::thread::Builder::new().name("ankerdb-pruner".into()).spawn(run);
+        Pruner { stop, thread: Some(thread.expect("the system has a thread for us")) }
+    }
+}
+
+impl Drop for Pruner {
+    fn drop(&mut self) {
+        *self.stop.0.lock() = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn pass(shared: &Shared) {
+    let horizon = shared.manager.horizon();
+    for table in shared.tables() {
+        // One pin a table: memory retired meanwhile waits for no longer than that.
+        table.sweep(horizon, &crossbeam_epoch::pin());
+    }
+}

@@ -1,0 +1,107 @@
+//! A session: one connection or worker thread.
+
+use crate::database::Database;
+use ankerdb_base::Result;
+use ankerdb_snapshot::Snapshot;
+use ankerdb_transaction::{Isolation, Transaction, Worker};
+use std::sync::Arc;
+
+/// Tries of a procedure before its thread gives way to others each time.
+const EAGER_TRIES: u32 = 3;
+
+/// Begins transactions and reuses their memory. One thread at a time.
+pub struct Session {
+    database: Database,
+    worker: Arc<Worker>,
+    /// For procedures; interactive transactions are handed out.
+    transaction: Transaction,
+    retries: u64,
+}
+
+impl Session {
+    pub(crate) fn new(database: Database) -> Session {
+        let manager = &database.shared.manager;
+        let worker = manager.acquire_worker();
+        let transaction = Transaction::new(manager.clone(), worker.clone());
+        Session { database, worker, transaction, retries: 0 }
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Begins an interactive transaction, to be kept between statements. Ends when it is committed, rolled back or
+    /// dropped.
+    pub fn begin(&mut self, isolation: Isolation) -> Transaction {
+        let manager = self.database.shared.manager.clone();
+        let mut transaction = Transaction::new(manager, self.worker.clone());
+        transaction.begin(isolation, true);
+        transaction
+    }
+
+    /// Runs a procedure in a transaction and commits it; again from the start while that fails with a serialization
+    /// failure or a deadlock. Any other error, also of the procedure itself, rolls back and is returned.
+    pub fn run<T>(
+        &mut self,
+        isolation: Isolation,
+        mut procedure: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut tries = 0;
+        loop {
+            match self.try_run(isolation, &mut procedure) {
+                Err(error) if error.is_retryable() => {
+                    self.retries += 1;
+                    tries += 1;
+                    self.before_retry(tries)?;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn before_retry(&mut self, tries: u32) -> Result<()> {
+        // An interactive transaction may hold the row for long: sleep until it ends instead of trying in vain.
+        self.transaction.wait_for_blocker()?;
+        if tries > EAGER_TRIES {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// As [`run`](Self::run), but once: the caller sees 40001 and decides itself.
+    pub fn try_run<T>(
+        &mut self,
+        isolation: Isolation,
+        procedure: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        // Reads inside find this pin and need none of their own.
+        let _pin = crossbeam_epoch::pin();
+        self.transaction.begin(isolation, false);
+        let outcome = procedure(&mut self.transaction);
+        match outcome {
+            Ok(value) => self.transaction.commit().map(|_| value),
+            Err(error) => {
+                self.transaction.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    /// A snapshot of everything committed so far.
+    pub fn snapshot(&mut self) -> Snapshot {
+        self.database.snapshot()
+    }
+
+    /// How often [`run`](Self::run) has started a procedure again.
+    pub fn retries(&self) -> u64 {
+        self.retries
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.transaction.rollback();
+        self.database.shared.manager.release_worker(self.worker.clone());
+    }
+}

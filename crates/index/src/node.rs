@@ -1,0 +1,484 @@
+//! Nodes: fixed pieces of memory full of words that may change while they are read.
+//!
+//! A node is a header and an array of slots. A leaf's slot holds an entry: key words, rest, row (see
+//! `entry`). An inner node's slot holds the same as a *separator*, and the address of a child:
+//!
+//! ```text
+//! leaf   | key words (1 to 3) | rest | row |          inner  | key words (3) | rest | row | child |
+//! ```
+//!
+//! Slots are in ascending order. Child *i* holds the entries from separator *i* (inclusive) to separator
+//! *i + 1* (exclusive). Separator 0 is never looked at: child 0 begins where the node begins, and the last
+//! child ends where the node ends. How many key words a leaf's slots have (its *width*) is fixed when it is
+//! allocated; a leaf of narrower keys holds more of them.
+//!
+//! Between header and slots, packed into few cache lines, is a *head* for each slot: the four bytes of
+//! its key that follow the *prefix* that all keys of the node share. A search looks at the header, the
+//! heads, and then usually at one slot. Prefix and heads are over the (zero-padded) key words; keys that agree
+//! there have equal heads and are told apart by their slots. The prefix is as long as it was possible when it was
+//! last computed: it is computed again when a key arrives that does not share it, and after a split.
+//!
+//! Everything that changes is an atomic word. Readers load words under the latch's protocol (`latch`) and must
+//! validate before they believe them and before they follow an address; whatever they load, the
+//! count is at most the capacity, so no load is out of bounds. Methods that change a node demand its lock.
+
+use crate::entry::{INLINE_BYTES, KEY_WORDS, Probe, Side, Slot, free_tail, tail_bytes};
+use crate::latch::{Latch, Locked, NodeVersion, Restart};
+use crossbeam_epoch::Guard;
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::cell::UnsafeCell;
+use std::cmp::Ordering;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Size of every node.
+pub(crate) const NODE_BYTES: usize = 2048;
+const HEADER_BYTES: usize = 48;
+const BODY_BYTES: usize = NODE_BYTES - HEADER_BYTES;
+
+/// Words of a slot besides the key: rest and row.
+const ENTRY_WORDS: usize = 2;
+const HEAD_BYTES: usize = 4;
+/// The longest prefix: a head fits behind it.
+const PREFIX_BYTES_MAX: usize = INLINE_BYTES - HEAD_BYTES;
+
+/// One node of the tree. Alive for whoever found its address in a validated node (or in the root pointer) under
+/// an epoch guard that is still pinned.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    latch: Latch,
+    count: AtomicU16,
+    /// Where the last insertion went, to recognize ascending runs.
+    last: AtomicU16,
+    /// Length of the prefix.
+    prefix_bytes: AtomicU8,
+    // These never change.
+    capacity: u8,
+    /// Key words per slot.
+    width: u8,
+    /// Distance to the leaves; 0 for a leaf.
+    level: u8,
+    /// The prefix, padded with zeros.
+    prefix: [AtomicU64; KEY_WORDS],
+    slots_offset: u16,
+    /// The heads, as `AtomicU32`s, and from `slots_offset` on the slots, as `AtomicU64`s.
+    body: UnsafeCell<[u64; BODY_BYTES / 8]>,
+}
+
+const _: () = assert!(size_of::<Node>() == NODE_BYTES && std::mem::offset_of!(Node, body) == HEADER_BYTES);
+
+// SAFETY: what changes is atomic; the body is only looked at through atomics.
+unsafe impl Sync for Node {}
+
+/// A child as a word of an inner node's slot.
+pub(crate) type Child = u64;
+
+impl Node {
+    /// A new leaf for keys of `width` words.
+    pub(crate) fn new_leaf(width: usize) -> Box<Node> {
+        Node::allocate(0, width, width + ENTRY_WORDS)
+    }
+
+    /// A new inner node, `level` above the leaves.
+    pub(crate) fn new_inner(level: usize) -> Box<Node> {
+        Node::allocate(level, KEY_WORDS, KEY_WORDS + ENTRY_WORDS + 1)
+    }
+
+    fn allocate(level: usize, width: usize, slot_words: usize) -> Box<Node> {
+        let layout = Layout::new::<Node>();
+        // SAFETY: the layout is not empty. All zeros is a valid node: integers and a free latch.
+        let mut node = unsafe {
+            let address = alloc_zeroed(layout).cast::<Node>();
+            if address.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(address)
+        };
+        // Two heads take a word; the last slot may miss its place by the padding of an odd number of heads.
+        let capacity = (BODY_BYTES - HEAD_BYTES) / (slot_words * 8 + HEAD_BYTES);
+        node.capacity = capacity as u8;
+        node.slots_offset = (capacity * HEAD_BYTES).next_multiple_of(8) as u16;
+        node.width = width as u8;
+        node.level = level as u8;
+        node
+    }
+
+    /// Gives the node to the tree; from here on, its address is the node.
+    pub(crate) fn into_child(self: Box<Node>) -> Child {
+        Box::into_raw(self).expose_provenance() as u64
+    }
+
+    /// The node of an address.
+    ///
+    /// # Safety
+    /// The node is alive as long as the guard is pinned.
+    #[inline]
+    pub(crate) unsafe fn from_child(child: Child, _guard: &Guard) -> &Node {
+        // SAFETY: by the contract; what changes in a node is atomic, so that it may be shared.
+        unsafe { &*std::ptr::with_exposed_provenance::<Node>(child as usize) }
+    }
+
+    /// The address of this node.
+    pub(crate) fn as_child(&self) -> Child {
+        std::ptr::from_ref(self).addr() as u64
+    }
+
+    /// Frees a node, and the tails in its slots, but not its children.
+    ///
+    /// # Safety
+    /// The node is not part of a tree (any more), and all guards under which it could be found are gone.
+    pub(crate) unsafe fn free(child: Child) {
+        // SAFETY: by the contract, nobody else knows the node; it was allocated as a box.
+        let node = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Node>(child as usize)) };
+        // SAFETY: the slots below the count own their tails, and nobody else knows them.
+        (0..node.count()).for_each(|index| unsafe { free_tail(node.rest(index)) });
+    }
+
+    /// Asks for the header and most of the heads, which a search needs together.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in [0, 64, 128, 192, 256] {
+            // SAFETY: a hint; it loads nothing.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    std::ptr::from_ref(self).cast::<i8>().wrapping_add(line),
+                );
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    pub(crate) fn level(&self) -> usize {
+        usize::from(self.level)
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        usize::from(self.width)
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        usize::from(self.count.load(Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count() == self.capacity()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        usize::from(self.capacity)
+    }
+
+    pub(crate) fn last(&self) -> usize {
+        usize::from(self.last.load(Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> Result<NodeVersion, Restart> {
+        self.latch.read()
+    }
+
+    #[inline]
+    pub(crate) fn validate(&self, version: NodeVersion) -> Result<(), Restart> {
+        self.latch.validate(version)
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self, version: NodeVersion) -> Result<Locked<'_>, Restart> {
+        self.latch.lock(version)
+    }
+
+    #[inline]
+    fn slot_words(&self) -> usize {
+        self.width() + ENTRY_WORDS + usize::from(!self.is_leaf())
+    }
+
+    /// A word of the slots.
+    #[inline]
+    fn atomic_word(&self, index: usize) -> &AtomicU64 {
+        let offset = usize::from(self.slots_offset) + index * 8;
+        assert!(offset < BODY_BYTES);
+        // SAFETY: within the body, aligned, and this part of it is used as `AtomicU64`s only.
+        unsafe { &*self.body.get().cast::<AtomicU64>().byte_add(offset) }
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        self.atomic_word(index).load(Relaxed)
+    }
+
+    #[inline]
+    fn set_word(&self, index: usize, word: u64) {
+        self.atomic_word(index).store(word, Relaxed);
+    }
+
+    #[inline]
+    fn atomic_head(&self, index: usize) -> &AtomicU32 {
+        debug_assert!(index < self.capacity());
+        // SAFETY: indexes are below the capacity, whatever a reader has loaded (header); this part of the body is
+        // used as `AtomicU32`s only, and aligned for them.
+        unsafe { &*self.body.get().cast::<AtomicU32>().add(index) }
+    }
+
+    #[inline]
+    fn head(&self, index: usize) -> u32 {
+        self.atomic_head(index).load(Relaxed)
+    }
+
+    #[inline]
+    fn set_head(&self, index: usize, head: u32) {
+        self.atomic_head(index).store(head, Relaxed);
+    }
+
+    fn rest(&self, index: usize) -> u64 {
+        self.word(index * self.slot_words() + self.width())
+    }
+
+    /// Loads a slot; to be validated.
+    #[inline]
+    pub(crate) fn slot(&self, index: usize) -> Slot {
+        let (first, width) = (index * self.slot_words(), self.width());
+        let mut words = [0; KEY_WORDS];
+        for (word, to) in words.iter_mut().enumerate().take(width) {
+            *to = self.word(first + word);
+        }
+        Slot { words, rest: self.word(first + width), row: self.word(first + width + 1) }
+    }
+
+    /// Loads a child's address; to be validated before it is followed.
+    #[inline]
+    pub(crate) fn child(&self, index: usize) -> Child {
+        debug_assert!(!self.is_leaf());
+        self.word((index + 1) * self.slot_words() - 1)
+    }
+
+    /// The number of slots before the cut, of those from `from` to `count`, plus `from`; to be validated.
+    /// In an inner node, `from` is at least 1.
+    #[inline]
+    pub(crate) fn rank(
+        &self,
+        from: usize,
+        count: usize,
+        probe: &Probe,
+        side: Side,
+        version: NodeVersion,
+        guard: &Guard,
+    ) -> Result<usize, Restart> {
+        let prefix_bytes = self.prefix_bytes.load(Relaxed);
+        match self.compare_prefix(&probe.words, prefix_bytes) {
+            Ordering::Less => return Ok(count.max(from)),
+            Ordering::Greater => return Ok(from),
+            Ordering::Equal => {}
+        }
+        let head = head_of(&probe.words, prefix_bytes);
+        let low = partition(from, count, |index| self.head(index) < head);
+        if low >= count || self.head(low) != head {
+            return Ok(low);
+        }
+        let mut high = low + 1;
+        if high < count && self.head(high) == head {
+            high = partition(high, count, |index| self.head(index) == head);
+        }
+        self.rank_among_equals(low, high, probe, side, version, guard)
+    }
+
+    /// The rank among slots with equal heads.
+    #[inline]
+    fn rank_among_equals(
+        &self,
+        mut low: usize,
+        mut high: usize,
+        probe: &Probe,
+        side: Side,
+        version: NodeVersion,
+        guard: &Guard,
+    ) -> Result<usize, Restart> {
+        while low < high {
+            let middle = (low + high) / 2;
+            let before = match self.compare(middle, probe, version, guard)? {
+                Ordering::Less => true,
+                Ordering::Equal => side == Side::After,
+                Ordering::Greater => false,
+            };
+            if before { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    /// Orders the keys of this node relative to a key, as far as their prefix says.
+    #[inline]
+    fn compare_prefix(&self, words: &[u64; KEY_WORDS], prefix_bytes: u8) -> Ordering {
+        for (word, &wanted) in words.iter().enumerate() {
+            let prefix = self.prefix[word].load(Relaxed);
+            let wanted = wanted & prefix_mask(word, prefix_bytes);
+            if prefix != wanted {
+                return prefix.cmp(&wanted);
+            }
+        }
+        Ordering::Equal
+    }
+
+    /// Computes prefix and heads again. Needs the lock.
+    fn refresh_heads(&self) {
+        let (first, count) = (usize::from(!self.is_leaf()), self.count());
+        let (lowest, highest) = if first < count {
+            (self.slot(first).words, self.slot(count - 1).words)
+        } else {
+            ([0; KEY_WORDS], [0; KEY_WORDS])
+        };
+        // The slots are sorted: what the first and the last one share, all share.
+        let prefix_bytes = common_bytes(&lowest, &highest);
+        self.prefix_bytes.store(prefix_bytes, Relaxed);
+        for (word, prefix) in self.prefix.iter().enumerate() {
+            prefix.store(lowest[word] & prefix_mask(word, prefix_bytes), Relaxed);
+        }
+        for index in first..count {
+            self.set_head(index, head_of(&self.slot(index).words, prefix_bytes));
+        }
+    }
+
+    /// Orders a slot relative to the probe; to be validated.
+    #[inline]
+    pub(crate) fn compare(
+        &self,
+        index: usize,
+        probe: &Probe,
+        version: NodeVersion,
+        guard: &Guard,
+    ) -> Result<Ordering, Restart> {
+        let (first, width) = (index * self.slot_words(), self.width());
+        for (word, &wanted) in probe.words.iter().enumerate().take(width) {
+            let found = self.word(first + word);
+            if found != wanted {
+                return Ok(found.cmp(&wanted));
+            }
+        }
+        let (rest, row) = (self.word(first + width), self.word(first + width + 1));
+        probe.compare_rest(rest, row, || {
+            self.validate(version)?;
+            // SAFETY: the rest word is one of a validated node, and the guard has been pinned meanwhile.
+            Ok(unsafe { tail_bytes(rest, guard) })
+        })
+    }
+
+    fn set_slot(&self, index: usize, slot: &Slot) {
+        let (first, width) = (index * self.slot_words(), self.width());
+        for (word, &value) in slot.words.iter().enumerate().take(width) {
+            self.set_word(first + word, value);
+        }
+        self.set_word(first + width, slot.rest);
+        self.set_word(first + width + 1, slot.row);
+    }
+
+    /// Inserts a slot, which becomes the owner of its tail, and, in an inner node, a child. Needs the lock (or
+    /// a node that nobody else knows), room, and a key that fits the width.
+    pub(crate) fn insert_at(&self, index: usize, slot: &Slot, child: Option<Child>) {
+        let (count, stride) = (self.count(), self.slot_words());
+        assert!(index <= count && !self.is_full());
+        debug_assert!(child.is_some() != self.is_leaf());
+        for word in (index * stride..count * stride).rev() {
+            self.set_word(word + stride, self.word(word));
+        }
+        self.set_slot(index, slot);
+        if let Some(child) = child {
+            self.set_word((index + 1) * stride - 1, child);
+        }
+        self.last.store(index as u16, Relaxed);
+        self.count.store(count as u16 + 1, Relaxed);
+        let prefix_bytes = self.prefix_bytes.load(Relaxed);
+        if count < 2 || self.compare_prefix(&slot.words, prefix_bytes).is_ne() {
+            self.refresh_heads();
+            return;
+        }
+        for other in (index..count).rev() {
+            self.set_head(other + 1, self.head(other));
+        }
+        self.set_head(index, head_of(&slot.words, prefix_bytes));
+    }
+
+    /// Removes a slot; the caller becomes the owner of its tail. Needs the lock.
+    pub(crate) fn remove_at(&self, index: usize) -> Slot {
+        let (count, stride) = (self.count(), self.slot_words());
+        assert!(index < count);
+        let slot = self.slot(index);
+        for word in index * stride..(count - 1) * stride {
+            self.set_word(word, self.word(word + stride));
+        }
+        for other in index..count - 1 {
+            self.set_head(other, self.head(other + 1));
+        }
+        // The next insertion of a run that follows a removal goes nowhere in particular.
+        self.last.store(u16::MAX, Relaxed);
+        self.count.store(count as u16 - 1, Relaxed);
+        slot
+    }
+
+    /// Points a slot of an inner node to another child. Needs the lock.
+    pub(crate) fn set_child(&self, index: usize, child: Child) {
+        self.set_word((index + 1) * self.slot_words() - 1, child);
+    }
+
+    /// Moves the slots from `from` on, with their tails, to an empty node of the same kind that nobody else
+    /// knows. Needs the lock.
+    pub(crate) fn move_upper(&self, from: usize, to: &Node) {
+        let (count, stride) = (self.count(), self.slot_words());
+        debug_assert!(stride == to.slot_words() && to.count() == 0 && (1..count).contains(&from));
+        for word in from * stride..count * stride {
+            to.set_word(word - from * stride, self.word(word));
+        }
+        to.count.store((count - from) as u16, Relaxed);
+        to.last.store((count - from - 1) as u16, Relaxed);
+        self.count.store(from as u16, Relaxed);
+        self.last.store(u16::MAX, Relaxed);
+        self.refresh_heads();
+        to.refresh_heads();
+    }
+
+    /// Moves all slots to an empty, wider leaf that nobody else knows. Needs the lock.
+    pub(crate) fn move_all(&self, to: &Node) {
+        debug_assert!(self.is_leaf() && to.count() == 0 && self.count() < to.capacity());
+        for index in 0..self.count() {
+            to.insert_at(index, &self.slot(index), None);
+        }
+        self.count.store(0, Relaxed);
+    }
+}
+
+/// The first index from which on `before` does not hold, of an ascending range.
+#[inline]
+fn partition(low: usize, high: usize, before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (low, high);
+    while low < high {
+        let middle = (low + high) / 2;
+        if before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The bits of a key word that belong to a prefix of this length.
+#[inline]
+fn prefix_mask(word: usize, prefix_bytes: u8) -> u64 {
+    let bytes = usize::from(prefix_bytes).saturating_sub(word * 8).min(8);
+    u64::MAX.checked_shl(64 - 8 * bytes as u32).unwrap_or(0)
+}
+
+/// The four bytes behind the prefix.
+#[inline]
+fn head_of(words: &[u64; KEY_WORDS], prefix_bytes: u8) -> u32 {
+    let (word, bits) = (usize::from(prefix_bytes / 8), u32::from(prefix_bytes % 8) * 8);
+    let next = words.get(word + 1).map_or(0, |&next| next.checked_shr(64 - bits).unwrap_or(0));
+    (((words[word] << bits) | next) >> 32) as u32
+}
+
+/// How many leading bytes both keys share, as far as a prefix goes.
+fn common_bytes(one: &[u64; KEY_WORDS], other: &[u64; KEY_WORDS]) -> u8 {
+    let differs = one.iter().zip(other).position(|(one, other)| one != other);
+    let bytes = differs
+        .map_or(INLINE_BYTES, |word| word * 8 + (one[word] ^ other[word]).leading_zeros() as usize / 8);
+    bytes.min(PREFIX_BYTES_MAX) as u8
+}

@@ -1,0 +1,240 @@
+//! Many threads at once. Each test runs for a fixed number of operations or a second or two.
+
+use ankerdb_index::{Direction, OrderedIndex, UniqueInsert};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DURATION: Duration = Duration::from_millis(1500);
+
+/// The key of a number: short for most, with an out-of-line part for every seventh.
+fn key(number: u64) -> Vec<u8> {
+    let mut key = number.to_be_bytes().to_vec();
+    if number.is_multiple_of(7) {
+        key.extend([b'k'; 40]);
+    }
+    key
+}
+
+/// Numbers divisible by this are never removed, the others come and go.
+const STABLE: u64 = 5;
+const NUMBERS: u64 = 6_000;
+
+fn check_scan(index: &OrderedIndex, random: &mut fastrand::Rng) {
+    let lower = random.u64(0..NUMBERS);
+    let upper = random.u64(lower..NUMBERS);
+    let direction = if random.bool() { Direction::Forward } else { Direction::Backward };
+    let (mut stable, mut previous) = (Vec::new(), None);
+    index.scan(Bound::Included(&key(lower)), Bound::Excluded(&key(upper)), direction, |found, row| {
+        assert_eq!(found, key(row), "key and row belong together");
+        assert!((lower..upper).contains(&row), "{row} within {lower}..{upper}");
+        if let Some(previous) = previous.replace(row) {
+            assert_eq!(previous < row, direction == Direction::Forward, "{previous} then {row}");
+            assert_ne!(previous, row);
+        }
+        if row.is_multiple_of(STABLE) {
+            stable.push(row);
+        }
+        ControlFlow::Continue(())
+    });
+    if direction == Direction::Backward {
+        stable.reverse();
+    }
+    let expected: Vec<u64> = (lower..upper).filter(|number| number.is_multiple_of(STABLE)).collect();
+    assert!(stable == expected, "every stable entry exactly once in {lower}..{upper} {direction:?}");
+}
+
+fn check_get(index: &OrderedIndex, random: &mut fastrand::Rng) {
+    let number = random.u64(0..NUMBERS / STABLE) * STABLE;
+    let mut rows = Vec::new();
+    index.get(&key(number), |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(rows, [number]);
+}
+
+/// Inserts and removes unstable numbers of a range; returns by how many entries the index has grown.
+fn churn(index: &OrderedIndex, random: &mut fastrand::Rng, range: std::ops::Range<u64>) -> i64 {
+    // Long runs in one direction empty whole leaves and fill them again.
+    let start = random.u64(range.clone());
+    let end = (start + random.u64(0..600)).min(range.end);
+    let insert = random.bool();
+    let mut grown = 0;
+    for number in (start..end).filter(|number| !number.is_multiple_of(STABLE)) {
+        if insert {
+            grown += i64::from(index.insert(&key(number), number).unwrap());
+        } else {
+            grown -= i64::from(index.remove(&key(number), number));
+        }
+    }
+    grown
+}
+
+#[test]
+fn scans_and_lookups_are_exact_while_others_insert_and_remove() {
+    let index = OrderedIndex::new();
+    for number in (0..NUMBERS).step_by(STABLE as usize) {
+        index.insert(&key(number), number).unwrap();
+    }
+    let entries = AtomicU64::new(NUMBERS / STABLE);
+    let end = Instant::now() + DURATION;
+    thread::scope(|scope| {
+        for thread in 0..6u64 {
+            let (index, entries) = (&index, &entries);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                while Instant::now() < end {
+                    match thread {
+                        // Two with a range of their own, two that share everything.
+                        0 | 1 => {
+                            let range = thread * (NUMBERS / 2)..(thread + 1) * (NUMBERS / 2);
+                            entries.fetch_add(churn(index, &mut random, range) as u64, Relaxed);
+                        }
+                        2 | 3 => {
+                            entries.fetch_add(churn(index, &mut random, 0..NUMBERS) as u64, Relaxed);
+                        }
+                        4 => check_scan(index, &mut random),
+                        _ => check_get(index, &mut random),
+                    }
+                }
+            });
+        }
+    });
+    let mut found = 0;
+    index.scan(Bound::Unbounded, Bound::Unbounded, Direction::Backward, |_, _| {
+        found += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!((found, index.len() as u64), (entries.load(Relaxed), entries.load(Relaxed)));
+}
+
+#[test]
+fn whole_leaves_come_and_go_between_stable_entries() {
+    // Stable entries are 1,000 apart: the leaves between them empty completely, and inner nodes too.
+    let index = OrderedIndex::new();
+    const LAST: u64 = 40_000;
+    let stable = |number: u64| number.is_multiple_of(1_000);
+    for number in (0..=LAST).filter(|&number| stable(number)) {
+        index.insert(&number.to_be_bytes(), number).unwrap();
+    }
+    let end = Instant::now() + DURATION;
+    thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let index = &index;
+            scope.spawn(move || {
+                let numbers = || (0..LAST).filter(|&number| !stable(number) && number % 3 == thread);
+                while Instant::now() < end {
+                    numbers()
+                        .for_each(|number| assert!(index.insert(&number.to_be_bytes(), number).unwrap()));
+                    numbers().for_each(|number| assert!(index.remove(&number.to_be_bytes(), number)));
+                }
+            });
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let index = &index;
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    let mut found = Vec::new();
+                    index.scan(Bound::Unbounded, Bound::Unbounded, direction, |_, row| {
+                        found.push(row);
+                        ControlFlow::Continue(())
+                    });
+                    if direction == Direction::Backward {
+                        found.reverse();
+                    }
+                    assert!(found.is_sorted_by(|one, other| one < other));
+                    let stable: Vec<u64> = found.into_iter().filter(|&number| stable(number)).collect();
+                    assert_eq!(stable, (0..=LAST).step_by(1_000).collect::<Vec<_>>());
+                }
+            });
+        }
+    });
+    assert_eq!(index.len() as u64, LAST / 1_000 + 1);
+}
+
+#[test]
+fn exactly_one_of_several_unique_inserts_wins() {
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 20_000;
+    let index = OrderedIndex::new();
+    let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let start = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (index, wins, start) = (&index, &wins, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..KEYS {
+                    match index.insert_unique(&key(number), thread, Some).unwrap() {
+                        UniqueInsert::Inserted => {
+                            wins[number as usize].fetch_add(1 + (thread << 32), Relaxed);
+                        }
+                        UniqueInsert::Present => panic!("nobody else inserts this row"),
+                        UniqueInsert::Conflict(winner) => assert_ne!(winner, thread),
+                    }
+                }
+            });
+        }
+    });
+    for (number, wins) in wins.iter().enumerate() {
+        let wins = wins.load(Relaxed);
+        assert_eq!(wins & 0xffff_ffff, 1, "one winner for {number}");
+        let mut rows = Vec::new();
+        index.get(&key(number as u64), |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        });
+        assert_eq!(rows, [wins >> 32]);
+    }
+}
+
+#[test]
+fn a_stream_of_orders_by_several_threads_is_seen_in_order() {
+    // Each thread appends to a district of its own; a reader that asks for the newest never goes back.
+    let index = OrderedIndex::new();
+    let done = AtomicBool::new(false);
+    const DISTRICTS: u64 = 3;
+    const ORDERS: u64 = 60_000;
+    let order = |district: u64, number: u64| [district.to_be_bytes(), number.to_be_bytes()].concat();
+    let newest = |district: u64| {
+        let mut newest = None;
+        let (lower, upper) = (order(district, 0), order(district, u64::MAX));
+        index.scan(Bound::Included(&lower), Bound::Included(&upper), Direction::Backward, |_, row| {
+            newest = Some(row);
+            ControlFlow::Break(())
+        });
+        newest
+    };
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..DISTRICTS)
+            .map(|district| {
+                let (index, newest) = (&index, &newest);
+                scope.spawn(move || {
+                    for number in 0..ORDERS {
+                        assert!(index.insert(&order(district, number), number).unwrap());
+                        assert_eq!(newest(district), Some(number), "a thread sees its own insertion");
+                    }
+                })
+            })
+            .collect();
+        let (newest, done) = (&newest, &done);
+        scope.spawn(move || {
+            let mut seen = [None; DISTRICTS as usize];
+            while !done.load(Relaxed) {
+                for (district, seen) in seen.iter_mut().enumerate() {
+                    let now = newest(district as u64);
+                    assert!(now >= *seen, "{now:?} after {seen:?}");
+                    *seen = now;
+                }
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Relaxed);
+    });
+    assert_eq!(index.len() as u64, DISTRICTS * ORDERS);
+}

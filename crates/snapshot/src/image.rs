@@ -1,0 +1,203 @@
+//! What analytics get to see of a block: columns in Arrow's physical layout, unchanging.
+
+use ankerdb_base::ROWS_PER_BLOCK;
+use ankerdb_sync::lending::Lent;
+use ankerdb_table::{Area, Cell, CellLayout, Chunk, ColumnArray, inline_view, outline_view};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Immutable memory with its owner.
+#[derive(Clone)]
+pub struct Bytes {
+    /// Where it starts; 64-byte aligned.
+    pub pointer: *const u8,
+    /// How many bytes may be read.
+    pub length: usize,
+    /// Keeps the memory alive and unchanged.
+    pub owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: nothing that a reader of this column may look at is written while the owner lives (lent arrays are not
+// written, copies belong to their owner, heaps only grow), and the owner may be shared.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+/// One column of a block. The memory stays as it is while this lives.
+///
+/// Boolean: bits; smallint: i16; integer and date: i32; bigint and timestamps: i64; numeric: the narrowest of i32,
+/// i64, i128 that holds its precision (up to 9, 18, 38 digits); uuid: 16 bytes; text and bytea: 16-byte views.
+#[derive(Clone)]
+pub struct ColumnImage {
+    /// The cells.
+    pub values: Bytes,
+    /// Validity bits (1 = not NULL); `None` if the column forbids NULL.
+    pub validity: Option<Bytes>,
+    /// The buffers that views point into.
+    pub heaps: Vec<Bytes>,
+    /// Whether `values` is the live array, lent, and not a copy.
+    pub lent: bool,
+}
+
+/// The columns of one block as a view shows them.
+pub struct BlockImage {
+    /// Length of every column, rows that do not exist included.
+    pub rows: usize,
+    /// Which rows exist; `None` if all do. Bit i of word i / 64, least significant first.
+    pub selection: Option<Box<[u64]>>,
+    /// The columns, in the order asked for.
+    pub columns: Vec<ColumnImage>,
+}
+
+impl ColumnImage {
+    /// Memory of this image that is its own, not the table's.
+    pub fn copied_bytes(&self) -> usize {
+        if self.lent { 0 } else { self.values.length + self.validity.as_ref().map_or(0, |bits| bits.length) }
+    }
+
+    /// A live array, lent.
+    pub fn of_lent(array: Lent<ColumnArray>) -> ColumnImage {
+        let owner: Arc<dyn Any + Send + Sync> = Arc::new(array.clone());
+        let bytes =
+            |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
+        ColumnImage {
+            values: bytes(array.values()),
+            validity: array.validity().map(bytes),
+            heaps: array.chunks().map(chunk_bytes).collect(),
+            lent: true,
+        }
+    }
+}
+
+fn chunk_bytes(chunk: &Arc<Chunk>) -> Bytes {
+    Bytes { pointer: chunk.pointer(), length: chunk.bytes(), owner: chunk.clone() }
+}
+
+/// A column copied for readers, while it is being put together.
+pub struct ColumnCopy {
+    layout: CellLayout,
+    values: Area,
+    validity: Option<Area>,
+    chunks: Vec<Arc<Chunk>>,
+    /// Strings that are in no heap of the table.
+    strings: Vec<u8>,
+}
+
+impl ColumnCopy {
+    /// The first `rows` cells of a live array. Cells being written meanwhile come out mixed up: the caller
+    /// replaces them.
+    pub fn of(array: &ColumnArray, rows: usize) -> ColumnCopy {
+        let layout = array.layout();
+        let values = array.values().copy_prefix(layout.bytes(rows));
+        let validity = array.validity().map(|bits| bits.copy_prefix(CellLayout::Bit.bytes(rows)));
+        // Chunks after views: whatever a completed view points to is among them.
+        let chunks = array.chunks().cloned().collect();
+        ColumnCopy { layout, values, validity, chunks, strings: Vec::new() }
+    }
+
+    /// Room for `rows` cells, none set.
+    pub fn empty(layout: CellLayout, nullable: bool, rows: usize) -> ColumnCopy {
+        ColumnCopy {
+            layout,
+            values: Area::zeroed(layout.bytes(rows)),
+            validity: nullable.then(|| Area::zeroed(CellLayout::Bit.bytes(rows))),
+            chunks: Vec::new(),
+            strings: Vec::new(),
+        }
+    }
+
+    /// A copy of a finished image to change.
+    pub fn of_image(image: &ColumnImage, layout: CellLayout, rows: usize) -> (ColumnCopy, Vec<Bytes>) {
+        let copy_bits = |bytes: &Bytes, length: usize| {
+            let area = Area::zeroed(length);
+            // SAFETY: an image's bytes are readable and unchanging for `length` bytes; the area is ours.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.pointer, area.pointer(), length.min(bytes.length)) };
+            area
+        };
+        let copy = ColumnCopy {
+            layout,
+            values: copy_bits(&image.values, layout.bytes(rows)),
+            validity: image.validity.as_ref().map(|bits| copy_bits(bits, CellLayout::Bit.bytes(rows))),
+            chunks: Vec::new(),
+            strings: Vec::new(),
+        };
+        (copy, image.heaps.clone())
+    }
+
+    /// Replaces a cell. `buffers` is the number of heap buffers that come before this copy's own strings.
+    pub fn set(&mut self, row: usize, cell: Cell<'_>, buffers: usize) {
+        let (word, bit) = (row / 64, 1u64 << (row % 64));
+        let put = |area: &Area, on: bool| {
+            let old = area.word(word).load(Relaxed);
+            area.word(word).store(if on { old | bit } else { old & !bit }, Relaxed);
+        };
+        if let Some(validity) = &self.validity {
+            put(validity, cell != Cell::Null);
+        }
+        match (self.layout, cell) {
+            (CellLayout::Bit, Cell::Word(value)) => put(&self.values, value != 0),
+            (CellLayout::Half, Cell::Word(value)) => self.values.half(row).store(value as u16, Relaxed),
+            (CellLayout::Quad, Cell::Word(value)) => self.values.quad(row).store(value as u32, Relaxed),
+            (CellLayout::Word, Cell::Word(value)) => self.values.word(row).store(value, Relaxed),
+            (CellLayout::Wide, Cell::Wide(value)) => self.set_wide(row, value),
+            (CellLayout::View, Cell::Bytes(bytes)) => {
+                let view = self.view_of(bytes, buffers);
+                self.set_wide(row, view);
+            }
+            (CellLayout::View | CellLayout::Wide, Cell::Null) => self.set_wide(row, 0),
+            (_, Cell::Null) => {}
+            (layout, cell) => unreachable!("{cell:?} in a column of layout {layout:?}"),
+        }
+    }
+
+    fn view_of(&mut self, bytes: &[u8], buffers: usize) -> u128 {
+        if bytes.len() <= 12 {
+            return inline_view(bytes);
+        }
+        let offset = self.strings.len() as u32;
+        self.strings.extend_from_slice(bytes);
+        outline_view(bytes, buffers as u32, offset)
+    }
+
+    fn set_wide(&self, row: usize, value: u128) {
+        self.values.word(row * 2).store(value as u64, Relaxed);
+        self.values.word(row * 2 + 1).store((value >> 64) as u64, Relaxed);
+    }
+
+    /// The number of heap buffers of the table behind this copy.
+    pub fn buffers(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// The finished image; `heaps` come first, then the table's chunks, then the copy's own strings.
+    pub fn finish(self, mut heaps: Vec<Bytes>) -> ColumnImage {
+        heaps.extend(self.chunks.iter().map(chunk_bytes));
+        if !self.strings.is_empty() {
+            let area = Area::zeroed(self.strings.len());
+            // SAFETY: the area is ours and at least as long.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.strings.as_ptr(), area.pointer(), self.strings.len());
+            }
+            heaps.push(owned_bytes(area));
+        }
+        ColumnImage {
+            values: owned_bytes(self.values),
+            validity: self.validity.map(owned_bytes),
+            heaps,
+            lent: false,
+        }
+    }
+}
+
+fn owned_bytes(area: Area) -> Bytes {
+    Bytes { pointer: area.pointer(), length: area.bytes(), owner: Arc::new(area) }
+}
+
+/// Whether all of the first `rows` bits are set.
+pub fn all_ones(bits: &[u64], rows: usize) -> bool {
+    debug_assert!(rows <= ROWS_PER_BLOCK);
+    let (whole, rest) = (rows / 64, rows % 64);
+    bits[..whole].iter().all(|word| *word == u64::MAX)
+        && (rest == 0 || bits[whole] & ((1 << rest) - 1) == (1 << rest) - 1)
+}

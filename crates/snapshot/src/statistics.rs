@@ -1,0 +1,63 @@
+//! Estimates about a table for the planner.
+
+use ankerdb_table::Table;
+use ankerdb_value::{DataType, Decimal, Value};
+
+/// Estimates, taken from the newest state: not exact for any one snapshot.
+#[derive(Clone, Debug)]
+pub struct TableStatistics {
+    /// Rows.
+    pub rows: usize,
+    /// By column position.
+    pub columns: Vec<ColumnStatistics>,
+}
+
+/// Estimates about one column.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnStatistics {
+    /// At most the smallest value, if known.
+    pub min: Option<Value>,
+    /// At least the largest value, if known.
+    pub max: Option<Value>,
+    /// The number of NULLs, if known.
+    pub nulls: Option<usize>,
+    /// Estimated number of different values, if known.
+    pub distinct: Option<usize>,
+}
+
+/// Reads the bounds of all blocks: some nanoseconds per block and column.
+pub fn table_statistics(table: &Table) -> TableStatistics {
+    let rows = table.row_count();
+    let columns = (0..table.columns().len()).map(|column| column_statistics(table, column, rows)).collect();
+    TableStatistics { rows, columns }
+}
+
+fn column_statistics(table: &Table, column: usize, rows: usize) -> ColumnStatistics {
+    let definition = &table.columns()[column];
+    let bounds = (0..table.block_count())
+        .filter_map(|number| table.block(number).zone(column)?.bounds())
+        .reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
+    let unique = table
+        .usable_indexes()
+        .any(|(_, index)| index.definition().unique && index.definition().columns == [column]);
+    let distinct = match bounds {
+        _ if unique => Some(rows),
+        // A column of a few thousand integers cannot have more different values than its bounds allow.
+        Some((min, max)) => Some(rows.min((max as i128 - min as i128 + 1).min(usize::MAX as i128) as usize)),
+        None => None,
+    };
+    let value = |bits: i64| bound_value(bits, definition.data_type);
+    ColumnStatistics {
+        min: bounds.map(|(min, _)| value(min)),
+        max: bounds.map(|(_, max)| value(max)),
+        nulls: (!definition.nullable).then_some(0),
+        distinct,
+    }
+}
+
+fn bound_value(bits: i64, data_type: DataType) -> Value {
+    match data_type {
+        DataType::Numeric { scale, .. } => Value::Numeric(Decimal::new(bits as i128, scale)),
+        other => ankerdb_table::Cell::Word(bits as u64).to_value(other),
+    }
+}

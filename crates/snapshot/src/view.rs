@@ -1,0 +1,145 @@
+//! What one analytical query reads: a snapshot and, inside a transaction, the transaction's own writes over it.
+
+use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
+use crate::snapshot::Snapshot;
+use crate::statistics::{TableStatistics, table_statistics};
+use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_table::{Cell, CellLayout, Table};
+use ankerdb_value::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What a transaction did to a committed row.
+#[derive(Clone, Debug)]
+pub enum OwnChange {
+    /// New values of some columns.
+    Updated(Vec<(usize, Value)>),
+    /// It is gone.
+    Deleted,
+}
+
+/// The uncommitted writes of one transaction to one table.
+#[derive(Clone, Default, Debug)]
+pub struct OwnTableWrites {
+    /// Changes of committed rows.
+    pub changes: BTreeMap<RowId, OwnChange>,
+    /// New rows, one value per column.
+    pub inserts: Vec<Vec<Value>>,
+}
+
+/// The uncommitted writes of one transaction.
+pub type OwnWrites = HashMap<TableId, OwnTableWrites>;
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub struct ReadView {
+    snapshot: Snapshot,
+    own: Option<Arc<OwnWrites>>,
+}
+
+impl ReadView {
+    /// What a snapshot shows.
+    pub fn of_snapshot(snapshot: Snapshot) -> ReadView {
+        ReadView { snapshot, own: None }
+    }
+
+    /// What a snapshot shows, overlaid by a transaction's own writes.
+    pub fn of_transaction(snapshot: Snapshot, own: OwnWrites) -> ReadView {
+        ReadView { snapshot, own: (!own.is_empty()).then(|| Arc::new(own)) }
+    }
+
+    /// The snapshot's timestamp.
+    pub fn timestamp(&self) -> Timestamp {
+        self.snapshot.timestamp()
+    }
+
+    /// Estimates about the table for the planner.
+    pub fn statistics(&self, table: &Table) -> TableStatistics {
+        table_statistics(table)
+    }
+
+    fn own(&self, table: &Table) -> Option<&OwnTableWrites> {
+        self.own.as_ref()?.get(&table.id())
+    }
+
+    /// The number of parts of the table: own new rows, if any, as part 0, then its blocks. Rows that commit later may
+    /// add parts; a view need not read them.
+    pub fn parts(&self, table: &Table) -> usize {
+        table.block_count() + self.own_parts(table)
+    }
+
+    fn own_parts(&self, table: &Table) -> usize {
+        self.own(table).is_some_and(|own| !own.inserts.is_empty()) as usize
+    }
+
+    /// The columns of one part. Lends the live arrays where the block is full and has not changed since the
+    /// snapshot; otherwise copies them, once per snapshot. Own writes are put into a copy of their own.
+    pub fn read(&self, table: &Table, part: usize, columns: &[usize]) -> Result<BlockImage> {
+        let own = self.own(table);
+        let Some(block) = part.checked_sub(self.own_parts(table)) else {
+            return own_rows(table, own.map_or(&[], |own| &own.inserts), columns);
+        };
+        let pin = crossbeam_epoch::pin();
+        let image = self.snapshot.read_block(table, block, columns, &pin);
+        match own {
+            Some(own) => overlay(table, block, image, &own.changes, columns),
+            None => Ok(image),
+        }
+    }
+}
+
+fn own_rows(table: &Table, inserts: &[Vec<Value>], columns: &[usize]) -> Result<BlockImage> {
+    let images = columns.iter().map(|&column| -> Result<ColumnImage> {
+        let definition = &table.columns()[column];
+        let layout = CellLayout::of(definition.data_type);
+        let mut copy = ColumnCopy::empty(layout, definition.nullable, inserts.len());
+        for (row, values) in inserts.iter().enumerate() {
+            copy.set(row, Cell::of(&values[column], definition.data_type)?, 0);
+        }
+        Ok(copy.finish(Vec::new()))
+    });
+    Ok(BlockImage { rows: inserts.len(), selection: None, columns: images.collect::<Result<_>>()? })
+}
+
+fn overlay(
+    table: &Table,
+    block: usize,
+    image: BlockImage,
+    changes: &BTreeMap<RowId, OwnChange>,
+    columns: &[usize],
+) -> Result<BlockImage> {
+    let rows = RowId::new(block, 0)..=RowId::new(block, ROWS_PER_BLOCK - 1);
+    let changes: Vec<_> = changes.range(rows).collect();
+    if changes.is_empty() {
+        return Ok(image);
+    }
+    let mut bits = image.selection.unwrap_or_else(|| vec![u64::MAX; image.rows.div_ceil(64)].into());
+    for (row, change) in &changes {
+        if matches!(change, OwnChange::Deleted) {
+            bits[row.offset() / 64] &= !(1 << (row.offset() % 64));
+        }
+    }
+    let own_column = |(i, &column): (usize, &usize)| -> Result<ColumnImage> {
+        let updates = changes.iter().filter_map(|(row, change)| match change {
+            OwnChange::Updated(values) => values
+                .iter()
+                .find(|(position, _)| *position == column)
+                .map(|(_, value)| (row.offset(), value)),
+            OwnChange::Deleted => None,
+        });
+        let mut updates = updates.peekable();
+        if updates.peek().is_none() {
+            return Ok(image.columns[i].clone());
+        }
+        let data_type = table.columns()[column].data_type;
+        let (mut copy, heaps) =
+            ColumnCopy::of_image(&image.columns[i], CellLayout::of(data_type), image.rows);
+        for (row, value) in updates {
+            copy.set(row, Cell::of(value, data_type)?, heaps.len());
+        }
+        Ok(copy.finish(heaps))
+    };
+    let columns = columns.iter().enumerate().map(own_column).collect::<Result<_>>()?;
+    let selection = (!all_ones(&bits, image.rows)).then_some(bits);
+    Ok(BlockImage { rows: image.rows, selection, columns })
+}

@@ -1,0 +1,127 @@
+//! Aligned memory that several threads read and write through atomics.
+//!
+//! Words of the trade, used by the SAFETY notes of this crate:
+//! - an *area* is zeroed memory, 64-byte aligned, of fixed size, freed with its owner;
+//! - all access to a live area is by relaxed atomic loads and stores of naturally aligned units, so that a
+//!   concurrent reader sees an old or a new unit, never undefined behaviour. Ordering comes from row headers
+//!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
+//! - *lent* memory is not written while the loan lasts; only then may it be read as plain bytes.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Arrow's recommended alignment, and that of a cache line.
+const ALIGNMENT: usize = 64;
+
+/// Zeroed, aligned, shared memory. Its size is a multiple of 64 bytes.
+pub struct Area {
+    pointer: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an area is plain memory accessed by atomics; its owner frees it once.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// Zeroed memory of at least `bytes` bytes.
+    pub fn zeroed(bytes: usize) -> Area {
+        let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        let layout = Self::layout(bytes);
+        // SAFETY: the layout has a size above zero.
+        let pointer = unsafe { alloc_zeroed(layout) };
+        let pointer = NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout));
+        Area { pointer, bytes }
+    }
+
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes, ALIGNMENT).expect("an area's size is far below isize::MAX")
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the memory starts.
+    pub fn pointer(&self) -> *mut u8 {
+        self.pointer.as_ptr()
+    }
+
+    fn unit<T>(&self, index: usize) -> &T {
+        assert!((index + 1) * size_of::<T>() <= self.bytes, "access beyond an area");
+        // SAFETY: in bounds by the assertion; aligned, since the area is 64-byte aligned and T is one of the
+        // atomic integers below, whose size is its alignment; atomics may be shared.
+        unsafe { &*self.pointer.as_ptr().cast::<T>().add(index) }
+    }
+
+    /// The `index`-th byte.
+    pub fn byte(&self, index: usize) -> &AtomicU8 {
+        self.unit(index)
+    }
+
+    /// The `index`-th 16-bit unit.
+    pub fn half(&self, index: usize) -> &AtomicU16 {
+        self.unit(index)
+    }
+
+    /// The `index`-th 32-bit unit.
+    pub fn quad(&self, index: usize) -> &AtomicU32 {
+        self.unit(index)
+    }
+
+    /// The `index`-th 64-bit unit.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        self.unit(index)
+    }
+
+    /// A copy of the first `bytes` bytes (rounded up to whole words), word by word: a concurrent write is in
+    /// the copy or not, unit by unit.
+    pub fn copy_prefix(&self, bytes: usize) -> Area {
+        let copy = Area::zeroed(bytes);
+        let words = bytes.min(self.bytes).div_ceil(8);
+        for (from, to) in self.words(words).iter().zip(copy.words(words)) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        copy
+    }
+
+    /// The first `count` words.
+    pub fn words(&self, count: usize) -> &[AtomicU64] {
+        assert!(count * 8 <= self.bytes, "access beyond an area");
+        // SAFETY: in bounds by the assertion, aligned to 64 bytes, atomics may be shared.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr().cast::<AtomicU64>(), count) }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with the same layout, freed here only.
+        unsafe { dealloc(self.pointer.as_ptr(), Self::layout(self.bytes)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_are_aligned_zeroed_and_copied() {
+        let area = Area::zeroed(100);
+        assert_eq!((area.bytes(), area.pointer() as usize % 64), (128, 0));
+        assert!(area.words(16).iter().all(|word| word.load(Relaxed) == 0));
+        area.quad(3).store(7, Relaxed);
+        let copy = area.copy_prefix(16);
+        assert_eq!(copy.quad(3).load(Relaxed), 7);
+        area.quad(3).store(8, Relaxed);
+        assert_eq!(copy.quad(3).load(Relaxed), 7);
+    }
+
+    #[test]
+    #[should_panic(expected = "beyond an area")]
+    fn access_out_of_bounds_panics() {
+        Area::zeroed(64).word(8);
+    }
+}

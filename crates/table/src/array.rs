@@ -1,0 +1,278 @@
+//! One column of one row block: values, validity, string heap.
+//!
+//! Cells are read and written through relaxed atomics by any number of threads. A single load of a cell may mix
+//! an old and a new write; the row's header tells (see `header`), and the caller throws such a cell away.
+
+use crate::area::Area;
+use crate::cell::{Cell, CellLayout};
+use crate::heap::{Chunk, Heap};
+use ankerdb_base::ROWS_PER_BLOCK;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Longest byte string that lies in its view.
+const INLINE_BYTES: usize = 12;
+/// Heaps smaller than this are not worth rebuilding.
+const REBUILD_BYTES_MIN: usize = 64 << 10;
+
+/// The memory of one column of one block: room for [`ROWS_PER_BLOCK`] cells.
+pub struct ColumnArray {
+    layout: CellLayout,
+    values: Area,
+    /// One bit a row, 1 = not NULL; only for columns that may hold NULL.
+    validity: Option<Area>,
+    heap: Option<Arc<Heap>>,
+    /// Bytes of `heap` that no cell points to any more.
+    garbage_bytes: AtomicUsize,
+}
+
+/// A cell as loaded, before the row's header has confirmed it. A view must not be resolved before that.
+#[derive(Clone, Copy)]
+pub enum RawCell {
+    /// NULL
+    Null,
+    /// Up to 64 bits, sign-extended.
+    Word(u64),
+    /// 128 bits.
+    Wide(u128),
+    /// A view.
+    View(u128),
+}
+
+impl ColumnArray {
+    /// An array of zero (or NULL) cells.
+    pub fn new(layout: CellLayout, nullable: bool) -> ColumnArray {
+        ColumnArray {
+            layout,
+            values: Area::zeroed(layout.bytes(ROWS_PER_BLOCK)),
+            validity: nullable.then(|| Area::zeroed(CellLayout::Bit.bytes(ROWS_PER_BLOCK))),
+            heap: (layout == CellLayout::View).then(|| Arc::new(Heap::new())),
+            garbage_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// How the cells lie in memory.
+    pub fn layout(&self) -> CellLayout {
+        self.layout
+    }
+
+    /// The cells' memory.
+    pub fn values(&self) -> &Area {
+        &self.values
+    }
+
+    /// The validity bits' memory, if the column may hold NULL.
+    pub fn validity(&self) -> Option<&Area> {
+        self.validity.as_ref()
+    }
+
+    /// The chunks that views point into, in the order of their numbers.
+    pub fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+        self.heap.iter().flat_map(|heap| heap.chunks())
+    }
+
+    /// Loads a cell; see [`RawCell`].
+    #[inline]
+    pub fn load(&self, row: usize) -> RawCell {
+        if let Some(validity) = &self.validity
+            && validity.word(row / 64).load(Relaxed) >> (row % 64) & 1 == 0
+        {
+            return RawCell::Null;
+        }
+        match self.layout {
+            CellLayout::Bit => RawCell::Word(self.values.word(row / 64).load(Relaxed) >> (row % 64) & 1),
+            CellLayout::Half => RawCell::Word(self.values.half(row).load(Relaxed) as i16 as i64 as u64),
+            CellLayout::Quad => RawCell::Word(self.values.quad(row).load(Relaxed) as i32 as i64 as u64),
+            CellLayout::Word => RawCell::Word(self.values.word(row).load(Relaxed)),
+            CellLayout::Wide => RawCell::Wide(self.load_wide(row)),
+            CellLayout::View => RawCell::View(self.load_wide(row)),
+        }
+    }
+
+    fn load_wide(&self, row: usize) -> u128 {
+        let low = self.values.word(row * 2).load(Relaxed) as u128;
+        low | (self.values.word(row * 2 + 1).load(Relaxed) as u128) << 64
+    }
+
+    fn store_wide(&self, row: usize, wide: u128) {
+        self.values.word(row * 2).store(wide as u64, Relaxed);
+        self.values.word(row * 2 + 1).store((wide >> 64) as u64, Relaxed);
+    }
+
+    /// Turns a loaded cell into its content.
+    ///
+    /// # Safety
+    /// The load must have been confirmed: no write to the cell was under way (see `header`). `raw` must come from
+    /// this array.
+    #[inline]
+    pub unsafe fn resolve<'a>(&'a self, raw: &'a RawCell) -> Cell<'a> {
+        match raw {
+            RawCell::Null => Cell::Null,
+            RawCell::Word(word) => Cell::Word(*word),
+            RawCell::Wide(wide) => Cell::Wide(*wide),
+            RawCell::View(view) => {
+                let length = *view as u32;
+                if length as usize <= INLINE_BYTES {
+                    let start = std::ptr::from_ref(view).cast::<u8>();
+                    // SAFETY: `view` is 16 bytes in memory, little-endian: length first, then up to 12 bytes.
+                    return Cell::Bytes(unsafe { std::slice::from_raw_parts(start.add(4), length as usize) });
+                }
+                let heap = self.heap.as_ref().expect("only view columns hold views");
+                // SAFETY: the load is confirmed, so the view was published by a completed write.
+                Cell::Bytes(unsafe { heap.bytes((*view >> 64) as u32, (*view >> 96) as u32, length) })
+            }
+        }
+    }
+
+    /// Writes a cell. The caller holds the row and is registered as a writer of the block.
+    pub fn store(&self, row: usize, cell: Cell<'_>) {
+        if let Some(validity) = &self.validity {
+            let bit = 1u64 << (row % 64);
+            let word = validity.word(row / 64);
+            // Neighbouring rows share the word and may be written by other threads.
+            match cell {
+                Cell::Null => word.fetch_and(!bit, Relaxed),
+                _ => word.fetch_or(bit, Relaxed),
+            };
+        }
+        match (self.layout, cell) {
+            (CellLayout::View, cell) => self.store_view(row, cell),
+            (_, Cell::Null) => {}
+            (CellLayout::Bit, Cell::Word(value)) => {
+                let bit = 1u64 << (row % 64);
+                let word = self.values.word(row / 64);
+                if value != 0 {
+                    word.fetch_or(bit, Relaxed)
+                } else {
+                    word.fetch_and(!bit, Relaxed)
+                };
+            }
+            (CellLayout::Half, Cell::Word(value)) => self.values.half(row).store(value as u16, Relaxed),
+            (CellLayout::Quad, Cell::Word(value)) => self.values.quad(row).store(value as u32, Relaxed),
+            (CellLayout::Word, Cell::Word(value)) => self.values.word(row).store(value, Relaxed),
+            (CellLayout::Wide, Cell::Wide(value)) => self.store_wide(row, value),
+            (layout, cell) => unreachable!("{cell:?} in a column of layout {layout:?}"),
+        }
+    }
+
+    fn store_view(&self, row: usize, cell: Cell<'_>) {
+        let old_length = self.load_wide(row) as u32 as usize;
+        if old_length > INLINE_BYTES {
+            self.garbage_bytes.fetch_add(old_length, Relaxed);
+        }
+        let view = match cell {
+            Cell::Bytes(bytes) => self.view_of(bytes),
+            _ => 0,
+        };
+        self.store_wide(row, view);
+    }
+
+    fn view_of(&self, bytes: &[u8]) -> u128 {
+        if bytes.len() <= INLINE_BYTES {
+            return inline_view(bytes);
+        }
+        let heap = self.heap.as_ref().expect("only view columns hold views");
+        let (chunk, offset) = heap.append(bytes);
+        outline_view(bytes, chunk, offset)
+    }
+
+    /// Whether so much of the heap is garbage that a copy with a new heap pays.
+    pub fn wants_rebuild(&self) -> bool {
+        let garbage = self.garbage_bytes.load(Relaxed);
+        garbage > REBUILD_BYTES_MIN && self.heap.as_ref().is_some_and(|heap| garbage > heap.used_bytes() / 2)
+    }
+
+    /// A copy to write on while this array is lent. The copy shares the heap, whose bytes never change, unless it
+    /// is mostly garbage. No write may be under way on this array.
+    pub fn duplicate(&self) -> ColumnArray {
+        let mut copy = ColumnArray {
+            layout: self.layout,
+            values: self.values.copy_prefix(self.values.bytes()),
+            validity: self.validity.as_ref().map(|validity| validity.copy_prefix(validity.bytes())),
+            heap: self.heap.clone(),
+            garbage_bytes: AtomicUsize::new(self.garbage_bytes.load(Relaxed)),
+        };
+        if self.wants_rebuild() {
+            copy.heap = Some(Arc::new(Heap::new()));
+            copy.garbage_bytes = AtomicUsize::new(0);
+            for row in 0..ROWS_PER_BLOCK {
+                let raw = RawCell::View(self.load_wide(row));
+                // SAFETY: no write is under way on this array, so every view in it is published.
+                if let Cell::Bytes(bytes) = unsafe { self.resolve(&raw) }
+                    && bytes.len() > INLINE_BYTES
+                {
+                    copy.store_wide(row, copy.view_of(bytes));
+                }
+            }
+        }
+        copy
+    }
+
+    /// Bytes of memory behind this array.
+    pub fn memory_bytes(&self) -> usize {
+        let chunks: usize = self.chunks().map(|chunk| chunk.bytes()).sum();
+        self.values.bytes() + self.validity.as_ref().map_or(0, Area::bytes) + chunks
+    }
+}
+
+/// The view of at most twelve bytes.
+pub fn inline_view(bytes: &[u8]) -> u128 {
+    assert!(bytes.len() <= INLINE_BYTES);
+    let mut view = [0u8; 16];
+    view[..4].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+    view[4..4 + bytes.len()].copy_from_slice(bytes);
+    u128::from_le_bytes(view)
+}
+
+/// The view of more than twelve bytes that lie at `offset` of buffer number `buffer`.
+pub fn outline_view(bytes: &[u8], buffer: u32, offset: u32) -> u128 {
+    assert!(bytes.len() > INLINE_BYTES);
+    let prefix = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    bytes.len() as u128 | (prefix as u128) << 32 | (buffer as u128) << 64 | (offset as u128) << 96
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(array: &ColumnArray, row: usize) -> crate::cell::OwnedCell {
+        let raw = array.load(row);
+        // SAFETY: single-threaded test, no write is under way.
+        unsafe { array.resolve(&raw) }.to_owned()
+    }
+
+    #[test]
+    fn cells_of_every_layout_come_back() {
+        let cells = [
+            (CellLayout::Bit, Cell::Word(1)),
+            (CellLayout::Half, Cell::Word(-5i64 as u64)),
+            (CellLayout::Quad, Cell::Word(-70_000i64 as u64)),
+            (CellLayout::Word, Cell::Word(u64::MAX / 3)),
+            (CellLayout::Wide, Cell::Wide(u128::MAX / 3)),
+            (CellLayout::View, Cell::Bytes(b"twelve bytes")),
+            (CellLayout::View, Cell::Bytes(b"thirteen bytes and more")),
+        ];
+        for (layout, cell) in cells {
+            let array = ColumnArray::new(layout, true);
+            assert_eq!(read(&array, 77).borrow(), Cell::Null);
+            array.store(77, cell);
+            assert_eq!(read(&array, 77).borrow(), cell);
+            assert_eq!(read(&array, 76).borrow(), Cell::Null);
+            assert_eq!(read(&array.duplicate(), 77).borrow(), cell);
+            array.store(77, Cell::Null);
+            assert_eq!(read(&array, 77).borrow(), Cell::Null);
+        }
+    }
+
+    #[test]
+    fn a_heap_of_garbage_is_rebuilt() {
+        let array = ColumnArray::new(CellLayout::View, false);
+        for round in 0..2000u32 {
+            array.store(5, Cell::Bytes(format!("round {round} {}", "x".repeat(100)).as_bytes()));
+        }
+        assert!(array.wants_rebuild());
+        let rebuilt = array.duplicate();
+        assert_eq!(read(&rebuilt, 5), read(&array, 5));
+        assert!(!rebuilt.wants_rebuild() && rebuilt.memory_bytes() < array.memory_bytes());
+    }
+}

@@ -1,0 +1,68 @@
+//! One bit a row, shared by threads.
+
+use ankerdb_base::ROWS_PER_BLOCK;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Words of a bitmap over one block.
+pub const BITMAP_WORDS: usize = ROWS_PER_BLOCK / 64;
+
+/// A bitmap over the rows of a block, with the number of bits set.
+pub struct Bitmap {
+    words: Box<[AtomicU64]>,
+    ones: AtomicU32,
+}
+
+impl Default for Bitmap {
+    fn default() -> Bitmap {
+        Bitmap { words: (0..BITMAP_WORDS).map(|_| AtomicU64::new(0)).collect(), ones: AtomicU32::new(0) }
+    }
+}
+
+impl Bitmap {
+    /// Sets a bit. Relaxed: ordering comes from the row's header.
+    pub fn set(&self, row: usize) {
+        let bit = 1u64 << (row % 64);
+        if self.words[row / 64].load(Ordering::Relaxed) & bit == 0
+            && self.words[row / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
+        {
+            self.ones.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears a bit.
+    pub fn clear(&self, row: usize) {
+        let bit = 1u64 << (row % 64);
+        if self.words[row / 64].fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
+            self.ones.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of bits set; while others write, a recent one.
+    pub fn ones(&self) -> usize {
+        self.ones.load(Ordering::Relaxed) as usize
+    }
+
+    /// One word of 64 rows.
+    pub fn word(&self, index: usize) -> u64 {
+        self.words[index].load(Ordering::Relaxed)
+    }
+
+    /// A copy of all words.
+    pub fn copy(&self) -> Box<[u64]> {
+        self.words.iter().map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
+    /// The rows whose bits are set, in order, word by word as they are when the word is reached.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        (0..BITMAP_WORDS).flat_map(|index| ones_of(self.word(index)).map(move |bit| index * 64 + bit))
+    }
+}
+
+/// The positions of the bits set in a word.
+pub fn ones_of(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+        word &= word - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,392 @@
+//! Row blocks: the newest values of [`ROWS_PER_BLOCK`] rows in place, and their history beside them.
+//!
+//! ```text
+//! headers   row 0..8191   who owns the row, since when its newest state holds        (header)
+//! chains    row 0..8191   before-images, newest to oldest                            (version)
+//! columns   one array per column, lent to readers while nothing changes              (array, sync::lending)
+//! exists    1 bit a row   the row exists in its newest state
+//! dirty     1 bit a row   the row may have a version, or a newest state that some reader must not see yet
+//! ```
+//!
+//! Invariants:
+//! 1. A row's cells, chain and header change only in the hands of its owner (LOCKED).
+//! 2. Before a cell or an `exists` bit changes for commit *c*: the writer is registered (`Columns::begin_write`),
+//!    the row is dirty, `last_change >= c`, and the header shows *c*; in this order against a reader that loads
+//!    data first and then headers (or `last_change`) behind an acquire fence.
+//! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
+//!    its chain is empty.
+//! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion fell below the
+//!    horizon and the row's index entries are gone.
+
+use crate::array::{ColumnArray, RawCell};
+use crate::bitmap::Bitmap;
+use crate::cell::{Cell, CellLayout, OwnedCell};
+use crate::header::Header;
+use crate::version::VersionChain;
+use crate::zone::Zone;
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
+use ankerdb_sync::lending::Columns;
+use ankerdb_value::DataType;
+use crossbeam_epoch::Guard;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Which state of a row to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadAt {
+    /// The state at this timestamp, which must be announced in `ActiveReaders`.
+    Snapshot(Timestamp),
+    /// The newest installed state, committed a moment ago or visible to nobody yet.
+    Newest,
+}
+
+/// What happened to [`RowBlock::try_lock`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RowLock {
+    /// The caller owns the row; this was its newest state.
+    Acquired(Header),
+    /// Another owner has it.
+    Busy,
+}
+
+struct RowMeta {
+    header: AtomicU64,
+    chain: VersionChain,
+}
+
+/// A block of rows.
+pub struct RowBlock {
+    rows: Box<[RowMeta]>,
+    columns: Columns<ColumnArray>,
+    zones: Box<[Option<Zone>]>,
+    exists: Bitmap,
+    dirty: Bitmap,
+    /// The timestamp of the newest commit that changed, or is about to change, anything here.
+    last_change: AtomicU64,
+    /// Slots handed out.
+    fill: AtomicU32,
+    /// The horizon at the last sweep.
+    swept_at: AtomicU64,
+}
+
+impl RowBlock {
+    /// An empty block for columns of these types (and whether they may hold NULL).
+    pub fn new(columns: &[(DataType, bool)]) -> RowBlock {
+        let arrays = columns
+            .iter()
+            .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
+        RowBlock {
+            rows: (0..ROWS_PER_BLOCK)
+                .map(|_| RowMeta { header: AtomicU64::new(0), chain: VersionChain::default() })
+                .collect(),
+            columns: Columns::new(arrays),
+            zones: columns
+                .iter()
+                .map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default))
+                .collect(),
+            exists: Bitmap::default(),
+            dirty: Bitmap::default(),
+            last_change: AtomicU64::new(0),
+            fill: AtomicU32::new(0),
+            swept_at: AtomicU64::new(0),
+        }
+    }
+
+    /// The header of a row.
+    #[inline]
+    pub fn header(&self, row: usize) -> Header {
+        Header(self.rows[row].header.load(Ordering::Acquire))
+    }
+
+    /// The history of a row.
+    pub fn chain(&self, row: usize) -> &VersionChain {
+        &self.rows[row].chain
+    }
+
+    /// The column arrays.
+    pub fn columns(&self) -> &Columns<ColumnArray> {
+        &self.columns
+    }
+
+    /// Bounds of a column, if its type has them.
+    pub fn zone(&self, column: usize) -> Option<&Zone> {
+        self.zones[column].as_ref()
+    }
+
+    /// Which rows exist in their newest state.
+    pub fn exists(&self) -> &Bitmap {
+        &self.exists
+    }
+
+    /// Which rows may differ between readers.
+    pub fn dirty(&self) -> &Bitmap {
+        &self.dirty
+    }
+
+    /// The newest commit that has changed, or is changing, anything in the block.
+    pub fn last_change(&self) -> Timestamp {
+        Timestamp(self.last_change.load(Ordering::Acquire))
+    }
+
+    /// Slots handed out so far.
+    pub fn fill(&self) -> usize {
+        self.fill.load(Ordering::Acquire) as usize
+    }
+
+    /// Hands out a fresh slot, owned by the caller. One caller at a time (the table's tail mutex).
+    pub(crate) fn take_fresh_slot(&self) -> Option<usize> {
+        let slot = self.fill.load(Ordering::Relaxed) as usize;
+        if slot == ROWS_PER_BLOCK {
+            return None;
+        }
+        self.rows[slot].header.store(Header::committed(Timestamp::ZERO, false).locked().0, Ordering::Release);
+        self.fill.store(slot as u32 + 1, Ordering::Release);
+        Some(slot)
+    }
+
+    /// Takes ownership of a row unless somebody has it.
+    pub fn try_lock(&self, row: usize) -> RowLock {
+        let header = &self.rows[row].header;
+        let seen = Header(header.load(Ordering::Relaxed));
+        if seen.is_locked() {
+            return RowLock::Busy;
+        }
+        match header.compare_exchange(seen.0, seen.locked().0, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => RowLock::Acquired(seen),
+            Err(_) => RowLock::Busy,
+        }
+    }
+
+    /// Gives up ownership of a row that was not changed.
+    pub fn unlock(&self, row: usize) {
+        let header = &self.rows[row].header;
+        let seen = Header(header.load(Ordering::Relaxed));
+        debug_assert!(seen.is_locked() && !seen.is_installing());
+        header.store(seen.unlocked().0, Ordering::Release);
+    }
+
+    /// Whether the row exists for this reader.
+    pub fn exists_at(&self, row: usize, at: ReadAt, pin: &Guard) -> bool {
+        let ReadAt::Snapshot(at) = at else { return self.header(row).exists() };
+        let header = self.header(row);
+        if header.timestamp() <= at {
+            return header.exists();
+        }
+        self.rows[row]
+            .chain
+            .iter(pin)
+            .find(|version| version.begin <= at)
+            .is_some_and(|version| version.exists)
+    }
+
+    /// Reads one cell; `None` if the row does not exist for this reader. Waits for nobody, except that
+    /// `ReadAt::Newest` spins while the row's cells are being written.
+    #[inline]
+    pub fn read<R>(
+        &self,
+        row: usize,
+        column: usize,
+        at: ReadAt,
+        pin: &Guard,
+        use_cell: impl FnOnce(Cell<'_>) -> R,
+    ) -> Option<R> {
+        let limit = match at {
+            ReadAt::Snapshot(at) => at,
+            ReadAt::Newest => Timestamp::MAX,
+        };
+        loop {
+            let header = self.header(row);
+            if header.timestamp() > limit {
+                match self.read_version(row, column, limit, pin) {
+                    Older::Absent => return None,
+                    Older::Cell(cell) => return Some(use_cell(cell.borrow())),
+                    Older::InPlace => {}
+                }
+            } else if header.is_installing() {
+                std::hint::spin_loop();
+                continue;
+            } else if !header.exists() {
+                return None;
+            }
+            let (array, raw) = self.load(row, column, pin);
+            fence(Ordering::Acquire);
+            if Header(self.rows[row].header.load(Ordering::Relaxed)).confirms(header) {
+                // SAFETY: the unchanged header confirms the load (see `header`).
+                return Some(use_cell(unsafe { array.resolve(&raw) }));
+            }
+        }
+    }
+
+    fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
+        // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
+        let array = unsafe { self.columns.current(column) };
+        (array, array.load(row))
+    }
+
+    /// Looks for a cell as of `at`, which is before the row's newest change.
+    fn read_version<'pin>(&self, row: usize, column: usize, at: Timestamp, pin: &'pin Guard) -> Older<'pin> {
+        let mut found: Option<&'pin OwnedCell> = None;
+        for version in self.rows[row].chain.iter(pin) {
+            if let Some(cell) = version.cell(column) {
+                found = Some(cell);
+            }
+            if version.begin <= at {
+                return match found {
+                    _ if !version.exists => Older::Absent,
+                    Some(cell) => Older::Cell(cell),
+                    None => Older::InPlace,
+                };
+            }
+        }
+        Older::Absent
+    }
+
+    /// The union of the columns changed after `since`, up to the newest installed state; ALL if the row came or
+    /// went. Versions that no reader needs may be gone, but their columns live on in the older ones.
+    pub fn changed_since(&self, row: usize, since: Timestamp, pin: &Guard) -> ColumnSet {
+        let header = self.header(row);
+        if header.timestamp() <= since {
+            return ColumnSet::EMPTY;
+        }
+        let mut changed = ColumnSet::EMPTY;
+        for version in self.rows[row].chain.iter(pin) {
+            changed = changed.union(version.columns);
+            if version.begin <= since {
+                return if version.exists && header.exists() { changed } else { ColumnSet::ALL };
+            }
+        }
+        if header.exists() { ColumnSet::ALL } else { ColumnSet::EMPTY }
+    }
+
+    /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists.
+    pub fn install_update(
+        &self,
+        row: usize,
+        commit: Timestamp,
+        changes: &[(usize, Cell<'_>)],
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
+        let before = changes.iter().map(|&(column, _)| (column, self.owned_cell(row, column, pin))).collect();
+        self.install(row, commit, true, Some(before), changes, in_use, pin);
+    }
+
+    /// Installs a new row for commit `commit` in a slot the caller owns, and gives up the slot.
+    pub fn install_insert(&self, row: usize, commit: Timestamp, cells: &[(usize, Cell<'_>)], pin: &Guard) {
+        debug_assert!(self.rows[row].chain.is_empty());
+        self.install(row, commit, true, None, cells, &[], pin);
+    }
+
+    /// Installs a deletion for commit `commit` and gives up the row. The cells stay as they are until the slot is
+    /// handed out again. The caller owns the row, which exists.
+    pub fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
+        self.install(row, commit, false, Some(Vec::new()), &[], in_use, pin);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "private: the three forms above name what goes together")]
+    fn install(
+        &self,
+        row: usize,
+        commit: Timestamp,
+        exists: bool,
+        before: Option<Vec<(usize, OwnedCell)>>,
+        cells: &[(usize, Cell<'_>)],
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
+        let meta = &self.rows[row];
+        let old = Header(meta.header.load(Ordering::Relaxed));
+        assert!(old.is_locked() && old.timestamp() < commit, "a commit installs into rows that it owns");
+        if let Some(before) = before {
+            meta.chain.push(old.timestamp(), old.exists(), before);
+            meta.chain.prune(commit, in_use, pin);
+        }
+        let writing = self.columns.begin_write();
+        self.dirty.set(row);
+        self.last_change.fetch_max(commit.0, Ordering::AcqRel);
+        let new = Header::committed(commit, exists);
+        meta.header.store(new.installing().0, Ordering::Release);
+        fence(Ordering::Release);
+        for &(column, cell) in cells {
+            if let Some(zone) = &self.zones[column] {
+                zone.widen(cell);
+            }
+            let array = writing.column(column, ColumnArray::duplicate, |retired| {
+                // SAFETY: the array is no longer reachable; those pinned now may still read it.
+                unsafe { pin.defer_unchecked(move || drop(retired)) }
+            });
+            array.store(row, cell);
+        }
+        if exists {
+            self.exists.set(row)
+        } else {
+            self.exists.clear(row)
+        }
+        drop(writing);
+        meta.header.store(new.0, Ordering::Release);
+    }
+
+    /// A cell of a row that the caller owns, as it is in place.
+    pub fn owned_cell(&self, row: usize, column: usize, pin: &Guard) -> OwnedCell {
+        let (array, raw) = self.load(row, column, pin);
+        // SAFETY: the caller owns the row, so no write to the cell is under way.
+        unsafe { array.resolve(&raw) }.to_owned()
+    }
+
+    /// Whether a sweep may find something: history, and readers that moved on since the last sweep.
+    pub(crate) fn wants_sweep(&self, horizon: Timestamp) -> bool {
+        self.dirty.ones() > 0 && self.swept_at.swap(horizon.0, Ordering::Relaxed) != horizon.0
+    }
+
+    /// Makes rows clean whose newest state every reader sees: drops their versions. `before_clean(row, exists)` is
+    /// called for each one, owned, while its versions are still there.
+    pub(crate) fn sweep(&self, horizon: Timestamp, pin: &Guard, mut before_clean: impl FnMut(usize, bool)) {
+        for row in self.dirty.rows() {
+            let seen = self.header(row);
+            if seen.is_locked() || seen.timestamp() > horizon {
+                continue;
+            }
+            let RowLock::Acquired(header) = self.try_lock(row) else { continue };
+            if header.timestamp() <= horizon {
+                before_clean(row, header.exists());
+                self.rows[row].chain.clear(pin);
+                self.dirty.clear(row);
+            }
+            self.unlock(row);
+        }
+    }
+
+    /// Rewrites string heaps that are mostly garbage, by lending the column to ourselves and moving away from it.
+    pub(crate) fn rebuild_heaps(&self, pin: &Guard) {
+        for column in 0..self.columns.len() {
+            // SAFETY: inside a pin.
+            if !unsafe { self.columns.current(column) }.wants_rebuild() {
+                continue;
+            }
+            // SAFETY: inside a pin.
+            let Some(loan) = (unsafe { self.columns.lend(&[column], || true) }) else { continue };
+            let writing = self.columns.begin_write();
+            writing.column(column, ColumnArray::duplicate, |retired| {
+                // SAFETY: the array is no longer reachable; those pinned now may still read it.
+                unsafe { pin.defer_unchecked(move || drop(retired)) }
+            });
+            drop((writing, loan));
+        }
+    }
+
+    /// Bytes of versions in this block; walks all of them.
+    pub fn version_bytes(&self, pin: &Guard) -> usize {
+        let row_bytes = |row: usize| -> usize {
+            self.rows[row].chain.iter(pin).map(|version| version.memory_bytes()).sum()
+        };
+        self.dirty.rows().map(row_bytes).sum()
+    }
+}
+
+enum Older<'pin> {
+    /// The row did not exist.
+    Absent,
+    /// A version holds the cell.
+    Cell(&'pin OwnedCell),
+    /// The cell has not changed since; the place holds it, if the header stays as it was.
+    InPlace,
+}

@@ -1,0 +1,161 @@
+//! One cell inside of storage: what a value looks like as bits.
+
+use ankerdb_base::{Error, Result};
+use ankerdb_value::{DataType, Decimal, Value};
+
+/// How a column's cells lie in memory (Arrow's physical layouts).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CellLayout {
+    /// One bit.
+    Bit,
+    /// 2 bytes.
+    Half,
+    /// 4 bytes.
+    Quad,
+    /// 8 bytes.
+    Word,
+    /// 16 bytes.
+    Wide,
+    /// A 16-byte view of a byte string: its length, and the bytes themselves (12 at most) or their first four
+    /// and their place in a heap.
+    View,
+}
+
+impl CellLayout {
+    /// The layout of a type. Numerics take the narrowest integer that holds their digits.
+    pub fn of(data_type: DataType) -> CellLayout {
+        match data_type {
+            DataType::Boolean => CellLayout::Bit,
+            DataType::SmallInt => CellLayout::Half,
+            DataType::Integer | DataType::Real | DataType::Date => CellLayout::Quad,
+            DataType::BigInt | DataType::DoublePrecision | DataType::Timestamp | DataType::TimestampTz => {
+                CellLayout::Word
+            }
+            DataType::Numeric { precision: 0..=9, .. } => CellLayout::Quad,
+            DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
+            DataType::Numeric { .. } | DataType::Uuid => CellLayout::Wide,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
+        }
+    }
+
+    /// Bytes that `rows` cells take.
+    pub fn bytes(self, rows: usize) -> usize {
+        match self {
+            CellLayout::Bit => rows.div_ceil(8),
+            CellLayout::Half => rows * 2,
+            CellLayout::Quad => rows * 4,
+            CellLayout::Word => rows * 8,
+            CellLayout::Wide | CellLayout::View => rows * 16,
+        }
+    }
+}
+
+/// A cell's content, borrowed. Narrow integers are sign-extended into the word; floats are their bits.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Cell<'a> {
+    /// NULL
+    Null,
+    /// Up to 64 bits.
+    Word(u64),
+    /// 128 bits.
+    Wide(u128),
+    /// A byte string.
+    Bytes(&'a [u8]),
+}
+
+/// A cell's content, owned: what a version keeps.
+#[derive(Clone, PartialEq, Debug)]
+pub enum OwnedCell {
+    /// NULL
+    Null,
+    /// Up to 64 bits.
+    Word(u64),
+    /// 128 bits.
+    Wide(u128),
+    /// A byte string.
+    Bytes(Box<[u8]>),
+}
+
+impl OwnedCell {
+    /// The cell, borrowed.
+    pub fn borrow(&self) -> Cell<'_> {
+        match self {
+            OwnedCell::Null => Cell::Null,
+            OwnedCell::Word(word) => Cell::Word(*word),
+            OwnedCell::Wide(wide) => Cell::Wide(*wide),
+            OwnedCell::Bytes(bytes) => Cell::Bytes(bytes),
+        }
+    }
+
+    /// Heap bytes behind this cell.
+    pub fn heap_bytes(&self) -> usize {
+        if let OwnedCell::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
+impl<'a> Cell<'a> {
+    /// The bits of a value in a column of this type. XX000 if the value is of another type: callers convert
+    /// before they store.
+    pub fn of(value: &'a Value, data_type: DataType) -> Result<Cell<'a>> {
+        Ok(match (value, data_type) {
+            (Value::Null, _) => Cell::Null,
+            (Value::Boolean(value), DataType::Boolean) => Cell::Word(*value as u64),
+            (Value::SmallInt(value), DataType::SmallInt) => Cell::Word(*value as i64 as u64),
+            (Value::Integer(value), DataType::Integer) => Cell::Word(*value as i64 as u64),
+            (Value::Date(value), DataType::Date) => Cell::Word(*value as i64 as u64),
+            (Value::BigInt(value), DataType::BigInt)
+            | (Value::Timestamp(value), DataType::Timestamp)
+            | (Value::TimestampTz(value), DataType::TimestampTz) => Cell::Word(*value as u64),
+            (Value::Real(value), DataType::Real) => Cell::Word(value.to_bits() as u64),
+            (Value::Double(value), DataType::DoublePrecision) => Cell::Word(value.to_bits()),
+            (Value::Numeric(value), DataType::Numeric { scale, .. }) if value.scale == scale => {
+                match CellLayout::of(data_type) {
+                    CellLayout::Wide => Cell::Wide(value.unscaled as u128),
+                    _ => Cell::Word(value.unscaled as i64 as u64),
+                }
+            }
+            (Value::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(*value)),
+            (Value::Text(value), _) if data_type.is_text() => Cell::Bytes(value.as_bytes()),
+            (Value::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
+            _ => return Err(Error::internal(format!("{value:?} is not a value of type {data_type}"))),
+        })
+    }
+
+    /// The value that these bits are in a column of this type.
+    pub fn to_value(self, data_type: DataType) -> Value {
+        match (self, data_type) {
+            (Cell::Null, _) => Value::Null,
+            (Cell::Word(word), DataType::Boolean) => Value::Boolean(word != 0),
+            (Cell::Word(word), DataType::SmallInt) => Value::SmallInt(word as i16),
+            (Cell::Word(word), DataType::Integer) => Value::Integer(word as i32),
+            (Cell::Word(word), DataType::BigInt) => Value::BigInt(word as i64),
+            (Cell::Word(word), DataType::Real) => Value::Real(f32::from_bits(word as u32)),
+            (Cell::Word(word), DataType::DoublePrecision) => Value::Double(f64::from_bits(word)),
+            (Cell::Word(word), DataType::Date) => Value::Date(word as i32),
+            (Cell::Word(word), DataType::Timestamp) => Value::Timestamp(word as i64),
+            (Cell::Word(word), DataType::TimestampTz) => Value::TimestampTz(word as i64),
+            (Cell::Word(word), DataType::Numeric { scale, .. }) => {
+                Value::Numeric(Decimal::new(word as i64 as i128, scale))
+            }
+            (Cell::Wide(wide), DataType::Numeric { scale, .. }) => {
+                Value::Numeric(Decimal::new(wide as i128, scale))
+            }
+            (Cell::Wide(wide), DataType::Uuid) => Value::Uuid(wide.to_le_bytes()),
+            (Cell::Bytes(bytes), DataType::Bytea) => Value::Bytea(bytes.into()),
+            (Cell::Bytes(bytes), _) if data_type.is_text() => {
+                Value::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8").into())
+            }
+            (cell, _) => unreachable!("{cell:?} in a column of type {data_type}"),
+        }
+    }
+
+    /// An owned copy.
+    pub fn to_owned(self) -> OwnedCell {
+        match self {
+            Cell::Null => OwnedCell::Null,
+            Cell::Word(word) => OwnedCell::Word(word),
+            Cell::Wide(wide) => OwnedCell::Wide(wide),
+            Cell::Bytes(bytes) => OwnedCell::Bytes(bytes.into()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! An index of a table: the ordered tree, and how a row's values become its keys.
+//!
+//! An entry (key, row) says that some state of the row has, or had, this key. Entries are added before a commit
+//! installs and removed when no reader can see the state any more, so whoever finds a row by a key checks that
+//! the row exists for him and, if keys of this index were ever updated, that it has this key.
+
+use crate::schema::IndexDefinition;
+use ankerdb_base::{ColumnSet, Result, Timestamp};
+use ankerdb_index::OrderedIndex;
+use ankerdb_value::{DataType, Value, push_value};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// An index of a table.
+pub struct Index {
+    definition: IndexDefinition,
+    key_types: Vec<(DataType, bool)>,
+    key_columns: ColumnSet,
+    tree: OrderedIndex,
+    /// Whether an update has ever changed a key column, so that entries may be out of date.
+    keys_move: AtomicBool,
+    /// Readers below this timestamp must not use the index: it may lack their rows. MAX while it is being built.
+    valid_from: AtomicU64,
+    dropped: AtomicBool,
+}
+
+impl Index {
+    /// An empty index over columns of these types (and whether they may hold NULL).
+    pub(crate) fn new(
+        definition: IndexDefinition,
+        columns: &[(DataType, bool)],
+        valid_from: Timestamp,
+    ) -> Index {
+        Index {
+            key_types: definition.columns.iter().map(|&column| columns[column]).collect(),
+            key_columns: ColumnSet::of(&definition.columns),
+            definition,
+            tree: OrderedIndex::new(),
+            keys_move: AtomicBool::new(false),
+            valid_from: AtomicU64::new(valid_from.0),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// What it was declared as.
+    pub fn definition(&self) -> &IndexDefinition {
+        &self.definition
+    }
+
+    /// The key columns as a set.
+    pub fn key_columns(&self) -> ColumnSet {
+        self.key_columns
+    }
+
+    /// The entries.
+    pub fn tree(&self) -> &OrderedIndex {
+        &self.tree
+    }
+
+    /// Whether entries may be out of date with their rows' newest keys.
+    pub fn keys_move(&self) -> bool {
+        self.keys_move.load(Ordering::Acquire)
+    }
+
+    /// Notes that a commit is going to change a key.
+    pub fn set_keys_move(&self) {
+        self.keys_move.store(true, Ordering::Release);
+    }
+
+    /// From which timestamp on readers may use it.
+    pub fn valid_from(&self) -> Timestamp {
+        Timestamp(self.valid_from.load(Ordering::Acquire))
+    }
+
+    /// The index is complete for readers from this timestamp on.
+    pub fn set_valid_from(&self, timestamp: Timestamp) {
+        self.valid_from.store(timestamp.0, Ordering::Release);
+    }
+
+    /// Whether it was dropped. Its position in the table stays taken.
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Ends the index: from the next commit on it is not maintained any more.
+    pub fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// Encodes a full key, or a prefix of it: values for the first key columns, of the columns' types. Keys order
+    /// bytewise as their values do, and a prefix of the columns is a prefix of the bytes.
+    pub fn encode(&self, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
+        debug_assert!(values.len() <= self.key_types.len());
+        values
+            .iter()
+            .zip(&self.key_types)
+            .try_for_each(|(value, &(data_type, nullable))| push_value(out, value, data_type, nullable))
+    }
+
+    /// Encodes the key of a row whose values `value` gives by column position. Returns whether a part is NULL:
+    /// such a key equals no other.
+    pub fn encode_row(&self, value: impl Fn(usize) -> Value, out: &mut Vec<u8>) -> Result<bool> {
+        let mut has_null = false;
+        for (&column, &(data_type, nullable)) in self.definition.columns.iter().zip(&self.key_types) {
+            let value = value(column);
+            has_null |= value.is_null();
+            push_value(out, &value, data_type, nullable)?;
+        }
+        Ok(has_null)
+    }
+}

@@ -1,0 +1,311 @@
+//! A table: its schema, blocks and indexes. Physical only: who may do what is the transactions' business.
+
+use crate::append_list::AppendList;
+use crate::block::{ReadAt, RowBlock, RowLock};
+use crate::cell::Cell;
+use crate::index::Index;
+use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_value::{DataType, Value};
+use crossbeam_epoch::Guard;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
+const TAILS: usize = 4;
+
+/// A table.
+pub struct Table {
+    id: TableId,
+    definition: TableDefinition,
+    types: Vec<(DataType, bool)>,
+    blocks: AppendList<RowBlock>,
+    grow: Mutex<()>,
+    tails: [Mutex<Tail>; TAILS],
+    indexes: AppendList<Arc<Index>>,
+}
+
+/// Where a group of threads inserts.
+#[derive(Default)]
+struct Tail {
+    block: Option<usize>,
+    /// Slots of deleted rows that nobody can see any more.
+    free: Vec<RowId>,
+}
+
+impl Table {
+    /// An empty table. The definition must be valid.
+    pub fn new(id: TableId, definition: TableDefinition) -> Table {
+        let types: Vec<_> =
+            definition.columns.iter().map(|column| (column.data_type, column.nullable)).collect();
+        let table = Table {
+            id,
+            types,
+            blocks: AppendList::default(),
+            grow: Mutex::new(()),
+            tails: Default::default(),
+            indexes: AppendList::default(),
+            definition,
+        };
+        for index in &table.definition.indexes {
+            table.indexes.push(Arc::new(Index::new(index.clone(), &table.types, Timestamp::ZERO)));
+        }
+        table
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// What it was declared as; indexes made or dropped later are not in it.
+    pub fn definition(&self) -> &TableDefinition {
+        &self.definition
+    }
+
+    /// Its columns, in order.
+    pub fn columns(&self) -> &[ColumnDefinition] {
+        &self.definition.columns
+    }
+
+    /// The position of the column with this name.
+    pub fn column_position(&self, name: &str) -> Option<usize> {
+        self.definition.position(name)
+    }
+
+    /// The type of a column.
+    #[inline]
+    pub fn data_type(&self, column: usize) -> DataType {
+        self.types[column].0
+    }
+
+    /// All index positions ever used, dropped ones and ones being built included: what commits go through.
+    pub fn all_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
+        self.indexes.iter().enumerate()
+    }
+
+    /// The indexes that commits maintain, with their positions.
+    pub fn maintained_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
+        self.all_indexes().filter(|(_, index)| !index.is_dropped())
+    }
+
+    /// The indexes that queries may use, by position: positions never change, and those of dropped or unfinished
+    /// indexes are left out.
+    pub fn usable_indexes(&self) -> impl Iterator<Item = (usize, &Arc<Index>)> {
+        self.maintained_indexes().filter(|(_, index)| index.valid_from() < Timestamp::MAX)
+    }
+
+    /// The index at a position.
+    #[inline]
+    pub fn index(&self, position: usize) -> &Arc<Index> {
+        self.indexes.get(position).expect("index positions come from this table")
+    }
+
+    /// Adds an index that is maintained from now on but not yet usable.
+    pub fn add_index(&self, definition: IndexDefinition) -> Arc<Index> {
+        let _growing = self.grow.lock();
+        let index = Arc::new(Index::new(definition, &self.types, Timestamp::MAX));
+        self.indexes.push(index.clone());
+        index
+    }
+
+    /// Blocks so far.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// A block by number.
+    #[inline]
+    pub fn block(&self, number: usize) -> &RowBlock {
+        self.blocks.get(number).expect("block numbers come from this table")
+    }
+
+    /// Rows that exist in their newest state; while commits run, a recent count.
+    pub fn row_count(&self) -> usize {
+        self.blocks.iter().map(|block| block.exists().ones()).sum()
+    }
+
+    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks.
+    pub fn allocate_row(&self, worker: usize) -> RowId {
+        let mut tail = self.tails[worker % TAILS].lock();
+        while let Some(row) = tail.free.pop() {
+            // A sweep may hold the row for a moment longer.
+            loop {
+                match self.block(row.block()).try_lock(row.offset()) {
+                    RowLock::Acquired(_) => return row,
+                    RowLock::Busy => std::hint::spin_loop(),
+                }
+            }
+        }
+        loop {
+            if let Some(number) = tail.block
+                && let Some(offset) = self.block(number).take_fresh_slot()
+            {
+                return RowId::new(number, offset);
+            }
+            let _growing = self.grow.lock();
+            tail.block = Some(self.blocks.push(RowBlock::new(&self.types)));
+        }
+    }
+
+    /// Takes back a slot whose row was never installed. The caller owns it and has removed its index entries.
+    pub fn free_row(&self, row: RowId) {
+        self.block(row.block()).unlock(row.offset());
+        self.tails[row.block() % TAILS].lock().free.push(row);
+    }
+
+    /// One cell as a value; `None` if the row does not exist for the reader.
+    pub fn value(&self, row: RowId, column: usize, at: ReadAt, pin: &Guard) -> Option<Value> {
+        let data_type = self.types[column].0;
+        self.block(row.block()).read(row.offset(), column, at, pin, |cell| cell.to_value(data_type))
+    }
+
+    /// The key of a row in an index, as of `at`; `None` if the row does not exist then. The boolean tells whether
+    /// a part of the key is NULL.
+    pub fn key_at(
+        &self,
+        index: &Index,
+        row: RowId,
+        at: ReadAt,
+        pin: &Guard,
+    ) -> Result<Option<(Vec<u8>, bool)>> {
+        let mut values = Vec::with_capacity(index.definition().columns.len());
+        for &column in &index.definition().columns {
+            match self.value(row, column, at, pin) {
+                Some(value) => values.push((column, value)),
+                None => return Ok(None),
+            }
+        }
+        let mut key = Vec::new();
+        let value = |column: usize| {
+            let found = values.iter().find(|(position, _)| *position == column);
+            found.map(|(_, value)| value.clone()).expect("all key columns were read")
+        };
+        let has_null = index.encode_row(value, &mut key)?;
+        Ok(Some((key, has_null)))
+    }
+
+    /// Drops the history that no reader needs: versions, index entries of deleted rows and former keys, slots.
+    /// `horizon` is the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed
+    /// since the last call.
+    pub fn sweep(&self, horizon: Timestamp, pin: &Guard) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            if !block.wants_sweep(horizon) {
+                continue;
+            }
+            let mut freed = Vec::new();
+            block.sweep(horizon, pin, |offset, exists| {
+                let row = RowId::new(number, offset);
+                self.remove_stale_entries(row, exists, pin);
+                // A row that was never installed has no timestamp: its slot is free already.
+                if !exists && block.header(offset).timestamp() > Timestamp::ZERO {
+                    freed.push(row);
+                }
+            });
+            block.rebuild_heaps(pin);
+            if !freed.is_empty() {
+                self.tails[number % TAILS].lock().free.append(&mut freed);
+            }
+        }
+    }
+
+    /// Removes the index entries of keys that a row had in the states about to be dropped, and, if it is deleted,
+    /// of its last key. The caller owns the row.
+    fn remove_stale_entries(&self, row: RowId, exists: bool, pin: &Guard) {
+        let block = self.block(row.block());
+        let chain = block.chain(row.offset());
+        for (_, index) in self.maintained_indexes() {
+            let key_changed = index.keys_move()
+                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
+            if exists && !key_changed {
+                continue;
+            }
+            // The row's states, newest first; for a deleted row the newest is the one that was deleted.
+            let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
+                .map(|&column| {
+                    let cell = block.owned_cell(row.offset(), column, pin);
+                    (column, cell.borrow().to_value(self.types[column].0))
+                })
+                .collect();
+            let newest = encode_state(index, &state);
+            if !exists {
+                index.tree().remove(&newest, row.0);
+            }
+            for version in chain.iter(pin) {
+                for (column, value) in &mut state {
+                    if let Some(cell) = version.cell(*column) {
+                        *value = cell.borrow().to_value(self.types[*column].0);
+                    }
+                }
+                let former = encode_state(index, &state);
+                if former != newest {
+                    index.tree().remove(&former, row.0);
+                }
+            }
+        }
+    }
+
+    /// Bytes of versions in this table; walks all of them.
+    pub fn version_bytes(&self, pin: &Guard) -> usize {
+        self.blocks.iter().map(|block| block.version_bytes(pin)).sum()
+    }
+
+    /// Installs a new row into a slot that the caller owns. `values` has one value per column.
+    pub fn install_insert(&self, row: RowId, commit: Timestamp, values: &[Value], pin: &Guard) -> Result<()> {
+        let cells = self.cells(values.iter().enumerate())?;
+        self.block(row.block()).install_insert(row.offset(), commit, &cells, pin);
+        Ok(())
+    }
+
+    /// Installs an update of a row that the caller owns.
+    pub fn install_update(
+        &self,
+        row: RowId,
+        commit: Timestamp,
+        changes: &[(usize, Value)],
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) -> Result<()> {
+        let cells = self.cells(changes.iter().map(|(column, value)| (*column, value)))?;
+        self.block(row.block()).install_update(row.offset(), commit, &cells, in_use, pin);
+        Ok(())
+    }
+
+    fn cells<'a>(&self, values: impl Iterator<Item = (usize, &'a Value)>) -> Result<Vec<(usize, Cell<'a>)>> {
+        values.map(|(column, value)| Ok((column, Cell::of(value, self.types[column].0)?))).collect()
+    }
+
+    /// The columns that any index has in its key.
+    pub fn key_columns(&self) -> ColumnSet {
+        self.maintained_indexes().fold(ColumnSet::EMPTY, |all, (_, index)| all.union(index.key_columns()))
+    }
+
+    /// Approximate bytes that the rows' newest values take.
+    pub fn memory_bytes(&self, pin: &Guard) -> usize {
+        let block_bytes = |block: &RowBlock| -> usize {
+            // SAFETY: inside a pin.
+            let arrays = (0..self.types.len()).map(|column| unsafe { block.columns().current(column) });
+            arrays.map(|array| array.memory_bytes()).sum::<usize>() + ROWS_PER_BLOCK * 16
+        };
+        let _inside = pin;
+        self.blocks.iter().map(block_bytes).sum()
+    }
+}
+
+fn encode_state(index: &Index, state: &[(usize, Value)]) -> Vec<u8> {
+    let mut key = Vec::new();
+    let value = |column: usize| {
+        state
+            .iter()
+            .find(|(position, _)| *position == column)
+            .map(|(_, value)| value.clone())
+            .expect("key column")
+    };
+    index.encode_row(value, &mut key).expect("a stored row's key was encoded before");
+    key
+}

@@ -1,0 +1,368 @@
+//! Committing: lock, enter keys, draw a timestamp, validate, install, become visible.
+//!
+//! ```text
+//! 1 lock      the rows to update or delete, in the order of tables and rows; a row changed since the transaction's
+//!             timestamp ends it (first committer wins)
+//! 2 keys      slots for new rows, entries for new keys; a key that somebody else has or is about to have ends it
+//! 3 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
+//! 4 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads
+//! 5 install   every row at c, which gives the row up; in place, the old cells into versions
+//! 6 visible   `CommitOrder::finish`, then wait until the watermark covers c: whoever begins later sees the commit
+//! ```
+//!
+//! No mutex is shared, and commits run in parallel. Why this is serializable in the order of timestamps: a commit
+//! with timestamp below c is either installed when T begins (T reads it), or T finds its record in step 4, because
+//! it was published when its timestamp was drawn, before T drew c. A record found may belong to a commit
+//! that aborts later; then T aborts needlessly. Commits above c find T's record in their step 4.
+//!
+//! Nobody waits for a commit with a higher timestamp or for another's lock while holding a timestamp, so commits do
+//! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
+
+use crate::record::CommitRecord;
+use crate::transaction::{Isolation, Transaction};
+use crate::validate::Validated;
+use crate::write::{concurrent_update, duplicate_key, pending_value};
+use crate::write_set::WriteKind;
+use ankerdb_base::{ColumnSet, Error, Result, RowId, Timestamp};
+use ankerdb_index::UniqueInsert;
+use ankerdb_table::{Index, ReadAt, RowLock, Table};
+use ankerdb_value::Value;
+use crossbeam_epoch::Guard;
+use std::sync::Arc;
+
+/// Looks at a row that another commit holds for a moment.
+const LOCK_SPINS: u32 = 200;
+/// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
+const IN_USE_AGE_MAX: u32 = 8;
+
+/// What a commit has done so far and takes back if it ends.
+#[derive(Default)]
+struct Progress {
+    /// Rows locked in step 1 only, by position in the write set.
+    locked: Vec<usize>,
+    /// Slots of new rows: position in the write set and row.
+    slots: Vec<(usize, RowId)>,
+    /// Index entries: table position, index position, key, row.
+    entries: Vec<(usize, usize, Vec<u8>, RowId)>,
+}
+
+/// Whether somebody else's row stands in the way of a key.
+enum KeyConflict {
+    /// A committed row has the key.
+    Taken,
+    /// A row that may be about to get or lose the key.
+    Undecided,
+    /// A row that got the key after this transaction's snapshot: no duplicate to it, but not serializable either.
+    Newer,
+}
+
+impl Transaction {
+    /// Commits: returns the timestamp, or, for a transaction without writes, what it read at. On an error nothing
+    /// of the transaction remains: 40001 (try again), 23505, 57014.
+    ///
+    /// The transaction can begin again afterwards.
+    pub fn commit(&mut self) -> Result<Timestamp> {
+        assert!(self.active, "a transaction commits once");
+        if self.writes.is_empty() {
+            let at = self.start;
+            self.worker.count_commit();
+            self.end();
+            return Ok(at);
+        }
+        self.worker.set_committing(true);
+        let outcome = self.commit_writes();
+        self.worker.set_committing(false);
+        match &outcome {
+            Ok(_) => self.worker.count_commit(),
+            Err(_) => self.worker.count_abort(),
+        }
+        self.end();
+        let commit = outcome?;
+        self.manager.order.wait_until_visible(commit);
+        Ok(commit)
+    }
+
+    fn commit_writes(&mut self) -> Result<Timestamp> {
+        let pin = crossbeam_epoch::pin();
+        let mut progress = Progress::default();
+        let mut record = CommitRecord::default();
+        let prepared =
+            self.lock_rows(&mut progress).and_then(|()| self.enter_keys(&mut progress, &mut record, &pin));
+        if let Err(error) = prepared {
+            self.undo(progress);
+            return Err(error);
+        }
+        // A former record may still be read by those pinned now.
+        let retire = |former| pin.defer(move || drop(former));
+        let commit = self.manager.order.begin(Arc::new(record), retire);
+        if self.isolation == Isolation::Serializable && self.validate(commit, &pin) == Validated::Conflict {
+            self.manager.order.finish(commit, false);
+            self.undo(progress);
+            return Err(Error::serialization(
+                "could not serialize access due to read/write dependencies among transactions",
+            ));
+        }
+        self.refresh_in_use();
+        self.install(&progress, commit, &pin);
+        self.manager.order.finish(commit, true);
+        for locked in &mut self.locked {
+            // Those who wait for the row are woken by `release_locks`.
+            locked.given_up = self.writes.get(locked.table.id(), locked.row).is_some();
+        }
+        Ok(commit)
+    }
+
+    /// Step 1.
+    fn lock_rows(&mut self, progress: &mut Progress) -> Result<()> {
+        let mut order = std::mem::take(&mut self.buffers.order);
+        order.clear();
+        let committed = |&place: &usize| {
+            let write = &self.writes.writes[place];
+            write.row.provisional_number().is_none()
+        };
+        order.extend((0..self.writes.writes.len()).filter(committed));
+        order.sort_unstable_by_key(|&place| {
+            let write = &self.writes.writes[place];
+            (self.writes.tables[write.table].id(), write.row)
+        });
+        let mut outcome = Ok(());
+        for &place in &order {
+            outcome = self.lock_row(place, progress);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.buffers.order = order;
+        outcome
+    }
+
+    fn lock_row(&mut self, place: usize, progress: &mut Progress) -> Result<()> {
+        let write = &self.writes.writes[place];
+        let table = &self.writes.tables[write.table];
+        if self.has_locked(table, write.row) {
+            return Ok(());
+        }
+        let (block, offset) = (table.block(write.row.block()), write.row.offset());
+        let mut spins = 0;
+        let header = loop {
+            match block.try_lock(offset) {
+                RowLock::Acquired(header) => break header,
+                RowLock::Busy => {
+                    let key = (table.id().0, write.row.0);
+                    spins += 1;
+                    if spins > LOCK_SPINS || self.manager.locks.is_held(key).is_some() {
+                        self.blocked_by = Some(key);
+                        return Err(concurrent_update());
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        progress.locked.push(place);
+        let first_committer_wins =
+            matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
+        if !header.exists() || (first_committer_wins && header.timestamp() > self.start) {
+            return Err(concurrent_update());
+        }
+        Ok(())
+    }
+
+    /// Step 2; fills the record on the way.
+    fn enter_keys(&mut self, progress: &mut Progress, record: &mut CommitRecord, pin: &Guard) -> Result<()> {
+        for place in 0..self.writes.writes.len() {
+            let write = &self.writes.writes[place];
+            let table = &self.writes.tables[write.table];
+            match &write.kind {
+                WriteKind::Nothing => {}
+                WriteKind::Insert(_) => {
+                    let row = table.allocate_row(self.worker.number());
+                    progress.slots.push((place, row));
+                    record.add_write(table.id(), row, ColumnSet::ALL);
+                    for (position, index) in table.maintained_indexes() {
+                        self.enter_key(place, position, index, row, progress, record, pin)?;
+                    }
+                }
+                WriteKind::Delete => {
+                    record.add_write(table.id(), write.row, ColumnSet::ALL);
+                    for (position, index) in table.maintained_indexes() {
+                        let key = table.key_at(index, write.row, ReadAt::Newest, pin)?;
+                        let (key, _) = key.ok_or_else(concurrent_update)?;
+                        record.add_key(position, &key);
+                    }
+                }
+                WriteKind::Update(changes) => {
+                    let mut changed = ColumnSet::EMPTY;
+                    changes.iter().for_each(|(column, _)| changed.insert(*column));
+                    record.add_write(table.id(), write.row, changed);
+                    for (position, index) in table.maintained_indexes() {
+                        if !index.key_columns().intersects(changed) {
+                            continue;
+                        }
+                        let old = table.key_at(index, write.row, ReadAt::Newest, pin)?;
+                        let (old, _) = old.ok_or_else(concurrent_update)?;
+                        record.add_key(position, &old);
+                        index.set_keys_move();
+                        self.enter_key(place, position, index, write.row, progress, record, pin)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the entry of a row's new key.
+    #[expect(clippy::too_many_arguments, reason = "one step of the loop above, named")]
+    fn enter_key(
+        &self,
+        place: usize,
+        position: usize,
+        index: &Index,
+        row: RowId,
+        progress: &mut Progress,
+        record: &mut CommitRecord,
+        pin: &Guard,
+    ) -> Result<()> {
+        let write = &self.writes.writes[place];
+        let table = &self.writes.tables[write.table];
+        let value = |column: usize| {
+            pending_value(&write.kind, column)
+                .cloned()
+                .unwrap_or_else(|| table.value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null))
+        };
+        let mut key = Vec::with_capacity(24);
+        let has_null = index.encode_row(value, &mut key)?;
+        record.add_key(position, &key);
+        let entered = if index.definition().unique && !has_null {
+            self.enter_unique(table, index, &key, row, &value, progress, pin)?
+        } else {
+            index.tree().insert(&key, row.0)?
+        };
+        if entered {
+            progress.entries.push((write.table, position, key, row));
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
+    fn enter_unique(
+        &self,
+        table: &Arc<Table>,
+        index: &Index,
+        key: &[u8],
+        row: RowId,
+        value: &dyn Fn(usize) -> Value,
+        progress: &Progress,
+        pin: &Guard,
+    ) -> Result<bool> {
+        let backoff = crossbeam_utils::Backoff::new();
+        loop {
+            let found = index.tree().insert_unique(key, row.0, |other| {
+                self.key_conflict(table, index, key, row, RowId(other), progress, pin)
+            })?;
+            match found {
+                UniqueInsert::Inserted => return Ok(true),
+                UniqueInsert::Present => return Ok(false),
+                UniqueInsert::Conflict(KeyConflict::Taken) => return Err(duplicate_key(table, index, value)),
+                UniqueInsert::Conflict(KeyConflict::Newer) => return Err(concurrent_update()),
+                UniqueInsert::Conflict(KeyConflict::Undecided) if backoff.is_completed() => {
+                    return Err(concurrent_update());
+                }
+                // The other commit is over in a moment, one way or the other.
+                UniqueInsert::Conflict(KeyConflict::Undecided) => backoff.snooze(),
+            }
+        }
+    }
+
+    /// Whether a row that has an entry under our key stands in its way.
+    #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
+    fn key_conflict(
+        &self,
+        table: &Table,
+        index: &Index,
+        key: &[u8],
+        row: RowId,
+        other: RowId,
+        progress: &Progress,
+        pin: &Guard,
+    ) -> Option<KeyConflict> {
+        if other == row {
+            return None;
+        }
+        if progress.slots.iter().any(|&(_, slot)| slot == other) {
+            return Some(KeyConflict::Taken);
+        }
+        // A row whose key this transaction changes or ends: its entry under the new key, if any, would be ours.
+        match self.writes.get(table.id(), other) {
+            Some(WriteKind::Delete) => return None,
+            Some(kind @ WriteKind::Update(_)) => {
+                let value = |column: usize| {
+                    pending_value(kind, column).cloned().unwrap_or_else(|| {
+                        table.value(other, column, ReadAt::Newest, pin).unwrap_or(Value::Null)
+                    })
+                };
+                let mut its_key = Vec::new();
+                let known = index.encode_row(value, &mut its_key);
+                return (known.is_err() || its_key == key).then_some(KeyConflict::Taken);
+            }
+            _ => {}
+        }
+        let header = table.block(other.block()).header(other.offset());
+        if !header.exists() {
+            // A new row on its way in, or a deleted one on its way out.
+            return header.is_locked().then_some(KeyConflict::Undecided);
+        }
+        let current = table.key_at(index, other, ReadAt::Newest, pin).ok().flatten();
+        if current.is_none_or(|(current, _)| current != key) {
+            return header.is_locked().then_some(KeyConflict::Undecided);
+        }
+        let is_new = header.timestamp() > self.start
+            && matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
+        Some(if is_new { KeyConflict::Newer } else { KeyConflict::Taken })
+    }
+
+    fn refresh_in_use(&mut self) {
+        let buffers = &mut self.buffers;
+        if buffers.in_use.is_empty() || buffers.in_use_age >= IN_USE_AGE_MAX {
+            self.manager.readers().in_use(self.manager.watermark(), &mut buffers.in_use);
+            buffers.in_use_age = 0;
+        }
+        buffers.in_use_age += 1;
+    }
+
+    /// Step 5. Cannot fail: values were checked when they were written.
+    fn install(&self, progress: &Progress, commit: Timestamp, pin: &Guard) {
+        let in_use = &self.buffers.in_use[..];
+        let mut slots = progress.slots.iter();
+        for write in &self.writes.writes {
+            let table = &self.writes.tables[write.table];
+            let installed = match &write.kind {
+                WriteKind::Nothing => Ok(()),
+                WriteKind::Insert(values) => {
+                    let &(_, row) = slots.next().expect("every new row has a slot");
+                    table.install_insert(row, commit, values, pin)
+                }
+                WriteKind::Update(changes) => table.install_update(write.row, commit, changes, in_use, pin),
+                WriteKind::Delete => {
+                    let block = table.block(write.row.block());
+                    block.install_delete(write.row.offset(), commit, in_use, pin);
+                    Ok(())
+                }
+            };
+            installed.expect("values were checked when they were written");
+        }
+    }
+
+    /// Takes back what an ended commit did: entries, slots, locks.
+    fn undo(&self, progress: Progress) {
+        for (table, position, key, row) in &progress.entries {
+            self.writes.tables[*table].index(*position).tree().remove(key, row.0);
+        }
+        for &(place, row) in &progress.slots {
+            self.writes.tables[self.writes.writes[place].table].free_row(row);
+        }
+        for &place in &progress.locked {
+            let write = &self.writes.writes[place];
+            self.writes.tables[write.table].block(write.row.block()).unlock(write.row.offset());
+        }
+    }
+}

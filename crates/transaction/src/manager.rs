@@ -1,0 +1,150 @@
+//! What all transactions of a database share.
+
+use crate::record::CommitRecord;
+use ankerdb_base::Timestamp;
+use ankerdb_snapshot::{Snapshot, SnapshotCounters};
+use ankerdb_sync::commit_order::CommitOrder;
+use ankerdb_sync::lock_table::{LockTable, Owner};
+use ankerdb_sync::readers::ActiveReaders;
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Commits whose write sets are kept for validation. A transaction during whose life more commits happened is
+/// validated against the tables themselves (`validate`).
+const COMMITS_KEPT: usize = 1 << 14;
+
+/// The commit order, the active readers, the row locks of interactive transactions.
+pub struct TransactionManager {
+    pub(crate) order: CommitOrder<CommitRecord>,
+    readers: Arc<ActiveReaders>,
+    pub(crate) locks: LockTable,
+    owners: AtomicU64,
+    workers: Mutex<Workers>,
+    snapshots: Arc<SnapshotCounters>,
+}
+
+#[derive(Default)]
+struct Workers {
+    all: Vec<Arc<Worker>>,
+    free: Vec<Arc<Worker>>,
+}
+
+/// What one session at a time owns: a place to insert, counters on a cache line of their own.
+pub struct Worker(CachePadded<WorkerState>);
+
+#[derive(Default)]
+struct WorkerState {
+    number: AtomicUsize,
+    /// Raised from before the first index entry of a commit until the commit is over.
+    committing: AtomicBool,
+    commits: AtomicU64,
+    aborts: AtomicU64,
+}
+
+impl Worker {
+    /// Spreads sessions over a table's tails.
+    pub(crate) fn number(&self) -> usize {
+        self.0.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_committing(&self, committing: bool) {
+        // SeqCst: ordered before the commit looks at the lists of indexes (see `wait_for_commits`).
+        let order = if committing { Ordering::SeqCst } else { Ordering::Release };
+        self.0.committing.store(committing, order);
+    }
+
+    pub(crate) fn count_commit(&self) {
+        self.0.commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_abort(&self) {
+        self.0.aborts.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl TransactionManager {
+    /// Nothing committed yet.
+    pub fn new() -> Arc<TransactionManager> {
+        Arc::new(TransactionManager {
+            order: CommitOrder::new(COMMITS_KEPT),
+            readers: ActiveReaders::new(),
+            locks: LockTable::new(),
+            owners: AtomicU64::new(1),
+            workers: Mutex::default(),
+            snapshots: Arc::default(),
+        })
+    }
+
+    /// Everything up to here is committed and visible to whoever begins now.
+    pub fn watermark(&self) -> Timestamp {
+        self.order.watermark()
+    }
+
+    /// Who reads at which timestamps.
+    pub fn readers(&self) -> &Arc<ActiveReaders> {
+        &self.readers
+    }
+
+    /// The oldest timestamp that anybody reads at, or may begin to read at.
+    pub fn horizon(&self) -> Timestamp {
+        self.readers.oldest(self.watermark())
+    }
+
+    /// How snapshots were used.
+    pub fn snapshot_counters(&self) -> &Arc<SnapshotCounters> {
+        &self.snapshots
+    }
+
+    /// A consistent image of everything committed so far. Costs well under a microsecond at any size: the watermark is
+    /// read and announced.
+    pub fn snapshot(&self) -> Snapshot {
+        let slot = self.readers.register();
+        let timestamp = slot.enter(|| self.watermark());
+        Snapshot::new(timestamp, Arc::new(slot), self.snapshots.clone())
+    }
+
+    pub(crate) fn next_owner(&self) -> Owner {
+        Owner(self.owners.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A worker for a new session; give it back with [`release_worker`](Self::release_worker).
+    pub fn acquire_worker(&self) -> Arc<Worker> {
+        let mut workers = self.workers.lock();
+        if let Some(worker) = workers.free.pop() {
+            return worker;
+        }
+        let worker = Arc::new(Worker(CachePadded::new(WorkerState::default())));
+        worker.0.number.store(workers.all.len(), Ordering::Relaxed);
+        workers.all.push(worker.clone());
+        worker
+    }
+
+    /// Takes a worker back. Its counters go on counting for the database.
+    pub fn release_worker(&self, worker: Arc<Worker>) {
+        self.workers.lock().free.push(worker);
+    }
+
+    /// Returns when every commit that was under way at the call is over. Commits that begin later see whatever
+    /// list of indexes the caller has published before.
+    pub fn wait_for_commits(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let all = self.workers.lock().all.clone();
+        for worker in all {
+            let backoff = crossbeam_utils::Backoff::new();
+            while worker.0.committing.load(Ordering::SeqCst) {
+                backoff.snooze();
+            }
+        }
+    }
+
+    /// Commits and aborts so far.
+    pub fn counts(&self) -> (u64, u64) {
+        let workers = self.workers.lock();
+        let sum = |counter: fn(&WorkerState) -> &AtomicU64| {
+            workers.all.iter().map(|worker| counter(&worker.0).load(Ordering::Relaxed)).sum()
+        };
+        (sum(|worker| &worker.commits), sum(|worker| &worker.aborts))
+    }
+}

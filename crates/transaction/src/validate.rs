@@ -1,0 +1,99 @@
+//! Validation: does anything that committed during the transaction's life touch what it has read?
+//!
+//! Usually the records of those commits are still in the ring, and validation costs as much as really ran
+//! concurrently. A transaction that outlived the ring is validated against the tables: a row whose header is newer
+//! than the transaction's timestamp has changed, and its versions, which the transaction itself keeps
+//! readable, tell which columns.
+
+use crate::read_set::{RangeRead, TableRead, row_matches};
+use crate::transaction::Transaction;
+use ankerdb_base::{RowId, TableId, Timestamp};
+use ankerdb_sync::commit_order::Visited;
+use ankerdb_table::ReadAt;
+use crossbeam_epoch::Guard;
+use std::ops::ControlFlow;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Validated {
+    Valid,
+    Conflict,
+}
+
+impl Transaction {
+    /// Step 4 of a commit at `commit`.
+    pub(crate) fn validate(&self, commit: Timestamp, pin: &Guard) -> Validated {
+        let order = &self.manager.order;
+        // SAFETY: `pin` was taken before the call, and records are dropped through the epoch (`commit_writes`).
+        let visited = unsafe {
+            order.visit_between(self.start, commit, |timestamp, record| {
+                let wait = || order.wait_until_visible(timestamp);
+                self.reads.conflicts_with(record, self.start, pin, wait)
+            })
+        };
+        match visited {
+            Visited::Clear => Validated::Valid,
+            Visited::Stopped(_) => Validated::Conflict,
+            Visited::TooOld => self.validate_against_tables(commit, pin),
+        }
+    }
+
+    /// Validates after the ring has forgotten. Costs as much as reading everything again. Commits newer than
+    /// `commit` count too, needlessly.
+    fn validate_against_tables(&self, commit: Timestamp, pin: &Guard) -> Validated {
+        self.manager.order.wait_until_visible(Timestamp(commit.0 - 1));
+        let row_conflict = self.reads.rows.iter().any(|read| {
+            let table = self.table_read(read.table);
+            let written_by_me = self.writes.get(read.table, read.row).is_some();
+            // Own writes are not installed yet, and a row that this transaction locked cannot change.
+            !written_by_me
+                && table.is_some_and(|table| {
+                    let block = table.block(read.row.block());
+                    block.changed_since(read.row.offset(), self.start, pin).intersects(read.columns)
+                })
+        });
+        let conflict = row_conflict
+            || self.reads.ranges.iter().any(|read| self.range_changed(read, pin))
+            || self.reads.tables.iter().any(|read| self.table_changed(read, pin));
+        if conflict { Validated::Conflict } else { Validated::Valid }
+    }
+
+    fn table_read(&self, table: TableId) -> Option<&ankerdb_table::Table> {
+        self.reads.row_tables.iter().find(|read| read.id() == table).map(|table| &**table)
+    }
+
+    /// Whether a key came into the range or left it.
+    fn range_changed(&self, read: &RangeRead, pin: &Guard) -> bool {
+        let index = read.table.index(read.index);
+        let lower = read.range.lower.as_ref().map(|key| &key[..]);
+        let upper = read.range.upper.as_ref().map(|key| &key[..]);
+        let mut changed = false;
+        index.tree().scan(lower, upper, ankerdb_index::Direction::Forward, |_, row| {
+            let row = RowId(row);
+            let block = read.table.block(row.block());
+            let header = block.header(row.offset());
+            let mine = self.writes.get(read.table.id(), row).is_some();
+            changed = !mine
+                && header.timestamp() > self.start
+                && block.changed_since(row.offset(), self.start, pin).intersects(index.key_columns());
+            if changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        changed
+    }
+
+    /// Whether a row that satisfies the filter, before or now, has changed in the columns looked at.
+    fn table_changed(&self, read: &TableRead, pin: &Guard) -> bool {
+        (0..read.table.block_count()).any(|number| {
+            let block = read.table.block(number);
+            block.last_change() > self.start
+                && (0..block.fill()).any(|offset| {
+                    let row = RowId::new(number, offset);
+                    block.header(offset).timestamp() > self.start
+                        && block.changed_since(offset, self.start, pin).intersects(read.columns)
+                        && read.filter.as_ref().is_none_or(|filter| {
+                            row_matches(read, filter, row, ReadAt::Snapshot(self.start), pin)
+                                || row_matches(read, filter, row, ReadAt::Newest, pin)
+                        })
+                })
+        })
+    }
+}

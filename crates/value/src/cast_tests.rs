@@ -1,0 +1,90 @@
+use super::*;
+
+fn numeric(text: &str) -> Value {
+    Value::Numeric(Decimal::parse(text).unwrap())
+}
+
+fn refusal(result: Result<Value>) -> String {
+    format!("{:?}", result.unwrap_err())
+}
+
+#[test]
+fn numbers_round_by_the_rule_of_their_type() {
+    assert_eq!(cast(numeric("2.5"), DataType::Integer), Ok(Value::Integer(3)));
+    assert_eq!(cast(numeric("-2.5"), DataType::SmallInt), Ok(Value::SmallInt(-3)));
+    assert_eq!(cast(Value::Double(2.5), DataType::Integer), Ok(Value::Integer(2)));
+    assert_eq!(cast(Value::Real(-2.5), DataType::BigInt), Ok(Value::BigInt(-2)));
+    assert_eq!(cast(Value::Real(3.5), DataType::BigInt), Ok(Value::BigInt(4)));
+    let money = DataType::Numeric { precision: 6, scale: 2 };
+    assert_eq!(cast(Value::Double(1.005), money), Ok(numeric("1.01")));
+    assert_eq!(cast(Value::Integer(7), money), Ok(numeric("7.00")));
+    assert_eq!(cast(numeric("0.1"), DataType::Real), Ok(Value::Real(0.1)));
+    assert_eq!(
+        cast(Value::BigInt(i64::MAX), DataType::DoublePrecision),
+        Ok(Value::Double(9_223_372_036_854_775_808.0))
+    );
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_refused() {
+    assert_eq!(refusal(assign(Value::BigInt(1 << 40), DataType::Integer)), "22003 integer out of range");
+    assert_eq!(refusal(assign(Value::Integer(40_000), DataType::SmallInt)), "22003 smallint out of range");
+    assert_eq!(refusal(cast(Value::Double(9.3e18), DataType::BigInt)), "22003 bigint out of range");
+    assert_eq!(refusal(cast(Value::Double(f64::NAN), DataType::Integer)), "22003 integer out of range");
+    assert_eq!(refusal(cast(Value::Double(1e39), DataType::Real)), "22003 value out of range: overflow");
+    assert_eq!(refusal(cast(Value::Double(1e-60), DataType::Real)), "22003 value out of range: underflow");
+    let numeric_type = DataType::Numeric { precision: 3, scale: 0 };
+    assert_eq!(assign(Value::Integer(1000), numeric_type).unwrap_err().message(), "numeric field overflow");
+    assert_eq!(refusal(cast(Value::Double(f64::NAN), numeric_type)), "0A000 cannot convert NaN to numeric");
+}
+
+#[test]
+fn only_casts_cut_text() {
+    for (data_type, name) in [(DataType::Varchar(3), "character varying"), (DataType::Char(3), "character")] {
+        assert_eq!(cast(Value::text("abcde"), data_type), Ok(Value::text("abc")));
+        assert_eq!(assign(Value::text("abc   "), data_type), Ok(Value::text("abc")));
+        let message = format!("22001 value too long for type {name}(3)");
+        assert_eq!(refusal(assign(Value::text("abcd"), data_type)), message);
+        assert_eq!(refusal(assign(Value::Integer(1234), data_type)), message);
+    }
+    assert_eq!(cast(Value::Integer(1234), DataType::Varchar(3)), Ok(Value::text("123")));
+    assert_eq!(assign(Value::text("ab "), DataType::Varchar(3)), Ok(Value::text("ab ")));
+    assert_eq!(assign(Value::text("ab "), DataType::Char(3)), Ok(Value::text("ab")));
+}
+
+#[test]
+fn text_converts_through_text_forms() {
+    assert_eq!(cast(Value::text(" 12 "), DataType::Integer), Ok(Value::Integer(12)));
+    assert_eq!(cast(Value::text("yes"), DataType::Boolean), Ok(Value::Boolean(true)));
+    assert_eq!(cast(Value::Boolean(true), DataType::Text), Ok(Value::text("true")));
+    assert_eq!(cast(Value::Date(0), DataType::Text), Ok(Value::text("1970-01-01")));
+    assert_eq!(cast(Value::Null, DataType::Char(3)), Ok(Value::Null));
+}
+
+#[test]
+fn booleans_mix_with_integer_only_by_cast() {
+    assert_eq!(cast(Value::Boolean(true), DataType::Integer), Ok(Value::Integer(1)));
+    assert_eq!(cast(Value::Integer(-7), DataType::Boolean), Ok(Value::Boolean(true)));
+    assert_eq!(
+        refusal(cast(Value::BigInt(1), DataType::Boolean)),
+        "42846 cannot cast type bigint to boolean"
+    );
+    assert_eq!(
+        refusal(assign(Value::Integer(1), DataType::Boolean)),
+        "42804 column is of type boolean but expression is of type integer"
+    );
+}
+
+#[test]
+fn dates_and_timestamps_meet_at_midnight_utc() {
+    let day = MICROSECONDS_PER_DAY;
+    assert_eq!(cast(Value::Date(-1), DataType::Timestamp), Ok(Value::Timestamp(-day)));
+    assert_eq!(cast(Value::Timestamp(-1), DataType::Date), Ok(Value::Date(-1)));
+    assert_eq!(cast(Value::Timestamp(5), DataType::TimestampTz), Ok(Value::TimestampTz(5)));
+    assert_eq!(cast(Value::TimestampTz(i64::MIN), DataType::Date), Ok(Value::Date(-106_751_992)));
+    assert_eq!(
+        refusal(cast(Value::Date(i32::MAX), DataType::TimestampTz)),
+        "22008 date out of range for timestamp"
+    );
+    assert_eq!(refusal(cast(Value::Date(1), DataType::Integer)), "42846 cannot cast type date to integer");
+}

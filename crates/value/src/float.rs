@@ -1,0 +1,154 @@
+//! Text forms of floating point numbers.
+//!
+//! Output is the shortest decimal that reads back as the same number, laid out as PostgreSQL does: plain digits
+//! for decimal exponents from -4 to 14 (real: to 5), scientific outside of that. The standard library finds the
+//! digits, this file places the point.
+//!
+//! PostgreSQL does not use a decimal exactly halfway to the next number and breaks ties between equally short
+//! ones to even, so a few numbers of 16 or 17 digits (real: 8 or 9) end in another digit there. Both forms read
+//! back as the same number.
+
+use crate::text::{malformed, trim};
+use ankerdb_base::{Error, Result, SqlState};
+use std::fmt::Write;
+
+/// Reads a real. 22P02 if malformed, 22003 if it overflows to infinity or underflows to zero.
+pub(crate) fn parse_real(text: &str) -> Result<f32> {
+    let value: f32 = trim(text).parse().map_err(|_| malformed("real", text))?;
+    check(text, f64::from(value), "real").map(|()| value)
+}
+
+/// Reads a double. Errors as for [`parse_real`].
+pub(crate) fn parse_double(text: &str) -> Result<f64> {
+    let value = trim(text).parse().map_err(|_| malformed("double precision", text))?;
+    check(text, value, "double precision").map(|()| value)
+}
+
+fn check(text: &str, value: f64, type_name: &str) -> Result<()> {
+    let mantissa = || trim(text).split(['e', 'E']).next().unwrap_or_default();
+    let overflow = value.is_infinite() && !text.contains(['n', 'N']);
+    let underflow = value == 0.0 && mantissa().contains(|digit: char| ('1'..='9').contains(&digit));
+    if overflow || underflow {
+        let message = format!("\"{}\" is out of range for type {type_name}", trim(text));
+        return Err(Error::new(SqlState::NumericValueOutOfRange, message));
+    }
+    Ok(())
+}
+
+/// Appends a real.
+pub(crate) fn format_real(value: f32, out: &mut String) {
+    match special(f64::from(value)) {
+        Some(name) => out.push_str(name),
+        None => lay_out(&format!("{value:e}"), 6, out),
+    }
+}
+
+/// Appends a double.
+pub(crate) fn format_double(value: f64, out: &mut String) {
+    match special(value) {
+        Some(name) => out.push_str(name),
+        None => lay_out(&format!("{value:e}"), 15, out),
+    }
+}
+
+fn special(value: f64) -> Option<&'static str> {
+    if value.is_nan() {
+        Some("NaN")
+    } else if value.is_infinite() {
+        Some(if value > 0.0 { "Infinity" } else { "-Infinity" })
+    } else {
+        None
+    }
+}
+
+/// Turns `-d.ddde-n` into PostgreSQL's layout; exponents from `exponent_limit` on are scientific.
+fn lay_out(scientific: &str, exponent_limit: i32, out: &mut String) {
+    let (mantissa, exponent) = scientific.split_once('e').expect("the format has an exponent");
+    let exponent: i32 = exponent.parse().expect("the exponent is a number");
+    if !(-4..exponent_limit).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs()).expect("a string accepts everything");
+        return;
+    }
+    let magnitude = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    if magnitude.len() < mantissa.len() {
+        out.push('-');
+    }
+    let digits = || magnitude.chars().filter(|&digit| digit != '.');
+    let count = digits().count() as i32;
+    if exponent < 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
+        out.extend(digits());
+    } else {
+        out.extend(digits().take(exponent as usize + 1));
+        out.extend(std::iter::repeat_n('0', (exponent + 1 - count).max(0) as usize));
+        if count > exponent + 1 {
+            out.push('.');
+            out.extend(digits().skip(exponent as usize + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn double(value: f64) -> String {
+        let mut out = String::new();
+        format_double(value, &mut out);
+        out
+    }
+
+    fn real(value: f32) -> String {
+        let mut out = String::new();
+        format_real(value, &mut out);
+        out
+    }
+
+    #[test]
+    fn doubles_are_laid_out_as_postgresql_does() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (-1234.5, "-1234.5"),
+            (1e14, "100000000000000"),
+            (123456789012345.6, "123456789012345.6"),
+            (1e15, "1e+15"),
+            (1.5e300, "1.5e+300"),
+            (0.0001, "0.0001"),
+            (0.00001234, "1.234e-05"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(double(value), text);
+        }
+    }
+
+    #[test]
+    fn reals_turn_scientific_earlier() {
+        assert_eq!(real(100_000.0), "100000");
+        assert_eq!(real(1_000_000.0), "1e+06");
+        assert_eq!(real(123_456_789.0), "1.2345679e+08");
+        assert_eq!(real(0.1), "0.1");
+    }
+
+    #[test]
+    fn literals_out_of_range_and_malformed_ones_are_told_apart() {
+        let state = |text| parse_double(text).unwrap_err().state();
+        for text in ["1e400", "-1e400", "1e-400", "0.1e-999"] {
+            assert_eq!(state(text), SqlState::NumericValueOutOfRange, "{text}");
+        }
+        for text in ["", "abc", "1e", "1,5", "1 2", "infinit"] {
+            assert_eq!(state(text), SqlState::InvalidTextRepresentation, "{text}");
+        }
+        assert_eq!(parse_real("1e39").unwrap_err().message(), "\"1e39\" is out of range for type real");
+        assert_eq!(parse_double(" -Infinity "), Ok(f64::NEG_INFINITY));
+        assert_eq!(parse_double("0e-999"), Ok(0.0));
+        assert!(parse_double("NaN").is_ok_and(f64::is_nan));
+    }
+}

@@ -1,0 +1,79 @@
+//! Random values of every type, for property tests.
+
+use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
+use crate::{DataType, Decimal, Value};
+use proptest::prelude::*;
+
+/// Any type, with modifiers that random values can reach.
+pub(crate) fn data_type() -> BoxedStrategy<DataType> {
+    prop_oneof![
+        Just(DataType::Boolean),
+        Just(DataType::SmallInt),
+        Just(DataType::Integer),
+        Just(DataType::BigInt),
+        Just(DataType::Real),
+        Just(DataType::DoublePrecision),
+        (1u8..=38).prop_flat_map(|precision| {
+            (0..=precision).prop_map(move |scale| DataType::Numeric { precision, scale })
+        }),
+        Just(DataType::Text),
+        Just(DataType::Varchar(8)),
+        Just(DataType::Char(8)),
+        Just(DataType::Date),
+        Just(DataType::Timestamp),
+        Just(DataType::TimestampTz),
+        Just(DataType::Bytea),
+        Just(DataType::Uuid),
+    ]
+    .boxed()
+}
+
+/// A value of the type as a column would store it, never NULL. Small values are as likely as large ones, so that
+/// equal and neighbouring ones occur.
+pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
+    match data_type {
+        DataType::Boolean => any::<bool>().prop_map(Value::Boolean).boxed(),
+        DataType::SmallInt => prop_oneof![-2i16..3, any::<i16>()].prop_map(Value::SmallInt).boxed(),
+        DataType::Integer => prop_oneof![-2i32..3, any::<i32>()].prop_map(Value::Integer).boxed(),
+        DataType::BigInt => prop_oneof![-2i64..3, any::<i64>()].prop_map(Value::BigInt).boxed(),
+        DataType::Real => any::<u32>().prop_map(|bits| Value::Real(f32::from_bits(bits))).boxed(),
+        DataType::DoublePrecision => double().prop_map(Value::Double).boxed(),
+        DataType::Numeric { precision, scale } => decimal(precision, scale).prop_map(Value::Numeric).boxed(),
+        DataType::Text => "[a\u{1}é ]{0,6}".prop_map(Value::text).boxed(),
+        DataType::Varchar(_) => "[ab ]{0,8}".prop_map(Value::text).boxed(),
+        DataType::Char(_) => "([ab ]{0,7}[ab])?".prop_map(Value::text).boxed(),
+        DataType::Date => {
+            prop_oneof![-2i32..3, (FIRST_DAY as i32)..=LAST_DAY as i32].prop_map(Value::Date).boxed()
+        }
+        DataType::Timestamp => moment().prop_map(Value::Timestamp).boxed(),
+        DataType::TimestampTz => moment().prop_map(Value::TimestampTz).boxed(),
+        DataType::Bytea => proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..6)
+            .prop_map(|bytes| Value::Bytea(bytes.into()))
+            .boxed(),
+        DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
+    }
+}
+
+fn moment() -> impl Strategy<Value = i64> {
+    prop_oneof![-2i64..3, FIRST_DAY * MICROSECONDS_PER_DAY..=i64::MAX]
+}
+
+fn double() -> impl Strategy<Value = f64> {
+    prop_oneof![any::<u64>().prop_map(f64::from_bits), (-9i32..9).prop_map(|value| f64::from(value) / 8.0)]
+}
+
+fn decimal(precision: u8, scale: u8) -> impl Strategy<Value = Decimal> {
+    let limit = 10i128.pow(u32::from(precision));
+    prop_oneof![-2i128..3, 1 - limit..limit].prop_map(move |unscaled| Decimal::new(unscaled % limit, scale))
+}
+
+/// A decimal of at most 18 digits, with any scale that leaves models room in 128 bits.
+pub(crate) fn small_decimal() -> impl Strategy<Value = Decimal> {
+    (prop_oneof![-20i64..20, -999_999_999i64..999_999_999], 0u8..9)
+        .prop_map(|(unscaled, scale)| Decimal::new(i128::from(unscaled), scale))
+}
+
+/// Any decimal of up to 38 digits.
+pub(crate) fn any_decimal() -> impl Strategy<Value = Decimal> {
+    (1u8..=38, 0u8..=38).prop_flat_map(|(precision, scale)| decimal(precision, scale))
+}

@@ -1,0 +1,160 @@
+//! Names of types, with all of PostgreSQL's aliases and length modifiers.
+
+use crate::{DataType, MAX_NUMERIC_PRECISION};
+use ankerdb_base::{Error, Result, SqlState};
+
+/// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
+const LENGTH_MAX: u32 = 10_485_760;
+
+/// `numeric` without modifiers. PostgreSQL keeps any number of digits there; a column here has one fixed scale,
+/// so this leaves 29 digits before and 9 after the point.
+const PLAIN_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 9 };
+
+/// The type with this SQL name (`int4`, `integer`, `varchar`, `numeric` ...) and these modifiers, the numbers
+/// in parentheses. Case, repeated blanks and the schema `pg_catalog` do not matter.
+///
+/// `numeric` without modifiers is `numeric(38,9)`; `varchar` and `bpchar` without a length are `text`; a
+/// precision of timestamps can only be 6.
+///
+/// # Errors
+/// 42704 for an unknown type, 22023 for modifiers outside of their range, 42601 for modifiers where the type
+/// takes none, 0A000 for a precision of timestamps other than 6.
+pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
+    let lower = name.split_ascii_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
+    let known = match lower.strip_prefix("pg_catalog.").unwrap_or(&lower) {
+        "boolean" | "bool" => DataType::Boolean,
+        "smallint" | "int2" => DataType::SmallInt,
+        "integer" | "int" | "int4" => DataType::Integer,
+        "bigint" | "int8" => DataType::BigInt,
+        "real" | "float4" => DataType::Real,
+        "double precision" | "float8" => DataType::DoublePrecision,
+        "float" => return float(modifiers),
+        "numeric" | "decimal" | "dec" => return numeric(modifiers),
+        "text" => DataType::Text,
+        "varchar" | "character varying" | "char varying" => {
+            return Ok(length("varchar", modifiers)?.map_or(DataType::Text, DataType::Varchar));
+        }
+        "char" | "character" => {
+            return Ok(DataType::Char(length("char", modifiers)?.unwrap_or(1)));
+        }
+        "bpchar" => return Ok(length("char", modifiers)?.map_or(DataType::Text, DataType::Char)),
+        "date" => DataType::Date,
+        "timestamp" | "timestamp without time zone" => return timestamp(DataType::Timestamp, modifiers),
+        "timestamptz" | "timestamp with time zone" => return timestamp(DataType::TimestampTz, modifiers),
+        "bytea" => DataType::Bytea,
+        "uuid" => DataType::Uuid,
+        _ => {
+            let message = format!("type \"{name}\" does not exist");
+            return Err(Error::new(SqlState::UndefinedObject, message));
+        }
+    };
+    if modifiers.is_empty() {
+        Ok(known)
+    } else {
+        let message = format!("type modifier is not allowed for type \"{name}\"");
+        Err(Error::new(SqlState::SyntaxError, message))
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(SqlState::InvalidParameterValue, message.into())
+}
+
+/// The length of a `char` or `varchar`, if one is given.
+fn length(name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
+    match *modifiers {
+        [] => Ok(None),
+        [0] => Err(invalid(format!("length for type {name} must be at least 1"))),
+        [length] if length > LENGTH_MAX => {
+            Err(invalid(format!("length for type {name} cannot exceed {LENGTH_MAX}")))
+        }
+        [length] => Ok(Some(length)),
+        _ => Err(invalid("invalid type modifier")),
+    }
+}
+
+fn numeric(modifiers: &[u32]) -> Result<DataType> {
+    let (precision, scale) = match *modifiers {
+        [] => return Ok(PLAIN_NUMERIC),
+        [precision] => (precision, 0),
+        [precision, scale] => (precision, scale),
+        _ => return Err(invalid("invalid NUMERIC type modifier")),
+    };
+    if !(1..=u32::from(MAX_NUMERIC_PRECISION)).contains(&precision) {
+        let message = format!("NUMERIC precision {precision} must be between 1 and {MAX_NUMERIC_PRECISION}");
+        return Err(invalid(message));
+    }
+    if scale > precision {
+        return Err(invalid(format!("NUMERIC scale {scale} must be between 0 and precision {precision}")));
+    }
+    Ok(DataType::Numeric { precision: precision as u8, scale: scale as u8 })
+}
+
+/// `float(p)` counts binary digits: up to 24 fit a real.
+fn float(modifiers: &[u32]) -> Result<DataType> {
+    match *modifiers {
+        [] | [25..=53] => Ok(DataType::DoublePrecision),
+        [0] => Err(invalid("precision for type float must be at least 1 bit")),
+        [1..=24] => Ok(DataType::Real),
+        [_] => Err(invalid("precision for type float must be less than 54 bits")),
+        _ => Err(invalid("invalid type modifier")),
+    }
+}
+
+fn timestamp(data_type: DataType, modifiers: &[u32]) -> Result<DataType> {
+    match *modifiers {
+        [] | [6] => Ok(data_type),
+        _ => Err(Error::new(
+            SqlState::FeatureNotSupported,
+            "timestamp precision other than 6 is not supported",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aliases_mean_the_same_type() {
+        for (name, modifiers, data_type) in [
+            ("INT4", &[][..], DataType::Integer),
+            ("pg_catalog.int8", &[], DataType::BigInt),
+            ("double  precision", &[], DataType::DoublePrecision),
+            ("float", &[24], DataType::Real),
+            ("float", &[25], DataType::DoublePrecision),
+            ("decimal", &[12, 2], DataType::Numeric { precision: 12, scale: 2 }),
+            ("numeric", &[5], DataType::Numeric { precision: 5, scale: 0 }),
+            ("numeric", &[], DataType::Numeric { precision: 38, scale: 9 }),
+            ("character varying", &[16], DataType::Varchar(16)),
+            ("varchar", &[], DataType::Text),
+            ("char", &[], DataType::Char(1)),
+            ("bpchar", &[9], DataType::Char(9)),
+            ("timestamp with time zone", &[], DataType::TimestampTz),
+            ("timestamp", &[6], DataType::Timestamp),
+        ] {
+            assert_eq!(type_by_name(name, modifiers), Ok(data_type), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_types_are_read_back() {
+        for data_type in [DataType::Boolean, DataType::SmallInt, DataType::Timestamp, DataType::Uuid] {
+            assert_eq!(type_by_name(&data_type.to_string(), &[]), Ok(data_type));
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_bad_modifiers_are_refused() {
+        assert_eq!(type_by_name("foo", &[]).unwrap_err().message(), "type \"foo\" does not exist");
+        let state = |name, modifiers: &[u32]| type_by_name(name, modifiers).unwrap_err().state();
+        assert_eq!(state("foo", &[]), SqlState::UndefinedObject);
+        assert_eq!(state("varchar", &[0]), SqlState::InvalidParameterValue);
+        assert_eq!(state("char", &[10_485_761]), SqlState::InvalidParameterValue);
+        assert_eq!(state("numeric", &[39]), SqlState::InvalidParameterValue);
+        assert_eq!(state("numeric", &[3, 4]), SqlState::InvalidParameterValue);
+        assert_eq!(state("float", &[54]), SqlState::InvalidParameterValue);
+        assert_eq!(state("integer", &[3]), SqlState::SyntaxError);
+        assert_eq!(state("timestamp", &[3]), SqlState::FeatureNotSupported);
+    }
+}
