@@ -1,13 +1,25 @@
 //! SQL over the engine: a session classifies each statement, runs reads and writes by key on the OLTP path and
 //! everything analytical on the OLAP path.
+#![deny(unsafe_code)]
 #![allow(missing_docs, unused_variables)]
+
+mod olap;
+mod rows;
+
+pub use olap::{AnalyticalQuery, MemoryBaseline};
+pub use rows::Rows;
 
 use ankerdb_engine::{DataType, Database, Isolation, Result, Value};
 use std::sync::Arc;
 
 /// SQL over one database: the analytical thread pool, its memory limit, and the functions known.
 #[derive(Clone)]
-pub struct SqlEngine(Arc<()>);
+pub struct SqlEngine(Arc<SqlShared>);
+
+struct SqlShared {
+    database: Database,
+    olap: olap::OlapEngine,
+}
 
 #[derive(Clone, Debug)]
 pub struct SqlOptions {
@@ -20,17 +32,18 @@ pub struct SqlOptions {
 
 impl SqlEngine {
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
-        unimplemented!()
+        let olap = olap::OlapEngine::new(&database, &options)?;
+        Ok(SqlEngine(Arc::new(SqlShared { database, olap })))
     }
     pub fn database(&self) -> &Database {
-        unimplemented!()
+        &self.0.database
     }
     pub fn session(&self) -> SqlSession {
         unimplemented!()
     }
     /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).
     pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
-        unimplemented!()
+        self.0.olap.query(sql)
     }
     /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables: the yardstick
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
@@ -39,28 +52,7 @@ impl SqlEngine {
         view: &ankerdb_engine::ReadView,
         tables: &[&str],
     ) -> Result<MemoryBaseline> {
-        unimplemented!()
-    }
-}
-
-/// An analytical query that can be run again and again. Each run makes a physical plan of its own.
-pub struct AnalyticalQuery {}
-impl AnalyticalQuery {
-    /// Runs on the analytical threads and waits. Returns the number of rows and bytes of the result; the
-    /// batches themselves through `batches`.
-    pub fn run(
-        &self,
-        view: &ankerdb_engine::ReadView,
-    ) -> Result<Vec<datafusion::arrow::record_batch::RecordBatch>> {
-        unimplemented!()
-    }
-}
-
-/// See [`SqlEngine::memory_baseline`].
-pub struct MemoryBaseline {}
-impl MemoryBaseline {
-    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
-        unimplemented!()
+        self.0.olap.memory_baseline(view, tables)
     }
 }
 
@@ -161,27 +153,6 @@ pub enum Outcome {
     Rows(Rows),
     CopyIn(CopyIn),
     CopyOut(CopyOut),
-}
-
-/// A result being read. The OLTP path's are complete; the OLAP path's arrive while the query runs.
-pub struct Rows {}
-
-impl Rows {
-    pub fn columns(&self) -> &[OutputColumn] {
-        unimplemented!()
-    }
-    /// The next rows, or `None` at the end. Never blocks a thread: analytical results are awaited.
-    pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
-        unimplemented!()
-    }
-    /// As `next`, for callers outside of an async runtime.
-    pub fn next_blocking(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
-        unimplemented!()
-    }
-    /// The command tag once all `rows` rows were read.
-    pub fn tag(&self, rows: usize) -> String {
-        unimplemented!()
-    }
 }
 
 /// COPY table FROM STDIN under way. Dropping it ends the copy with an error, nothing stored.

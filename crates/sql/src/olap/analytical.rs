@@ -1,0 +1,137 @@
+//! Analytical queries from Rust, for embedding and benchmarks: Arrow batches instead of rows.
+
+use super::planner::TableSources;
+use super::scan::table_schema;
+use super::{OlapEngine, OlapPlan, physical_plan};
+use ankerdb_engine::{ReadView, Result, SqlState};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::default_table_source::provider_as_source;
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::TableSource;
+use datafusion::physical_plan::collect;
+use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::error::from_datafusion;
+use ankerdb_engine::Error;
+
+/// An analytical query that can be run again and again. Each run makes a physical plan of its own.
+pub struct AnalyticalQuery {
+    engine: OlapEngine,
+    plan: OlapPlan,
+}
+
+impl AnalyticalQuery {
+    /// Runs on the analytical threads and waits. Must not be called from an async task.
+    pub fn run(&self, view: &ReadView) -> Result<Vec<RecordBatch>> {
+        let logical = self.engine.instantiate(&self.plan, &[], view)?;
+        let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
+        self.engine.wait(async move {
+            let physical = physical_plan(&state, &logical).await?;
+            collect(physical, tasks).await.map_err(from_datafusion)
+        })
+    }
+
+    /// The physical plan as text, one line per operator.
+    pub fn explain(&self) -> Result<Vec<String>> {
+        self.engine.explain(&self.plan)
+    }
+}
+
+/// The named tables as DataFusion itself would hold them: the yardstick for what our storage costs. Queries
+/// planned here run on the same threads, with the same settings, functions and types.
+pub struct MemoryBaseline {
+    engine: OlapEngine,
+    tables: Tables,
+}
+
+struct Tables(HashMap<String, Arc<MemTable>>);
+
+impl TableSources for Tables {
+    fn source(&self, name: &str) -> Result<Arc<dyn TableSource>> {
+        match self.0.get(name) {
+            Some(table) => Ok(provider_as_source(table.clone())),
+            None => Err(Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))),
+        }
+    }
+}
+
+impl MemoryBaseline {
+    /// Plans a query over the copies. Its `run` does not look at the view.
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
+        let plan = self.engine.plan_over(&parse(sql)?, &self.tables, &[])?;
+        Ok(AnalyticalQuery { engine: self.engine.clone(), plan })
+    }
+}
+
+impl OlapEngine {
+    /// Plans one SELECT without parameters.
+    pub(crate) fn query(&self, sql: &str) -> Result<AnalyticalQuery> {
+        let plan = self.plan(&parse(sql)?, &self.database.catalog(), &[])?;
+        if !plan.parameters().is_empty() {
+            return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
+        }
+        Ok(AnalyticalQuery { engine: self.clone(), plan })
+    }
+
+    /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables.
+    pub(crate) fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
+        let catalog = self.database.catalog();
+        let mut copies = HashMap::new();
+        for &name in tables {
+            let table = catalog.table(name)?;
+            let schema = table_schema(table.columns());
+            let partition_count = self.threads.count;
+            let mut partitions: Vec<Vec<RecordBatch>> = vec![Vec::new(); partition_count];
+            let types: Vec<_> = table.columns().iter().map(|column| column.data_type).collect();
+            let columns: Vec<usize> = (0..types.len()).collect();
+            for part in 0..view.parts(&table) {
+                let image = view.read(&table, part, &columns)?;
+                let batch = copied(&super::arrow::record_batch(image, &types, &schema)?)?;
+                partitions[part % partition_count].push(batch);
+            }
+            let copy = MemTable::try_new(schema, partitions).map_err(from_datafusion)?;
+            copies.insert(table.name().to_owned(), Arc::new(copy));
+        }
+        Ok(MemoryBaseline { engine: self.clone(), tables: Tables(copies) })
+    }
+}
+
+/// The batch in memory of its own.
+fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(copied_array).collect::<Result<_>>()?;
+    RecordBatch::try_new(batch.schema(), columns).map_err(internal)
+}
+
+fn internal(error: ArrowError) -> Error {
+    Error::internal(error.to_string())
+}
+
+fn copied_array(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        ArrowType::Utf8View => Arc::new(array.as_string_view().gc()),
+        ArrowType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => {
+            let data = array.to_data();
+            let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+            copy.try_extend(0, 0, data.len()).map_err(internal)?;
+            make_array(copy.freeze())
+        }
+    })
+}
+
+fn parse(sql: &str) -> Result<Statement> {
+    let syntax = |message: String| Error::new(SqlState::SyntaxError, message);
+    let mut statements =
+        Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|error| syntax(error.to_string()))?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement @ Statement::Query(_)), true) => Ok(statement),
+        _ => Err(syntax("an analytical query is one SELECT".to_owned())),
+    }
+}

@@ -1,0 +1,228 @@
+//! Blocks as Arrow arrays, without copying.
+//!
+//! A row block keeps each column in Arrow's physical layout, so an array is only a description of memory that
+//! the engine lends: pointer, length, validity bits, and the owner that keeps it unchanged while the array
+//! lives. The one place of this crate with `unsafe` code, because Arrow cannot check foreign memory itself.
+//!
+//! Words of the SAFETY notes: *lent* memory is a [`Bytes`]: it is never written while its owner lives, is
+//! `length` bytes long, and its text is UTF-8 (the engine stores nothing else in a text column).
+//!
+//! Numerics have two forms. *Narrow* is the stored one (`Decimal32`, `Decimal64` or `Decimal128` by
+//! precision) and is handed over as it lies. *Wide* is always `Decimal128`: DataFusion plans arithmetic,
+//! comparison and coercion well only for that type (products of two `Decimal32` overflow, and a `Decimal32`
+//! does not compare with a `bigint`), so plans are made over wide columns, and a column is narrowed where
+//! nothing but our own aggregates looks at it (see `narrow.rs`).
+#![allow(unsafe_code)]
+
+use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result};
+use datafusion::arrow::array::{
+    ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array, FixedSizeBinaryArray,
+    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+};
+use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type,
+    Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType,
+};
+use std::any::Any;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The time zone of every `timestamptz`: values are instants, shown in the session's zone by the client.
+pub(crate) const UTC: &str = "+00:00";
+
+/// The most digits of a numeric that is stored in 4 bytes.
+const MAX_PRECISION_32: u8 = 9;
+/// The most digits of a numeric that is stored in 8 bytes.
+const MAX_PRECISION_64: u8 = 18;
+
+/// The type that plans see: wide numerics.
+pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::SmallInt => ArrowType::Int16,
+        DataType::Integer => ArrowType::Int32,
+        DataType::BigInt => ArrowType::Int64,
+        DataType::Real => ArrowType::Float32,
+        DataType::DoublePrecision => ArrowType::Float64,
+        DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        DataType::Bytea => ArrowType::BinaryView,
+        DataType::Uuid => ArrowType::FixedSizeBinary(16),
+    }
+}
+
+/// The type as it is stored: narrow numerics.
+pub(crate) fn narrow_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::Numeric { precision, scale } if precision <= MAX_PRECISION_32 => {
+            ArrowType::Decimal32(precision, scale as i8)
+        }
+        DataType::Numeric { precision, scale } if precision <= MAX_PRECISION_64 => {
+            ArrowType::Decimal64(precision, scale as i8)
+        }
+        other => wide_type(other),
+    }
+}
+
+/// The rows of a block that exist, in the types of `schema` (wide or narrow by column). Copies nothing but
+/// numerics that are asked for wide; where rows do not exist, the others are copied together.
+pub(crate) fn record_batch(image: BlockImage, types: &[DataType], schema: &SchemaRef) -> Result<RecordBatch> {
+    let BlockImage { rows, selection, columns } = image;
+    if columns.len() != types.len() || schema.fields().len() != types.len() {
+        return Err(Error::internal("a block image has other columns than were asked for"));
+    }
+    let arrays = columns
+        .into_iter()
+        .zip(types)
+        .zip(schema.fields())
+        .map(|((column, &data_type), field)| array(column, data_type, field.data_type(), rows))
+        .collect::<Result<Vec<ArrayRef>>>()?;
+    let batch = batch_of(schema, arrays, rows)?;
+    match selection {
+        None => Ok(batch),
+        Some(words) => {
+            let selected = BooleanArray::new(BooleanBuffer::new(Buffer::from_vec(words.into_vec()), 0, rows), None);
+            if types.is_empty() {
+                return batch_of(schema, Vec::new(), selected.true_count());
+            }
+            filter_record_batch(&batch, &selected).map_err(|error| Error::internal(error.to_string()))
+        }
+    }
+}
+
+fn batch_of(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
+        .map_err(|error| Error::internal(error.to_string()))
+}
+
+/// One column as an array of type `wanted`.
+fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usize) -> Result<ArrayRef> {
+    // Kernels are quicker where there is no buffer at all.
+    let nulls = column.validity.map(|bits| null_buffer(bits, rows)).transpose()?;
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    let values = column.values;
+    Ok(match data_type {
+        DataType::Boolean => Arc::new(BooleanArray::new(bits(values, rows)?, nulls)),
+        DataType::SmallInt => Arc::new(primitive::<Int16Type>(values, nulls, rows)?),
+        DataType::Integer => Arc::new(primitive::<Int32Type>(values, nulls, rows)?),
+        DataType::BigInt => Arc::new(primitive::<Int64Type>(values, nulls, rows)?),
+        DataType::Real => Arc::new(primitive::<Float32Type>(values, nulls, rows)?),
+        DataType::DoublePrecision => Arc::new(primitive::<Float64Type>(values, nulls, rows)?),
+        DataType::Date => Arc::new(primitive::<Date32Type>(values, nulls, rows)?),
+        DataType::Timestamp => Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?),
+        DataType::TimestampTz => {
+            Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?.with_timezone(UTC))
+        }
+        DataType::Numeric { precision, scale } => {
+            return numeric(values, nulls, rows, precision, scale as i8, wanted);
+        }
+        DataType::Uuid => {
+            let buffer = lent_buffer(values, rows * 16)?;
+            Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
+        }
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            let (views, heaps) = views(values, column.heaps, rows)?;
+            // SAFETY: a view of lent memory lies in its heap and is UTF-8; it is the engine that wrote both.
+            Arc::new(unsafe { StringViewArray::new_unchecked(views, heaps, nulls) })
+        }
+        DataType::Bytea => {
+            let (views, heaps) = views(values, column.heaps, rows)?;
+            // SAFETY: a view of lent memory lies in its heap.
+            Arc::new(unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) })
+        }
+    })
+}
+
+/// A numeric column, as it is stored or widened.
+fn numeric(
+    values: Bytes,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+    precision: u8,
+    scale: i8,
+    wanted: &ArrowType,
+) -> Result<ArrayRef> {
+    let wide = matches!(wanted, ArrowType::Decimal128(..));
+    let invalid = |error: datafusion::arrow::error::ArrowError| Error::internal(error.to_string());
+    Ok(if precision <= MAX_PRECISION_32 {
+        let narrow: Decimal32Array = primitive::<Decimal32Type>(values, nulls, rows)?;
+        match wide {
+            true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
+            false => Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef,
+        }
+    } else if precision <= MAX_PRECISION_64 {
+        let narrow: Decimal64Array = primitive::<Decimal64Type>(values, nulls, rows)?;
+        match wide {
+            true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
+            false => Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef,
+        }
+    } else {
+        let stored: Decimal128Array = primitive::<Decimal128Type>(values, nulls, rows)?;
+        Arc::new(stored.with_precision_and_scale(precision, scale).map_err(invalid)?)
+    })
+}
+
+fn widened<T: ArrowPrimitiveType>(narrow: &PrimitiveArray<T>) -> Decimal128Array
+where
+    T::Native: Into<i128>,
+{
+    narrow.unary::<_, Decimal128Type>(|value| value.into())
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    values: Bytes,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+) -> Result<PrimitiveArray<T>> {
+    let buffer = lent_buffer(values, rows * size_of::<T::Native>())?;
+    Ok(PrimitiveArray::new(ScalarBuffer::new(buffer, 0, rows), nulls))
+}
+
+fn bits(values: Bytes, rows: usize) -> Result<BooleanBuffer> {
+    Ok(BooleanBuffer::new(lent_buffer(values, rows.div_ceil(8))?, 0, rows))
+}
+
+fn null_buffer(validity: Bytes, rows: usize) -> Result<NullBuffer> {
+    Ok(NullBuffer::new(bits(validity, rows)?))
+}
+
+fn views(values: Bytes, heaps: Vec<Bytes>, rows: usize) -> Result<(ScalarBuffer<u128>, Vec<Buffer>)> {
+    let views = ScalarBuffer::new(lent_buffer(values, rows * size_of::<u128>())?, 0, rows);
+    let heaps = heaps.into_iter().map(|heap| lent_buffer(heap, 0)).collect::<Result<_>>()?;
+    Ok((views, heaps))
+}
+
+/// What keeps lent memory unchanged, as Arrow wants to hold it.
+struct Owner {
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+// The owner is only ever dropped through this, never looked into: a panic elsewhere cannot show it half done.
+impl RefUnwindSafe for Owner {}
+impl UnwindSafe for Owner {}
+
+/// Lent memory as a buffer of Arrow's, at least `needed` bytes long. Memory that is not aligned as Arrow's
+/// kernels want it is copied.
+fn lent_buffer(bytes: Bytes, needed: usize) -> Result<Buffer> {
+    const ALIGNMENT: usize = 16; // that of the widest value, i128
+    if bytes.length < needed {
+        return Err(Error::internal(format!("a column has {} bytes instead of {needed}", bytes.length)));
+    }
+    let Some(pointer) = NonNull::new(bytes.pointer.cast_mut()).filter(|_| bytes.length > 0) else {
+        return Ok(MutableBuffer::new(0).into());
+    };
+    if pointer.align_offset(ALIGNMENT) != 0 {
+        // SAFETY: lent memory is `length` bytes long and initialized.
+        return Ok(Buffer::from_slice_ref(unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) }));
+    }
+    let owner = Arc::new(Owner { _owner: bytes.owner });
+    // SAFETY: lent memory is `length` bytes long and stays unchanged while its owner lives, which the buffer
+    // holds; a buffer never writes to memory with a custom owner.
+    Ok(unsafe { Buffer::from_custom_allocation(pointer, bytes.length, owner) })
+}

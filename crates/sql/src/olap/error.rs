@@ -1,0 +1,172 @@
+//! Errors of DataFusion and Arrow as clients see them: an SQLSTATE and PostgreSQL's wording.
+//!
+//! Our own errors travel through DataFusion as `External` and come out unchanged. What DataFusion tells only
+//! by its sentence is recognized by that sentence; a sentence it does not know becomes an error all the same,
+//! with the general code of its kind.
+
+use ankerdb_engine::{Error, SqlState};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+
+/// Our error inside of DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The client's error for one of DataFusion's.
+pub(crate) fn from_datafusion(error: DataFusionError) -> Error {
+    translate(&error)
+}
+
+fn translate(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::External(inner) => translate_foreign(inner.as_ref()),
+        DataFusionError::ArrowError(inner, _) => from_arrow(inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => translate(inner),
+        DataFusionError::Shared(inner) => translate(inner),
+        DataFusionError::Collection(errors) => match errors.first() {
+            Some(first) => translate(first),
+            None => Error::internal("the query failed without saying why"),
+        },
+        DataFusionError::SchemaError(inner, _) => from_schema(inner),
+        DataFusionError::SQL(inner, _) => Error::new(SqlState::SyntaxError, inner.to_string()),
+        DataFusionError::NotImplemented(message) => Error::new(SqlState::FeatureNotSupported, message.clone()),
+        DataFusionError::ResourcesExhausted(message) => {
+            Error::new(SqlState::OutOfMemory, "out of memory").with_detail(message.clone())
+        }
+        DataFusionError::Plan(message) => from_plan_message(message),
+        DataFusionError::Execution(message) => from_execution_message(message),
+        DataFusionError::ExecutionJoin(inner) => Error::internal(format!("a task of the query failed: {inner}")),
+        DataFusionError::IoError(inner) => Error::internal(format!("could not spill to disk: {inner}")),
+        other => from_execution_message(&other.strip_backtrace()),
+    }
+}
+
+fn translate_foreign(inner: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+    if let Some(error) = inner.downcast_ref::<Error>() {
+        return error.clone();
+    }
+    if let Some(error) = inner.downcast_ref::<DataFusionError>() {
+        return translate(error);
+    }
+    if let Some(error) = inner.downcast_ref::<ArrowError>() {
+        return from_arrow(error);
+    }
+    Error::internal(inner.to_string())
+}
+
+fn from_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::DivideByZero => Error::new(SqlState::DivisionByZero, "division by zero"),
+        ArrowError::ArithmeticOverflow(message) => out_of_range(message),
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => from_cast_message(message),
+        ArrowError::ExternalError(inner) => translate_foreign(inner.as_ref()),
+        ArrowError::NotYetImplemented(message) => Error::new(SqlState::FeatureNotSupported, message.clone()),
+        ArrowError::ComputeError(message) => from_execution_message(message),
+        ArrowError::MemoryError(message) => {
+            Error::new(SqlState::OutOfMemory, "out of memory").with_detail(message.clone())
+        }
+        other => from_execution_message(&other.to_string()),
+    }
+}
+
+fn from_schema(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, .. } => {
+            let name = match &field.relation {
+                Some(relation) => format!("{}.{}", relation.table(), field.name),
+                None => format!("\"{}\"", field.name),
+            };
+            Error::new(SqlState::UndefinedColumn, format!("column {name} does not exist"))
+        }
+        SchemaError::AmbiguousReference { field } => {
+            let message = format!("column reference \"{}\" is ambiguous", field.name);
+            Error::new(SqlState::AmbiguousColumn, message)
+        }
+        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+            let message = format!("column name \"{name}\" is used twice here");
+            Error::new(SqlState::DuplicateColumn, message).with_hint("Give the columns different aliases.")
+        }
+    }
+}
+
+/// Planning errors that DataFusion tells by their sentence only.
+fn from_plan_message(message: &str) -> Error {
+    let first_line = message.lines().next().unwrap_or_default().to_owned();
+    let lower = first_line.to_ascii_lowercase();
+    if let Some(name) = quoted_after(&lower, "invalid function ") {
+        return Error::new(SqlState::UndefinedFunction, format!("function {name} does not exist"));
+    }
+    if lower.contains("must appear in the group by clause") || lower.contains("could not be resolved from available columns")
+    {
+        let name = quoted_after(&first_line, "Column in SELECT must be in GROUP BY or an aggregate function: ");
+        let message = match name {
+            Some(name) => {
+                format!("column {name} must appear in the GROUP BY clause or be used in an aggregate function")
+            }
+            None => "columns must appear in the GROUP BY clause or be used in an aggregate function".to_owned(),
+        };
+        return Error::new(SqlState::GroupingError, message).with_detail(first_line);
+    }
+    let state = if lower.contains("no function matches") || lower.contains("failed to coerce arguments") {
+        SqlState::UndefinedFunction
+    } else if lower.contains("cannot infer common") || lower.contains("cannot coerce arithmetic") {
+        return Error::new(SqlState::UndefinedFunction, "operator does not exist for these types")
+            .with_detail(first_line);
+    } else if lower.contains("aggregate function calls cannot") || lower.contains("nested aggregate") {
+        SqlState::GroupingError
+    } else if lower.contains("predicate must be") || lower.contains("must return boolean") || lower.contains("boolean predicate")
+    {
+        SqlState::DatatypeMismatch
+    } else if lower.contains("unsupported") || lower.contains("not supported") || lower.contains("not implemented") {
+        SqlState::FeatureNotSupported
+    } else if lower.contains("placeholder") {
+        SqlState::UndefinedParameter
+    } else {
+        SqlState::SyntaxError
+    };
+    Error::new(state, first_line)
+}
+
+/// The word after `marker`, without quotes.
+fn quoted_after<'a>(message: &'a str, marker: &str) -> Option<&'a str> {
+    let (_, rest) = message.split_once(marker)?;
+    let rest = rest.trim_start_matches(['\'', '"']);
+    let end = rest.find(['\'', '"', ' ', '\n']).unwrap_or(rest.len());
+    Some(rest[..end].trim_end_matches(['.', ',']))
+}
+
+/// Run-time errors that are told by their sentence only.
+fn from_execution_message(message: &str) -> Error {
+    let first_line = message.lines().next().unwrap_or_default().to_owned();
+    let lower = first_line.to_ascii_lowercase();
+    if lower.contains("divide by zero") || lower.contains("division by zero") {
+        Error::new(SqlState::DivisionByZero, "division by zero")
+    } else if lower.contains("overflow") || lower.contains("out of range") || lower.contains("too large to store") {
+        out_of_range(&first_line)
+    } else if lower.contains("cast error") || lower.contains("cannot cast") || lower.contains("parser error") {
+        from_cast_message(&first_line)
+    } else if lower.contains("scalar subquery") && lower.contains("more than one") {
+        Error::new(SqlState::FeatureNotSupported, "more than one row returned by a subquery used as an expression")
+    } else {
+        Error::internal(first_line)
+    }
+}
+
+fn from_cast_message(message: &str) -> Error {
+    let lower = message.to_ascii_lowercase();
+    if lower.contains("overflow") || lower.contains("out of range") || lower.contains("too large") || lower.contains("can't cast value")
+    {
+        return out_of_range(message);
+    }
+    if lower.contains("timestamp") || lower.contains("date") {
+        return Error::new(SqlState::InvalidDatetimeFormat, "invalid input syntax for a date or time")
+            .with_detail(message.to_owned());
+    }
+    Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for the type").with_detail(message.to_owned())
+}
+
+fn out_of_range(detail: &str) -> Error {
+    Error::new(SqlState::NumericValueOutOfRange, "value out of range").with_detail(detail.to_owned())
+}

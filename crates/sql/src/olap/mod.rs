@@ -1,0 +1,312 @@
+//! The OLAP path: analytical queries on DataFusion over the engine's blocks.
+//!
+//! 1. [`OlapEngine::plan`] binds names and types against one catalog and optimizes the logical plan, once. The plan
+//!    holds tables, no data ([`scan::TableHandle`]).
+//! 2. [`OlapEngine::run`] puts parameters and a [`ReadView`] in and spawns the rest on the analytical threads: a
+//!    physical plan made anew for each run (a physical plan keeps metrics, counters and dynamic filters, so it
+//!    cannot run twice), then its execution.
+//! 3. Batches become rows there, and reach the client through a bounded channel ([`Rows`]): a slow client holds
+//!    back its own query and nothing else.
+//!
+//! Invariants: the caller's thread never executes; a query that fails, panics, is canceled, or whose rows are
+//! dropped ends alone and frees what it holds; memory for hash tables, sorts and the like comes from one pool,
+//! spills to temporary files where the operator can, and fails with 53200 otherwise.
+//!
+//! Not here: caching of results, filters evaluated below the scan.
+
+mod aggregate;
+mod analytical;
+mod arrow;
+mod error;
+mod function;
+mod names;
+mod narrow;
+mod parameter;
+mod planner;
+mod scan;
+mod value;
+
+pub use analytical::{AnalyticalQuery, MemoryBaseline};
+
+use crate::rows::Rows;
+use crate::{CancelHandle, OutputColumn, SqlOptions};
+use ankerdb_engine::{Catalog, ColumnSet, DataType, Database, Error, ReadView, Result, Table, Value};
+use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::sqlparser::ast::Statement;
+pub(crate) use error::from_datafusion as translate;
+use error::from_datafusion;
+pub(crate) use value::rows_of;
+use planner::TableSources;
+use scan::TableHandle;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::runtime::Runtime;
+
+/// Plans and runs analytical queries, on threads of its own. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct OlapEngine {
+    database: Database,
+    state: Arc<SessionState>,
+    tasks: Arc<TaskContext>,
+    threads: Arc<Threads>,
+}
+
+/// The analytical threads.
+struct Threads {
+    count: usize,
+    /// Always there but while being dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Threads {
+    fn start(count: usize) -> Result<Threads> {
+        let next = AtomicUsize::new(0);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(count)
+            .thread_name_fn(move || format!("olap-{}", next.fetch_add(1, Ordering::Relaxed)))
+            .enable_time()
+            .build()
+            .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))?;
+        Ok(Threads { count, runtime: Some(runtime) })
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("the runtime lives as long as its owner")
+    }
+}
+
+impl Drop for Threads {
+    /// Queries under way end at their next batch; nobody waits for them, so that an async task, too, may be the
+    /// one to drop the engine.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// An analytical query, planned once and run any number of times.
+pub(crate) struct OlapPlan {
+    /// As bound: parameters are placeholders, types not yet coerced.
+    bound: LogicalPlan,
+    /// Optimized; of use where there are no parameters.
+    optimized: LogicalPlan,
+    /// Whether it depends on the time of the run, which the optimizer turns into a constant.
+    uses_clock: bool,
+    output: Vec<OutputColumn>,
+    parameters: Vec<DataType>,
+    tables: Vec<(Arc<Table>, ColumnSet)>,
+}
+
+impl OlapPlan {
+    /// The columns of the result.
+    pub(crate) fn output(&self) -> &[OutputColumn] {
+        &self.output
+    }
+
+    /// Types of $1, $2, ...
+    pub(crate) fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// The tables and columns that it reads.
+    pub(crate) fn tables(&self) -> &[(Arc<Table>, ColumnSet)] {
+        &self.tables
+    }
+}
+
+impl OlapEngine {
+    /// Starts the threads.
+    pub(crate) fn new(database: &Database, options: &SqlOptions) -> Result<OlapEngine> {
+        let threads = options.olap_threads.max(1);
+        let state = Arc::new(session_state(threads, options.memory_limit_bytes)?);
+        let tasks = state.task_ctx();
+        let threads = Arc::new(Threads::start(threads)?);
+        Ok(OlapEngine { database: database.clone(), state, tasks, threads })
+    }
+
+    /// Binds and optimizes a query. `declared`: parameter types that the client has told.
+    pub(crate) fn plan(
+        &self,
+        query: &Statement,
+        catalog: &Arc<Catalog>,
+        declared: &[Option<DataType>],
+    ) -> Result<OlapPlan> {
+        self.plan_over(query, catalog, declared)
+    }
+
+    fn plan_over(
+        &self,
+        query: &Statement,
+        tables: &dyn TableSources,
+        declared: &[Option<DataType>],
+    ) -> Result<OlapPlan> {
+        let fields = parameter::fields(declared);
+        let bound = planner::bind(&self.state, tables, query, &fields).map_err(from_datafusion)?;
+        let (bound, parameters) = parameter::infer(bound, declared).map_err(from_datafusion)?;
+        let optimized = self.state.optimize(&bound).map_err(from_datafusion)?;
+        Ok(OlapPlan {
+            uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
+            output: names::output(query, &bound, &optimized).map_err(from_datafusion)?,
+            tables: tables_read(&optimized).map_err(from_datafusion)?,
+            bound,
+            optimized,
+            parameters,
+        })
+    }
+
+    /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
+    fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
+        let optimized = if plan.parameters.is_empty() && !plan.uses_clock {
+            plan.optimized.clone()
+        } else {
+            let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
+            let mut state = self.state.as_ref().clone();
+            state.mark_start_execution();
+            state.optimize(&filled).map_err(from_datafusion)?
+        };
+        bind_view(optimized, view).map_err(from_datafusion)
+    }
+
+    /// Runs the plan on the analytical threads; returns at once.
+    pub(crate) fn run(
+        &self,
+        plan: &OlapPlan,
+        parameters: &[Value],
+        view: ReadView,
+        cancel: CancelHandle,
+    ) -> Result<Rows> {
+        let logical = self.instantiate(plan, parameters, &view)?;
+        let (state, tasks) = (self.state.clone(), self.tasks.clone());
+        let start = async move { start(&state, tasks, &logical).await };
+        Ok(Rows::spawn(self.threads.runtime().handle(), plan.output.as_slice().into(), start, cancel))
+    }
+
+    /// The plan as text, one line per operator: as planned over the data of now.
+    pub(crate) fn explain(&self, plan: &OlapPlan) -> Result<Vec<String>> {
+        let nulls = vec![Value::Null; plan.parameters.len()];
+        let view = self.database.snapshot().read_view();
+        let logical = self.instantiate(plan, &nulls, &view)?;
+        let state = self.state.clone();
+        let physical = self.wait(async move { physical_plan(&state, &logical).await })?;
+        let text = displayable(physical.as_ref()).indent(false).to_string();
+        Ok(text.lines().map(str::to_owned).collect())
+    }
+
+    /// Runs the future on the analytical threads and blocks the caller until it is done.
+    fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let task = self.threads.runtime().spawn(work);
+        match futures::executor::block_on(task) {
+            Ok(result) => result,
+            Err(error) => Err(Error::internal(format!("the query failed: {error}"))),
+        }
+    }
+}
+
+fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_batch_size(ankerdb_engine::ROWS_PER_BLOCK)
+        .with_information_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.dialect = datafusion::common::config::Dialect::PostgreSQL;
+    options.sql_parser.parse_float_as_decimal = true;
+    // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
+    // costs.
+    options.optimizer.enable_round_robin_repartition = false;
+    let pool = Arc::new(FairSpillPool::new(memory_limit_bytes));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(from_datafusion)?;
+    let mut builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_expr_planners(vec![Arc::new(planner::PostgresOperators)])
+        .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics));
+    builder.scalar_functions().get_or_insert_default().extend(function::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
+    Ok(builder.build())
+}
+
+async fn physical_plan(state: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    state.query_planner().create_physical_plan(logical, state).await.map_err(from_datafusion)
+}
+
+async fn start(
+    state: &SessionState,
+    tasks: Arc<TaskContext>,
+    logical: &LogicalPlan,
+) -> Result<SendableRecordBatchStream> {
+    let physical = physical_plan(state, logical).await?;
+    execute_stream(physical, tasks).map_err(from_datafusion)
+}
+
+/// The plan with every table as the view shows it.
+fn bind_view(plan: LogicalPlan, view: &ReadView) -> datafusion::error::Result<LogicalPlan> {
+    let bound = plan.transform_up_with_subqueries(|node| {
+        let LogicalPlan::TableScan(mut scan) = node else {
+            return Ok(Transformed::no(node));
+        };
+        match handle(&scan.source)? {
+            Some(provider) => {
+                let table = provider.downcast_ref::<TableHandle>().expect("checked by handle").bind(view);
+                scan.source = provider_as_source(Arc::new(table));
+                Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+            }
+            None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
+        }
+    })?;
+    Ok(bound.data)
+}
+
+/// The provider behind the source, if it is a table of ours without data.
+fn handle(
+    source: &Arc<dyn TableSource>,
+) -> datafusion::error::Result<Option<Arc<dyn datafusion::catalog::TableProvider>>> {
+    let provider = match source_as_provider(source) {
+        Ok(provider) => provider,
+        Err(_) => return Ok(None),
+    };
+    Ok(provider.is::<TableHandle>().then_some(provider))
+}
+
+/// Tables and columns under the plan, each table once.
+fn tables_read(plan: &LogicalPlan) -> datafusion::error::Result<Vec<(Arc<Table>, ColumnSet)>> {
+    let mut tables: Vec<(Arc<Table>, ColumnSet)> = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(provider) = handle(&scan.source)?
+        {
+            let table = provider.downcast_ref::<TableHandle>().expect("checked by handle").table();
+            let columns = scan.projection.as_deref().map_or(ColumnSet::ALL, ColumnSet::of);
+            match tables.iter_mut().find(|(known, _)| known.id() == table.id()) {
+                Some((_, known)) => *known = known.union(columns),
+                None => tables.push((table.clone(), columns)),
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(tables)
+}
+
+/// Whether the plan calls functions that are constant during a run only, such as `now()`.
+fn uses_clock(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|part| {
+                if let Expr::ScalarFunction(call) = part {
+                    found |= call.func.signature().volatility == Volatility::Stable;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,379 @@
+//! A table as DataFusion scans it.
+//!
+//! [`TableHandle`] is what plans hold: the table and its types, no data. When a query runs, the handle is
+//! replaced by a [`ViewTable`], the same table as one [`ReadView`] shows it, and physical planning turns that
+//! into a [`ScanExec`]. Its partitions take the table's parts (blocks) one by one from a shared counter, so
+//! that no thread idles while another still has blocks to read; a block becomes one batch, and nothing is
+//! copied but what `arrow.rs` names.
+//!
+//! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
+//! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
+
+use super::arrow::{narrow_type, record_batch, wide_type};
+use super::error::external;
+use super::value::bound;
+use ankerdb_engine::{ColumnDefinition, DataType, ReadView, Table};
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::Stream;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+/// The schema that plans see: wide numerics.
+pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
+    let field = |column: &ColumnDefinition| Field::new(&column.name, wide_type(column.data_type), column.nullable);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// A table without data, in plans that are kept.
+pub(crate) struct TableHandle {
+    table: Arc<Table>,
+    schema: SchemaRef,
+}
+
+impl TableHandle {
+    pub(crate) fn new(table: Arc<Table>) -> TableHandle {
+        let schema = table_schema(table.columns());
+        TableHandle { table, schema }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The table as the view shows it.
+    pub(crate) fn bind(&self, view: &ReadView) -> ViewTable {
+        ViewTable { table: self.table.clone(), schema: self.schema.clone(), view: view.clone() }
+    }
+}
+
+impl fmt::Debug for TableHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TableHandle({})", self.table.name())
+    }
+}
+
+#[async_trait]
+impl TableProvider for TableHandle {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(DataFusionError::Internal(format!("table {} was planned without a view", self.table.name())))
+    }
+}
+
+/// A table as one view shows it.
+pub(crate) struct ViewTable {
+    table: Arc<Table>,
+    schema: SchemaRef,
+    view: ReadView,
+}
+
+impl fmt::Debug for ViewTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ViewTable({})", self.table.name())
+    }
+}
+
+#[async_trait]
+impl TableProvider for ViewTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let threads = session.config().target_partitions();
+        Ok(Arc::new(ScanExec::new(self.table.clone(), self.view.clone(), columns, limit, threads)))
+    }
+}
+
+/// Reads a table's blocks as batches.
+pub(crate) struct ScanExec {
+    table: Arc<Table>,
+    view: ReadView,
+    /// Positions in the table of the columns that are read.
+    columns: Arc<[usize]>,
+    /// The types of those columns.
+    types: Arc<[DataType]>,
+    parts: usize,
+    /// The next part that nobody has taken.
+    next_part: Arc<AtomicUsize>,
+    /// Rows after which a partition may stop.
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<Statistics>,
+}
+
+impl ScanExec {
+    fn new(
+        table: Arc<Table>,
+        view: ReadView,
+        columns: Vec<usize>,
+        limit: Option<usize>,
+        threads: usize,
+    ) -> ScanExec {
+        let definitions = table.columns();
+        let types: Arc<[DataType]> = columns.iter().map(|&column| definitions[column].data_type).collect();
+        let chosen: Vec<ColumnDefinition> = columns.iter().map(|&column| definitions[column].clone()).collect();
+        let schema = table_schema(&chosen);
+        let parts = view.parts(&table);
+        let partitions = threads.min(parts).max(1);
+        let statistics = Arc::new(statistics(&view, &table, &columns, &types));
+        ScanExec {
+            columns: columns.into(),
+            types,
+            parts,
+            next_part: Arc::default(),
+            limit,
+            properties: properties(schema, partitions),
+            statistics,
+            table,
+            view,
+        }
+    }
+
+    /// The same scan, nothing read yet, with these output columns in their stored form.
+    pub(crate) fn narrowed(&self, narrow: &[usize]) -> ScanExec {
+        let schema = self.schema();
+        let field = |(position, field): (usize, &Arc<Field>)| match narrow.contains(&position) {
+            true => Arc::new(field.as_ref().clone().with_data_type(narrow_type(self.types[position]))),
+            false => field.clone(),
+        };
+        let fields: Vec<_> = schema.fields().iter().enumerate().map(field).collect();
+        let partitions = self.properties.output_partitioning().partition_count();
+        ScanExec { properties: properties(Arc::new(Schema::new(fields)), partitions), ..self.fresh() }
+    }
+
+    /// Whether the output column is stored in fewer bytes than plans see.
+    pub(crate) fn is_narrowable(&self, column: usize) -> bool {
+        narrow_type(self.types[column]) != wide_type(self.types[column])
+    }
+
+    fn fresh(&self) -> ScanExec {
+        ScanExec {
+            table: self.table.clone(),
+            view: self.view.clone(),
+            columns: self.columns.clone(),
+            types: self.types.clone(),
+            parts: self.parts,
+            next_part: Arc::default(),
+            limit: self.limit,
+            properties: self.properties.clone(),
+            statistics: self.statistics.clone(),
+        }
+    }
+}
+
+fn properties(schema: SchemaRef, partitions: usize) -> Arc<PlanProperties> {
+    let properties = PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(partitions),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    );
+    Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative))
+}
+
+/// What the planner may know. Inexact throughout: the engine counts rows and tracks bounds approximately.
+fn statistics(view: &ReadView, table: &Arc<Table>, columns: &[usize], types: &[DataType]) -> Statistics {
+    let known = view.statistics(table);
+    let column = |(&position, &data_type): (&usize, &DataType)| {
+        let Some(column) = known.columns.get(position) else {
+            return ColumnStatistics::new_unknown();
+        };
+        let estimate = |value: &Option<_>| match value.as_ref().and_then(|value| bound(value, data_type)) {
+            Some(value) => Precision::Inexact(value),
+            None => Precision::Absent,
+        };
+        ColumnStatistics {
+            null_count: Precision::Inexact(column.nulls),
+            min_value: estimate(&column.min),
+            max_value: estimate(&column.max),
+            distinct_count: column.distinct.map_or(Precision::Absent, Precision::Inexact),
+            ..ColumnStatistics::new_unknown()
+        }
+    };
+    let width: usize = types.iter().map(|&data_type| wide_type(data_type).primitive_width().unwrap_or(32)).sum();
+    Statistics {
+        num_rows: Precision::Inexact(known.rows),
+        total_byte_size: Precision::Inexact(known.rows * width),
+        column_statistics: columns.iter().zip(types).map(column).collect(),
+    }
+}
+
+impl fmt::Debug for ScanExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScanExec({})", self.table.name())
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "ScanExec: table={}, blocks={}, columns=[{}]", self.table.name(), self.parts, names.join(", "))?;
+        match self.limit {
+            Some(limit) => write!(f, ", limit={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.fresh()))
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let stream = ScanStream {
+            table: self.table.clone(),
+            view: self.view.clone(),
+            columns: self.columns.clone(),
+            types: self.types.clone(),
+            schema: self.schema(),
+            parts: self.parts,
+            next_part: self.next_part.clone(),
+            rows_left: self.limit.unwrap_or(usize::MAX),
+        };
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match args.partition() {
+            None => Ok(self.statistics.clone()),
+            Some(_) => {
+                let partitions = self.properties.output_partitioning().partition_count();
+                let share = |value: Precision<usize>| match value {
+                    Precision::Exact(value) | Precision::Inexact(value) => Precision::Inexact(value / partitions),
+                    Precision::Absent => Precision::Absent,
+                };
+                let mut statistics = self.statistics.as_ref().clone();
+                statistics.num_rows = share(statistics.num_rows);
+                statistics.total_byte_size = share(statistics.total_byte_size);
+                Ok(Arc::new(statistics))
+            }
+        }
+    }
+}
+
+/// One partition: takes parts until none are left.
+struct ScanStream {
+    table: Arc<Table>,
+    view: ReadView,
+    columns: Arc<[usize]>,
+    types: Arc<[DataType]>,
+    schema: SchemaRef,
+    parts: usize,
+    next_part: Arc<AtomicUsize>,
+    rows_left: usize,
+}
+
+impl ScanStream {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.rows_left > 0 {
+            let part = self.next_part.fetch_add(1, Ordering::Relaxed);
+            if part >= self.parts {
+                break;
+            }
+            let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
+            let batch = record_batch(image, &self.types, &self.schema).map_err(external)?;
+            if batch.num_rows() > 0 {
+                self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.next_batch().transpose())
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
