@@ -12,7 +12,7 @@ mod summary;
 
 use crate::progress::LoadProgress;
 use crate::{at_least_one, interrupt};
-use ankerdb_engine::{Database, DatabaseOptions, Error, Isolation, Result};
+use ankerdb_engine::{Database, Error, Isolation, Result};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use ankerdb_workload::htap::config::{HtapConfig, check_writable, default_threads};
 use ankerdb_workload::htap::latency::{Latencies, median};
@@ -121,7 +121,7 @@ struct Stage {
 
 impl Stage {
     fn set(options: &Options, threads: usize, machine: &Machine, stop: &AtomicBool) -> Result<Stage> {
-        let database = Database::new(DatabaseOptions::default());
+        let database = Database::new();
         let progress = LoadProgress::new();
         let started = Instant::now();
         let tables = load(&database, &LoadOptions::new(options.warehouses as i32, SEED), &|done, total| {
@@ -195,7 +195,7 @@ impl Stage {
             if stream.has_ended_early() || display.wait(TICK)? {
                 break;
             }
-            live.sample(stream.completed(), self.world.database.statistics().snapshots);
+            live.sample(stream.completed());
             display.draw(live)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! `ankerdb serve`
 
 use crate::{at_least_one, invalid};
-use ankerdb_engine::{Database, DatabaseOptions, Error, Result};
+use ankerdb_engine::{Database, Error, Result};
 use ankerdb_server::{ServerOptions, serve_blocking};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use ankerdb_workload::htap::config::default_threads;
@@ -37,7 +37,7 @@ pub fn run(options: &Options) -> Result<()> {
     let listen = resolve(&options.listen)?;
     let memory_limit_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes };
-    let engine = SqlEngine::new(Database::new(DatabaseOptions::default()), sql_options)?;
+    let engine = SqlEngine::new(Database::new(), sql_options)?;
     let server_options = ServerOptions {
         listen,
         oltp_threads: options.oltp_threads,

@@ -1,7 +1,7 @@
 //! TPC-C against a real database: the population, what each procedure does, and that consistency survives
 //! concurrency.
 
-use ankerdb_engine::{ColumnSet, Database, DatabaseOptions, Isolation, RowId, Table, Transaction, Value};
+use ankerdb_engine::{ColumnSet, Database, Isolation, RowId, Table, Transaction, Value};
 use ankerdb_workload::htap::marker::Marker;
 use ankerdb_workload::htap::oltp::{OltpOptions, OltpStream, OltpWorld};
 use ankerdb_workload::tpcc::check::check;
@@ -23,7 +23,7 @@ struct World {
 }
 
 fn loaded(threads: usize) -> World {
-    let database = Database::new(DatabaseOptions::default());
+    let database = Database::new();
     let options = LoadOptions { warehouses: 1, seed: 42, threads, now: 1_500_000_000_000_000 };
     let tables = load(&database, &options, &|_, _| ControlFlow::Continue(())).expect("loading works");
     World { database, tables: Arc::new(tables) }
@@ -37,7 +37,8 @@ fn shared() -> &'static World {
 
 impl World {
     fn read<T>(&self, body: impl FnOnce(&mut Transaction) -> T) -> T {
-        let mut transaction = self.database.session().begin(Isolation::RepeatableRead);
+        let mut session = self.database.session();
+        let mut transaction = session.begin(Isolation::RepeatableRead);
         let value = body(&mut transaction);
         transaction.rollback();
         value
@@ -379,7 +380,7 @@ fn violated(world: &World, clause: &str, damage: Damage) {
 
 #[test]
 fn a_load_can_be_stopped() {
-    let database = Database::new(DatabaseOptions::default());
+    let database = Database::new();
     let told = Mutex::new(0);
     let outcome = load(&database, &LoadOptions::new(1, 1), &|_, _| {
         *told.lock().expect("nobody panics") += 1;

@@ -1,8 +1,8 @@
 //! Money moves between accounts while snapshots add it up: the sum never changes.
 
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, DatabaseOptions, Error, Isolation, ReadView, Result,
-    Table, TableDefinition, Transaction, Value,
+    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, ReadView, Result, Table,
+    TableDefinition, Transaction, Value,
 };
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use ankerdb_value::push_integer;
@@ -18,7 +18,7 @@ const TOTAL: i64 = ACCOUNTS as i64 * OPENING_BALANCE;
 const BALANCE: usize = 1;
 
 fn bank() -> (Database, Arc<Table>) {
-    let database = Database::new(DatabaseOptions::default());
+    let database = Database::new();
     let definition = TableDefinition::new("account")
         .column(ColumnDefinition::new("id", DataType::Integer))
         .column(ColumnDefinition::new("balance", DataType::BigInt))
@@ -104,7 +104,8 @@ impl Drop for StopOnDrop<'_> {
 }
 
 fn sum_in_transaction(database: &Database, table: &Arc<Table>) -> i64 {
-    let mut transaction = database.session().begin(Isolation::RepeatableRead);
+    let mut session = database.session();
+    let mut transaction = session.begin(Isolation::RepeatableRead);
     let mut sum = 0;
     transaction
         .scan_table(table, ColumnSet::of(&[BALANCE]), None, &mut |transaction, row| {

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn everything_fits_a_small_terminal() {
         let live = Live::new(vec![1.5; QUERIES.len()], 20);
-        live.sample(1000, 3);
+        live.sample(1000);
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a test backend works");
         terminal.draw(|frame| draw(frame, &live)).expect("drawing works");
         let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();

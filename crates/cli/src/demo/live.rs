@@ -48,7 +48,6 @@ struct State {
     queries: Vec<QueryPoint>,
     completed: u64,
     sampled_at: f64,
-    snapshots: u64,
 }
 
 impl Live {
@@ -68,14 +67,14 @@ impl Live {
         self.state().queries.push(QueryPoint { seconds, query: run.query, latency_ms });
     }
 
-    /// Samples the OLTP stream: transactions completed since the start, and snapshots taken.
-    pub fn sample(&self, completed: u64, snapshots: u64) {
+    /// Samples the OLTP stream: transactions completed since the start.
+    pub fn sample(&self, completed: u64) {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut state = self.state();
         let passed = (seconds - state.sampled_at).max(1e-6);
         let per_second = (completed - state.completed) as f64 / passed;
         state.samples.push(Sample { seconds, per_second });
-        (state.completed, state.sampled_at, state.snapshots) = (completed, seconds, snapshots);
+        (state.completed, state.sampled_at) = (completed, seconds);
     }
 
     /// Seconds that are left.
@@ -93,10 +92,10 @@ impl Live {
         self.state().queries.clone()
     }
 
-    /// Transactions completed, and snapshots taken.
-    pub fn totals(&self) -> (u64, u64) {
+    /// Transactions completed, and queries: one snapshot each.
+    pub fn totals(&self) -> (u64, usize) {
         let state = self.state();
-        (state.completed, state.snapshots)
+        (state.completed, state.queries.len())
     }
 
     /// One line for each query.

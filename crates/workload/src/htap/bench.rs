@@ -10,7 +10,7 @@ use super::phases::{Measured, Phases, StoragePair};
 use super::report::Report;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
-use ankerdb_engine::{Database, DatabaseOptions, Isolation, Result, SqlState};
+use ankerdb_engine::{Database, Isolation, Result, SqlState};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let database = Database::new(DatabaseOptions::default());
+    let database = Database::new();
     let mut phases = prepare(config, machine, &database, watch)?;
     let mut measurements = Measurements::default();
     let shares = Shares::of_round(config);

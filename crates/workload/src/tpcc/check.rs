@@ -42,7 +42,8 @@ type Districts = BTreeMap<(i32, i16), District>;
 /// Checks all four conditions as of now; an empty list means that they hold. Reads every order line: about a
 /// second for some millions of them.
 pub fn check(database: &Database, tables: &Tables) -> Result<Vec<Violation>> {
-    let mut transaction = database.session().begin(Isolation::RepeatableRead);
+    let mut session = database.session();
+    let mut transaction = session.begin(Isolation::RepeatableRead);
     let mut warehouses = BTreeMap::new();
     let columns = ColumnSet::of(&[warehouse::W_ID, warehouse::W_YTD]);
     scan(&mut transaction, &tables.warehouse, columns, &mut |transaction, row| {

@@ -8,9 +8,7 @@
 
 use super::random::{Random, last_name};
 use super::schema::Tables;
-use ankerdb_engine::{
-    Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Transaction, Value,
-};
+use ankerdb_engine::{Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -125,8 +123,8 @@ struct Job<'a> {
     failure: Mutex<Option<Error>>,
 }
 
-impl Job<'_> {
-    fn work(&self, mut session: Session) {
+impl<'a> Job<'a> {
+    fn work(&'a self, mut session: Session) {
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(&unit) = self.units.get(number) else { return };
@@ -140,9 +138,9 @@ impl Job<'_> {
         }
     }
 
-    fn load_unit(&self, session: &mut Session, number: usize, unit: Unit) -> Result<()> {
+    fn load_unit(&'a self, session: &mut Session, number: usize, unit: Unit) -> Result<()> {
         let mut rows = Rows { random: Random::new(self.options.seed, number as u64), now: self.options.now };
-        let mut writer = Writer { job: self, session, transaction: None, pending: 0 };
+        let mut writer = Writer { job: self, session, pending: Vec::with_capacity(ROWS_PER_TRANSACTION) };
         let tables = self.tables;
         match unit {
             Unit::Items { first } => {
@@ -175,9 +173,9 @@ impl Job<'_> {
     }
 
     fn load_orders(
-        &self,
+        &'a self,
         rows: &mut Rows,
-        writer: &mut Writer<'_>,
+        writer: &mut Writer<'a>,
         warehouse: i32,
         district: i16,
     ) -> Result<()> {
@@ -201,26 +199,21 @@ impl Job<'_> {
 struct Writer<'a> {
     job: &'a Job<'a>,
     session: &'a mut Session,
-    transaction: Option<Transaction>,
-    pending: usize,
+    pending: Vec<(&'a Arc<Table>, Vec<Value>)>,
 }
 
-impl Writer<'_> {
-    fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> Result<()> {
-        if self.pending >= ROWS_PER_TRANSACTION {
-            self.commit()?;
-        }
-        let begin = || self.session.begin(Isolation::RepeatableRead);
-        self.transaction.get_or_insert_with(begin).insert(table, values)?;
-        self.pending += 1;
-        Ok(())
+impl<'a> Writer<'a> {
+    fn insert(&mut self, table: &'a Arc<Table>, values: Vec<Value>) -> Result<()> {
+        self.pending.push((table, values));
+        if self.pending.len() < ROWS_PER_TRANSACTION { Ok(()) } else { self.commit() }
     }
 
     fn commit(&mut self) -> Result<()> {
-        if let Some(transaction) = self.transaction.take() {
-            transaction.commit()?;
-        }
-        let rows = std::mem::take(&mut self.pending) as u64;
+        let rows = self.pending.len() as u64;
+        let pending = &mut self.pending;
+        self.session.try_run(Isolation::RepeatableRead, |transaction| {
+            pending.drain(..).try_for_each(|(table, values)| transaction.insert(table, values).map(drop))
+        })?;
         let done = self.job.done.fetch_add(rows, Ordering::Relaxed) + rows;
         match (self.job.progress)(done.min(self.job.total), self.job.total) {
             ControlFlow::Continue(()) => Ok(()),

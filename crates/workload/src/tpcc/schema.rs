@@ -275,10 +275,13 @@ impl Tables {
 }
 
 fn index_position(table: &Table, name: &str) -> Result<usize> {
-    table.indexes().iter().position(|index| index.definition().name == name).ok_or_else(|| {
-        let message = format!("index \"{name}\" of table \"{}\" does not exist", table.name());
-        Error::new(SqlState::UndefinedObject, message)
-    })
+    let mut indexes = table.usable_indexes();
+    indexes.find(|(_, index)| index.definition().name == name).map(|(position, _)| position).ok_or_else(
+        || {
+            let message = format!("index \"{name}\" of table \"{}\" does not exist", table.name());
+            Error::new(SqlState::UndefinedObject, message)
+        },
+    )
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, Table, Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
+    Transaction,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -56,21 +57,22 @@ impl Client {
     /// Runs the transaction once. A serialization failure (40001) is returned: the caller decides whether to
     /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
-        let mut transaction = self.session.begin(self.isolation);
-        let mut procedure =
-            Procedure { transaction: &mut transaction, tables: &self.tables, key: &mut self.key, now };
-        let outcome = match input {
-            Input::NewOrder(input) => procedure.new_order(input)?.map(Outcome::NewOrder),
-            Input::Payment(input) => Some(Outcome::Payment(procedure.payment(input)?)),
-            Input::OrderStatus(input) => Some(Outcome::OrderStatus(procedure.order_status(input)?)),
-        };
-        match outcome {
-            Some(outcome) => transaction.commit().map(|_| outcome),
-            None => {
-                transaction.rollback();
-                Ok(Outcome::NewOrderRolledBack)
+        let (tables, key) = (&self.tables, &mut self.key);
+        let mut item_is_unused = false;
+        let outcome = self.session.try_run(self.isolation, |transaction| {
+            let mut procedure = Procedure { transaction, tables, key, now };
+            match input {
+                Input::NewOrder(input) => {
+                    procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
+                        item_is_unused = true;
+                        Error::new(SqlState::InvalidParameterValue, "item number is not valid")
+                    })
+                }
+                Input::Payment(input) => procedure.payment(input).map(Outcome::Payment),
+                Input::OrderStatus(input) => procedure.order_status(input).map(Outcome::OrderStatus),
             }
-        }
+        });
+        if item_is_unused { Ok(Outcome::NewOrderRolledBack) } else { outcome }
     }
 }
 
