@@ -230,7 +230,7 @@ fn statistics(view: &ReadView, table: &Arc<Table>, columns: &[usize], types: &[D
             None => Precision::Absent,
         };
         ColumnStatistics {
-            null_count: Precision::Inexact(column.nulls),
+            null_count: column.nulls.map_or(Precision::Absent, Precision::Inexact),
             min_value: estimate(&column.min),
             max_value: estimate(&column.max),
             distinct_count: column.distinct.map_or(Precision::Absent, Precision::Inexact),
