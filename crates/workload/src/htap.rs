@@ -23,13 +23,13 @@
 //! | `serializable`, `read uncommitted` | N threads | - | price of serializability |
 //!
 //! - `oltp_kept` = throughput(`hybrid`) / throughput(`control`), median over rounds.
-//! - `olap_slowdown` = median over the runs of a query in `hybrid` of latency / idle latency, where the idle
+//! - `olap_slowdown` = latency in `hybrid` / idle latency, the median over the runs of a query, then over rounds. The idle
 //!   latency is interpolated between the medians of the two `idle` phases by the rows that the query's table had
 //!   when the run began. This takes out the growth of the tables: New-Order adds up to millions of rows in a run.
 //! - `serializable_to_read_uncommitted`: medians over pairs, after the consistency check, since READ UNCOMMITTED is
 //!   allowed to lose updates.
-//! - A phase in which the hypervisor stole more than 3% of the CPU time is marked, and ratios are taken from
-//!   unmarked phases as long as there are any.
+//! - A phase in which the hypervisor stole more than 3% of the CPU time, or other processes used more than 5%, is
+//!   void; ratios are taken from the others as long as there are any.
 //!
 //! Freshness is checked before each query of `hybrid` ([`marker`]): an OLTP thread commits a marker and acknowledges
 //! it, only then the snapshot is taken, and the query's snapshot must show the marker.

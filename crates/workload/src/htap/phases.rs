@@ -21,10 +21,10 @@ const POLL: Duration = Duration::from_millis(10);
 /// Pause between snapshots of the loop that only takes snapshots, so that it is no load of its own.
 const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
 
-/// A phase's result and the share of CPU time that was stolen meanwhile.
+/// A phase's result, and whether too much of the CPU went elsewhere meanwhile.
 pub struct Measured<T> {
     pub value: T,
-    pub steal: f64,
+    pub void: bool,
 }
 
 /// Latencies in milliseconds of one query over both storages.
@@ -48,7 +48,7 @@ pub struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    /// Runs a phase and logs its length and stolen time. `describe` adds what it counted.
+    /// Runs a phase and logs its length and disturbance. `describe` adds what it counted.
     fn phase<T>(
         &mut self,
         name: &'static str,
@@ -58,11 +58,12 @@ impl Phases<'_> {
         self.watch.tell(Event::Phase { round: self.round, name });
         let (started, before) = (Instant::now(), CpuTimes::now());
         let value = run(self)?;
-        let steal = CpuTimes::now().steal_since(before);
-        let mut report = PhaseReport::new(self.round, name, started.elapsed(), steal);
+        let disturbance = CpuTimes::now().disturbance_since(before);
+        let mut report = PhaseReport::new(self.round, name, started.elapsed(), disturbance);
         describe(&value, &mut report);
+        let void = report.void;
         self.log.push(report);
-        Ok(Measured { value, steal })
+        Ok(Measured { value, void })
     }
 
     fn start_oltp(&mut self, isolation: Isolation) -> OltpStream {

@@ -1,13 +1,12 @@
 //! From phases to ratios.
 //!
-//! A sample carries the share of CPU time stolen during the phases it compares. The median is taken over samples
-//! with little of it, or over all if there are no such samples.
+//! A sample is void if one of the phases it compares is. The median is taken over the others, or over all if there
+//! are no others.
 
 use super::bench::{Measurements, Round};
 use super::latency::median;
 use super::olap::OlapResult;
 use super::queries::QUERIES;
-use super::report::MAX_STEAL;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -27,13 +26,13 @@ pub struct Ratios {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     value: f64,
-    steal: f64,
+    void: bool,
 }
 
 fn settle(samples: impl Iterator<Item = Sample>) -> Option<f64> {
     let samples: Vec<Sample> = samples.filter(|sample| sample.value.is_finite()).collect();
     let mut calm: Vec<f64> =
-        samples.iter().filter(|sample| sample.steal <= MAX_STEAL).map(|sample| sample.value).collect();
+        samples.iter().filter(|sample| !sample.void).map(|sample| sample.value).collect();
     if calm.is_empty() {
         calm = samples.iter().map(|sample| sample.value).collect();
     }
@@ -52,7 +51,7 @@ impl Ratios {
             olap_slowdown: by_query(&slowdown),
             serializable_to_read_uncommitted: settle(measurements.pairs.iter().map(|pair| Sample {
                 value: pair.serializable.value.per_second() / pair.read_uncommitted.value.per_second(),
-                steal: pair.serializable.steal.max(pair.read_uncommitted.steal),
+                void: pair.serializable.void || pair.read_uncommitted.void,
             })),
             olap_to_memory_tables: by_query(&to_memory_tables),
         }
@@ -62,14 +61,14 @@ impl Ratios {
 fn oltp_kept(round: &Round) -> Sample {
     Sample {
         value: round.hybrid.value.0.per_second() / round.control.value.per_second(),
-        steal: round.hybrid.steal.max(round.control.steal),
+        void: round.hybrid.void || round.control.void,
     }
 }
 
 fn to_memory_tables(round: &Round, query: usize) -> Option<Sample> {
     let pair = &round.memory_tables.value[query];
     let value = median(&mut pair.own.clone())? / median(&mut pair.memory.clone())?;
-    Some(Sample { value, steal: round.memory_tables.steal })
+    Some(Sample { value, void: round.memory_tables.void })
 }
 
 fn slowdown(round: &Round, query: usize) -> Option<Sample> {
@@ -79,8 +78,8 @@ fn slowdown(round: &Round, query: usize) -> Option<Sample> {
     let mut ratios: Vec<f64> = runs
         .map(|run| run.latency.as_secs_f64() * 1e3 / expected_ms(before, after, run.table_rows))
         .collect();
-    let steal = round.hybrid.steal.max(round.idle_before.steal).max(round.idle_after.steal);
-    Some(Sample { value: median(&mut ratios)?, steal })
+    let void = round.hybrid.void || round.idle_before.void || round.idle_after.void;
+    Some(Sample { value: median(&mut ratios)?, void })
 }
 
 /// The median latency of a query on the idle database, and the rows of its table then.
@@ -110,11 +109,11 @@ mod tests {
 
     #[test]
     fn samples_of_disturbed_phases_count_only_without_others() {
-        let sample = |value, steal| Sample { value, steal };
-        let samples = [sample(0.9, 0.0), sample(0.2, 0.5), sample(0.8, 0.01)];
+        let sample = |value, void| Sample { value, void };
+        let samples = [sample(0.9, false), sample(0.2, true), sample(0.8, false)];
         assert!((settle(samples.into_iter()).expect("there are samples") - 0.85).abs() < 1e-9);
-        assert_eq!(settle([sample(0.2, 0.5)].into_iter()), Some(0.2));
-        assert_eq!(settle([sample(f64::NAN, 0.0)].into_iter()), None);
+        assert_eq!(settle([sample(0.2, true)].into_iter()), Some(0.2));
+        assert_eq!(settle([sample(f64::NAN, false)].into_iter()), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::bench::Measurements;
 use super::config::{ConfigReport, HtapConfig, isolation_name};
 use super::latency::{Latencies, quantile};
-use super::machine::{Machine, commit};
+use super::machine::{Disturbance, Machine, commit};
 use super::olap::OlapResult;
 use super::oltp::{KindResult, OltpResult};
 use super::queries::QUERIES;
@@ -16,8 +16,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// A phase in which more than this share of CPU time was stolen is marked, and left out of ratios.
+/// A phase in which the hypervisor gave more than this share of the CPU time to others is void.
 pub const MAX_STEAL: f64 = 0.03;
+/// A phase in which other processes used more than this share of the CPU time is void.
+pub const MAX_OTHERS: f64 = 0.05;
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
@@ -47,8 +49,10 @@ pub struct PhaseReport {
     seconds: f64,
     /// Share of all CPU time that the hypervisor gave to others.
     steal: f64,
-    /// Too much of it: the phase does not count.
-    void: bool,
+    /// Share of all CPU time that other processes used.
+    other_processes: f64,
+    /// Too much of either: the phase is left out of ratios, if there are others.
+    pub(super) void: bool,
     /// Transactions per second, where the OLTP stream ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) oltp_tps: Option<f64>,
@@ -58,9 +62,23 @@ pub struct PhaseReport {
 }
 
 impl PhaseReport {
-    pub(super) fn new(round: u32, name: &'static str, length: Duration, steal: f64) -> PhaseReport {
-        let (seconds, void) = (length.as_secs_f64(), steal > MAX_STEAL);
-        PhaseReport { round, name, seconds, steal, void, oltp_tps: None, queries: None }
+    pub(super) fn new(
+        round: u32,
+        name: &'static str,
+        length: Duration,
+        disturbance: Disturbance,
+    ) -> PhaseReport {
+        let Disturbance { steal, others } = disturbance;
+        PhaseReport {
+            round,
+            name,
+            seconds: length.as_secs_f64(),
+            steal,
+            other_processes: others,
+            void: steal > MAX_STEAL || others > MAX_OTHERS,
+            oltp_tps: None,
+            queries: None,
+        }
     }
 }
 
@@ -228,11 +246,13 @@ impl Report {
         self.write_targets(&mut text);
         let void = self.phases.iter().filter(|phase| phase.void).count();
         if void > 0 {
-            let share = MAX_STEAL * 100.0;
-            let phases = self.phases.len();
             let _ = writeln!(
                 text,
-                "note: in {void} of {phases} phases over {share:.0}% of the CPU time was stolen; ratios leave them out if they can"
+                "note: {void} of {} phases were disturbed (over {:.0}% of the CPU stolen by the hypervisor, or over \
+                 {:.0}% used by other processes); ratios leave them out where they can",
+                self.phases.len(),
+                MAX_STEAL * 100.0,
+                MAX_OTHERS * 100.0
             );
         }
         for warning in &self.warnings {
