@@ -39,7 +39,7 @@ impl LoadProgress {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    let template = "loading {wide_bar} {human_pos} of {human_len} rows, {per_sec}, {eta} left";
+    let template = "loading {wide_bar} {human_pos} of {human_len} rows, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }

@@ -101,7 +101,7 @@ fn the_result_holds_everything_that_was_promised() {
 
 #[test]
 fn a_stopped_run_reports_what_was_measured() {
-    let (json, text) = result_of(&HtapConfig { seconds: 60, ..tiny(Access::Uniform) }, Some("hybrid"));
+    let (json, text) = result_of(&HtapConfig { seconds: 8, ..tiny(Access::Uniform) }, Some("hybrid"));
     assert_eq!(json["interrupted"], true);
     assert_eq!(json["ratios"]["serializable_to_read_uncommitted"], Value::Null);
     assert!(text.contains("stopped by the user"));

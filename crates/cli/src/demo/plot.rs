@@ -38,7 +38,7 @@ fn draw(
     root.fill(&WHITE)?;
     let root = root.titled("AnKerDB: transactions and analytics on the same data", ("sans-serif", 22))?;
     let (upper, lower) = root.split_vertically(320);
-    let seconds = samples.last().map_or(1.0, |sample| sample.seconds.ceil().max(1.0));
+    let seconds = samples.last().map_or(1.0, |sample| sample.seconds.max(1.0));
     draw_throughput(&upper, seconds, samples)?;
     draw_latency(&lower, seconds, queries)?;
     root.present()?;
@@ -56,8 +56,14 @@ fn draw_throughput(
         .x_label_area_size(35)
         .y_label_area_size(75)
         .build_cartesian_2d(0.0..seconds, 0.0..top)?;
-    let thousands = |value: &f64| format!("{:.0}", value);
-    chart.configure_mesh().x_desc("seconds").y_desc("transactions/s").y_label_formatter(&thousands).draw()?;
+    let whole = |value: &f64| format!("{value:.0}");
+    chart
+        .configure_mesh()
+        .max_light_lines(1)
+        .x_desc("seconds")
+        .y_desc("transactions/s")
+        .y_label_formatter(&whole)
+        .draw()?;
     let points = samples.iter().map(|sample| (sample.seconds, sample.per_second));
     chart.draw_series(LineSeries::new(points, COLOURS[0].stroke_width(2)))?;
     Ok(())
@@ -75,7 +81,12 @@ fn draw_latency(
         .x_label_area_size(35)
         .y_label_area_size(75)
         .build_cartesian_2d(0.0..seconds, (low..high).log_scale())?;
-    chart.configure_mesh().x_desc("seconds").y_desc("query latency, ms").draw()?;
+    chart
+        .configure_mesh()
+        .max_light_lines(1)
+        .x_desc("seconds (tables grow as orders come in)")
+        .y_desc("query latency, ms")
+        .draw()?;
     for (number, (query, colour)) in QUERIES.iter().zip(COLOURS).enumerate() {
         let points = queries.iter().filter(|point| point.query == number);
         let circles = points.map(|point| Circle::new((point.seconds, point.latency_ms), 2, colour.filled()));

@@ -19,14 +19,17 @@ pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
         total.retries
     );
     println!("{} analytical queries beside them:", outcome.olap.runs.len());
-    println!("      runs   p50 ms   idle ms   query");
-    for line in outcome.live.query_lines() {
+    println!("      runs   p50 ms   alone before, after   query");
+    for (line, after_ms) in outcome.live.query_lines().iter().zip(&outcome.idle_after_ms) {
         let sql = QUERIES.iter().find(|query| query.name == line.name).map_or("", |query| query.sql);
         let median = line.median_ms.map_or_else(|| "-".to_owned(), |median| format!("{median:.2}"));
-        println!("  {} {:>5} {median:>8} {:>9.2}   {sql}", line.name, line.runs, line.idle_ms);
+        println!(
+            "  {} {:>5} {median:>8} {:>14.2} {after_ms:>6.2}   {sql}",
+            line.name, line.runs, line.idle_ms
+        );
     }
     println!(
-        "(idle: before the transactions started; they have added {} orders since)",
+        "(alone: without transactions beside; they have added {} orders in between)",
         total_orders(outcome)
     );
     let creation = &outcome.olap.snapshot_creation;

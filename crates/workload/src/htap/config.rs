@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// Memory that one loaded warehouse takes, indexes included.
 pub const BYTES_PER_WAREHOUSE: u64 = 200 << 20;
 /// Memory that the program takes besides.
-const BASE_BYTES: u64 = 512 << 20;
+const BASE_BYTES: u64 = 524 << 20;
 /// What one second of one OLTP thread adds: new orders with their lines and index entries.
-const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 12 << 20;
+const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 24 << 20;
 
 /// One run of `bench htap`.
 #[derive(Clone, Debug)]
