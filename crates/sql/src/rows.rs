@@ -146,6 +146,7 @@ async fn canceled(cancel: &CancelHandle) {
 
 /// A panic is a bug, but the bug of this query only.
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let message =
+        panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     Error::internal(format!("the query failed unexpectedly: {}", message.unwrap_or("no reason given")))
 }

@@ -15,8 +15,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Field, FieldRef, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -24,7 +24,8 @@ use datafusion::functions_aggregate::{average::avg_udaf, sum::sum_udaf};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature,
+    Volatility,
 };
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -83,7 +84,9 @@ impl ExactAggregate {
             DataType::Int8 | DataType::Int16 | DataType::Int32 => (0, true),
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => (0, true),
             DataType::Int64 | DataType::UInt64 => (0, false),
-            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale)
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale)
                 if *scale >= 0 =>
             {
                 (*scale, false)
@@ -190,7 +193,8 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Interval(_) if self.kind == Kind::Sum => argument.clone(),
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
             other => {
-                let message = format!("function {}({}) does not exist", self.name(), super::value::sql_type(other));
+                let message =
+                    format!("function {}({}) does not exist", self.name(), super::value::sql_type(other));
                 return Err(external(Error::new(SqlState::UndefinedFunction, message)));
             }
         };
@@ -210,7 +214,11 @@ impl AggregateUDFImpl for ExactAggregate {
         };
         if args.is_distinct {
             let item = Field::new_list_field(shape.sum_type(), true);
-            return Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "distinct"), item, false))]);
+            return Ok(vec![Arc::new(Field::new_list(
+                format_state_name(args.name, "distinct"),
+                item,
+                false,
+            ))]);
         }
         Ok(vec![
             Arc::new(Field::new(format_state_name(args.name, "sum"), shape.sum_type(), true)),
@@ -221,7 +229,9 @@ impl AggregateUDFImpl for ExactAggregate {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
             None => self.stock.accumulator(args),
-            Some(shape) if args.is_distinct => Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() })),
+            Some(shape) if args.is_distinct => {
+                Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() }))
+            }
             Some(shape) => Ok(Box::new(ExactAccumulator { shape, state: State::default() })),
         }
     }
@@ -306,17 +316,50 @@ impl Exact for Decimal128Type {
 macro_rules! with_exact {
     ($values:expr, $array:ident => $body:expr) => {
         match $values.data_type() {
-            DataType::Int8 => { let $array = $values.as_primitive::<Int8Type>(); $body }
-            DataType::Int16 => { let $array = $values.as_primitive::<Int16Type>(); $body }
-            DataType::Int32 => { let $array = $values.as_primitive::<Int32Type>(); $body }
-            DataType::Int64 => { let $array = $values.as_primitive::<Int64Type>(); $body }
-            DataType::UInt8 => { let $array = $values.as_primitive::<UInt8Type>(); $body }
-            DataType::UInt16 => { let $array = $values.as_primitive::<UInt16Type>(); $body }
-            DataType::UInt32 => { let $array = $values.as_primitive::<UInt32Type>(); $body }
-            DataType::UInt64 => { let $array = $values.as_primitive::<UInt64Type>(); $body }
-            DataType::Decimal32(..) => { let $array = $values.as_primitive::<Decimal32Type>(); $body }
-            DataType::Decimal64(..) => { let $array = $values.as_primitive::<Decimal64Type>(); $body }
-            DataType::Decimal128(..) => { let $array = $values.as_primitive::<Decimal128Type>(); $body }
+            DataType::Int8 => {
+                let $array = $values.as_primitive::<Int8Type>();
+                $body
+            }
+            DataType::Int16 => {
+                let $array = $values.as_primitive::<Int16Type>();
+                $body
+            }
+            DataType::Int32 => {
+                let $array = $values.as_primitive::<Int32Type>();
+                $body
+            }
+            DataType::Int64 => {
+                let $array = $values.as_primitive::<Int64Type>();
+                $body
+            }
+            DataType::UInt8 => {
+                let $array = $values.as_primitive::<UInt8Type>();
+                $body
+            }
+            DataType::UInt16 => {
+                let $array = $values.as_primitive::<UInt16Type>();
+                $body
+            }
+            DataType::UInt32 => {
+                let $array = $values.as_primitive::<UInt32Type>();
+                $body
+            }
+            DataType::UInt64 => {
+                let $array = $values.as_primitive::<UInt64Type>();
+                $body
+            }
+            DataType::Decimal32(..) => {
+                let $array = $values.as_primitive::<Decimal32Type>();
+                $body
+            }
+            DataType::Decimal64(..) => {
+                let $array = $values.as_primitive::<Decimal64Type>();
+                $body
+            }
+            DataType::Decimal128(..) => {
+                let $array = $values.as_primitive::<Decimal128Type>();
+                $body
+            }
             other => Err(DataFusionError::Internal(format!("exact aggregate over {other}"))),
         }
     };
@@ -375,7 +418,8 @@ impl Accumulator for ExactAccumulator {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let (sums, counts) = (states[0].as_primitive::<Decimal128Type>(), states[1].as_primitive::<Int64Type>());
+        let (sums, counts) =
+            (states[0].as_primitive::<Decimal128Type>(), states[1].as_primitive::<Int64Type>());
         for row in (0..sums.len()).filter(|&row| sums.is_valid(row)) {
             self.state.add(sums.value(row), counts.value(row))?;
         }
@@ -441,7 +485,12 @@ struct ExactGroups {
 }
 
 impl ExactGroups {
-    fn update<T: Exact>(&mut self, array: &PrimitiveArray<T>, groups: &[usize], rows: Option<&NullBuffer>) -> Result<()> {
+    fn update<T: Exact>(
+        &mut self,
+        array: &PrimitiveArray<T>,
+        groups: &[usize],
+        rows: Option<&NullBuffer>,
+    ) -> Result<()> {
         let values = array.values();
         match rows {
             None => {
@@ -493,7 +542,9 @@ impl GroupsAccumulator for ExactGroups {
                 let array: Decimal128Array = results.into_iter().collect();
                 Arc::new(array.with_precision_and_scale(precision, scale)?)
             }
-            _ => Arc::new(results.into_iter().map(|value| value.map(|value| value as i64)).collect::<Int64Array>()),
+            _ => Arc::new(
+                results.into_iter().map(|value| value.map(|value| value as i64)).collect::<Int64Array>(),
+            ),
         })
     }
 
@@ -506,7 +557,8 @@ impl GroupsAccumulator for ExactGroups {
 
     fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], group_count: usize) -> Result<()> {
         self.groups.resize(group_count, State::default());
-        let (sums, counts) = (values[0].as_primitive::<Decimal128Type>(), values[1].as_primitive::<Int64Type>());
+        let (sums, counts) =
+            (values[0].as_primitive::<Decimal128Type>(), values[1].as_primitive::<Int64Type>());
         for (row, &group) in groups.iter().enumerate().filter(|&(row, _)| sums.is_valid(row)) {
             self.groups[group].add(sums.value(row), counts.value(row))?;
         }

@@ -126,7 +126,8 @@ fn copied_array(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-fn parse(sql: &str) -> Result<Statement> {
+/// One SELECT.
+pub(crate) fn parse(sql: &str) -> Result<Statement> {
     let syntax = |message: String| Error::new(SqlState::SyntaxError, message);
     let mut statements =
         Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|error| syntax(error.to_string()))?;

@@ -16,14 +16,14 @@
 
 use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result};
 use datafusion::arrow::array::{
-    ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array, FixedSizeBinaryArray,
-    PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
+    FixedSizeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type, Float32Type,
-    Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type,
+    Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType,
 };
 use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -87,7 +87,8 @@ pub(crate) fn record_batch(image: BlockImage, types: &[DataType], schema: &Schem
     match selection {
         None => Ok(batch),
         Some(words) => {
-            let selected = BooleanArray::new(BooleanBuffer::new(Buffer::from_vec(words.into_vec()), 0, rows), None);
+            let selected =
+                BooleanArray::new(BooleanBuffer::new(Buffer::from_vec(words.into_vec()), 0, rows), None);
             if types.is_empty() {
                 return batch_of(schema, Vec::new(), selected.true_count());
             }
@@ -124,7 +125,8 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             return numeric(values, nulls, rows, precision, scale as i8, wanted);
         }
         DataType::Uuid => {
-            let buffer = lent_buffer(values, rows * 16)?;
+            // This array, unlike the others, takes its length from the buffer's.
+            let buffer = lent_buffer(values, rows * 16)?.slice_with_length(0, rows * 16);
             Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
         }
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
@@ -155,13 +157,17 @@ fn numeric(
         let narrow: Decimal32Array = primitive::<Decimal32Type>(values, nulls, rows)?;
         match wide {
             true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
-            false => Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef,
+            false => {
+                Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef
+            }
         }
     } else if precision <= MAX_PRECISION_64 {
         let narrow: Decimal64Array = primitive::<Decimal64Type>(values, nulls, rows)?;
         match wide {
             true => Arc::new(widened(&narrow).with_precision_and_scale(precision, scale).map_err(invalid)?),
-            false => Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef,
+            false => {
+                Arc::new(narrow.with_precision_and_scale(precision, scale).map_err(invalid)?) as ArrayRef
+            }
         }
     } else {
         let stored: Decimal128Array = primitive::<Decimal128Type>(values, nulls, rows)?;
@@ -219,7 +225,9 @@ fn lent_buffer(bytes: Bytes, needed: usize) -> Result<Buffer> {
     };
     if pointer.align_offset(ALIGNMENT) != 0 {
         // SAFETY: lent memory is `length` bytes long and initialized.
-        return Ok(Buffer::from_slice_ref(unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) }));
+        return Ok(Buffer::from_slice_ref(unsafe {
+            std::slice::from_raw_parts(bytes.pointer, bytes.length)
+        }));
     }
     let owner = Arc::new(Owner { _owner: bytes.owner });
     // SAFETY: lent memory is `length` bytes long and stays unchanged while its owner lives, which the buffer

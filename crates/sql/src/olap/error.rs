@@ -31,13 +31,17 @@ fn translate(error: &DataFusionError) -> Error {
         },
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::SQL(inner, _) => Error::new(SqlState::SyntaxError, inner.to_string()),
-        DataFusionError::NotImplemented(message) => Error::new(SqlState::FeatureNotSupported, message.clone()),
+        DataFusionError::NotImplemented(message) => {
+            Error::new(SqlState::FeatureNotSupported, message.clone())
+        }
         DataFusionError::ResourcesExhausted(message) => {
             Error::new(SqlState::OutOfMemory, "out of memory").with_detail(message.clone())
         }
         DataFusionError::Plan(message) => from_plan_message(message),
         DataFusionError::Execution(message) => from_execution_message(message),
-        DataFusionError::ExecutionJoin(inner) => Error::internal(format!("a task of the query failed: {inner}")),
+        DataFusionError::ExecutionJoin(inner) => {
+            Error::internal(format!("a task of the query failed: {inner}"))
+        }
         DataFusionError::IoError(inner) => Error::internal(format!("could not spill to disk: {inner}")),
         other => from_execution_message(&other.strip_backtrace()),
     }
@@ -84,7 +88,8 @@ fn from_schema(error: &SchemaError) -> Error {
             let message = format!("column reference \"{}\" is ambiguous", field.name);
             Error::new(SqlState::AmbiguousColumn, message)
         }
-        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => {
             let message = format!("column name \"{name}\" is used twice here");
             Error::new(SqlState::DuplicateColumn, message).with_hint("Give the columns different aliases.")
         }
@@ -98,14 +103,20 @@ fn from_plan_message(message: &str) -> Error {
     if let Some(name) = quoted_after(&lower, "invalid function ") {
         return Error::new(SqlState::UndefinedFunction, format!("function {name} does not exist"));
     }
-    if lower.contains("must appear in the group by clause") || lower.contains("could not be resolved from available columns")
+    if lower.contains("must appear in the group by clause")
+        || lower.contains("could not be resolved from available columns")
     {
-        let name = quoted_after(&first_line, "Column in SELECT must be in GROUP BY or an aggregate function: ");
+        let name =
+            quoted_after(&first_line, "Column in SELECT must be in GROUP BY or an aggregate function: ");
         let message = match name {
             Some(name) => {
-                format!("column {name} must appear in the GROUP BY clause or be used in an aggregate function")
+                format!(
+                    "column {name} must appear in the GROUP BY clause or be used in an aggregate function"
+                )
             }
-            None => "columns must appear in the GROUP BY clause or be used in an aggregate function".to_owned(),
+            None => {
+                "columns must appear in the GROUP BY clause or be used in an aggregate function".to_owned()
+            }
         };
         return Error::new(SqlState::GroupingError, message).with_detail(first_line);
     }
@@ -116,10 +127,15 @@ fn from_plan_message(message: &str) -> Error {
             .with_detail(first_line);
     } else if lower.contains("aggregate function calls cannot") || lower.contains("nested aggregate") {
         SqlState::GroupingError
-    } else if lower.contains("predicate must be") || lower.contains("must return boolean") || lower.contains("boolean predicate")
+    } else if lower.contains("predicate must be")
+        || lower.contains("must return boolean")
+        || lower.contains("boolean predicate")
     {
         SqlState::DatatypeMismatch
-    } else if lower.contains("unsupported") || lower.contains("not supported") || lower.contains("not implemented") {
+    } else if lower.contains("unsupported")
+        || lower.contains("not supported")
+        || lower.contains("not implemented")
+    {
         SqlState::FeatureNotSupported
     } else if lower.contains("placeholder") {
         SqlState::UndefinedParameter
@@ -143,12 +159,19 @@ fn from_execution_message(message: &str) -> Error {
     let lower = first_line.to_ascii_lowercase();
     if lower.contains("divide by zero") || lower.contains("division by zero") {
         Error::new(SqlState::DivisionByZero, "division by zero")
-    } else if lower.contains("overflow") || lower.contains("out of range") || lower.contains("too large to store") {
+    } else if lower.contains("overflow")
+        || lower.contains("out of range")
+        || lower.contains("too large to store")
+    {
         out_of_range(&first_line)
-    } else if lower.contains("cast error") || lower.contains("cannot cast") || lower.contains("parser error") {
+    } else if lower.contains("cast error") || lower.contains("cannot cast") || lower.contains("parser error")
+    {
         from_cast_message(&first_line)
     } else if lower.contains("scalar subquery") && lower.contains("more than one") {
-        Error::new(SqlState::FeatureNotSupported, "more than one row returned by a subquery used as an expression")
+        Error::new(
+            SqlState::FeatureNotSupported,
+            "more than one row returned by a subquery used as an expression",
+        )
     } else {
         Error::internal(first_line)
     }
@@ -156,7 +179,10 @@ fn from_execution_message(message: &str) -> Error {
 
 fn from_cast_message(message: &str) -> Error {
     let lower = message.to_ascii_lowercase();
-    if lower.contains("overflow") || lower.contains("out of range") || lower.contains("too large") || lower.contains("can't cast value")
+    if lower.contains("overflow")
+        || lower.contains("out of range")
+        || lower.contains("too large")
+        || lower.contains("can't cast value")
     {
         return out_of_range(message);
     }
@@ -164,7 +190,8 @@ fn from_cast_message(message: &str) -> Error {
         return Error::new(SqlState::InvalidDatetimeFormat, "invalid input syntax for a date or time")
             .with_detail(message.to_owned());
     }
-    Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for the type").with_detail(message.to_owned())
+    Error::new(SqlState::InvalidTextRepresentation, "invalid input syntax for the type")
+        .with_detail(message.to_owned())
 }
 
 fn out_of_range(detail: &str) -> Error {

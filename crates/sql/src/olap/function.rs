@@ -25,7 +25,11 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         let signature = Signature::exact(Vec::new(), Volatility::Immutable);
         ScalarUDF::new_from_impl(Constant { name, text: Some(text), signature })
     });
-    let pid = Constant { name: "pg_backend_pid", text: None, signature: Signature::exact(Vec::new(), Volatility::Immutable) };
+    let pid = Constant {
+        name: "pg_backend_pid",
+        text: None,
+        signature: Signature::exact(Vec::new(), Volatility::Immutable),
+    };
     constants.chain([ScalarUDF::new_from_impl(pid)]).map(Arc::new).collect()
 }
 

@@ -26,6 +26,9 @@ mod planner;
 mod scan;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 
 use crate::rows::Rows;
@@ -42,12 +45,12 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::Statement;
 pub(crate) use error::from_datafusion as translate;
 use error::from_datafusion;
-pub(crate) use value::rows_of;
 use planner::TableSources;
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
+pub(crate) use value::rows_of;
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
 #[derive(Clone)]
@@ -218,6 +221,7 @@ fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionSta
     let options = config.options_mut();
     options.sql_parser.dialect = datafusion::common::config::Dialect::PostgreSQL;
     options.sql_parser.parse_float_as_decimal = true;
+    options.execution.time_zone = Some(arrow::UTC.to_owned());
     // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
     // costs.
     options.optimizer.enable_round_robin_repartition = false;

@@ -12,16 +12,22 @@ use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Query, SelectItem
 use std::collections::HashMap;
 
 /// Names come from the query as written, types from the optimized plan.
-pub(crate) fn output(query: &Statement, bound: &LogicalPlan, optimized: &LogicalPlan) -> Result<Vec<OutputColumn>> {
+pub(crate) fn output(
+    query: &Statement,
+    bound: &LogicalPlan,
+    optimized: &LogicalPlan,
+) -> Result<Vec<OutputColumn>> {
     let declared = declared_types(bound)?;
     let written = written_names(query, bound.schema().fields().len());
     let columns = bound.schema().iter().zip(optimized.schema().fields()).enumerate();
     Ok(columns
         .map(|(position, ((relation, field), coerced))| {
-            let known = relation.and_then(|relation| declared.get(&(relation.table().to_owned(), field.name().clone())));
+            let known = relation
+                .and_then(|relation| declared.get(&(relation.table().to_owned(), field.name().clone())));
             let computed = sql_type(coerced.data_type());
             // `varchar(n)` and `char(n)` are text to DataFusion.
-            let data_type = known.copied().filter(|known| known.is_text() && computed.is_text()).unwrap_or(computed);
+            let data_type =
+                known.copied().filter(|known| known.is_text() && computed.is_text()).unwrap_or(computed);
             let name = written.get(position).cloned().flatten().unwrap_or_else(|| field.name().clone());
             OutputColumn { name, data_type }
         })
@@ -75,7 +81,9 @@ fn written_names(query: &Statement, width: usize) -> Vec<Option<String>> {
     let mut names = Vec::with_capacity(width);
     for item in items {
         match item {
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => names.extend((0..spread).map(|_| None)),
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                names.extend((0..spread).map(|_| None))
+            }
             SelectItem::ExprWithAlias { .. } => names.push(None),
             SelectItem::UnnamedExpr(expression) => names.push(expression_name(expression, true)),
             _ => names.push(None),

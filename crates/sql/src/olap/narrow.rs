@@ -27,10 +27,16 @@ use std::sync::Arc;
 pub(crate) struct NarrowNumerics;
 
 impl PhysicalOptimizerRule for NarrowNumerics {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let narrowed = plan.transform_up(|node| {
             let replacement = match node.downcast_ref::<AggregateExec>() {
-                Some(aggregate) if aggregate.mode().input_mode() == AggregateInputMode::Raw => narrow(aggregate)?,
+                Some(aggregate) if aggregate.mode().input_mode() == AggregateInputMode::Raw => {
+                    narrow(aggregate)?
+                }
                 _ => None,
             };
             Ok(match replacement {
@@ -82,7 +88,8 @@ fn narrowable(aggregate: &AggregateExec, scan: &ScanExec) -> Vec<usize> {
     let mut wanted = HashSet::new();
     let mut kept_wide = HashSet::new();
     for function in aggregate.aggr_expr() {
-        let argument = sole_column(function).filter(|_| reads_narrow(function.fun()) && !function.is_distinct());
+        let argument =
+            sole_column(function).filter(|_| reads_narrow(function.fun()) && !function.is_distinct());
         match argument {
             Some(column) if scan.is_narrowable(column) => {
                 wanted.insert(column);

@@ -33,7 +33,10 @@ fn field_of(data_type: ArrowType) -> FieldRef {
 }
 
 /// The plan with all its parameters typed, and the types.
-pub(crate) fn infer(plan: LogicalPlan, declared: &[Option<DataType>]) -> Result<(LogicalPlan, Vec<DataType>)> {
+pub(crate) fn infer(
+    plan: LogicalPlan,
+    declared: &[Option<DataType>],
+) -> Result<(LogicalPlan, Vec<DataType>)> {
     let mut told: BTreeMap<usize, ArrowType> = BTreeMap::new();
     let mut highest = declared.len();
     plan.apply_with_subqueries(|node| {
@@ -117,12 +120,17 @@ fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
 }
 
 /// The plan with values in place of its parameters.
-pub(crate) fn fill(plan: LogicalPlan, values: &[Value], types: &[DataType]) -> ankerdb_engine::Result<LogicalPlan> {
+pub(crate) fn fill(
+    plan: LogicalPlan,
+    values: &[Value],
+    types: &[DataType],
+) -> ankerdb_engine::Result<LogicalPlan> {
     if types.is_empty() {
         return Ok(plan);
     }
     if values.len() < types.len() {
-        let message = format!("bind message supplies {} parameters, but {} are needed", values.len(), types.len());
+        let message =
+            format!("bind message supplies {} parameters, but {} are needed", values.len(), types.len());
         return Err(Error::new(SqlState::ProtocolViolation, message));
     }
     let literals = values

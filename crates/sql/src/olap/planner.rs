@@ -180,7 +180,9 @@ impl TypePlanner for PostgresTypes {
             Sql::Numeric(ast::ExactNumberInfo::None)
             | Sql::Decimal(ast::ExactNumberInfo::None)
             | Sql::Dec(ast::ExactNumberInfo::None) => UNCONSTRAINED_NUMERIC,
-            Sql::Text | Sql::Varchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) => ArrowType::Utf8View,
+            Sql::Text | Sql::Varchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) => {
+                ArrowType::Utf8View
+            }
             Sql::Bytea => ArrowType::BinaryView,
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
             Sql::Int8(_) => ArrowType::Int64,

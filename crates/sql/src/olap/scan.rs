@@ -39,7 +39,8 @@ use std::task::{Context, Poll};
 
 /// The schema that plans see: wide numerics.
 pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
-    let field = |column: &ColumnDefinition| Field::new(&column.name, wide_type(column.data_type), column.nullable);
+    let field =
+        |column: &ColumnDefinition| Field::new(&column.name, wide_type(column.data_type), column.nullable);
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
@@ -158,7 +159,8 @@ impl ScanExec {
     ) -> ScanExec {
         let definitions = table.columns();
         let types: Arc<[DataType]> = columns.iter().map(|&column| definitions[column].data_type).collect();
-        let chosen: Vec<ColumnDefinition> = columns.iter().map(|&column| definitions[column].clone()).collect();
+        let chosen: Vec<ColumnDefinition> =
+            columns.iter().map(|&column| definitions[column].clone()).collect();
         let schema = table_schema(&chosen);
         let parts = view.parts(&table);
         let partitions = threads.min(parts).max(1);
@@ -237,7 +239,8 @@ fn statistics(view: &ReadView, table: &Arc<Table>, columns: &[usize], types: &[D
             ..ColumnStatistics::new_unknown()
         }
     };
-    let width: usize = types.iter().map(|&data_type| wide_type(data_type).primitive_width().unwrap_or(32)).sum();
+    let width: usize =
+        types.iter().map(|&data_type| wide_type(data_type).primitive_width().unwrap_or(32)).sum();
     Statistics {
         num_rows: Precision::Inexact(known.rows),
         total_byte_size: Precision::Inexact(known.rows * width),
@@ -255,7 +258,13 @@ impl DisplayAs for ScanExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-        write!(f, "ScanExec: table={}, blocks={}, columns=[{}]", self.table.name(), self.parts, names.join(", "))?;
+        write!(
+            f,
+            "ScanExec: table={}, blocks={}, columns=[{}]",
+            self.table.name(),
+            self.parts,
+            names.join(", ")
+        )?;
         match self.limit {
             Some(limit) => write!(f, ", limit={limit}"),
             None => Ok(()),
@@ -316,13 +325,19 @@ impl ExecutionPlan for ScanExec {
         Ok(Box::pin(cooperative(stream)))
     }
 
-    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
         match args.partition() {
             None => Ok(self.statistics.clone()),
             Some(_) => {
                 let partitions = self.properties.output_partitioning().partition_count();
                 let share = |value: Precision<usize>| match value {
-                    Precision::Exact(value) | Precision::Inexact(value) => Precision::Inexact(value / partitions),
+                    Precision::Exact(value) | Precision::Inexact(value) => {
+                        Precision::Inexact(value / partitions)
+                    }
                     Precision::Absent => Precision::Absent,
                 };
                 let mut statistics = self.statistics.as_ref().clone();

@@ -4,10 +4,10 @@ use super::arrow::UTC;
 use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Date64Type, Decimal32Type, Decimal64Type,
+    Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::scalar::ScalarValue;
@@ -56,13 +56,21 @@ fn push_column(column: &ArrayRef, rows: &mut [Vec<Value>]) -> Result<()> {
             let array = column.as_boolean();
             push_with(array, rows, |row| Ok(Value::Boolean(array.value(row))))
         }
-        ArrowType::Int8 => push_primitive::<Int8Type>(column, rows, |value| Ok(Value::SmallInt(value.into()))),
+        ArrowType::Int8 => {
+            push_primitive::<Int8Type>(column, rows, |value| Ok(Value::SmallInt(value.into())))
+        }
         ArrowType::Int16 => push_primitive::<Int16Type>(column, rows, |value| Ok(Value::SmallInt(value))),
         ArrowType::Int32 => push_primitive::<Int32Type>(column, rows, |value| Ok(Value::Integer(value))),
         ArrowType::Int64 => push_primitive::<Int64Type>(column, rows, |value| Ok(Value::BigInt(value))),
-        ArrowType::UInt8 => push_primitive::<UInt8Type>(column, rows, |value| Ok(Value::SmallInt(value.into()))),
-        ArrowType::UInt16 => push_primitive::<UInt16Type>(column, rows, |value| Ok(Value::Integer(value.into()))),
-        ArrowType::UInt32 => push_primitive::<UInt32Type>(column, rows, |value| Ok(Value::BigInt(value.into()))),
+        ArrowType::UInt8 => {
+            push_primitive::<UInt8Type>(column, rows, |value| Ok(Value::SmallInt(value.into())))
+        }
+        ArrowType::UInt16 => {
+            push_primitive::<UInt16Type>(column, rows, |value| Ok(Value::Integer(value.into())))
+        }
+        ArrowType::UInt32 => {
+            push_primitive::<UInt32Type>(column, rows, |value| Ok(Value::BigInt(value.into())))
+        }
         ArrowType::UInt64 => push_primitive::<UInt64Type>(column, rows, |value| {
             i64::try_from(value)
                 .map(Value::BigInt)
@@ -122,7 +130,11 @@ fn push_column(column: &ArrayRef, rows: &mut [Vec<Value>]) -> Result<()> {
     }
 }
 
-fn push_with(array: &dyn Array, rows: &mut [Vec<Value>], value: impl Fn(usize) -> Result<Value>) -> Result<()> {
+fn push_with(
+    array: &dyn Array,
+    rows: &mut [Vec<Value>],
+    value: impl Fn(usize) -> Result<Value>,
+) -> Result<()> {
     for (position, row) in rows.iter_mut().enumerate() {
         row.push(if array.is_null(position) { Value::Null } else { value(position)? });
     }
@@ -141,14 +153,21 @@ fn push_primitive<T: ArrowPrimitiveType>(
 fn push_timestamp(column: &ArrayRef, rows: &mut [Vec<Value>], unit: TimeUnit, zone: bool) -> Result<()> {
     let value = move |micros: i64| if zone { Value::TimestampTz(micros) } else { Value::Timestamp(micros) };
     let scaled = move |ticks: i64, factor: i64| {
-        ticks.checked_mul(factor).map(value).ok_or_else(|| {
-            Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range")
-        })
+        ticks
+            .checked_mul(factor)
+            .map(value)
+            .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range"))
     };
     match unit {
-        TimeUnit::Second => push_primitive::<TimestampSecondType>(column, rows, |ticks| scaled(ticks, 1_000_000)),
-        TimeUnit::Millisecond => push_primitive::<TimestampMillisecondType>(column, rows, |ticks| scaled(ticks, 1000)),
-        TimeUnit::Microsecond => push_primitive::<TimestampMicrosecondType>(column, rows, |ticks| Ok(value(ticks))),
+        TimeUnit::Second => {
+            push_primitive::<TimestampSecondType>(column, rows, |ticks| scaled(ticks, 1_000_000))
+        }
+        TimeUnit::Millisecond => {
+            push_primitive::<TimestampMillisecondType>(column, rows, |ticks| scaled(ticks, 1000))
+        }
+        TimeUnit::Microsecond => {
+            push_primitive::<TimestampMicrosecondType>(column, rows, |ticks| Ok(value(ticks)))
+        }
         TimeUnit::Nanosecond => {
             push_primitive::<TimestampNanosecondType>(column, rows, |ticks| Ok(value(ticks.div_euclid(1000))))
         }

@@ -1,0 +1,132 @@
+//! How queries fail: with PostgreSQL's codes, and alone.
+
+use super::*;
+use crate::rows::Rows;
+use ankerdb_engine::SqlState;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+fn state(fixture: &Fixture, sql: &str) -> SqlState {
+    match fixture.query(sql) {
+        Ok(rows) => panic!("{sql}: gave {rows:?}"),
+        Err(error) => error.state(),
+    }
+}
+
+#[test]
+fn unknown_names_have_codes_of_their_own() {
+    let fixture = Fixture::with_lines(3);
+    let error = fixture.query("select * from nothing").unwrap_err();
+    assert_eq!(
+        (error.state(), error.message()),
+        (SqlState::UndefinedTable, "relation \"nothing\" does not exist")
+    );
+    let error = fixture.query("select colour from line").unwrap_err();
+    assert_eq!(
+        (error.state(), error.message()),
+        (SqlState::UndefinedColumn, "column \"colour\" does not exist")
+    );
+    let error = fixture.query("select l.colour from line l").unwrap_err();
+    assert_eq!(
+        (error.state(), error.message()),
+        (SqlState::UndefinedColumn, "column l.colour does not exist")
+    );
+    assert_eq!(state(&fixture, "select id from line a, line b"), SqlState::AmbiguousColumn);
+    assert_eq!(state(&fixture, "select frobnicate(id) from line"), SqlState::UndefinedFunction);
+    assert_eq!(state(&fixture, "select sum(info) from line"), SqlState::UndefinedFunction);
+    assert_eq!(state(&fixture, "select * from elsewhere.line"), SqlState::UndefinedTable);
+}
+
+#[test]
+fn misused_expressions_have_codes_of_their_own() {
+    let fixture = Fixture::with_lines(3);
+    assert_eq!(state(&fixture, "select id, count(*) from line"), SqlState::GroupingError);
+    assert_eq!(state(&fixture, "select * from line where id"), SqlState::DatatypeMismatch);
+    assert_eq!(state(&fixture, "select 1/0"), SqlState::DivisionByZero);
+    assert_eq!(state(&fixture, "select id / (id - id) from line"), SqlState::DivisionByZero);
+    assert_eq!(state(&fixture, "select amount / 0 from line"), SqlState::DivisionByZero);
+    assert_eq!(state(&fixture, "select 9223372036854775807 + 1"), SqlState::NumericValueOutOfRange);
+    assert_eq!(
+        state(&fixture, "select (id + 2147483640)::smallint from line"),
+        SqlState::NumericValueOutOfRange
+    );
+    assert_eq!(state(&fixture, "select cast('12x' as integer)"), SqlState::InvalidTextRepresentation);
+    assert_eq!(
+        state(&fixture, "select cast(info as integer) from line"),
+        SqlState::InvalidTextRepresentation
+    );
+    assert_eq!(state(&fixture, "select cast('tomorrowish' as date)"), SqlState::InvalidDatetimeFormat);
+    assert_eq!(state(&fixture, "select $1 from line where id = $0"), SqlState::UndefinedParameter);
+}
+
+#[test]
+fn sums_fail_instead_of_wrapping_around() {
+    let fixture = Fixture::new();
+    let table = fixture.create(
+        TableDefinition::new("big")
+            .column(ColumnDefinition::new("b", DataType::BigInt))
+            .column(ColumnDefinition::new("n", DataType::Numeric { precision: 38, scale: 0 })),
+    );
+    let largest = 10i128.pow(38) - 1;
+    fixture.insert(&table, vec![vec![Value::BigInt(i64::MAX), numeric(largest, 0)]; 2]);
+    assert_eq!(fixture.value("select sum(b) from big"), numeric(i128::from(i64::MAX) * 2, 0));
+    assert_eq!(state(&fixture, "select sum(n) from big"), SqlState::NumericValueOutOfRange);
+    assert_eq!(state(&fixture, "select b + b from big"), SqlState::NumericValueOutOfRange);
+    assert_eq!(state(&fixture, "select b * 2 from big"), SqlState::NumericValueOutOfRange);
+}
+
+#[test]
+fn a_query_past_its_memory_fails_alone() {
+    let fixture = Fixture::with_memory(128 << 10);
+    let table =
+        fixture.create(TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::Integer)));
+    fixture.insert(&table, (0..50_000).map(|value| vec![Value::Integer(value)]).collect());
+    let hungry = "select count(*) from t x join t y on x.a = y.a";
+    assert_eq!(state(&fixture, hungry), SqlState::OutOfMemory);
+    assert_eq!(fixture.value("select count(*) from t"), Value::BigInt(50_000));
+}
+
+#[test]
+fn a_canceled_query_ends_with_57014() {
+    let fixture = Fixture::with_lines(20_000);
+    let endless =
+        fixture.plan("select count(*) from line a, line b, line c where a.id + b.id > c.id", &[]).unwrap();
+    let cancel = never_canceled();
+    let mut rows = fixture.olap.run(&endless, &[], fixture.view(), cancel.clone()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    cancel.0.store(true, Ordering::Release);
+    assert_eq!(rows.next_blocking().unwrap_err().state(), SqlState::QueryCanceled);
+    assert!(rows.next_blocking().unwrap().is_none());
+    assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(20_000));
+}
+
+#[test]
+fn dropping_the_rows_ends_the_query() {
+    let fixture = Fixture::with_lines(20_000);
+    let table = fixture.database.catalog().table("line").unwrap();
+    let plan = fixture.plan("select a.id from line a, line b", &[]).unwrap();
+    let holders = Arc::strong_count(&table);
+    let mut rows = fixture.olap.run(&plan, &[], fixture.view(), never_canceled()).unwrap();
+    assert!(!rows.next_blocking().unwrap().unwrap().is_empty());
+    assert!(Arc::strong_count(&table) > holders);
+    drop(rows);
+    for _ in 0..500 {
+        if Arc::strong_count(&table) == holders {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the query still holds its table 5 s after its rows were dropped");
+}
+
+#[test]
+fn a_panic_is_the_error_of_one_query() {
+    let fixture = Fixture::with_lines(3);
+    let threads = fixture.olap.threads.runtime().handle();
+    let start = async { panic!("on purpose") };
+    let mut rows = Rows::spawn(threads, Vec::new().into(), start, never_canceled());
+    let error = rows.next_blocking().unwrap_err();
+    assert_eq!(error.state(), SqlState::InternalError);
+    assert!(error.message().contains("on purpose"));
+    assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(3));
+}

@@ -1,0 +1,109 @@
+//! The OLAP path against the engine: what comes out of SQL, and how it fails.
+
+mod failure;
+mod layout;
+mod query;
+
+use super::{OlapEngine, OlapPlan, analytical};
+use crate::{CancelHandle, SqlOptions};
+use ankerdb_engine::{
+    ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A database, and the OLAP path over it.
+struct Fixture {
+    database: Database,
+    olap: OlapEngine,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        Fixture::with_memory(256 << 20)
+    }
+
+    fn with_memory(memory_limit_bytes: usize) -> Fixture {
+        let database = Database::new();
+        let olap = OlapEngine::new(&database, &SqlOptions { olap_threads: 2, memory_limit_bytes }).unwrap();
+        Fixture { database, olap }
+    }
+
+    /// `line`: `rows` order lines, spread over 10 districts, amounts 0.00, 0.01, 0.02 ...
+    fn with_lines(rows: i32) -> Fixture {
+        let fixture = Fixture::new();
+        let line = fixture.create(
+            TableDefinition::new("line")
+                .column(ColumnDefinition::new("id", DataType::Integer))
+                .column(ColumnDefinition::new("district", DataType::SmallInt))
+                .column(
+                    ColumnDefinition::new("amount", DataType::Numeric { precision: 6, scale: 2 }).nullable(),
+                )
+                .column(ColumnDefinition::new("info", DataType::Varchar(24)))
+                .primary_key(&["id"]),
+        );
+        let row = |id: i32| {
+            vec![
+                Value::Integer(id),
+                Value::SmallInt((id % 10) as i16),
+                numeric(i128::from(id), 2),
+                Value::text(format!("information about {id}")),
+            ]
+        };
+        fixture.insert(&line, (0..rows).map(row).collect());
+        fixture
+    }
+
+    fn create(&self, definition: TableDefinition) -> Arc<Table> {
+        self.database.create_table(definition).unwrap()
+    }
+
+    fn insert(&self, table: &Arc<Table>, rows: Vec<Vec<Value>>) {
+        let mut session = self.database.session();
+        let inserted = session.run(Isolation::Serializable, |transaction| {
+            rows.iter().try_for_each(|row| transaction.insert(table, row.clone()).map(drop))
+        });
+        inserted.unwrap();
+    }
+
+    fn view(&self) -> ReadView {
+        self.database.snapshot().read_view()
+    }
+
+    fn plan(&self, sql: &str, declared: &[Option<DataType>]) -> Result<OlapPlan> {
+        self.olap.plan(&analytical::parse(sql)?, &self.database.catalog(), declared)
+    }
+
+    fn query(&self, sql: &str) -> Result<Vec<Vec<Value>>> {
+        self.query_with(sql, &[])
+    }
+
+    fn query_with(&self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>> {
+        let plan = self.plan(sql, &[])?;
+        self.run(&plan, parameters, self.view())
+    }
+
+    fn run(&self, plan: &OlapPlan, parameters: &[Value], view: ReadView) -> Result<Vec<Vec<Value>>> {
+        let mut result = self.olap.run(plan, parameters, view, never_canceled())?;
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_blocking()? {
+            rows.extend(batch);
+        }
+        Ok(rows)
+    }
+
+    /// The only value of a query of one row and column.
+    fn value(&self, sql: &str) -> Value {
+        let mut rows = self.query(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!((rows.len(), rows[0].len()), (1, 1), "{sql}");
+        rows.remove(0).remove(0)
+    }
+}
+
+fn never_canceled() -> CancelHandle {
+    CancelHandle(Arc::new(AtomicBool::new(false)))
+}
+
+fn numeric(unscaled: i128, scale: u8) -> Value {
+    Value::Numeric(Decimal::new(unscaled, scale))
+}
