@@ -281,9 +281,12 @@ impl Report {
         let conditions = match (&self.consistency.checked, self.consistency.violations.as_slice()) {
             (false, _) => "not checked".to_owned(),
             (true, []) => "hold".to_owned(),
-            (true, [first, ..]) => first.clone(),
+            (true, violations) => format!("{} violations", violations.len()),
         };
         let _ = writeln!(text, "TPC-C consistency conditions 3.3.2.1-4: {conditions}");
+        if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
+            let _ = writeln!(text, "  as this isolation level allows: {first}");
+        }
     }
 
     fn write_queries(&self, text: &mut String) {
