@@ -26,6 +26,8 @@ sql_states! {
     ProtocolViolation = "08P01",
     /// The statement or option exists in PostgreSQL but not here.
     FeatureNotSupported = "0A000",
+    /// A query that must give one row gave several, or a row would be changed twice.
+    CardinalityViolation = "21000",
     /// A value is too long for its type.
     StringDataRightTruncation = "22001",
     /// A number does not fit its type.

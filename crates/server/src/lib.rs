@@ -1,1 +1,43 @@
-//! server
+//! The PostgreSQL server: clients speak protocol 3.0 over TCP, each connection has one
+//! [`SqlSession`](ankerdb_sql::SqlSession).
+//!
+//! The life of a connection:
+//! 1. `server` accepts the socket and spawns one task for it.
+//! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
+//!    database.
+//! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
+//!    queries to `simple`, the extended protocol to `extended` and COPY data to `transfer`, and after an error
+//!    skips what the client sent before it knew.
+//! 4. `rows` sends results, text or binary, in pieces: no result is held in memory as a whole.
+//! 5. The end: Terminate, a closed socket, a broken protocol or the server's shutdown. The session is dropped,
+//!    and with it everything uncommitted.
+//!
+//! Invariants:
+//! - A message is acted upon only once all of it has arrived and its inner lengths add up; memory is taken for
+//!   bytes that have arrived, never for announced ones.
+//! - Nothing a client sends can end or block anything but its own connection.
+//! - A client that hangs up is noticed while its statement runs (`hangup`), not after.
+//!
+//! pgwire provides the messages that the server sends. What clients send is decoded here, because pgwire's
+//! decoder replaces invalid UTF-8 silently and panics on truncated bodies; so is the state machine, because
+//! implicit transactions and error recovery need to see the stream of messages.
+//!
+//! Not here: TLS, authentication, replication, LISTEN/NOTIFY.
+#![forbid(unsafe_code)]
+
+mod binary;
+mod cancel;
+mod connection;
+mod extended;
+mod frontend;
+mod hangup;
+mod portal;
+mod rows;
+mod server;
+mod simple;
+mod startup;
+mod transfer;
+mod types;
+mod wire;
+
+pub use server::{Server, ServerOptions, serve_blocking};

@@ -1,0 +1,289 @@
+//! PostgreSQL's binary format of values: what `*_send` and `*_recv` of each type produce and accept.
+//!
+//! All numbers are big-endian. Dates and timestamps count from 2000-01-01 on the wire and from 1970-01-01 in
+//! here. A numeric is a run of base-10,000 digits.
+
+use crate::frontend::utf8;
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_value::{DataType, Decimal, MAX_NUMERIC_PRECISION, Value};
+use bytes::{BufMut, BytesMut};
+
+/// Days from 1970-01-01 to 2000-01-01.
+const EPOCH_DAYS: i32 = 10_957;
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
+/// The first and the last day that PostgreSQL has, counted from 2000-01-01: 4714-11-24 BC, 5874897-12-31.
+const DAYS: std::ops::RangeInclusive<i32> = -2_451_545..=2_145_031_948;
+/// Timestamps that PostgreSQL has, counted from 2000-01-01: 4714-11-24 BC up to the end of 294276.
+const MICROSECONDS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
+
+const NUMERIC_POSITIVE: u16 = 0x0000;
+const NUMERIC_NEGATIVE: u16 = 0x4000;
+/// Decimal digits in one digit of the wire format.
+const DIGITS_PER_GROUP: usize = 4;
+
+/// Appends the value, without its length. The value is not NULL.
+pub(crate) fn encode(value: &Value, data_type: DataType, out: &mut BytesMut) -> Result<()> {
+    match value {
+        Value::Boolean(value) => out.put_u8(*value as u8),
+        Value::SmallInt(_) | Value::Integer(_) | Value::BigInt(_) => encode_integer(value, data_type, out)?,
+        Value::Real(value) => match data_type {
+            DataType::DoublePrecision => out.put_f64(*value as f64),
+            _ => out.put_f32(*value),
+        },
+        Value::Double(value) => out.put_f64(*value),
+        Value::Numeric(value) => encode_numeric(*value, out),
+        Value::Text(text) => encode_text(text, data_type, out),
+        Value::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
+        Value::Timestamp(microseconds) | Value::TimestampTz(microseconds) => {
+            out.put_i64(microseconds.wrapping_sub(EPOCH_MICROSECONDS))
+        }
+        Value::Bytea(bytes) => out.put_slice(bytes),
+        Value::Uuid(bytes) => out.put_slice(bytes),
+        Value::Null => return Err(Error::internal("NULL has no binary form")),
+    }
+    Ok(())
+}
+
+/// An integer in the width that the column was announced with, whichever it is computed in.
+fn encode_integer(value: &Value, data_type: DataType, out: &mut BytesMut) -> Result<()> {
+    let wide = match value {
+        Value::SmallInt(value) => *value as i64,
+        Value::Integer(value) => *value as i64,
+        Value::BigInt(value) => *value,
+        _ => unreachable!("only integers come here"),
+    };
+    let misfit = |_| Error::internal(format!("a result column of type {data_type} holds {wide}"));
+    match data_type {
+        DataType::SmallInt => out.put_i16(i16::try_from(wide).map_err(misfit)?),
+        DataType::Integer => out.put_i32(i32::try_from(wide).map_err(misfit)?),
+        DataType::Numeric { .. } => encode_numeric(Decimal::new(wide as i128, 0), out),
+        _ => out.put_i64(wide),
+    }
+    Ok(())
+}
+
+fn encode_text(text: &str, data_type: DataType, out: &mut BytesMut) {
+    out.put_slice(text.as_bytes());
+    if let DataType::Char(length) = data_type {
+        let blanks = (length as usize).saturating_sub(text.chars().count());
+        out.put_bytes(b' ', blanks);
+    }
+}
+
+/// Splits the digits into groups of four on both sides of the decimal point, drops zero groups at both ends.
+fn encode_numeric(value: Decimal, out: &mut BytesMut) {
+    let scale = value.scale as usize;
+    // Digits, padded so that the point falls between two groups.
+    let mut digits = value.unscaled.unsigned_abs().to_string();
+    if digits.len() <= scale {
+        digits.insert_str(0, &"0".repeat(scale + 1 - digits.len()));
+    }
+    let whole = digits.len() - scale;
+    let lead = whole.next_multiple_of(DIGITS_PER_GROUP) - whole;
+    let tail = scale.next_multiple_of(DIGITS_PER_GROUP) - scale;
+    let padded = format!("{}{digits}{}", "0".repeat(lead), "0".repeat(tail));
+    let groups: Vec<u16> = padded
+        .as_bytes()
+        .chunks(DIGITS_PER_GROUP)
+        .map(|group| group.iter().fold(0, |sum, digit| sum * 10 + (digit - b'0') as u16))
+        .collect();
+    let whole_groups = (whole + lead) / DIGITS_PER_GROUP;
+    let first = groups.iter().position(|&group| group != 0).unwrap_or(groups.len());
+    let end = groups.iter().rposition(|&group| group != 0).map_or(first, |last| last + 1);
+    let weight = if first == groups.len() { 0 } else { whole_groups as i16 - 1 - first as i16 };
+    out.put_u16((end - first) as u16);
+    out.put_i16(weight);
+    out.put_u16(if value.unscaled < 0 { NUMERIC_NEGATIVE } else { NUMERIC_POSITIVE });
+    out.put_u16(value.scale as u16);
+    groups[first..end].iter().for_each(|&group| out.put_u16(group));
+}
+
+/// Reads a value of the type. 22P03 if the bytes are not one.
+pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
+    Ok(match data_type {
+        DataType::Boolean => Value::Boolean(fixed::<1>(bytes)?[0] != 0),
+        DataType::SmallInt => Value::SmallInt(i16::from_be_bytes(fixed(bytes)?)),
+        DataType::Integer => Value::Integer(i32::from_be_bytes(fixed(bytes)?)),
+        DataType::BigInt => Value::BigInt(i64::from_be_bytes(fixed(bytes)?)),
+        DataType::Real => Value::Real(f32::from_be_bytes(fixed(bytes)?)),
+        DataType::DoublePrecision => Value::Double(f64::from_be_bytes(fixed(bytes)?)),
+        DataType::Numeric { .. } => Value::Numeric(decode_numeric(bytes)?),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Value::text(utf8(bytes)?),
+        DataType::Date => Value::Date(decode_date(i32::from_be_bytes(fixed(bytes)?))?),
+        DataType::Timestamp => Value::Timestamp(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::TimestampTz => Value::TimestampTz(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::Bytea => Value::Bytea(bytes.into()),
+        DataType::Uuid => Value::Uuid(fixed(bytes)?),
+    })
+}
+
+fn malformed() -> Error {
+    Error::new(SqlState::InvalidBinaryRepresentation, "incorrect binary data format in bind parameter")
+}
+
+fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| malformed())
+}
+
+fn decode_date(days: i32) -> Result<i32> {
+    if !DAYS.contains(&days) {
+        return Err(Error::new(SqlState::DatetimeFieldOverflow, "date out of range"));
+    }
+    Ok(days + EPOCH_DAYS)
+}
+
+fn decode_timestamp(microseconds: i64) -> Result<i64> {
+    let shifted = microseconds.checked_add(EPOCH_MICROSECONDS);
+    shifted
+        .filter(|_| MICROSECONDS.contains(&microseconds))
+        .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range"))
+}
+
+/// Reads groups of four digits into one integer, then brings it to the scale that the header announces.
+fn decode_numeric(bytes: &[u8]) -> Result<Decimal> {
+    let (header, groups) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
+    let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let (count, weight, sign, scale) = (field(0) as usize, field(2) as i16 as i32, field(4), field(6));
+    if groups.len() != count * 2 || (sign != NUMERIC_POSITIVE && sign != NUMERIC_NEGATIVE) {
+        return Err(match sign {
+            0xC000 | 0xD000 | 0xF000 => {
+                Error::new(SqlState::FeatureNotSupported, "numeric NaN and infinity are not supported")
+            }
+            _ => malformed(),
+        });
+    }
+    let overflow = || Error::new(SqlState::NumericValueOutOfRange, "value overflows numeric format");
+    if scale > MAX_NUMERIC_PRECISION as u16 {
+        return Err(overflow());
+    }
+    let mut unscaled: i128 = 0;
+    // Decimal digits still to come up to the announced scale; what lies behind is cut off, as PostgreSQL does.
+    let mut places = (weight + 1) * DIGITS_PER_GROUP as i32 + scale as i32;
+    for group in groups.chunks_exact(2) {
+        let group = u16::from_be_bytes([group[0], group[1]]);
+        if group > 9_999 {
+            return Err(malformed());
+        }
+        let wanted = places.clamp(0, DIGITS_PER_GROUP as i32) as u32;
+        let digits = group as i128 / 10i128.pow(DIGITS_PER_GROUP as u32 - wanted);
+        unscaled = push_digits(unscaled, wanted, digits).ok_or_else(overflow)?;
+        places -= DIGITS_PER_GROUP as i32;
+    }
+    let unscaled = push_digits(unscaled, places.max(0) as u32, 0).ok_or_else(overflow)?;
+    if unscaled.unsigned_abs() >= 10u128.pow(MAX_NUMERIC_PRECISION as u32) {
+        return Err(overflow());
+    }
+    Ok(Decimal::new(if sign == NUMERIC_NEGATIVE { -unscaled } else { unscaled }, scale as u8))
+}
+
+/// `value * 10^count + digits`; `None` on overflow.
+fn push_digits(value: i128, count: u32, digits: i128) -> Option<i128> {
+    match value {
+        0 => Some(digits),
+        _ => value.checked_mul(10i128.checked_pow(count)?)?.checked_add(digits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(value: &Value, data_type: DataType) -> Vec<u8> {
+        let mut out = BytesMut::new();
+        encode(value, data_type, &mut out).unwrap();
+        out.to_vec()
+    }
+
+    fn numeric(unscaled: i128, scale: u8) -> Value {
+        Value::Numeric(Decimal::new(unscaled, scale))
+    }
+
+    const NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 4 };
+
+    #[test]
+    fn numerics_are_sent_as_postgresql_sends_them() {
+        let cases: [(i128, u8, &[u16]); 9] = [
+            (0, 0, &[0, 0, 0, 0]),
+            (0, 2, &[0, 0, 0, 2]),
+            (1, 0, &[1, 0, 0, 0, 1]),
+            (12345, 0, &[2, 1, 0, 0, 1, 2345]),
+            (10000, 0, &[1, 1, 0, 0, 1]),
+            (-12345, 2, &[2, 0, 0x4000, 2, 123, 4500]),
+            (5, 5, &[1, 0xfffe, 0, 5, 5000]),
+            (100_000_001, 4, &[3, 1, 0, 4, 1, 0, 1]),
+            (i128::pow(10, 37), 0, &[1, 9, 0, 0, 10]),
+        ];
+        for (unscaled, scale, words) in cases {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            assert_eq!(sent(&numeric(unscaled, scale), NUMERIC), bytes, "{unscaled} {scale}");
+        }
+    }
+
+    #[test]
+    fn numerics_come_back() {
+        let mut unscaled: i128 = 1;
+        for step in 0..127 {
+            for scale in [0, 1, 3, 4, 5, 20, 38] {
+                for value in [unscaled, -unscaled, unscaled + 7] {
+                    if value.unsigned_abs() < 10u128.pow(38) {
+                        let bytes = sent(&numeric(value, scale), NUMERIC);
+                        assert_eq!(decode(&bytes, NUMERIC).unwrap(), numeric(value, scale), "{step}");
+                    }
+                }
+            }
+            unscaled = unscaled.wrapping_mul(2).max(1);
+        }
+    }
+
+    #[test]
+    fn malformed_numerics_are_refused() {
+        let words = |words: &[u16]| -> Vec<u8> { words.iter().flat_map(|word| word.to_be_bytes()).collect() };
+        for (bytes, state) in [
+            (vec![0; 7], SqlState::InvalidBinaryRepresentation),
+            (words(&[1, 0, 0, 0]), SqlState::InvalidBinaryRepresentation),
+            (words(&[1, 0, 0, 0, 10_000]), SqlState::InvalidBinaryRepresentation),
+            (words(&[1, 0, 0x1234, 0, 1]), SqlState::InvalidBinaryRepresentation),
+            (words(&[0, 0, 0xC000, 0]), SqlState::FeatureNotSupported),
+            (words(&[1, 10, 0, 0, 1]), SqlState::NumericValueOutOfRange),
+            (words(&[1, 0x7fff, 0, 0, 1]), SqlState::NumericValueOutOfRange),
+            (words(&[1, 0, 0, 39, 1]), SqlState::NumericValueOutOfRange),
+        ] {
+            assert_eq!(decode(&bytes, NUMERIC).unwrap_err().state(), state, "{bytes:?}");
+        }
+        assert_eq!(decode(&words(&[1, 0x8000, 0, 2, 1]), NUMERIC).unwrap(), numeric(0, 2));
+    }
+
+    #[test]
+    fn dates_count_from_2000() {
+        assert_eq!(sent(&Value::Date(10_957), DataType::Date), [0; 4]);
+        assert_eq!(decode(&(-1i32).to_be_bytes(), DataType::Date).unwrap(), Value::Date(10_956));
+        let second = Value::Timestamp(946_684_801_000_000);
+        assert_eq!(sent(&second, DataType::Timestamp), 1_000_000i64.to_be_bytes());
+        assert_eq!(decode(&1_000_000i64.to_be_bytes(), DataType::Timestamp).unwrap(), second);
+        for bytes in [i64::MAX.to_be_bytes(), i64::MIN.to_be_bytes()] {
+            let error = decode(&bytes, DataType::TimestampTz).unwrap_err();
+            assert_eq!(error.state(), SqlState::DatetimeFieldOverflow);
+        }
+    }
+
+    #[test]
+    fn other_types_come_back() {
+        for (value, data_type) in [
+            (Value::Boolean(true), DataType::Boolean),
+            (Value::SmallInt(-2), DataType::SmallInt),
+            (Value::Integer(i32::MIN), DataType::Integer),
+            (Value::BigInt(i64::MAX), DataType::BigInt),
+            (Value::Real(1.5), DataType::Real),
+            (Value::Double(-0.1), DataType::DoublePrecision),
+            (Value::text("ä"), DataType::Varchar(3)),
+            (Value::Bytea(Box::new([0, 255])), DataType::Bytea),
+            (Value::Uuid([7; 16]), DataType::Uuid),
+        ] {
+            assert_eq!(decode(&sent(&value, data_type), data_type).unwrap(), value);
+        }
+        assert_eq!(sent(&Value::text("ä"), DataType::Char(3)), "ä  ".as_bytes());
+        assert!(decode(&[1, 2, 3], DataType::Integer).is_err());
+        assert!(encode(&Value::Null, DataType::Text, &mut BytesMut::new()).is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! Cancel requests: a client that wants its statement ended opens a second connection and shows the key that
+//! the first one was given.
+
+use ankerdb_sql::CancelHandle;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Who may be canceled, by process number (a connection's number here).
+#[derive(Default)]
+pub(crate) struct CancelRegistry {
+    next_process: AtomicI32,
+    /// A keyed hash (SipHash with a random key): secrets cannot be computed from the process number.
+    secrets: RandomState,
+    sessions: Mutex<HashMap<i32, (i32, CancelHandle)>>,
+}
+
+impl CancelRegistry {
+    /// Registers a session until the returned entry is dropped.
+    pub fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
+        let mut sessions = self.sessions.lock();
+        let process = loop {
+            let process = self.next_process.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+            if process != 0 && !sessions.contains_key(&process) {
+                break process;
+            }
+        };
+        let secret = self.secrets.hash_one(process) as i32;
+        sessions.insert(process, (secret, handle));
+        CancelEntry { registry: self.clone(), process, secret }
+    }
+
+    /// Cancels what the session runs, if the key is right. Says nothing otherwise, as the protocol wants it.
+    pub fn cancel(&self, process: i32, secret: i32) {
+        if let Some((known, handle)) = self.sessions.lock().get(&process)
+            && *known == secret
+        {
+            handle.cancel();
+        }
+    }
+
+    /// Cancels everything that runs.
+    pub fn cancel_all(&self) {
+        self.sessions.lock().values().for_each(|(_, handle)| handle.cancel());
+    }
+}
+
+/// A registered session and its key.
+pub(crate) struct CancelEntry {
+    registry: Arc<CancelRegistry>,
+    pub process: i32,
+    pub secret: i32,
+}
+
+impl Drop for CancelEntry {
+    fn drop(&mut self) {
+        self.registry.sessions.lock().remove(&self.process);
+    }
+}

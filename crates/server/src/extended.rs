@@ -1,0 +1,160 @@
+//! Extended query protocol: Parse, Bind, Describe, Execute, Close, Sync.
+//!
+//! Everything up to a Sync is one transaction unless the client says otherwise. Usually there is a single
+//! Execute before the Sync, and then a statement in autocommit is the same thing and much cheaper (it may be
+//! retried after a serialization failure). So Execute looks whether the next message is a Sync, and only if it
+//! is not, or not there yet, begins an implicit transaction that the Sync ends.
+
+use crate::connection::Connection;
+use crate::frontend::{Bind, Target};
+use crate::portal::{NamedStatement, Portal, State, declared_types};
+use crate::rows::{Format, Progress, RunningRows, send_description};
+use crate::wire::Served;
+use ankerdb_base::{Error, SqlState};
+use ankerdb_sql::{Outcome, TransactionStatus};
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+
+const SYNC: u8 = b'S';
+
+impl Connection {
+    pub(crate) fn parse(&mut self, name: &str, sql: &str, parameter_oids: &[u32]) -> Served {
+        if name.is_empty() {
+            self.statements.remove(name);
+        } else if self.statements.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
+        }
+        let mut statements = self.session.parse(sql)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::new(SqlState::SyntaxError, message).into());
+        }
+        let declared = declared_types(parameter_oids)?;
+        let prepared = match statements.pop() {
+            Some(statement) => Some(self.blocking(|session| session.prepare(statement, &declared))?),
+            None => None,
+        };
+        self.statements.insert(name.to_owned(), NamedStatement { prepared });
+        self.wire.send(&ParseComplete::new())
+    }
+
+    pub(crate) fn bind(&mut self, bind: &Bind<'_>) -> Served {
+        let statement = self.statement(bind.statement)?;
+        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
+            let message = format!("portal \"{}\" already exists", bind.portal);
+            return Err(Error::new(SqlState::InvalidCursorName, message).into());
+        }
+        let portal = statement.bind(bind)?;
+        self.portals.insert(bind.portal.to_owned(), portal);
+        self.wire.send(&BindComplete::new())
+    }
+
+    fn statement(&self, name: &str) -> Result<&NamedStatement, Error> {
+        self.statements.get(name).ok_or_else(|| {
+            let message = match name {
+                "" => "unnamed prepared statement does not exist".to_owned(),
+                name => format!("prepared statement \"{name}\" does not exist"),
+            };
+            Error::new(SqlState::InvalidSqlStatementName, message)
+        })
+    }
+
+    pub(crate) fn describe(&mut self, target: Target, name: &str) -> Served {
+        match target {
+            Target::Statement => {
+                let statement = self.statement(name)?.clone();
+                self.wire.send(&ParameterDescription::new(statement.parameter_oids()))?;
+                self.describe_output(&statement, None)
+            }
+            Target::Portal => {
+                let portal = self.portals.get(name).ok_or_else(|| unknown_portal(name))?;
+                let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
+                self.describe_output(&statement, Some(formats))
+            }
+        }
+    }
+
+    /// Before Bind the formats are not known; they are announced as text.
+    fn describe_output(&mut self, statement: &NamedStatement, formats: Option<Vec<Format>>) -> Served {
+        match statement.output() {
+            Some(columns) => {
+                let formats = formats.unwrap_or_else(|| vec![Format::Text; columns.len()]);
+                send_description(&mut self.wire, columns, &formats)
+            }
+            None => self.wire.send(&NoData::new()),
+        }
+    }
+
+    pub(crate) async fn execute_portal(&mut self, name: &str, max_rows: usize) -> Served {
+        // Out of the map while it runs; back only if it may be asked for again.
+        let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
+        let limit = if max_rows == 0 { usize::MAX } else { max_rows };
+        self.run_portal(&mut portal, limit).await?;
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    async fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {
+        let Some(prepared) = portal.statement.prepared.clone() else {
+            return self.wire.send(&EmptyQueryResponse::new());
+        };
+        let mut running = match std::mem::replace(&mut portal.state, State::Finished) {
+            State::Running(running) => running,
+            State::Finished => {
+                let message = "portal has been run to completion and cannot be run again";
+                return Err(Error::new(SqlState::InvalidCursorName, message).into());
+            }
+            State::Bound => {
+                let alone = self.wire.peek_kind() == Some(SYNC);
+                if !alone && self.session.transaction_status() == TransactionStatus::Idle {
+                    self.begin_implicit();
+                }
+                let parameters = std::mem::take(&mut portal.parameters);
+                let outcome = self.blocking(|session| session.execute(&prepared, &parameters))?;
+                let formats = portal.formats.clone();
+                match self.run_outcome(outcome, formats).await? {
+                    Some(running) => running,
+                    None => return Ok(()),
+                }
+            }
+        };
+        match running.send(&mut self.wire, limit).await? {
+            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
+            Progress::Suspended => {
+                portal.state = State::Running(running);
+                self.wire.send(&PortalSuspended::new())
+            }
+        }
+    }
+
+    /// Finishes everything but rows, which are returned.
+    async fn run_outcome(
+        &mut self,
+        outcome: Outcome,
+        formats: Vec<Format>,
+    ) -> Served<Option<Box<RunningRows>>> {
+        let tag = match outcome {
+            Outcome::Rows(rows) => return Ok(Some(Box::new(RunningRows::new(rows, formats)))),
+            Outcome::Command(tag) => tag,
+            Outcome::CopyIn(copy) => self.copy_in(copy).await?,
+            Outcome::CopyOut(copy) => self.copy_out(copy).await?,
+        };
+        self.wire.send(&CommandComplete::new(tag))?;
+        Ok(None)
+    }
+
+    /// Closing what does not exist is no error.
+    pub(crate) fn close(&mut self, target: Target, name: &str) -> Served {
+        match target {
+            Target::Statement => drop(self.statements.remove(name)),
+            Target::Portal => drop(self.portals.remove(name)),
+        }
+        self.wire.send(&CloseComplete::new())
+    }
+}
+
+fn unknown_portal(name: &str) -> Error {
+    Error::new(SqlState::InvalidCursorName, format!("portal \"{name}\" does not exist"))
+}

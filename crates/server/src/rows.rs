@@ -1,0 +1,171 @@
+//! Results on their way to the client.
+
+use crate::binary;
+use crate::types::wire_type;
+use crate::wire::{Served, Wire};
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_sql::{OutputColumn, Rows};
+use ankerdb_value::{DataType, Value, format_text};
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::data::{FieldDescription, RowDescription};
+
+/// How one column's values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Binary,
+}
+
+impl Format {
+    pub fn from_code(code: i16) -> Result<Format> {
+        match code {
+            0 => Ok(Format::Text),
+            1 => Ok(Format::Binary),
+            other => {
+                Err(Error::new(SqlState::InvalidParameterValue, format!("unsupported format code: {other}")))
+            }
+        }
+    }
+
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+}
+
+/// The formats of all columns: none named means text, one is for all, otherwise one for each.
+pub(crate) fn expand_formats(codes: &[i16], columns: usize) -> Option<Result<Vec<Format>>> {
+    match codes {
+        [] => Some(Ok(vec![Format::Text; columns])),
+        [code] => Some(Format::from_code(*code).map(|format| vec![format; columns])),
+        codes if codes.len() == columns => Some(codes.iter().map(|&code| Format::from_code(code)).collect()),
+        _ => None,
+    }
+}
+
+/// Announces the columns of a result.
+pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], formats: &[Format]) -> Served {
+    let fields = columns.iter().zip(formats).map(|(column, format)| {
+        let described = wire_type(column.data_type);
+        let (oid, size, modifier) = (described.oid, described.size, described.modifier);
+        FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format.code())
+    });
+    wire.send(&RowDescription::new(fields.collect()))
+}
+
+/// A result that is being sent: rows fetched but not sent yet, and the source of the others.
+pub(crate) struct RunningRows {
+    rows: Rows,
+    types: Vec<DataType>,
+    formats: Vec<Format>,
+    fetched: std::vec::IntoIter<Vec<Value>>,
+    scratch: String,
+}
+
+/// How sending rows ended.
+pub(crate) enum Progress {
+    /// All rows were sent; the command tag.
+    Complete(String),
+    /// The limit was reached.
+    Suspended,
+}
+
+impl RunningRows {
+    pub fn new(rows: Rows, formats: Vec<Format>) -> RunningRows {
+        let types = rows.columns().iter().map(|column| column.data_type).collect();
+        RunningRows { rows, types, formats, fetched: Vec::new().into_iter(), scratch: String::new() }
+    }
+
+    /// Sends up to `limit` rows, waiting for the query and for the client. Ends early if the client is gone.
+    ///
+    /// As in PostgreSQL, a result that ends exactly at the limit counts as suspended.
+    pub async fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
+        let mut sent = 0;
+        while sent < limit {
+            let Some(row) = self.fetched.next() else {
+                match wire.while_connected(crate::connection::guarded(self.rows.next())).await?? {
+                    Some(batch) => self.fetched = batch.into_iter(),
+                    None => return Ok(Progress::Complete(self.rows.tag(sent))),
+                }
+                continue;
+            };
+            self.push(&row, &mut wire.output)?;
+            sent += 1;
+            wire.flush_if_full().await?;
+        }
+        Ok(Progress::Suspended)
+    }
+
+    /// Appends a DataRow. Written here and not by pgwire because its message wants a buffer of its own for
+    /// every row.
+    fn push(&mut self, row: &[Value], out: &mut BytesMut) -> Result<()> {
+        let start = out.len();
+        out.put_u8(b'D');
+        out.put_u32(0);
+        out.put_u16(row.len() as u16);
+        let pushed = row.iter().enumerate().try_for_each(|(column, value)| {
+            push_value(value, self.types[column], self.formats[column], &mut self.scratch, out)
+        });
+        if pushed.is_err() {
+            out.truncate(start);
+            return pushed;
+        }
+        patch_length(out, start + 1)
+    }
+}
+
+/// Writes the length of what follows `at`, the length itself included.
+fn patch_length(out: &mut BytesMut, at: usize) -> Result<()> {
+    let length = i32::try_from(out.len() - at)
+        .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a result row is larger than 2 GiB"))?;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+fn push_value(
+    value: &Value,
+    data_type: DataType,
+    format: Format,
+    scratch: &mut String,
+    out: &mut BytesMut,
+) -> Result<()> {
+    if value.is_null() {
+        out.put_i32(-1);
+        return Ok(());
+    }
+    let start = out.len();
+    out.put_u32(0);
+    match format {
+        Format::Binary => binary::encode(value, data_type, out)?,
+        Format::Text => {
+            scratch.clear();
+            format_text(value, data_type, scratch);
+            out.put_slice(scratch.as_bytes());
+        }
+    }
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_expand_by_the_protocol_rules() {
+        use Format::{Binary, Text};
+        assert_eq!(expand_formats(&[], 2).unwrap().unwrap(), [Text, Text]);
+        assert_eq!(expand_formats(&[1], 2).unwrap().unwrap(), [Binary, Binary]);
+        assert_eq!(expand_formats(&[1, 0], 2).unwrap().unwrap(), [Binary, Text]);
+        assert!(expand_formats(&[1, 0], 3).is_none());
+        assert_eq!(expand_formats(&[7], 1).unwrap().unwrap_err().state(), SqlState::InvalidParameterValue);
+    }
+
+    #[test]
+    fn values_carry_their_length() {
+        let (mut out, mut scratch) = (BytesMut::new(), String::new());
+        push_value(&Value::Null, DataType::Text, Format::Text, &mut scratch, &mut out).unwrap();
+        push_value(&Value::Integer(5), DataType::Integer, Format::Binary, &mut scratch, &mut out).unwrap();
+        assert_eq!(&out[..], b"\xff\xff\xff\xff\0\0\0\x04\0\0\0\x05");
+    }
+}

@@ -1,0 +1,57 @@
+//! Simple query protocol: a string of statements, results as text.
+
+use crate::connection::Connection;
+use crate::rows::{Format, Progress, RunningRows, send_description};
+use crate::wire::Served;
+use ankerdb_base::{Error, SqlState};
+use ankerdb_sql::{Outcome, Rows, Statement, TransactionStatus};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+
+impl Connection {
+    /// Runs the statements of one Query message. Several of them are one transaction, as far as they do not
+    /// begin and end transactions themselves. Nothing runs if one of them is not SQL.
+    pub(crate) async fn simple_query(&mut self, sql: &str) -> Served {
+        self.portals.remove("");
+        self.statements.remove("");
+        let statements = self.session.parse(sql)?;
+        if statements.is_empty() {
+            return self.wire.send(&EmptyQueryResponse::new());
+        }
+        let several = statements.len() > 1;
+        let last = statements.len() - 1;
+        for (position, statement) in statements.into_iter().enumerate() {
+            if several && self.session.transaction_status() == TransactionStatus::Idle {
+                self.begin_implicit();
+            }
+            let tag = self.simple_statement(statement).await?;
+            if position == last {
+                // Before the client hears of success: this is where the commit may fail.
+                self.end_implicit()?;
+            }
+            self.wire.send(&CommandComplete::new(tag))?;
+        }
+        Ok(())
+    }
+
+    async fn simple_statement(&mut self, statement: Statement) -> Served<String> {
+        let prepared = self.blocking(|session| session.prepare(statement, &[]))?;
+        if !prepared.parameters().is_empty() {
+            return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1").into());
+        }
+        match self.blocking(|session| session.execute(&prepared, &[]))? {
+            Outcome::Command(tag) => Ok(tag),
+            Outcome::Rows(rows) => self.send_all(rows).await,
+            Outcome::CopyIn(copy) => self.copy_in(copy).await,
+            Outcome::CopyOut(copy) => self.copy_out(copy).await,
+        }
+    }
+
+    async fn send_all(&mut self, rows: Rows) -> Served<String> {
+        let formats = vec![Format::Text; rows.columns().len()];
+        send_description(&mut self.wire, rows.columns(), &formats)?;
+        match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX).await? {
+            Progress::Complete(tag) => Ok(tag),
+            Progress::Suspended => Err(Error::internal("a result without end").into()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The first bytes of a connection: encryption is declined, cancel requests are served, sessions start.
+
+use crate::cancel::{CancelEntry, CancelRegistry};
+use crate::frontend::utf8;
+use crate::wire::{Failure, Served, Wire};
+use ankerdb_base::{Error, SqlState};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+};
+use std::collections::HashMap;
+
+/// The one database.
+pub(crate) const DATABASE: &str = "ankerdb";
+/// What drivers read to find out what the server can do: the PostgreSQL whose behaviour is followed.
+const SERVER_VERSION: &str = concat!("15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")");
+
+/// The longest startup packet, as in PostgreSQL.
+const PACKET_BYTES_MAX: usize = 10_000;
+const CANCEL_REQUEST: u32 = 80_877_102;
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+const PROTOCOL_3_0: u32 = 3 << 16;
+/// What is declined: a single byte.
+const DECLINED: &[u8] = b"N";
+
+/// Reads until the client wants a session; `None` if it only came to cancel one. The parameters it asks for.
+pub(crate) async fn negotiate(
+    wire: &mut Wire,
+    cancels: &CancelRegistry,
+) -> Served<Option<HashMap<String, String>>> {
+    loop {
+        let packet = read_packet(wire).await?;
+        let (code, body) = packet.split_first_chunk::<4>().expect("at least four bytes were read");
+        match u32::from_be_bytes(*code) {
+            SSL_REQUEST | GSS_REQUEST => {
+                wire.output.extend_from_slice(DECLINED);
+                wire.flush().await?;
+            }
+            CANCEL_REQUEST => {
+                if let Ok([process, secret]) = <[[u8; 4]; 2]>::try_from(body.as_chunks().0) {
+                    cancels.cancel(i32::from_be_bytes(process), i32::from_be_bytes(secret));
+                }
+                return Ok(None);
+            }
+            version if version >> 16 == 3 => {
+                let parameters = parse_parameters(body).map_err(Failure::Fatal)?;
+                negotiate_version(wire, version, &parameters)?;
+                return Ok(Some(parameters));
+            }
+            version => {
+                let message = format!(
+                    "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
+                    version >> 16,
+                    version & 0xffff
+                );
+                return Err(fatal(SqlState::FeatureNotSupported, message));
+            }
+        }
+    }
+}
+
+fn fatal(state: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+    Failure::Fatal(Error::new(state, message))
+}
+
+async fn read_packet(wire: &mut Wire) -> Served<bytes::BytesMut> {
+    let length = wire.read_exact(4).await?;
+    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    if !(8..=PACKET_BYTES_MAX).contains(&length) {
+        return Err(fatal(SqlState::ProtocolViolation, "invalid length of startup packet"));
+    }
+    wire.read_exact(length - 4).await
+}
+
+/// Pairs of zero-terminated strings, then one more zero byte.
+fn parse_parameters(body: &[u8]) -> Result<HashMap<String, String>, Error> {
+    let malformed = || {
+        Error::new(
+            SqlState::ProtocolViolation,
+            "invalid startup packet layout: expected terminator as last byte",
+        )
+    };
+    let mut parameters = HashMap::new();
+    let mut fields = body.strip_suffix(&[0]).ok_or_else(malformed)?.split(|&byte| byte == 0);
+    loop {
+        match (fields.next(), fields.next()) {
+            (Some(b""), None) => return Ok(parameters),
+            (Some(name), Some(value)) if !name.is_empty() => {
+                parameters.insert(utf8(name)?.to_owned(), utf8(value)?.to_owned());
+            }
+            _ => return Err(malformed()),
+        }
+    }
+}
+
+/// A client that speaks a newer 3.x, or wants protocol extensions, is told that it gets plain 3.0.
+fn negotiate_version(wire: &mut Wire, version: u32, parameters: &HashMap<String, String>) -> Served {
+    let extensions: Vec<String> =
+        parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+    match version == PROTOCOL_3_0 && extensions.is_empty() {
+        true => Ok(()),
+        false => wire.send(&NegotiateProtocolVersion::new(PROTOCOL_3_0 as i32, extensions)),
+    }
+}
+
+/// Checks what the client asks for: there is one database, and one encoding.
+pub(crate) fn check(parameters: &HashMap<String, String>) -> Served {
+    let Some(user) = parameters.get("user").filter(|user| !user.is_empty()) else {
+        return Err(fatal(
+            SqlState::ProtocolViolation,
+            "no PostgreSQL user name specified in startup packet",
+        ));
+    };
+    let database = parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+    if database != DATABASE {
+        return Err(fatal(SqlState::InvalidCatalogName, format!("database \"{database}\" does not exist")));
+    }
+    match parameters.get("client_encoding") {
+        Some(name) if !is_utf8(name) => Err(fatal(
+            SqlState::FeatureNotSupported,
+            format!("client encoding \"{name}\" is not supported: only UTF8 is"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it is one of the names under which clients know UTF-8 (or claim not to care).
+fn is_utf8(name: &str) -> bool {
+    let plain: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    matches!(plain.as_str(), "utf8" | "unicode" | "sqlascii")
+}
+
+/// Lets the client in and tells it about the server.
+pub(crate) fn greet(wire: &mut Wire, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
+    wire.send(&Authentication::Ok)?;
+    let user = parameters.get("user").map_or("", String::as_str);
+    let application = parameters.get("application_name").map_or("", String::as_str);
+    for (name, value) in [
+        ("server_version", SERVER_VERSION),
+        ("server_encoding", "UTF8"),
+        ("client_encoding", "UTF8"),
+        ("application_name", application),
+        ("DateStyle", "ISO, MDY"),
+        ("IntervalStyle", "postgres"),
+        ("TimeZone", "UTC"),
+        ("integer_datetimes", "on"),
+        ("standard_conforming_strings", "on"),
+        ("default_transaction_read_only", "off"),
+        ("in_hot_standby", "off"),
+        ("is_superuser", "on"),
+        ("session_authorization", user),
+    ] {
+        wire.send(&ParameterStatus::new(name.to_owned(), value.to_owned()))?;
+    }
+    wire.send(&BackendKeyData::new(cancel.process, SecretKey::I32(cancel.secret)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_pairs_with_a_terminator() {
+        let parsed = parse_parameters(b"user\0ann\0database\0\0\0").unwrap();
+        assert_eq!(parsed["user"], "ann");
+        assert_eq!(parsed["database"], "");
+        assert!(parse_parameters(b"\0").unwrap().is_empty());
+        for bad in [&b""[..], b"user\0ann", b"user\0ann\0", b"user\0\0"] {
+            assert!(parse_parameters(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(
+            parse_parameters(b"user\0\xff\0\0").unwrap_err().state(),
+            SqlState::CharacterNotInRepertoire
+        );
+    }
+
+    #[test]
+    fn names_of_utf8() {
+        assert!(is_utf8("'utf-8'") && is_utf8("UTF8") && is_utf8("UNICODE"));
+        assert!(!is_utf8("LATIN1"));
+    }
+}

@@ -1,0 +1,95 @@
+//! PostgreSQL's numbers for types.
+
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_value::{DataType, MAX_NUMERIC_PRECISION};
+
+/// What a RowDescription says about a type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WireType {
+    pub oid: u32,
+    /// Bytes of a value, or -1 if they vary.
+    pub size: i16,
+    /// Length or precision and scale, as PostgreSQL packs them; -1 if there are none.
+    pub modifier: i32,
+}
+
+/// Added to lengths in type modifiers: the header of PostgreSQL's variable-length values.
+const MODIFIER_HEADER: i32 = 4;
+
+/// How the type is described to clients.
+pub(crate) fn wire_type(data_type: DataType) -> WireType {
+    let (oid, size, modifier) = match data_type {
+        DataType::Boolean => (16, 1, -1),
+        DataType::Bytea => (17, -1, -1),
+        DataType::BigInt => (20, 8, -1),
+        DataType::SmallInt => (21, 2, -1),
+        DataType::Integer => (23, 4, -1),
+        DataType::Text => (25, -1, -1),
+        DataType::Real => (700, 4, -1),
+        DataType::DoublePrecision => (701, 8, -1),
+        DataType::Char(length) => (1042, -1, length_modifier(length)),
+        DataType::Varchar(length) => (1043, -1, length_modifier(length)),
+        DataType::Date => (1082, 4, -1),
+        DataType::Timestamp => (1114, 8, -1),
+        DataType::TimestampTz => (1184, 8, -1),
+        DataType::Numeric { precision, scale } => {
+            (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
+        }
+        DataType::Uuid => (2950, 16, -1),
+    };
+    WireType { oid, size, modifier }
+}
+
+fn length_modifier(length: u32) -> i32 {
+    i32::try_from(length).ok().and_then(|length| length.checked_add(MODIFIER_HEADER)).unwrap_or(-1)
+}
+
+/// The type that a client declared for a parameter; `None` where it leaves that to the server.
+///
+/// A client cannot declare the precision of a numeric. Its values are read with the digits they have
+/// (`portal::parameter`); the declared type only says that they are numerics.
+pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
+    Ok(Some(match oid {
+        0 | 705 => return Ok(None),
+        16 => DataType::Boolean,
+        17 => DataType::Bytea,
+        20 => DataType::BigInt,
+        21 => DataType::SmallInt,
+        23 => DataType::Integer,
+        19 | 25 | 1042 | 1043 => DataType::Text,
+        700 => DataType::Real,
+        701 => DataType::DoublePrecision,
+        1082 => DataType::Date,
+        1114 => DataType::Timestamp,
+        1184 => DataType::TimestampTz,
+        1700 => DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 },
+        2950 => DataType::Uuid,
+        other => {
+            let message = format!("parameters of the type with OID {other} are not supported");
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modifiers_are_packed_as_postgresql_does() {
+        assert_eq!(wire_type(DataType::Numeric { precision: 12, scale: 2 }).modifier, 786_438);
+        assert_eq!(wire_type(DataType::Varchar(20)).modifier, 24);
+        assert_eq!(wire_type(DataType::Text).modifier, -1);
+        assert_eq!(wire_type(DataType::Varchar(u32::MAX)).modifier, -1);
+    }
+
+    #[test]
+    fn declared_types_come_back_as_described() {
+        for data_type in [DataType::Boolean, DataType::BigInt, DataType::Uuid, DataType::Text, DataType::Date]
+        {
+            assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
+        }
+        assert_eq!(declared_type(0).unwrap(), None);
+        assert_eq!(declared_type(114).unwrap_err().state(), SqlState::FeatureNotSupported);
+    }
+}

@@ -1,0 +1,99 @@
+//! Many clients, large statements, large results, slow readers.
+
+use crate::cancel::{UNDER_WAY, begin};
+use crate::client::Client;
+use crate::server::TestServer;
+
+#[test]
+fn many_connections_add_up() {
+    const CLIENTS: usize = 100;
+    const ROUNDS: usize = 20;
+    let server = TestServer::start();
+    Client::connect(&server).run("CREATE TABLE counter (id int PRIMARY KEY, n int); INSERT INTO counter VALUES (1, 0)");
+    // More clients than threads, all after the same row: waiting must not keep the holder from committing.
+    std::thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = Client::connect(server);
+                for round in 0..ROUNDS {
+                    if (number + round) % 2 == 0 {
+                        client.run("UPDATE counter SET n = n + 1 WHERE id = 1");
+                        continue;
+                    }
+                    loop {
+                        client.run("BEGIN ISOLATION LEVEL READ COMMITTED");
+                        let updated = client.query("UPDATE counter SET n = n + 1 WHERE id = 1");
+                        let ended = client.query(if updated.error.is_none() { "COMMIT" } else { "ROLLBACK" });
+                        if updated.error.is_none() && ended.error.is_none() {
+                            break;
+                        }
+                        let code = [updated.code(), ended.code()].concat();
+                        assert!(code == "40001" || code == "40P01", "{code}");
+                    }
+                }
+            });
+        }
+    });
+    let sum = Client::connect(&server).run("SELECT n FROM counter WHERE id = 1").cell();
+    assert_eq!(sum, (CLIENTS * ROUNDS).to_string());
+}
+
+#[test]
+fn waiting_sessions_do_not_keep_the_others_waiting() {
+    let server = TestServer::start();
+    let mut holder = Client::connect(&server);
+    holder.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 0)");
+    holder.run("BEGIN; UPDATE t SET b = 1 WHERE a = 1");
+    // Several times the server's threads.
+    let mut waiting: Vec<Client> = (0..12).map(|_| Client::connect(&server)).collect();
+    for client in &mut waiting {
+        client.run("BEGIN ISOLATION LEVEL READ COMMITTED");
+        begin(client, "UPDATE t SET b = b + 1 WHERE a = 1");
+    }
+    std::thread::sleep(UNDER_WAY);
+    assert_eq!(Client::connect(&server).run("SELECT b FROM t WHERE a = 1").cell(), "0");
+    holder.run("COMMIT");
+    // Whoever gets the row lets the next one through; nobody knows in which order.
+    let mut committed = 0;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = waiting
+            .iter_mut()
+            .map(|client| {
+                scope.spawn(|| {
+                    let updated = client.reply();
+                    assert_eq!(updated.error, None);
+                    client.run("COMMIT");
+                })
+            })
+            .collect();
+        committed += threads.into_iter().map(|thread| thread.join().unwrap()).count();
+    });
+    assert_eq!(holder.run("SELECT b FROM t WHERE a = 1").cell(), (committed + 1).to_string());
+}
+
+#[test]
+fn large_statements_and_values() {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text)");
+    let long = "x".repeat(20 << 20);
+    client.run(&format!("INSERT INTO t VALUES (1, '{long}')"));
+    assert_eq!(client.run("SELECT b FROM t WHERE a = 1").cell(), long);
+    assert_eq!(client.extended("SELECT b FROM t WHERE b = $1", &[Some(&long)]).cell(), long);
+}
+
+#[test]
+fn a_slow_reader_gets_a_large_result() {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("CREATE TABLE many (n int PRIMARY KEY)");
+    let lines: String = (0..1000).map(|n| format!("{n}\n")).collect();
+    client.copy_in("COPY many FROM STDIN", lines.as_bytes(), 1000).ok();
+    begin(&mut client, "SELECT a.n, b.n FROM many a, many b");
+    // The socket fills up meanwhile; others are served.
+    std::thread::sleep(UNDER_WAY);
+    assert_eq!(Client::connect(&server).run("SELECT count(*) FROM many").cell(), "1000");
+    let reply = client.reply().ok();
+    assert_eq!((reply.rows.len(), reply.tags[0].as_str()), (1_000_000, "SELECT 1000000"));
+}

@@ -1,0 +1,13 @@
+//! The server as clients meet it: over real sockets, with a client of our own and with psql.
+
+mod cancel;
+mod client;
+mod copy;
+mod extended;
+mod hangup;
+mod limits;
+mod malformed;
+mod psql;
+mod script;
+mod startup;
+mod server;

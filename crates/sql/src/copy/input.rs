@@ -1,0 +1,328 @@
+//! COPY table FROM STDIN.
+
+use super::field::parse_field;
+use super::lines::LineSplitter;
+use super::options::{CopyOptions, Format};
+use super::{csv, text};
+use crate::SqlSession;
+use ankerdb_engine::{DataType, Error, Result, SqlState, Table, Transaction, Value};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The longest piece of data that an error message shows.
+const SHOWN_CHARACTERS_MAX: usize = 100;
+
+/// COPY table FROM STDIN under way.
+///
+/// Its rows become visible with [`finish`](Self::finish), or with the end of the session's open transaction if there
+/// is one. Dropping it before stores nothing.
+pub struct CopyIn {
+    splitter: LineSplitter,
+    loader: Loader,
+    /// The copy's own transaction; `None` if the session has one open.
+    own: Option<Transaction>,
+}
+
+/// What becomes of each line.
+struct Loader {
+    table: Arc<Table>,
+    options: CopyOptions,
+    columns: Vec<Target>,
+    /// Lines seen, newlines inside of quotes counted.
+    line: usize,
+    rows: usize,
+    /// Whether the line with the columns' names is still to come.
+    header: bool,
+    /// Whether the line that ends the data was seen.
+    ended: bool,
+    scratch: Vec<u8>,
+}
+
+/// Where a field goes.
+struct Target {
+    position: usize,
+    name: String,
+    data_type: DataType,
+    force_null: bool,
+    force_not_null: bool,
+}
+
+impl CopyIn {
+    pub(super) fn start(
+        session: &mut SqlSession,
+        table: &ObjectName,
+        columns: &[Ident],
+        options: CopyOptions,
+    ) -> Result<CopyIn> {
+        let table = session.engine().database().catalog().table(&crate::name::object_name(table)?)?;
+        session.check_writable("COPY FROM")?;
+        let columns = targets(&table, columns, &options)?;
+        let loader = Loader {
+            table,
+            columns,
+            line: 0,
+            rows: 0,
+            header: options.header,
+            ended: false,
+            scratch: Vec::new(),
+            options,
+        };
+        let splitter = LineSplitter::new(&loader.options);
+        Ok(CopyIn { splitter, loader, own: session.begin_own() })
+    }
+
+    /// Fields of a line.
+    pub fn column_count(&self) -> usize {
+        self.loader.columns.len()
+    }
+
+    /// Takes the next piece of data, cut anywhere. After an error the copy is over and nothing of it remains;
+    /// an open transaction has failed.
+    pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
+        let result = self.check_canceled(session).and_then(|()| self.load(session, data));
+        if result.is_err() {
+            self.end(session);
+        }
+        result
+    }
+
+    fn check_canceled(&self, session: &SqlSession) -> Result<()> {
+        match session.cancel_handle().0.load(Ordering::Acquire) {
+            true => Err(Error::new(SqlState::QueryCanceled, "canceling statement due to user request")),
+            false => Ok(()),
+        }
+    }
+
+    fn load(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
+        if self.loader.ended {
+            return Ok(());
+        }
+        self.splitter.push(data)?;
+        let (splitter, loader) = (&mut self.splitter, &mut self.loader);
+        in_transaction(session, &mut self.own, |transaction| loader.whole_lines(splitter, transaction))
+    }
+
+    /// All data has come. Stores the rows; in an open transaction, with its commit. Returns the command tag `COPY n`.
+    pub fn finish(mut self, session: &mut SqlSession) -> Result<String> {
+        let (splitter, loader) = (&mut self.splitter, &mut self.loader);
+        let result =
+            in_transaction(session, &mut self.own, |transaction| loader.last_line(splitter, transaction));
+        let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
+        if stored.is_err() {
+            self.end(session);
+        }
+        stored.map(|()| format!("COPY {}", self.loader.rows))
+    }
+
+    /// The client gives up: nothing is stored, an open transaction fails.
+    pub fn fail(mut self, session: &mut SqlSession) {
+        self.end(session);
+    }
+
+    /// Rolls back, or makes the open transaction fail.
+    fn end(&mut self, session: &mut SqlSession) {
+        self.loader.ended = true;
+        if self.own.take().is_none() {
+            session.fail();
+        }
+    }
+}
+
+fn in_transaction(
+    session: &mut SqlSession,
+    own: &mut Option<Transaction>,
+    body: impl FnOnce(&mut Transaction) -> Result<()>,
+) -> Result<()> {
+    match own {
+        Some(transaction) => body(transaction),
+        None => session.with_transaction(body),
+    }
+}
+
+/// The named columns, or all.
+fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> Result<Vec<Target>> {
+    let all = table.columns();
+    let positions: Vec<usize> = match names {
+        [] => (0..all.len()).collect(),
+        names => names.iter().map(|name| position(table, name)).collect::<Result<_>>()?,
+    };
+    for (at, position) in positions.iter().enumerate() {
+        if positions[..at].contains(position) {
+            let message = format!("column \"{}\" specified more than once", all[*position].name);
+            return Err(Error::new(SqlState::DuplicateColumn, message));
+        }
+    }
+    let force_null = forced(table, &options.force_null, &positions, "FORCE_NULL")?;
+    let force_not_null = forced(table, &options.force_not_null, &positions, "FORCE_NOT_NULL")?;
+    Ok(positions
+        .into_iter()
+        .map(|position| Target {
+            position,
+            name: all[position].name.clone(),
+            data_type: all[position].data_type,
+            force_null: force_null.contains(&position),
+            force_not_null: force_not_null.contains(&position),
+        })
+        .collect())
+}
+
+fn position(table: &Table, name: &Ident) -> Result<usize> {
+    let name = crate::name::folded(name);
+    table.column_position(&name).ok_or_else(|| crate::name::undefined_column_of(&name, table.name()))
+}
+
+/// Positions of columns that an option names; each must be copied.
+fn forced(table: &Table, names: &[Ident], copied: &[usize], option: &str) -> Result<Vec<usize>> {
+    let positions = names.iter().map(|name| position(table, name)).collect::<Result<Vec<_>>>()?;
+    match positions.iter().find(|position| !copied.contains(position)) {
+        None => Ok(positions),
+        Some(&position) => {
+            let message =
+                format!("{option} column \"{}\" not referenced by COPY", table.columns()[position].name);
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
+}
+
+impl Loader {
+    fn whole_lines(&mut self, splitter: &mut LineSplitter, transaction: &mut Transaction) -> Result<()> {
+        while let Some(line) = splitter.next() {
+            self.line(line, transaction)?;
+        }
+        Ok(())
+    }
+
+    /// The last line may lack its end.
+    fn last_line(&mut self, splitter: &mut LineSplitter, transaction: &mut Transaction) -> Result<()> {
+        match splitter.rest() {
+            _ if self.ended => Ok(()),
+            (_, true) => {
+                let error = Error::new(SqlState::BadCopyFileFormat, "unterminated CSV quoted field");
+                Err(with_context(error, format!("COPY {}, line {}", self.table.name(), self.line + 1)))
+            }
+            ([], false) => Ok(()),
+            (line, false) => self.line(line, transaction),
+        }
+    }
+
+    fn line(&mut self, line: &[u8], transaction: &mut Transaction) -> Result<()> {
+        self.line += 1;
+        if self.ended || std::mem::take(&mut self.header) {
+            return Ok(());
+        }
+        let text = std::str::from_utf8(line).ok().filter(|text| !text.contains('\0')).ok_or_else(|| {
+            let error = Error::new(
+                SqlState::CharacterNotInRepertoire,
+                "invalid byte sequence for encoding \"UTF8\" in COPY data",
+            );
+            with_context(error, format!("COPY {}, line {}", self.table.name(), self.line))
+        })?;
+        if text == text::END_OF_DATA {
+            self.ended = true;
+            return Ok(());
+        }
+        if self.options.format == Format::Csv {
+            self.line += line.iter().filter(|&&byte| byte == b'\n').count();
+        }
+        let row = self.row(text)?;
+        transaction.insert(&self.table, row).map_err(|error| self.at_line(error, text))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn row(&mut self, line: &str) -> Result<Vec<Value>> {
+        let mut row = vec![Value::Null; self.table.columns().len()];
+        let mut rest = Some(line);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for target in &self.columns {
+            match self.next_value(&mut rest, target, &mut scratch) {
+                Some(value) => row[target.position] = value?,
+                None => {
+                    let message = format!("missing data for column \"{}\"", target.name);
+                    return Err(self.at_line(Error::new(SqlState::BadCopyFileFormat, message), line));
+                }
+            }
+        }
+        self.scratch = scratch;
+        match rest {
+            None => Ok(row),
+            Some(_) => {
+                let error = Error::new(SqlState::BadCopyFileFormat, "extra data after last expected column");
+                Err(self.at_line(error, line))
+            }
+        }
+    }
+
+    /// The value of the next field; `None` if there is no further field.
+    fn next_value(
+        &self,
+        rest: &mut Option<&str>,
+        target: &Target,
+        scratch: &mut Vec<u8>,
+    ) -> Option<Result<Value>> {
+        match self.options.format {
+            Format::Text => self.next_text(rest, target, scratch),
+            Format::Csv => self.next_csv(rest, target, scratch),
+        }
+    }
+
+    fn next_text(
+        &self,
+        rest: &mut Option<&str>,
+        target: &Target,
+        scratch: &mut Vec<u8>,
+    ) -> Option<Result<Value>> {
+        let field = text::next_field(rest, self.options.delimiter)?;
+        if field == self.options.null {
+            return Some(Ok(Value::Null));
+        }
+        let value = text::unescape(field, scratch).and_then(|text| parse_field(text, target.data_type));
+        Some(value.map_err(|error| self.at_column(error, target, field)))
+    }
+
+    fn next_csv(
+        &self,
+        rest: &mut Option<&str>,
+        target: &Target,
+        scratch: &mut Vec<u8>,
+    ) -> Option<Result<Value>> {
+        let before = rest.unwrap_or_default();
+        let field = match csv::next_field(rest, &self.options, scratch)? {
+            Ok(field) => field,
+            Err(error) => return Some(Err(self.at_column(error, target, before))),
+        };
+        let may_be_null = if field.quoted { target.force_null } else { !target.force_not_null };
+        if may_be_null && field.text == self.options.null {
+            return Some(Ok(Value::Null));
+        }
+        let value = parse_field(field.text, target.data_type);
+        Some(value.map_err(|error| self.at_column(error, target, field.text)))
+    }
+
+    fn at_line(&self, error: Error, line: &str) -> Error {
+        with_context(error, format!("COPY {}, line {}: \"{}\"", self.table.name(), self.line, shown(line)))
+    }
+
+    fn at_column(&self, error: Error, target: &Target, field: &str) -> Error {
+        let (table, line, column) = (self.table.name(), self.line, &target.name);
+        with_context(error, format!("COPY {table}, line {line}, column {column}: \"{}\"", shown(field)))
+    }
+}
+
+/// Adds where in the data it happened to what the error says already.
+fn with_context(error: Error, context: String) -> Error {
+    let detail = match error.detail() {
+        Some(detail) => format!("{detail}\n{context}"),
+        None => context,
+    };
+    error.with_detail(detail)
+}
+
+/// The beginning of a line or field, for a message.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}

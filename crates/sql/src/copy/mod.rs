@@ -1,0 +1,59 @@
+//! COPY: bulk data in and out as text or CSV.
+//!
+//! `COPY table FROM STDIN` is a small state machine that is fed pieces of data cut anywhere: `lines` finds where
+//! a line (in CSV: a record) ends, `text` and `csv` cut it into fields, `field` makes values of them, `input` stores
+//! rows in the session's transaction. `COPY ... TO STDOUT` is a SELECT whose rows `output` writes as lines.
+//!
+//! Invariants:
+//! - A COPY FROM is one transaction, or part of the open one. Any error leaves nothing of it.
+//! - Every error of the data names its line, and its column where there is one.
+//! - Lines are checked to be UTF-8 once, as a whole; fields are then cut without looking again.
+//!
+//! Not here: files and programs on the server (0A000), the binary format (0A000), encodings other than UTF-8.
+
+mod csv;
+mod field;
+mod input;
+mod lines;
+mod options;
+mod output;
+mod text;
+
+pub use input::CopyIn;
+pub use output::{CopyOut, Lines};
+
+use crate::{Outcome, SqlSession};
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
+use options::CopyOptions;
+
+/// Begins a COPY. What follows is between the client and the returned [`CopyIn`] or [`CopyOut`].
+pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<Outcome> {
+    let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
+        return Err(Error::internal("not a COPY statement"));
+    };
+    check_target(target, *to)?;
+    let options = CopyOptions::read(options, legacy_options, *to)?;
+    match (source, to) {
+        (CopySource::Table { table_name, columns }, false) => {
+            Ok(Outcome::CopyIn(CopyIn::start(session, table_name, columns, options)?))
+        }
+        (source, true) => Ok(Outcome::CopyOut(CopyOut::start(session, source, options)?)),
+        (CopySource::Query(_), false) => {
+            Err(Error::new(SqlState::SyntaxError, "COPY FROM needs a table, not a query"))
+        }
+    }
+}
+
+fn check_target(target: &CopyTarget, to: bool) -> Result<()> {
+    match (target, to) {
+        (CopyTarget::Stdin, false) | (CopyTarget::Stdout, true) => Ok(()),
+        // PostgreSQL takes either word in either direction.
+        (CopyTarget::Stdin, true) | (CopyTarget::Stdout, false) => Ok(()),
+        (CopyTarget::File { .. } | CopyTarget::Program { .. }, _) => {
+            let message = "COPY from or to a file or program of the server is not supported";
+            let hint = "Send the data over the connection: COPY ... FROM STDIN, COPY ... TO STDOUT, psql's \\copy.";
+            Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(hint))
+        }
+    }
+}

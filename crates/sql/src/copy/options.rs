@@ -1,0 +1,314 @@
+//! The options of a COPY, in both of PostgreSQL's syntaxes.
+
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
+use std::collections::HashSet;
+
+/// How lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Format {
+    Text,
+    Csv,
+}
+
+/// Everything that can be said about the data.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct CopyOptions {
+    pub format: Format,
+    pub delimiter: u8,
+    pub null: String,
+    pub header: bool,
+    /// CSV only.
+    pub quote: u8,
+    /// CSV only: stands before a quote (or itself) inside of quotes.
+    pub escape: u8,
+    /// Columns to quote in CSV output.
+    pub force_quote: Vec<Ident>,
+    /// Columns whose unquoted null string is not NULL.
+    pub force_not_null: Vec<Ident>,
+    /// Columns whose quoted null string is NULL.
+    pub force_null: Vec<Ident>,
+}
+
+/// The options as they are written, before defaults.
+#[derive(Default)]
+struct Written {
+    format: Option<Format>,
+    delimiter: Option<char>,
+    null: Option<String>,
+    header: bool,
+    quote: Option<char>,
+    escape: Option<char>,
+    force_quote: Vec<Ident>,
+    force_not_null: Vec<Ident>,
+    force_null: Vec<Ident>,
+    seen: HashSet<&'static str>,
+}
+
+impl CopyOptions {
+    /// Text or CSV with all defaults.
+    pub fn new(format: Format) -> CopyOptions {
+        let (delimiter, null) = match format {
+            Format::Text => (b'\t', "\\N"),
+            Format::Csv => (b',', ""),
+        };
+        CopyOptions {
+            format,
+            delimiter,
+            null: null.to_owned(),
+            header: false,
+            quote: b'"',
+            escape: b'"',
+            force_quote: Vec::new(),
+            force_not_null: Vec::new(),
+            force_null: Vec::new(),
+        }
+    }
+
+    /// Reads `WITH (...)` and the older `WITH CSV HEADER ...`.
+    pub fn read(options: &[CopyOption], legacy: &[CopyLegacyOption], to: bool) -> Result<CopyOptions> {
+        let mut written = Written::default();
+        options.iter().try_for_each(|option| written.option(option))?;
+        legacy.iter().try_for_each(|option| written.legacy(option))?;
+        let options = written.complete()?;
+        options.check(to)?;
+        Ok(options)
+    }
+
+    fn check(&self, to: bool) -> Result<()> {
+        let csv = self.format == Format::Csv;
+        if matches!(self.delimiter, b'\n' | b'\r') {
+            return invalid("COPY delimiter cannot be newline or carriage return");
+        }
+        if self.null.contains(['\n', '\r']) {
+            return invalid("COPY null representation cannot use newline or carriage return");
+        }
+        if !csv && (matches!(self.delimiter, b'\\' | b'.') || is_word(self.delimiter)) {
+            return invalid(format!("COPY delimiter cannot be \"{}\"", self.delimiter as char));
+        }
+        if self.null.as_bytes().contains(&self.delimiter) {
+            return invalid("COPY delimiter must not appear in the NULL specification");
+        }
+        if csv && self.delimiter == self.quote {
+            return invalid("COPY delimiter and quote must be different");
+        }
+        if csv && self.null.as_bytes().contains(&self.quote) {
+            return invalid("CSV quote character must not appear in the NULL specification");
+        }
+        if !self.force_quote.is_empty() && !to {
+            return invalid("COPY FORCE_QUOTE cannot be used with COPY FROM");
+        }
+        if !(self.force_not_null.is_empty() && self.force_null.is_empty()) && to {
+            return invalid("COPY FORCE_NOT_NULL and FORCE_NULL cannot be used with COPY TO");
+        }
+        Ok(())
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit()
+}
+
+fn invalid<T>(message: impl Into<std::borrow::Cow<'static, str>>) -> Result<T> {
+    Err(Error::new(SqlState::InvalidParameterValue, message))
+}
+
+fn unsupported<T>(what: impl std::fmt::Display) -> Result<T> {
+    Err(Error::new(SqlState::FeatureNotSupported, format!("COPY option {what} is not supported")))
+}
+
+impl Written {
+    /// No option may be given twice.
+    fn once(&mut self, name: &'static str) -> Result<()> {
+        match self.seen.insert(name) {
+            true => Ok(()),
+            false => Err(Error::new(SqlState::SyntaxError, "conflicting or redundant options")),
+        }
+    }
+
+    fn option(&mut self, option: &CopyOption) -> Result<()> {
+        match option {
+            CopyOption::Format(name) => self.set_format(&name.value),
+            CopyOption::Delimiter(delimiter) => self.set_delimiter(*delimiter),
+            CopyOption::Null(null) => self.set_null(null),
+            CopyOption::Header(header) => self.set_header(*header),
+            CopyOption::Quote(quote) => self.set_quote(*quote),
+            CopyOption::Escape(escape) => self.set_escape(*escape),
+            CopyOption::ForceQuote(columns) => self.set_force_quote(columns),
+            CopyOption::ForceNotNull(columns) => self.set_force_not_null(columns),
+            CopyOption::ForceNull(columns) => {
+                self.force_null = columns.clone();
+                self.once("force_null")
+            }
+            CopyOption::Encoding(name) => check_encoding(name),
+            CopyOption::Freeze(false) => Ok(()),
+            CopyOption::Freeze(true) => unsupported("FREEZE"),
+        }
+    }
+
+    fn legacy(&mut self, option: &CopyLegacyOption) -> Result<()> {
+        match option {
+            CopyLegacyOption::Binary => self.set_format("binary"),
+            CopyLegacyOption::Csv(options) => {
+                self.set_format("csv")?;
+                options.iter().try_for_each(|option| self.legacy_csv(option))
+            }
+            CopyLegacyOption::Delimiter(delimiter) => self.set_delimiter(*delimiter),
+            CopyLegacyOption::Null(null) => self.set_null(null),
+            CopyLegacyOption::Header => self.set_header(true),
+            other => unsupported(other),
+        }
+    }
+
+    fn legacy_csv(&mut self, option: &CopyLegacyCsvOption) -> Result<()> {
+        match option {
+            CopyLegacyCsvOption::Header => self.set_header(true),
+            CopyLegacyCsvOption::Quote(quote) => self.set_quote(*quote),
+            CopyLegacyCsvOption::Escape(escape) => self.set_escape(*escape),
+            CopyLegacyCsvOption::ForceQuote(columns) => self.set_force_quote(columns),
+            CopyLegacyCsvOption::ForceNotNull(columns) => self.set_force_not_null(columns),
+        }
+    }
+
+    fn set_format(&mut self, name: &str) -> Result<()> {
+        self.once("format")?;
+        self.format = Some(match name.to_ascii_lowercase().as_str() {
+            "text" => Format::Text,
+            "csv" => Format::Csv,
+            "binary" => return unsupported("FORMAT binary"),
+            _ => return invalid(format!("COPY format \"{name}\" not recognized")),
+        });
+        Ok(())
+    }
+
+    fn set_delimiter(&mut self, delimiter: char) -> Result<()> {
+        self.delimiter = Some(delimiter);
+        self.once("delimiter")
+    }
+
+    fn set_null(&mut self, null: &str) -> Result<()> {
+        self.null = Some(null.to_owned());
+        self.once("null")
+    }
+
+    fn set_header(&mut self, header: bool) -> Result<()> {
+        self.header = header;
+        self.once("header")
+    }
+
+    fn set_quote(&mut self, quote: char) -> Result<()> {
+        self.quote = Some(quote);
+        self.once("quote")
+    }
+
+    fn set_escape(&mut self, escape: char) -> Result<()> {
+        self.escape = Some(escape);
+        self.once("escape")
+    }
+
+    fn set_force_quote(&mut self, columns: &[Ident]) -> Result<()> {
+        self.force_quote = columns.to_vec();
+        self.once("force_quote")
+    }
+
+    fn set_force_not_null(&mut self, columns: &[Ident]) -> Result<()> {
+        self.force_not_null = columns.to_vec();
+        self.once("force_not_null")
+    }
+
+    fn complete(self) -> Result<CopyOptions> {
+        let format = self.format.unwrap_or(Format::Text);
+        for (name, given) in [
+            ("quote", self.quote.is_some()),
+            ("escape", self.escape.is_some()),
+            ("FORCE_QUOTE", !self.force_quote.is_empty()),
+            ("FORCE_NOT_NULL", !self.force_not_null.is_empty()),
+            ("FORCE_NULL", !self.force_null.is_empty()),
+        ] {
+            if given && format != Format::Csv {
+                return invalid(format!("COPY {name} requires CSV mode"));
+            }
+        }
+        let defaults = CopyOptions::new(format);
+        let quote = one_byte("quote", self.quote)?.unwrap_or(defaults.quote);
+        Ok(CopyOptions {
+            format,
+            delimiter: one_byte("delimiter", self.delimiter)?.unwrap_or(defaults.delimiter),
+            null: self.null.unwrap_or(defaults.null),
+            header: self.header,
+            quote,
+            escape: one_byte("escape", self.escape)?.unwrap_or(quote),
+            force_quote: self.force_quote,
+            force_not_null: self.force_not_null,
+            force_null: self.force_null,
+        })
+    }
+}
+
+fn one_byte(name: &str, given: Option<char>) -> Result<Option<u8>> {
+    match given {
+        Some(given) if !given.is_ascii() => invalid(format!("COPY {name} must be a single one-byte character")),
+        given => Ok(given.map(|given| given as u8)),
+    }
+}
+
+fn check_encoding(name: &str) -> Result<()> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.eq_ignore_ascii_case("utf8") {
+        true => Ok(()),
+        false => unsupported(format!("ENCODING '{name}'")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::ast::Statement;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn read(sql: &str) -> Result<CopyOptions> {
+        match Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0) {
+            Statement::Copy { options, legacy_options, to, .. } => {
+                CopyOptions::read(&options, &legacy_options, to)
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn both_syntaxes_say_the_same() {
+        let csv = CopyOptions { header: true, delimiter: b';', ..CopyOptions::new(Format::Csv) };
+        assert_eq!(read("COPY t FROM STDIN WITH (FORMAT csv, HEADER, DELIMITER ';')").unwrap(), csv);
+        assert_eq!(read("COPY t FROM STDIN DELIMITER ';' CSV HEADER").unwrap(), csv);
+        assert_eq!(read("COPY t FROM STDIN").unwrap(), CopyOptions::new(Format::Text));
+        let tab = read(r"COPY t FROM stdin WITH DELIMITER AS E'\t' NULL AS E'\\N'").unwrap();
+        assert_eq!(tab, CopyOptions::new(Format::Text));
+    }
+
+    #[test]
+    fn the_escape_follows_the_quote() {
+        let options = read("COPY t FROM STDIN (FORMAT csv, QUOTE '''')").unwrap();
+        assert_eq!((options.quote, options.escape), (b'\'', b'\''));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (sql, code) in [
+            ("COPY t FROM STDIN (FORMAT binary)", "0A000"),
+            ("COPY t FROM STDIN BINARY", "0A000"),
+            ("COPY t FROM STDIN (FORMAT xml)", "22023"),
+            ("COPY t FROM STDIN (FORMAT csv, FORMAT text)", "42601"),
+            ("COPY t FROM STDIN (DELIMITER 'ä')", "22023"),
+            ("COPY t FROM STDIN (DELIMITER 'a')", "22023"),
+            ("COPY t FROM STDIN (DELIMITER '|', NULL 'a|b')", "22023"),
+            ("COPY t FROM STDIN (QUOTE '|')", "22023"),
+            ("COPY t FROM STDIN (FORMAT csv, QUOTE ',')", "22023"),
+            ("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE (a))", "22023"),
+            ("COPY t TO STDOUT (FORMAT csv, FORCE_NULL (a))", "22023"),
+            ("COPY t FROM STDIN (ENCODING 'latin1')", "0A000"),
+        ] {
+            assert_eq!(read(sql).unwrap_err().state().code(), code, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
+
+use super::options::{CopyOptions, Format};
+use super::{csv, text};
+use crate::{Outcome, OutputColumn, Rows, SqlSession, Statement};
+use ankerdb_engine::{Error, Result, SqlState, Value};
+use ankerdb_value::format_text;
+use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
+use std::sync::Arc;
+
+/// COPY ... TO STDOUT under way.
+pub struct CopyOut {
+    rows: Rows,
+    options: CopyOptions,
+    /// Which columns are quoted whatever they hold.
+    force_quote: Vec<bool>,
+    header: bool,
+    count: usize,
+    scratch: String,
+}
+
+/// Some whole lines (in CSV: records).
+#[derive(Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Where each line ends.
+    ends: Vec<usize>,
+}
+
+impl Lines {
+    /// One line after the other, each with its end.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    fn end_line(&mut self) {
+        self.bytes.push(b'\n');
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl CopyOut {
+    pub(super) fn start(
+        session: &mut SqlSession,
+        source: &CopySource,
+        options: CopyOptions,
+    ) -> Result<CopyOut> {
+        let statement = match source {
+            CopySource::Query(query) => statement_of(query.clone()),
+            CopySource::Table { table_name, columns } => select(session, table_name, columns)?,
+        };
+        let prepared = session.prepare(statement, &[])?;
+        match session.execute(&prepared, &[])? {
+            Outcome::Rows(rows) => CopyOut::new(rows, options),
+            _ => Err(Error::new(SqlState::FeatureNotSupported, "COPY query must return rows")),
+        }
+    }
+
+    fn new(rows: Rows, options: CopyOptions) -> Result<CopyOut> {
+        let force_quote = forced(rows.columns(), &options.force_quote)?;
+        let header = options.header;
+        Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new() })
+    }
+
+    /// Fields of a line.
+    pub fn column_count(&self) -> usize {
+        self.rows.columns().len()
+    }
+
+    /// The next whole lines, or `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Lines>> {
+        let mut lines = Lines::default();
+        if std::mem::take(&mut self.header) {
+            self.push_header(&mut lines);
+            return Ok(Some(lines));
+        }
+        let Some(rows) = self.rows.next().await? else { return Ok(None) };
+        for row in &rows {
+            self.push_row(row, &mut lines);
+        }
+        self.count += rows.len();
+        Ok(Some(lines))
+    }
+
+    /// The command tag `COPY n` once all was read.
+    pub fn tag(&self) -> String {
+        format!("COPY {}", self.count)
+    }
+
+    fn push_header(&self, lines: &mut Lines) {
+        for (at, column) in self.rows.columns().iter().enumerate() {
+            self.push_field(at, &column.name, false, &mut lines.bytes);
+        }
+        lines.end_line();
+    }
+
+    fn push_row(&mut self, row: &[Value], lines: &mut Lines) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for (at, value) in row.iter().enumerate() {
+            if value.is_null() {
+                self.push_null(at, &mut lines.bytes);
+                continue;
+            }
+            scratch.clear();
+            format_text(value, self.rows.columns()[at].data_type, &mut scratch);
+            self.push_field(at, &scratch, self.force_quote[at], &mut lines.bytes);
+        }
+        self.scratch = scratch;
+        lines.end_line();
+    }
+
+    fn push_null(&self, at: usize, out: &mut Vec<u8>) {
+        self.push_delimiter(at, out);
+        out.extend_from_slice(self.options.null.as_bytes());
+    }
+
+    fn push_field(&self, at: usize, value: &str, force_quote: bool, out: &mut Vec<u8>) {
+        self.push_delimiter(at, out);
+        match self.options.format {
+            Format::Text => text::escape(value, self.options.delimiter, out),
+            Format::Csv => csv::push_field(value, force_quote, &self.options, out),
+        }
+    }
+
+    fn push_delimiter(&self, at: usize, out: &mut Vec<u8>) {
+        if at > 0 {
+            out.push(self.options.delimiter);
+        }
+    }
+}
+
+/// The query as a statement of its own.
+fn statement_of(query: Box<ast::Query>) -> Statement {
+    let sql = query.to_string().into();
+    Statement { ast: Some(Arc::new(ast::Statement::Query(query))), sql }
+}
+
+/// A table is read by a SELECT of the named columns, or of all.
+fn select(session: &SqlSession, table: &ObjectName, columns: &[Ident]) -> Result<Statement> {
+    let columns = match columns {
+        [] => "*".to_owned(),
+        columns => columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    let mut statements = session.parse(&format!("SELECT {columns} FROM {table}"))?;
+    statements.pop().ok_or_else(|| Error::internal("COPY TO without a query"))
+}
+
+fn forced(columns: &[OutputColumn], names: &[Ident]) -> Result<Vec<bool>> {
+    let mut forced = vec![false; columns.len()];
+    for name in names {
+        let name = crate::name::folded(name);
+        match columns.iter().position(|column| column.name == name) {
+            Some(at) => forced[at] = true,
+            None => return Err(crate::name::undefined_column(&name)),
+        }
+    }
+    Ok(forced)
+}

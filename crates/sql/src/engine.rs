@@ -1,0 +1,59 @@
+//! What all sessions share: the database and the analytical threads.
+
+use crate::olap::OlapEngine;
+use crate::session::SqlSession;
+use crate::{AnalyticalQuery, MemoryBaseline};
+use ankerdb_engine::{Database, ReadView, Result};
+use std::sync::Arc;
+
+/// SQL over one database: the analytical thread pool, its memory limit, and the functions known. Cheap to clone.
+#[derive(Clone)]
+pub struct SqlEngine(Arc<Shared>);
+
+struct Shared {
+    database: Database,
+    olap: OlapEngine,
+}
+
+/// How analytical queries run.
+#[derive(Clone, Debug)]
+pub struct SqlOptions {
+    /// Threads that run analytical queries, and the number of partitions of a plan.
+    pub olap_threads: usize,
+    /// Bytes that all analytical queries together may use for hash tables, sorts and so on; past it the query
+    /// that asks for more fails with 53200.
+    pub memory_limit_bytes: usize,
+}
+
+impl SqlEngine {
+    /// Starts the analytical threads.
+    pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
+        let olap = OlapEngine::new(&database, &options)?;
+        Ok(SqlEngine(Arc::new(Shared { database, olap })))
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+
+    /// A session: one connection.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::new(self.clone())
+    }
+
+    /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).
+    pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
+        self.0.olap.query(sql)
+    }
+
+    /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables: the yardstick
+    /// for what our storage costs. Queries planned by it run on the same threads and settings.
+    pub fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
+        self.0.olap.memory_baseline(view, tables)
+    }
+
+    pub(crate) fn olap(&self) -> &OlapEngine {
+        &self.0.olap
+    }
+}

@@ -1,0 +1,60 @@
+//! Runs OLTP plans in a transaction.
+//!
+//! Every statement that writes first finds all its rows and computes their new values, then locks them where the
+//! transaction is an interactive one, and only then writes: the statement never meets its own writes, and when a
+//! lock shows that a row has changed, the search begins again with nothing to undo.
+
+pub(crate) mod define;
+mod scan;
+mod select;
+mod write;
+
+pub(crate) use select::select;
+pub(crate) use write::{delete, insert, update};
+
+use crate::expression::Context;
+use ankerdb_engine::{Result, Transaction, Value};
+
+/// What a statement is run with.
+pub(crate) struct Environment<'a> {
+    pub parameters: &'a [Value],
+    /// First column of the rows of each subquery.
+    pub subqueries: &'a [Vec<Value>],
+    /// When the transaction began: microseconds since 1970-01-01 UTC.
+    pub now: i64,
+    /// Whether rows are locked before they are written: in transactions that last longer than one statement.
+    pub locking: bool,
+}
+
+impl<'a> Environment<'a> {
+    /// The context of an expression over one row.
+    pub fn context(&'a self, column: &'a dyn Fn(usize) -> Value) -> Context<'a> {
+        Context { column, parameters: self.parameters, subqueries: self.subqueries, now: self.now }
+    }
+
+    /// The context of an expression that reads no column.
+    pub fn constant(&'a self) -> Context<'a> {
+        Context::constant(self.parameters, self.subqueries, self.now)
+    }
+}
+
+/// What a statement gave.
+pub(crate) struct Done {
+    /// Rows written, or found by SELECT.
+    pub count: usize,
+    /// The result's rows, for SELECT and RETURNING.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// Runs the body again from a new statement view while it reports (by `None`) that a locked row has changed.
+fn until_stable<T>(
+    transaction: &mut Transaction,
+    mut body: impl FnMut(&mut Transaction) -> Result<Option<T>>,
+) -> Result<T> {
+    loop {
+        if let Some(done) = body(transaction)? {
+            return Ok(done);
+        }
+        transaction.begin_statement();
+    }
+}

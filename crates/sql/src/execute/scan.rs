@@ -1,0 +1,187 @@
+//! Visits the rows that an access path and a filter select.
+
+use super::Environment;
+use crate::expression::types::convert_exactly;
+use crate::expression::{Context, Expression, evaluate, is_true};
+use crate::plan::access::{Access, IndexRange, IndexUse, KeyBound, KeyPart};
+use ankerdb_engine::{ColumnSet, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// The rows of one table that a statement is about.
+pub(super) struct Source<'a> {
+    pub table: &'a Arc<Table>,
+    pub access: &'a Access,
+    pub filter: Option<&'a Arc<Expression>>,
+    /// Columns that the statement reads.
+    pub columns: ColumnSet,
+}
+
+type Visit<'a> = dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>> + 'a;
+
+impl Source<'_> {
+    /// Visits each row that satisfies the filter, in the order of the access path.
+    pub fn visit(
+        &self,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        visit: &mut Visit,
+    ) -> Result<()> {
+        let mut filtered =
+            |transaction: &mut Transaction, row: RowId| match self.passes(transaction, row, environment)? {
+                true => visit(transaction, row),
+                false => Ok(ControlFlow::Continue(())),
+            };
+        match self.access {
+            Access::OneRow => Ok(()),
+            Access::Find(used) => {
+                let Some(key) = find_key(used, &environment.constant())? else { return Ok(()) };
+                match transaction.find(self.table, used.position, &key, self.columns)? {
+                    Some(row) => filtered(transaction, row).map(drop),
+                    None => Ok(()),
+                }
+            }
+            Access::Range(range) => {
+                let mut stopped = false;
+                for keys in key_ranges(range, &environment.constant())? {
+                    let mut watched = |transaction: &mut Transaction, row: RowId| {
+                        let flow = filtered(transaction, row)?;
+                        stopped = flow.is_break();
+                        Ok(flow)
+                    };
+                    let (index, direction) = (range.used.position, range.direction);
+                    transaction.scan_index(
+                        self.table,
+                        index,
+                        &keys,
+                        direction,
+                        self.columns,
+                        &mut watched,
+                    )?;
+                    if stopped {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Access::Scan => {
+                let filter = self.filter.map(|filter| row_filter(filter.clone(), environment));
+                transaction.scan_table(self.table, self.columns, filter, &mut filtered)
+            }
+        }
+    }
+
+    fn passes(&self, transaction: &Transaction, row: RowId, environment: &Environment) -> Result<bool> {
+        let Some(filter) = self.filter else { return Ok(true) };
+        let column = |column: usize| transaction.value(self.table, row, column);
+        is_true(filter, &environment.context(&column))
+    }
+}
+
+/// The filter as the predicate that a full scan reads by. Where it fails to evaluate, the row counts as read, and
+/// the visit reports the error.
+fn row_filter(filter: Arc<Expression>, environment: &Environment) -> RowFilter {
+    let parameters = environment.parameters.to_vec();
+    let subqueries = environment.subqueries.to_vec();
+    let now = environment.now;
+    Arc::new(move |column| {
+        let context = Context { column, parameters: &parameters, subqueries: &subqueries, now };
+        is_true(&filter, &context).unwrap_or(true)
+    })
+}
+
+/// The encoded key; `None` if no row can have it.
+fn find_key(used: &IndexUse, context: &Context) -> Result<Option<Vec<u8>>> {
+    let Some(values) = key_values(&used.key, context)? else { return Ok(None) };
+    let mut key = Vec::with_capacity(16 * values.len());
+    used.index.encode(&values, &mut key)?;
+    Ok(Some(key))
+}
+
+/// The values in the columns' own types; `None` if one is NULL or is no value of its column's type.
+fn key_values(parts: &[KeyPart], context: &Context) -> Result<Option<Vec<Value>>> {
+    let mut values = Vec::with_capacity(parts.len() + 1);
+    for part in parts {
+        match key_value(part, context)? {
+            Some(value) => values.push(value),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(values))
+}
+
+fn key_value(part: &KeyPart, context: &Context) -> Result<Option<Value>> {
+    match evaluate(&part.value, context)? {
+        Value::Null => Ok(None),
+        value => Ok(convert_exactly(value, part.column_type)),
+    }
+}
+
+/// The ranges to visit, in key order.
+fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
+    let Some(mut values) = key_values(&range.used.key, context)? else { return Ok(Vec::new()) };
+    let encode = |values: &[Value]| {
+        let mut key = Vec::with_capacity(16 * values.len());
+        range.used.index.encode(values, &mut key)?;
+        Ok(key)
+    };
+    if let Some(among) = &range.among {
+        let mut keys = Vec::with_capacity(among.len());
+        for part in among {
+            if let Some(value) = key_value(part, context)? {
+                values.push(value);
+                keys.push(encode(&values)?);
+                values.pop();
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        return Ok(keys.iter().map(|key| KeyRange::prefix(key)).collect());
+    }
+    let mut whole = if values.is_empty() { KeyRange::all() } else { KeyRange::prefix(&encode(&values)?) };
+    let mut end = |bound: &Option<KeyBound>| -> Result<End> {
+        let Some(bound) = bound else { return Ok(End::Open) };
+        let value = match evaluate(&bound.part.value, context)? {
+            Value::Null => return Ok(End::Nothing),
+            value => value,
+        };
+        // A bound that is no value of the column's type is left to the filter.
+        let Some(value) = convert_exactly(value, bound.part.column_type) else { return Ok(End::Open) };
+        values.push(value);
+        let key = encode(&values)?;
+        values.pop();
+        Ok(End::At(key, bound.inclusive))
+    };
+    match end(&range.lower)? {
+        End::Nothing => return Ok(Vec::new()),
+        End::Open => {}
+        End::At(key, true) => whole.lower = Bound::Included(key),
+        End::At(key, false) => match KeyRange::prefix(&key).upper {
+            Bound::Excluded(after) | Bound::Included(after) => whole.lower = Bound::Included(after),
+            Bound::Unbounded => return Ok(Vec::new()),
+        },
+    }
+    match end(&range.upper)? {
+        End::Nothing => return Ok(Vec::new()),
+        End::Open => {}
+        End::At(key, true) => whole.upper = KeyRange::prefix(&key).upper,
+        End::At(key, false) => whole.upper = Bound::Excluded(key),
+    }
+    Ok(if is_empty(&whole) { Vec::new() } else { vec![whole] })
+}
+
+/// One end of a range.
+enum End {
+    Open,
+    At(Vec<u8>, bool),
+    /// Nothing compares with NULL.
+    Nothing,
+}
+
+fn is_empty(range: &KeyRange) -> bool {
+    match (&range.lower, &range.upper) {
+        (Bound::Included(lower), Bound::Excluded(upper)) => lower >= upper,
+        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
+        _ => false,
+    }
+}

@@ -1,0 +1,200 @@
+//! SELECT on the OLTP path.
+
+use super::scan::Source;
+use super::{Done, Environment, until_stable};
+use crate::expression::{Context, Expression, evaluate, is_true};
+use crate::plan::SelectPlan;
+use crate::plan::access::SortKey;
+use ankerdb_engine::{Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value};
+use ankerdb_value::compare;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Runs the plan.
+pub(crate) fn select(
+    plan: &SelectPlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
+    let (skipped, limit) = window(plan, environment)?;
+    let rows = match &plan.table {
+        None => one_row(plan, environment, skipped, limit)?,
+        Some(table) => match plan.lock {
+            Some(wait) => until_stable(transaction, |transaction| {
+                locked(plan, table, wait, transaction, environment, (skipped, limit))
+            })?,
+            None if plan.sort.is_empty() => {
+                streamed(plan, table, transaction, environment, (skipped, limit))?
+            }
+            None => {
+                let found = sorted(plan, table, transaction, environment)?;
+                let chosen = found.into_iter().skip(skipped).take(limit);
+                chosen
+                    .map(|row| project(&plan.projection, table, transaction, row, environment))
+                    .collect::<Result<_>>()?
+            }
+        },
+    };
+    Ok(Done { count: rows.len(), rows })
+}
+
+/// OFFSET and LIMIT.
+fn window(plan: &SelectPlan, environment: &Environment) -> Result<(usize, usize)> {
+    let count = |expression: &Option<Expression>, clause: &str, default: usize| {
+        let Some(expression) = expression else { return Ok(default) };
+        match evaluate(expression, &environment.constant())? {
+            Value::Null => Ok(default),
+            Value::BigInt(count) => usize::try_from(count).map_err(|_| negative(clause)),
+            Value::Integer(count) => usize::try_from(count).map_err(|_| negative(clause)),
+            Value::SmallInt(count) => usize::try_from(count).map_err(|_| negative(clause)),
+            _ => Err(Error::new(
+                SqlState::DatatypeMismatch,
+                format!("argument of {clause} must be type bigint"),
+            )),
+        }
+    };
+    Ok((count(&plan.offset, "OFFSET", 0)?, count(&plan.limit, "LIMIT", usize::MAX)?))
+}
+
+fn negative(clause: &str) -> Error {
+    Error::new(SqlState::InvalidParameterValue, format!("{clause} must not be negative"))
+}
+
+fn one_row(
+    plan: &SelectPlan,
+    environment: &Environment,
+    skipped: usize,
+    limit: usize,
+) -> Result<Vec<Vec<Value>>> {
+    let context = environment.constant();
+    let exists = match &plan.filter {
+        Some(filter) => is_true(filter, &context)?,
+        None => true,
+    };
+    if !exists || skipped > 0 || limit == 0 {
+        return Ok(Vec::new());
+    }
+    Ok(vec![values(&plan.projection, &context)?])
+}
+
+fn values(projection: &[Expression], context: &Context) -> Result<Vec<Value>> {
+    let mut values = Vec::with_capacity(projection.len());
+    for expression in projection {
+        values.push(evaluate(expression, context)?);
+    }
+    Ok(values)
+}
+
+/// The select list over one row.
+pub(super) fn project(
+    projection: &[Expression],
+    table: &Arc<Table>,
+    transaction: &Transaction,
+    row: RowId,
+    environment: &Environment,
+) -> Result<Vec<Value>> {
+    let column = |column: usize| transaction.value(table, row, column);
+    values(projection, &environment.context(&column))
+}
+
+fn source<'a>(plan: &'a SelectPlan, table: &'a Arc<Table>) -> Source<'a> {
+    Source { table, access: &plan.access, filter: plan.filter.as_ref(), columns: plan.columns }
+}
+
+/// Rows in the order of the access path; stops as soon as the limit is reached.
+fn streamed(
+    plan: &SelectPlan,
+    table: &Arc<Table>,
+    transaction: &mut Transaction,
+    environment: &Environment,
+    (mut skipped, limit): (usize, usize),
+) -> Result<Vec<Vec<Value>>> {
+    let mut rows = Vec::new();
+    if limit == 0 {
+        return Ok(rows);
+    }
+    source(plan, table).visit(transaction, environment, &mut |transaction, row| {
+        if skipped > 0 {
+            skipped -= 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        rows.push(project(&plan.projection, table, transaction, row, environment)?);
+        Ok(if rows.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(rows)
+}
+
+/// All rows, in the order asked for.
+fn sorted(
+    plan: &SelectPlan,
+    table: &Arc<Table>,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Vec<RowId>> {
+    let mut found: Vec<(Vec<Value>, RowId)> = Vec::new();
+    source(plan, table).visit(transaction, environment, &mut |transaction, row| {
+        let column = |column: usize| transaction.value(table, row, column);
+        let context = environment.context(&column);
+        let keys = plan.sort.iter().map(|key| evaluate(&key.expression, &context));
+        found.push((keys.collect::<Result<_>>()?, row));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    // The sort cannot stop at an error, so the first one is kept aside.
+    let mut failure = None;
+    found.sort_by(|(left, _), (right, _)| {
+        order(&plan.sort, left, right).unwrap_or_else(|error| {
+            failure.get_or_insert(error);
+            Ordering::Equal
+        })
+    });
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(found.into_iter().map(|(_, row)| row).collect()),
+    }
+}
+
+fn order(keys: &[SortKey], left: &[Value], right: &[Value]) -> Result<Ordering> {
+    for ((key, left), right) in keys.iter().zip(left).zip(right) {
+        let ordering = match (left.is_null(), right.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) if key.nulls_first => Ordering::Less,
+            (true, false) => Ordering::Greater,
+            (false, true) if key.nulls_first => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => {
+                let ordering = compare(left, right)?.unwrap_or(Ordering::Equal);
+                if key.descending { ordering.reverse() } else { ordering }
+            }
+        };
+        if ordering.is_ne() {
+            return Ok(ordering);
+        }
+    }
+    Ok(Ordering::Equal)
+}
+
+/// FOR UPDATE: locks rows in order until the limit is reached. `None` if a row has changed meanwhile.
+fn locked(
+    plan: &SelectPlan,
+    table: &Arc<Table>,
+    wait: LockWait,
+    transaction: &mut Transaction,
+    environment: &Environment,
+    (mut skipped, limit): (usize, usize),
+) -> Result<Option<Vec<Vec<Value>>>> {
+    let found = sorted(plan, table, transaction, environment)?;
+    let mut rows = Vec::new();
+    for row in found {
+        if rows.len() >= limit {
+            break;
+        }
+        match transaction.lock(table, row, wait)? {
+            Locked::Busy => continue,
+            Locked::Changed => return Ok(None),
+            Locked::Unchanged if skipped > 0 => skipped -= 1,
+            Locked::Unchanged => rows.push(project(&plan.projection, table, transaction, row, environment)?),
+        }
+    }
+    Ok(Some(rows))
+}

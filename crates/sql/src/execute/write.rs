@@ -1,0 +1,231 @@
+//! INSERT, UPDATE and DELETE.
+
+use super::scan::Source;
+use super::select::project;
+use super::{Done, Environment, until_stable};
+use crate::expression::{Expression, evaluate, is_true};
+use crate::name::quoted;
+use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan};
+use ankerdb_engine::{
+    ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value,
+};
+use ankerdb_value::assign;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// New values of one row.
+type Changes = Vec<(usize, Value)>;
+
+/// Adds rows: one value for each column, not yet of the columns' exact types.
+pub(crate) fn insert(
+    plan: &InsertPlan,
+    rows: impl IntoIterator<Item = Result<Vec<Value>>>,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
+    let mut done = Done { count: 0, rows: Vec::new() };
+    let mut written = Vec::new();
+    for values in rows {
+        let values = assigned(&plan.table, values?)?;
+        let existing = match &plan.conflict {
+            Some(conflict) => conflicting(&plan.table, conflict, &values, transaction)?,
+            None => None,
+        };
+        let row = match (existing, &plan.conflict) {
+            (Some(row), Some(conflict)) => {
+                let changed = resolve(plan, conflict, row, &values, &written, transaction, environment)?;
+                let Some(row) = changed else { continue };
+                row
+            }
+            _ => transaction.insert(&plan.table, values)?,
+        };
+        if plan.conflict.is_some() {
+            written.push(row);
+        }
+        done.count += 1;
+        give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// The values as the columns' exact types.
+fn assigned(table: &Table, values: Vec<Value>) -> Result<Vec<Value>> {
+    let columns = table.columns().iter();
+    values.into_iter().zip(columns).map(|(value, column)| assign_to(value, column.data_type)).collect()
+}
+
+fn assign_to(value: Value, data_type: ankerdb_engine::DataType) -> Result<Value> {
+    if value.is_null() { Ok(value) } else { assign(value, data_type) }
+}
+
+/// The visible row that has one of the new row's keys.
+fn conflicting(
+    table: &Arc<Table>,
+    conflict: &Conflict,
+    values: &[Value],
+    transaction: &mut Transaction,
+) -> Result<Option<RowId>> {
+    for &position in &conflict.indexes {
+        let index = table.index(position);
+        let key_values: Vec<Value> =
+            index.definition().columns.iter().map(|&column| values[column].clone()).collect();
+        if key_values.iter().any(Value::is_null) {
+            continue;
+        }
+        let mut key = Vec::new();
+        index.encode(&key_values, &mut key)?;
+        if let Some(row) = transaction.find(table, position, &key, ColumnSet::EMPTY)? {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
+}
+
+/// ON CONFLICT's action on the row that exists; the row if it was changed.
+fn resolve(
+    plan: &InsertPlan,
+    conflict: &Conflict,
+    row: RowId,
+    values: &[Value],
+    written: &[RowId],
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Option<RowId>> {
+    let ConflictAction::Update(assignments, condition) = &conflict.action else { return Ok(None) };
+    let table = &plan.table;
+    if written.contains(&row) {
+        let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
+        return Err(Error::new(SqlState::CardinalityViolation, message));
+    }
+    if environment.locking && transaction.lock(table, row, LockWait::Wait)? == Locked::Changed {
+        // The row that the statement saw is gone; what it is now, only a new statement may see.
+        return Err(Error::serialization("could not serialize access due to concurrent update"));
+    }
+    let width = table.columns().len();
+    let changes = {
+        let column = |column: usize| match column.checked_sub(width) {
+            Some(excluded) => values[excluded].clone(),
+            None => transaction.value(table, row, column),
+        };
+        let context = environment.context(&column);
+        if let Some(condition) = condition
+            && !is_true(condition, &context)?
+        {
+            return Ok(None);
+        }
+        changes(table, assignments, &context)?
+    };
+    transaction.update(table, row, changes)?;
+    Ok(Some(row))
+}
+
+fn changes(
+    table: &Table,
+    assignments: &[(usize, Expression)],
+    context: &crate::expression::Context,
+) -> Result<Changes> {
+    let mut changes = Vec::with_capacity(assignments.len());
+    for (column, expression) in assignments {
+        let definition = &table.columns()[*column];
+        let value = assign_to(evaluate(expression, context)?, definition.data_type)?;
+        if value.is_null() && !definition.nullable {
+            let message = format!(
+                "null value in column {} of relation {} violates not-null constraint",
+                quoted(&definition.name),
+                quoted(table.name())
+            );
+            return Err(Error::new(SqlState::NotNullViolation, message));
+        }
+        changes.push((*column, value));
+    }
+    Ok(changes)
+}
+
+/// Changes rows.
+pub(crate) fn update(
+    plan: &UpdatePlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
+    let source = Source {
+        table: &plan.table,
+        access: &plan.access,
+        filter: plan.filter.as_ref(),
+        columns: plan.columns,
+    };
+    let found = until_stable(transaction, |transaction| {
+        let mut found = Vec::new();
+        source.visit(transaction, environment, &mut |transaction, row| {
+            let column = |column: usize| transaction.value(&plan.table, row, column);
+            found.push((row, changes(&plan.table, &plan.assignments, &environment.context(&column))?));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let rows = found.iter().map(|(row, _)| *row);
+        Ok(lock_all(&plan.table, rows, transaction, environment)?.then_some(found))
+    })?;
+    let mut done = Done { count: found.len(), rows: Vec::new() };
+    for (row, changes) in found {
+        transaction.update(&plan.table, row, changes)?;
+        give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Removes rows.
+pub(crate) fn delete(
+    plan: &DeletePlan,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
+    let source = Source {
+        table: &plan.table,
+        access: &plan.access,
+        filter: plan.filter.as_ref(),
+        columns: plan.columns,
+    };
+    let found = until_stable(transaction, |transaction| {
+        let mut found = Vec::new();
+        source.visit(transaction, environment, &mut |_, row| {
+            found.push(row);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(lock_all(&plan.table, found.iter().copied(), transaction, environment)?.then_some(found))
+    })?;
+    let mut done = Done { count: found.len(), rows: Vec::new() };
+    for row in found {
+        give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
+        transaction.delete(&plan.table, row)?;
+    }
+    Ok(done)
+}
+
+/// Locks the rows where the transaction locks; `false` if one has changed since the statement saw it. All are
+/// locked even then, so that the next look is final.
+fn lock_all(
+    table: &Arc<Table>,
+    rows: impl Iterator<Item = RowId>,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<bool> {
+    let mut unchanged = true;
+    if environment.locking {
+        for row in rows {
+            unchanged &= transaction.lock(table, row, LockWait::Wait)? == Locked::Unchanged;
+        }
+    }
+    Ok(unchanged)
+}
+
+fn give_back(
+    returning: Option<&Returning>,
+    table: &Arc<Table>,
+    row: RowId,
+    transaction: &Transaction,
+    environment: &Environment,
+    done: &mut Done,
+) -> Result<()> {
+    if let Some(returning) = returning {
+        done.rows.push(project(&returning.projection, table, transaction, row, environment)?);
+    }
+    Ok(())
+}

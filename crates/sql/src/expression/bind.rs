@@ -1,0 +1,921 @@
+//! From parsed expressions to bound ones: resolves names, infers types, and inserts casts.
+//!
+//! Literals in quotes, NULL and undeclared parameters begin with an unknown type and take the type of what they
+//! meet, as in PostgreSQL. What the OLTP path does not know, such as aggregates, is no error: the binder answers
+//! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
+
+use super::types::{
+    ANY_CHAR, Family, assignable, common_type, convert_exactly, data_type, family, number, numeric,
+    same_representation, scale_of,
+};
+use super::{Arithmetic, Comparison, Expression, Function, Like};
+use crate::name::{folded, quoted, undefined_column, undefined_table};
+use crate::parse::too_deep;
+use ankerdb_engine::{ColumnDefinition, DataType, Error, SqlState, Value};
+use ankerdb_value::{cast, parse_text};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
+
+/// Expressions within expressions; AND and OR count once however long the chain.
+const DEPTH_MAX: usize = 250;
+
+/// Why an expression was not bound.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The OLTP path does not know this; the words fit "... is not supported".
+    Elsewhere(String),
+    /// Wrong in every case.
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Failed(error)
+    }
+}
+
+impl Refusal {
+    /// The error for a statement that has no other way to run.
+    pub fn into_error(self) -> Error {
+        match self {
+            Refusal::Elsewhere(what) => crate::name::not_supported(&what),
+            Refusal::Failed(error) => error,
+        }
+    }
+}
+
+pub(crate) type Bound<T> = Result<T, Refusal>;
+
+/// Something that the OLTP path does not know.
+pub(crate) fn elsewhere<T>(what: impl Into<String>) -> Bound<T> {
+    Err(Refusal::Elsewhere(what.into()))
+}
+
+/// An expression and its type; `None` while that is unknown.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub expression: Expression,
+    pub data_type: Option<DataType>,
+}
+
+impl Typed {
+    /// An expression of a known type.
+    pub fn new(expression: Expression, data_type: DataType) -> Typed {
+        Typed { expression, data_type: Some(data_type) }
+    }
+
+    fn type_name(&self) -> String {
+        self.data_type.map_or("unknown".into(), type_name)
+    }
+}
+
+/// The type's name without modifiers, as PostgreSQL's messages show types.
+pub(crate) fn type_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::Numeric { .. } => "numeric".into(),
+        DataType::Varchar(_) => "character varying".into(),
+        DataType::Char(_) => "character".into(),
+        other => other.to_string(),
+    }
+}
+
+/// The parameters' types as far as they are known.
+#[derive(Default, Debug)]
+pub(crate) struct Parameters {
+    types: Vec<Option<DataType>>,
+}
+
+impl Parameters {
+    /// Types that the client declared.
+    pub fn declared(types: &[Option<DataType>]) -> Parameters {
+        Parameters { types: types.to_vec() }
+    }
+
+    fn mention(&mut self, position: usize) -> Option<DataType> {
+        if self.types.len() <= position {
+            self.types.resize(position + 1, None);
+        }
+        self.types[position]
+    }
+
+    /// The types found; text where nothing told, as PostgreSQL has it for parameters that stand alone.
+    pub fn finish(self) -> Vec<DataType> {
+        self.types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect()
+    }
+
+    /// Takes over types that another planner found.
+    pub fn merge(&mut self, found: &[DataType]) {
+        for (position, data_type) in found.iter().enumerate() {
+            self.mention(position);
+            self.types[position].get_or_insert(*data_type);
+        }
+    }
+
+    /// The types as far as they are known.
+    pub fn known(&self) -> &[Option<DataType>] {
+        &self.types
+    }
+}
+
+/// The names that an expression may use.
+#[derive(Clone, Default)]
+pub(crate) struct Scope<'a> {
+    relations: Vec<(String, &'a [ColumnDefinition], usize)>,
+}
+
+impl<'a> Scope<'a> {
+    /// Adds a table under a name. Its columns follow those of the tables before.
+    pub fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
+        let offset = self.relations.last().map_or(0, |(_, columns, offset)| offset + columns.len());
+        self.relations.push((name.into(), columns, offset));
+        self
+    }
+
+    /// All columns of the first relation, or of the named one.
+    pub fn expand(&self, name: Option<&str>) -> Bound<Vec<(String, Typed)>> {
+        let relation = match name {
+            Some(name) => self.relations.iter().find(|(relation, ..)| relation == name),
+            None => self.relations.first(),
+        };
+        let Some((_, columns, offset)) = relation else {
+            return Err(match name {
+                Some(name) => missing_from(name),
+                None => Error::new(SqlState::SyntaxError, "SELECT * with no tables specified is not valid"),
+            }
+            .into());
+        };
+        let typed = |(position, column): (usize, &ColumnDefinition)| {
+            (column.name.clone(), Typed::new(Expression::Column(offset + position), column.data_type))
+        };
+        Ok(columns.iter().enumerate().map(typed).collect())
+    }
+
+    fn column(&self, name: &str) -> Option<Typed> {
+        // An unqualified name means the table itself, never ON CONFLICT's `excluded`.
+        let (_, columns, offset) = self.relations.first()?;
+        find(columns, *offset, name)
+    }
+
+    fn qualified(&self, relation: &str, name: &str) -> Bound<Typed> {
+        let Some((_, columns, offset)) = self.relations.iter().find(|(known, ..)| known == relation) else {
+            return Err(missing_from(relation).into());
+        };
+        find(columns, *offset, name).ok_or_else(|| {
+            let message = format!("column {relation}.{name} does not exist");
+            Error::new(SqlState::UndefinedColumn, message).into()
+        })
+    }
+}
+
+fn find(columns: &[ColumnDefinition], offset: usize, name: &str) -> Option<Typed> {
+    let position = columns.iter().position(|column| column.name == name)?;
+    Some(Typed::new(Expression::Column(offset + position), columns[position].data_type))
+}
+
+fn missing_from(name: &str) -> Error {
+    Error::new(SqlState::UndefinedTable, format!("missing FROM-clause entry for table {}", quoted(name)))
+}
+
+/// Plans the uncorrelated subqueries of an expression.
+pub(crate) trait Subqueries {
+    /// Plans the query; returns its number and the types of its columns.
+    fn add(&mut self, query: &ast::Query, parameters: &mut Parameters) -> Bound<(usize, Vec<DataType>)>;
+}
+
+/// Binds the expressions of one statement.
+pub(crate) struct Binder<'a> {
+    pub scope: Scope<'a>,
+    pub parameters: &'a mut Parameters,
+    /// Where subqueries are allowed.
+    pub subqueries: Option<&'a mut dyn Subqueries>,
+    depth: usize,
+}
+
+impl<'a> Binder<'a> {
+    /// A binder without subqueries.
+    pub fn new(scope: Scope<'a>, parameters: &'a mut Parameters) -> Binder<'a> {
+        Binder { scope, parameters, subqueries: None, depth: 0 }
+    }
+
+    /// Binds an expression; literals and parameters may stay of unknown type.
+    pub fn bind(&mut self, expr: &Expr) -> Bound<Typed> {
+        if self.depth == DEPTH_MAX {
+            return Err(too_deep().into());
+        }
+        self.depth += 1;
+        let bound = self.bind_node(expr);
+        self.depth -= 1;
+        bound
+    }
+
+    /// Binds an expression whose type is then known.
+    pub fn bind_settled(&mut self, expr: &Expr) -> Bound<(Expression, DataType)> {
+        let typed = self.bind(expr)?;
+        self.settle(typed)
+    }
+
+    /// Binds a condition. 42804 if it is not a boolean; `clause` is the word for the message.
+    pub fn bind_condition(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
+        let typed = self.bind(expr)?;
+        self.condition(typed, clause)
+    }
+
+    /// Binds a value for a column, converting it as assignment does. 42804 if the types do not fit.
+    pub fn bind_assigned(&mut self, expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
+        let typed = self.bind(expr)?;
+        self.assigned(typed, column)
+    }
+
+    /// As [`bind_assigned`](Self::bind_assigned), for an expression that is bound already. The conversion to
+    /// the column's exact type, with its checks of length and precision, is left to `ankerdb_value::assign`.
+    pub fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
+        match typed.data_type {
+            None => self.resolve(typed, unmodified(column.data_type)),
+            Some(from) if assignable(from, column.data_type) => Ok(typed.expression),
+            Some(from) => {
+                let message = format!(
+                    "column {} is of type {} but expression is of type {}",
+                    quoted(&column.name),
+                    type_name(column.data_type),
+                    type_name(from)
+                );
+                let hint = "You will need to rewrite or cast the expression.";
+                Err(Error::new(SqlState::DatatypeMismatch, message).with_hint(hint).into())
+            }
+        }
+    }
+
+    fn bind_node(&mut self, expr: &Expr) -> Bound<Typed> {
+        match expr {
+            Expr::Nested(inner) => self.bind(inner),
+            Expr::Identifier(ident) => self.identifier(ident),
+            Expr::CompoundIdentifier(parts) => self.compound(parts),
+            Expr::Value(value) => self.value(&value.value),
+            Expr::TypedString(typed) => {
+                let target = data_type(&typed.data_type)?;
+                let text = self.value(&typed.value.value)?;
+                self.cast(text, target)
+            }
+            Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr,
+                data_type: to,
+                ..
+            } => {
+                let target = match data_type(to) {
+                    Ok(target) => target,
+                    // Types that only the OLAP path has, such as intervals.
+                    Err(_) => return elsewhere(format!("type {to}")),
+                };
+                let operand = self.bind(expr)?;
+                self.cast(operand, target)
+            }
+            Expr::BinaryOp { left, op, right } => self.binary(expr, left, op, right),
+            Expr::UnaryOp { op, expr } => self.unary(op, expr),
+            Expr::IsNull(operand) => self.is_null(operand, true),
+            Expr::IsNotNull(operand) => self.is_null(operand, false),
+            Expr::IsTrue(operand) => self.is_boolean(operand, true, false),
+            Expr::IsNotTrue(operand) => self.is_boolean(operand, true, true),
+            Expr::IsFalse(operand) => self.is_boolean(operand, false, false),
+            Expr::IsNotFalse(operand) => self.is_boolean(operand, false, true),
+            Expr::IsUnknown(operand) => self.is_null(operand, true),
+            Expr::IsNotUnknown(operand) => self.is_null(operand, false),
+            Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false),
+            Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
+            Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            Expr::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated),
+            Expr::Subquery(query) => self.scalar_subquery(query),
+            Expr::Exists { subquery, negated } => self.exists(subquery, *negated),
+            Expr::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
+            Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), *negated, false)
+            }
+            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), *negated, true)
+            }
+            Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            Expr::Function(function) => super::function::bind_function(self, function),
+            Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let from = substring_from.as_deref();
+                super::function::bind_substring(self, expr, from, substring_for.as_deref())
+            }
+            Expr::Trim { trim_where, trim_what, expr, trim_characters: None } => {
+                super::function::bind_trim(self, *trim_where, trim_what.as_deref(), expr)
+            }
+            Expr::Position { expr, r#in } => super::function::bind_call(self, "strpos", &[r#in, expr]),
+            Expr::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                super::function::bind_call(self, "ceil", &[expr])
+            }
+            Expr::Floor {
+                expr,
+                field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
+            } => super::function::bind_call(self, "floor", &[expr]),
+            Expr::Tuple(_) => elsewhere("a row value here"),
+            other => elsewhere(format!("the expression {}", brief(other))),
+        }
+    }
+
+    fn identifier(&mut self, ident: &ast::Ident) -> Bound<Typed> {
+        let name = folded(ident);
+        if let Some(column) = self.scope.column(&name) {
+            return Ok(column);
+        }
+        if name == "default" && ident.quote_style.is_none() {
+            let message = "DEFAULT is not allowed in this context";
+            return Err(Error::new(SqlState::SyntaxError, message).into());
+        }
+        match Function::constant(&name) {
+            Some(constant) if ident.quote_style.is_none() => Ok(constant),
+            _ => Err(undefined_column(&name).into()),
+        }
+    }
+
+    fn compound(&mut self, parts: &[ast::Ident]) -> Bound<Typed> {
+        let names: Vec<String> = parts.iter().map(folded).collect();
+        match names.as_slice() {
+            [relation, column] => self.scope.qualified(relation, column),
+            [schema, relation, column] if schema == crate::name::SCHEMA => {
+                self.scope.qualified(relation, column)
+            }
+            [_, relation, _] => Err(undefined_table(relation).into()),
+            _ => elsewhere(format!("the name {}", names.join("."))),
+        }
+    }
+
+    fn value(&mut self, value: &ast::Value) -> Bound<Typed> {
+        let unknown =
+            |text: &str| Typed { expression: Expression::Literal(Value::text(text)), data_type: None };
+        Ok(match value {
+            ast::Value::Number(text, _) => {
+                let (value, data_type) = number(text)?;
+                Typed::new(Expression::Literal(value), data_type)
+            }
+            ast::Value::SingleQuotedString(text)
+            | ast::Value::EscapedStringLiteral(text)
+            | ast::Value::UnicodeStringLiteral(text)
+            | ast::Value::NationalStringLiteral(text) => unknown(text),
+            ast::Value::DollarQuotedString(text) => unknown(&text.value),
+            ast::Value::Boolean(value) => {
+                Typed::new(Expression::Literal(Value::Boolean(*value)), DataType::Boolean)
+            }
+            ast::Value::Null => Typed { expression: Expression::Literal(Value::Null), data_type: None },
+            ast::Value::Placeholder(name) => {
+                let position = placeholder(name)?;
+                let data_type = self.parameters.mention(position);
+                Typed { expression: Expression::Parameter(position), data_type }
+            }
+            other => return elsewhere(format!("the literal {other}")),
+        })
+    }
+
+    fn binary(&mut self, whole: &Expr, left: &Expr, op: &BinaryOperator, right: &Expr) -> Bound<Typed> {
+        use BinaryOperator as B;
+        match op {
+            B::And | B::Or => self.junction(whole, op),
+            B::Eq => self.compare_exprs(Comparison::Equal, left, right),
+            B::NotEq => self.compare_exprs(Comparison::NotEqual, left, right),
+            B::Lt => self.compare_exprs(Comparison::Less, left, right),
+            B::LtEq => self.compare_exprs(Comparison::LessOrEqual, left, right),
+            B::Gt => self.compare_exprs(Comparison::Greater, left, right),
+            B::GtEq => self.compare_exprs(Comparison::GreaterOrEqual, left, right),
+            B::Plus => self.arithmetic_exprs(Arithmetic::Add, left, right),
+            B::Minus => self.arithmetic_exprs(Arithmetic::Subtract, left, right),
+            B::Multiply => self.arithmetic_exprs(Arithmetic::Multiply, left, right),
+            B::Divide => self.arithmetic_exprs(Arithmetic::Divide, left, right),
+            B::Modulo => self.arithmetic_exprs(Arithmetic::Modulo, left, right),
+            B::StringConcat => self.concatenate(left, right),
+            B::PGLikeMatch => self.like(left, right, None, false, false),
+            B::PGNotLikeMatch => self.like(left, right, None, true, false),
+            B::PGILikeMatch => self.like(left, right, None, false, true),
+            B::PGNotILikeMatch => self.like(left, right, None, true, true),
+            other => elsewhere(format!("the operator {other}")),
+        }
+    }
+
+    /// A chain of ANDs or of ORs, as one flat list.
+    fn junction(&mut self, whole: &Expr, op: &BinaryOperator) -> Bound<Typed> {
+        let mut pending = vec![whole];
+        let mut operands = Vec::new();
+        while let Some(expr) = pending.pop() {
+            match expr {
+                Expr::BinaryOp { left, op: inner, right } if inner == op => {
+                    pending.extend([&**right, &**left])
+                }
+                operand => operands.push(self.bind_condition(operand, &op.to_string())?),
+            }
+        }
+        let expression =
+            if *op == BinaryOperator::And { Expression::And(operands) } else { Expression::Or(operands) };
+        Ok(Typed::new(expression, DataType::Boolean))
+    }
+
+    fn condition(&mut self, typed: Typed, clause: &str) -> Bound<Expression> {
+        match typed.data_type {
+            None | Some(DataType::Boolean) => self.resolve(typed, DataType::Boolean),
+            Some(other) => {
+                let message =
+                    format!("argument of {clause} must be type boolean, not type {}", type_name(other));
+                Err(Error::new(SqlState::DatatypeMismatch, message).into())
+            }
+        }
+    }
+
+    fn unary(&mut self, op: &UnaryOperator, expr: &Expr) -> Bound<Typed> {
+        match op {
+            UnaryOperator::Not => {
+                let operand = self.bind_condition(expr, "NOT")?;
+                Ok(Typed::new(Expression::Not(Box::new(operand)), DataType::Boolean))
+            }
+            UnaryOperator::Minus => {
+                // The number is read with its sign, so that the smallest integer is one.
+                if let Expr::Value(value) = expr
+                    && let ast::Value::Number(text, _) = &value.value
+                {
+                    return Ok(match number(text)? {
+                        (Value::BigInt(2_147_483_648), _) => {
+                            Typed::new(Expression::Literal(Value::Integer(i32::MIN)), DataType::Integer)
+                        }
+                        (Value::Numeric(decimal), _) if decimal.unscaled == 1 << 63 && decimal.scale == 0 => {
+                            Typed::new(Expression::Literal(Value::BigInt(i64::MIN)), DataType::BigInt)
+                        }
+                        (value, data_type) => {
+                            Typed::new(Expression::Literal(ankerdb_value::negate(&value)?), data_type)
+                        }
+                    });
+                }
+                let operand = self.number_operand("-", expr)?;
+                Ok(Typed { expression: Expression::Negate(Box::new(operand.expression)), ..operand })
+            }
+            UnaryOperator::Plus => self.number_operand("+", expr),
+            other => elsewhere(format!("the operator {other}")),
+        }
+    }
+
+    fn number_operand(&mut self, operator: &str, expr: &Expr) -> Bound<Typed> {
+        let operand = self.bind(expr)?;
+        match operand.data_type {
+            Some(known) if known.is_numeric() => Ok(operand),
+            None => {
+                Ok(Typed::new(self.resolve(operand, DataType::DoublePrecision)?, DataType::DoublePrecision))
+            }
+            Some(other) => {
+                let message = format!("operator does not exist: {operator} {}", type_name(other));
+                Err(Error::new(SqlState::UndefinedFunction, message).into())
+            }
+        }
+    }
+
+    fn is_null(&mut self, expr: &Expr, null: bool) -> Bound<Typed> {
+        let operand = self.bind(expr)?.expression;
+        Ok(Typed::new(Expression::IsNull(Box::new(operand), null), DataType::Boolean))
+    }
+
+    fn is_boolean(&mut self, expr: &Expr, value: bool, negated: bool) -> Bound<Typed> {
+        let operand = self.bind_condition(expr, if value { "IS TRUE" } else { "IS FALSE" })?;
+        Ok(Typed::new(Expression::IsBoolean(Box::new(operand), value, negated), DataType::Boolean))
+    }
+
+    fn distinct(&mut self, left: &Expr, right: &Expr, negated: bool) -> Bound<Typed> {
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        let pair = self.comparable(left, right, "=")?;
+        Ok(Typed::new(Expression::Distinct(Box::new(pair), negated), DataType::Boolean))
+    }
+
+    fn compare_exprs(&mut self, comparison: Comparison, left: &Expr, right: &Expr) -> Bound<Typed> {
+        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) {
+            return self.compare_rows(comparison, left, right);
+        }
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.compare(comparison, left, right)
+    }
+
+    fn compare_rows(&mut self, comparison: Comparison, left: &[Expr], right: &[Expr]) -> Bound<Typed> {
+        if left.len() != right.len() {
+            return Err(
+                Error::new(SqlState::SyntaxError, "unequal number of entries in row expressions").into()
+            );
+        }
+        let mut equal = Vec::with_capacity(left.len());
+        for (left, right) in left.iter().zip(right) {
+            equal.push(self.compare_exprs(Comparison::Equal, left, right)?.expression);
+        }
+        let equal = Expression::And(equal);
+        match comparison {
+            Comparison::Equal => Ok(Typed::new(equal, DataType::Boolean)),
+            Comparison::NotEqual => Ok(Typed::new(Expression::Not(Box::new(equal)), DataType::Boolean)),
+            _ => elsewhere("an order of row values"),
+        }
+    }
+
+    fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Bound<Typed> {
+        let pair = self.comparable(left, right, comparison.symbol())?;
+        Ok(Typed::new(Expression::Compare(comparison, Box::new(pair)), DataType::Boolean))
+    }
+
+    /// Brings two operands to a type in which they compare.
+    fn comparable(&mut self, left: Typed, right: Typed, operator: &str) -> Bound<(Expression, Expression)> {
+        match (left.data_type, right.data_type) {
+            (Some(left_type), Some(right_type)) => {
+                // A constant takes the column's type if it has exactly that value, so that an index on the
+                // column applies and nothing is converted row by row.
+                if let (Expression::Column(_), Expression::Literal(value)) =
+                    (&left.expression, &right.expression)
+                    && let Some(value) = convert_number(value, right_type, left_type)
+                {
+                    return Ok((left.expression, Expression::Literal(value)));
+                }
+                if let (Expression::Literal(value), Expression::Column(_)) =
+                    (&left.expression, &right.expression)
+                    && let Some(value) = convert_number(value, left_type, right_type)
+                {
+                    return Ok((Expression::Literal(value), right.expression));
+                }
+                let Some(common) = common_type(left_type, right_type) else {
+                    return Err(no_operator(&left, operator, &right).into());
+                };
+                Ok((convert(left, common)?, convert(right, common)?))
+            }
+            (Some(known), None) => Ok((left.expression, self.resolve(right, compared(known))?)),
+            (None, Some(known)) => Ok((self.resolve(left, compared(known))?, right.expression)),
+            (None, None) => Ok((self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?)),
+        }
+    }
+
+    fn arithmetic_exprs(&mut self, operator: Arithmetic, left: &Expr, right: &Expr) -> Bound<Typed> {
+        if matches!(left, Expr::Interval(_)) || matches!(right, Expr::Interval(_)) {
+            return elsewhere("interval arithmetic");
+        }
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.arithmetic(operator, left, right)
+    }
+
+    /// `left operator right`, with PostgreSQL's result types.
+    pub(super) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
+        let (left, right) = self.arithmetic_operands(operator, left, right)?;
+        let (left_type, right_type) = match (left.data_type, right.data_type) {
+            (Some(left), Some(right)) => (left, right),
+            _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+        };
+        let (operand_types, result) = match (family(left_type), family(right_type), operator) {
+            (Family::Date, Family::SmallInt | Family::Integer, Arithmetic::Add | Arithmetic::Subtract) => {
+                ((DataType::Date, DataType::Integer), DataType::Date)
+            }
+            (Family::SmallInt | Family::Integer, Family::Date, Arithmetic::Add) => {
+                ((DataType::Integer, DataType::Date), DataType::Date)
+            }
+            (Family::Date, Family::Date, Arithmetic::Subtract) => {
+                ((DataType::Date, DataType::Date), DataType::Integer)
+            }
+            (Family::Timestamp | Family::TimestampTz, ..)
+            | (_, Family::Timestamp | Family::TimestampTz, _) => {
+                return elsewhere("arithmetic on timestamps");
+            }
+            (left_family, right_family, _) if left_type.is_numeric() && right_type.is_numeric() => {
+                let common = match (left_family, right_family) {
+                    (Family::Real, Family::Real) => DataType::Real,
+                    _ => common_type(left_type, right_type).unwrap_or(DataType::DoublePrecision),
+                };
+                match common {
+                    DataType::Numeric { .. } => {
+                        let scales = (scale_of(left_type), scale_of(right_type));
+                        let operands = (numeric(scales.0), numeric(scales.1));
+                        (operands, numeric(result_scale(operator, scales)))
+                    }
+                    DataType::Real | DataType::DoublePrecision if operator == Arithmetic::Modulo => {
+                        return Err(no_operator(&left, operator.symbol(), &right).into());
+                    }
+                    common => ((common, common), common),
+                }
+            }
+            _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+        };
+        let pair = (convert(left, operand_types.0)?, convert(right, operand_types.1)?);
+        Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), result))
+    }
+
+    /// Gives an operand of unknown type that of the other.
+    fn arithmetic_operands(
+        &mut self,
+        operator: Arithmetic,
+        left: Typed,
+        right: Typed,
+    ) -> Bound<(Typed, Typed)> {
+        let partner = |known: DataType| match family(known) {
+            Family::Date if operator == Arithmetic::Add => DataType::Integer,
+            _ => unmodified(known),
+        };
+        Ok(match (left.data_type, right.data_type) {
+            (Some(known), None) => {
+                let target = partner(known);
+                (left, Typed::new(self.resolve(right, target)?, target))
+            }
+            (None, Some(known)) => {
+                let target = partner(known);
+                (Typed::new(self.resolve(left, target)?, target), right)
+            }
+            (None, None) => {
+                let message = format!("operator is not unique: unknown {} unknown", operator.symbol());
+                let hint =
+                    "Could not choose a best candidate operator. You might need to add explicit type casts.";
+                return Err(Error::new(SqlState::UndefinedFunction, message).with_hint(hint).into());
+            }
+            _ => (left, right),
+        })
+    }
+
+    fn concatenate(&mut self, left: &Expr, right: &Expr) -> Bound<Typed> {
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        let text = |typed: &Typed| typed.data_type.is_none_or(DataType::is_text);
+        if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
+            return elsewhere("concatenation of bytea");
+        }
+        if !text(&left) && !text(&right) {
+            return Err(no_operator(&left, "||", &right).into());
+        }
+        let pair = (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
+        Ok(Typed::new(Expression::Concatenate(Box::new(pair)), DataType::Text))
+    }
+
+    fn in_list(&mut self, expr: &Expr, list: &[Expr], negated: bool) -> Bound<Typed> {
+        if matches!(expr, Expr::Tuple(_)) {
+            return elsewhere("IN with row values");
+        }
+        let operand = self.bind(expr)?;
+        let items = list.iter().map(|item| self.bind(item)).collect::<Bound<Vec<_>>>()?;
+        // A column compared with constants of exactly its type needs no common type.
+        let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
+            (
+                Expression::Column(_),
+                Some(to),
+                Typed { expression: Expression::Literal(value), data_type: Some(from) },
+            ) => convert_number(value, *from, to).map(Expression::Literal),
+            _ => None,
+        });
+        if let Some(literals) = literals.collect::<Option<Vec<_>>>() {
+            let expression = Expression::InList(Box::new(operand.expression), literals, negated);
+            return Ok(Typed::new(expression, DataType::Boolean));
+        }
+        let mut common = operand.data_type;
+        for item in &items {
+            common = match (common, item.data_type) {
+                (Some(left), Some(right)) => {
+                    let both = common_type(left, right);
+                    Some(both.ok_or_else(|| no_operator(&operand, "=", item))?)
+                }
+                (known, other) => known.or(other),
+            };
+        }
+        let target = compared(common.unwrap_or(DataType::Text));
+        let items = items.into_iter().map(|item| self.resolve(item, target)).collect::<Bound<Vec<_>>>()?;
+        let operand = self.resolve(operand, target)?;
+        Ok(Typed::new(Expression::InList(Box::new(operand), items, negated), DataType::Boolean))
+    }
+
+    fn between(&mut self, expr: &Expr, low: &Expr, high: &Expr, negated: bool) -> Bound<Typed> {
+        let lower = self.compare_exprs(Comparison::GreaterOrEqual, expr, low)?.expression;
+        let upper = self.compare_exprs(Comparison::LessOrEqual, expr, high)?.expression;
+        let inside = Expression::And(vec![lower, upper]);
+        let expression = if negated { Expression::Not(Box::new(inside)) } else { inside };
+        Ok(Typed::new(expression, DataType::Boolean))
+    }
+
+    fn like(
+        &mut self,
+        text: &Expr,
+        pattern: &Expr,
+        escape: Option<&ast::ValueWithSpan>,
+        negated: bool,
+        ignore_case: bool,
+    ) -> Bound<Typed> {
+        let (text, pattern) = (self.bind(text)?, self.bind(pattern)?);
+        let symbol = if ignore_case { "~~*" } else { "~~" };
+        if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
+            return Err(no_operator(&text, symbol, &pattern).into());
+        }
+        let escape = match escape.map(|escape| &escape.value) {
+            None => Some('\\'),
+            Some(ast::Value::SingleQuotedString(text)) if text.is_empty() => None,
+            Some(ast::Value::SingleQuotedString(text)) if text.chars().count() == 1 => text.chars().next(),
+            Some(_) => {
+                let message = "invalid escape string";
+                let hint = "Escape string must be empty or one character.";
+                return Err(Error::new(SqlState::InvalidParameterValue, message).with_hint(hint).into());
+            }
+        };
+        let text = self.resolve(text, DataType::Text)?;
+        let pattern = self.resolve(pattern, DataType::Text)?;
+        let like = Like { text, pattern, escape, ignore_case, negated };
+        Ok(Typed::new(Expression::Like(Box::new(like)), DataType::Boolean))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&Expr>,
+        branches: &[ast::CaseWhen],
+        otherwise: Option<&Expr>,
+    ) -> Bound<Typed> {
+        let mut conditions = Vec::with_capacity(branches.len());
+        for branch in branches {
+            conditions.push(match operand {
+                Some(operand) => {
+                    self.compare_exprs(Comparison::Equal, operand, &branch.condition)?.expression
+                }
+                None => self.bind_condition(&branch.condition, "CASE/WHEN")?,
+            });
+        }
+        let mut results =
+            branches.iter().map(|branch| self.bind(&branch.result)).collect::<Bound<Vec<_>>>()?;
+        results.push(match otherwise {
+            Some(expr) => self.bind(expr)?,
+            None => Typed { expression: Expression::Literal(Value::Null), data_type: None },
+        });
+        let (mut results, data_type) = self.merge(results, "CASE")?;
+        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
+        let branches = conditions.into_iter().zip(results).collect();
+        Ok(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type))
+    }
+
+    /// Brings alternatives to one type, as CASE, COALESCE, GREATEST and so on do.
+    pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
+        let mut common: Option<DataType> = None;
+        for item in &items {
+            common = match (common, item.data_type) {
+                (Some(left), Some(right)) => Some(common_type(left, right).ok_or_else(|| {
+                    let message = format!(
+                        "{what} types {} and {} cannot be matched",
+                        type_name(left),
+                        type_name(right)
+                    );
+                    Error::new(SqlState::DatatypeMismatch, message)
+                })?),
+                (known, other) => known.or(other),
+            };
+        }
+        let common = common.unwrap_or(DataType::Text);
+        let items = items.into_iter().map(|item| self.resolve(item, common)).collect::<Bound<Vec<_>>>()?;
+        Ok((items, common))
+    }
+
+    fn cast(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
+        let parameter = matches!(operand.expression, Expression::Parameter(_));
+        let operand = match operand.data_type {
+            None if parameter => {
+                let bare = unmodified(target);
+                Typed::new(self.resolve(operand, bare)?, bare)
+            }
+            None => Typed::new(operand.expression, DataType::Text),
+            Some(_) => operand,
+        };
+        let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. });
+        let expression = if !modified && operand.data_type == Some(target) {
+            operand.expression
+        } else {
+            fold_cast(operand.expression, target)?
+        };
+        Ok(Typed::new(expression, target))
+    }
+
+    /// The expression with its type; text if nothing else is known.
+    pub fn settle(&mut self, typed: Typed) -> Bound<(Expression, DataType)> {
+        let data_type = typed.data_type.unwrap_or(DataType::Text);
+        Ok((self.resolve(typed, data_type)?, data_type))
+    }
+
+    /// The expression as a value of the target type: unknown literals are read as such, unknown parameters get
+    /// the type, others are converted where the representation differs.
+    pub fn resolve(&mut self, typed: Typed, target: DataType) -> Bound<Expression> {
+        if typed.data_type.is_some() {
+            return convert(typed, target);
+        }
+        Ok(match typed.expression {
+            Expression::Literal(Value::Text(text)) if target.is_text() => match target {
+                DataType::Char(_) => Expression::Literal(cast(Value::Text(text), ANY_CHAR)?),
+                _ => Expression::Literal(Value::Text(text)),
+            },
+            Expression::Literal(Value::Text(text)) => Expression::Literal(parse_text(target, &text)?),
+            Expression::Parameter(position) => {
+                self.parameters.mention(position);
+                self.parameters.types[position].get_or_insert(target);
+                Expression::Parameter(position)
+            }
+            other => other,
+        })
+    }
+
+    fn subquery(&mut self, query: &ast::Query) -> Bound<(usize, Vec<DataType>)> {
+        match self.subqueries.as_deref_mut() {
+            Some(subqueries) => subqueries.add(query, self.parameters),
+            None => elsewhere("a subquery here"),
+        }
+    }
+
+    fn scalar_subquery(&mut self, query: &ast::Query) -> Bound<Typed> {
+        let (number, types) = self.subquery(query)?;
+        match types.as_slice() {
+            [data_type] => Ok(Typed::new(Expression::Call(Function::Subquery(number), vec![]), *data_type)),
+            _ => Err(Error::new(SqlState::SyntaxError, "subquery must return only one column").into()),
+        }
+    }
+
+    fn exists(&mut self, query: &ast::Query, negated: bool) -> Bound<Typed> {
+        let (number, _) = self.subquery(query)?;
+        let exists = Expression::Call(Function::Exists(number), vec![]);
+        let expression = if negated { Expression::Not(Box::new(exists)) } else { exists };
+        Ok(Typed::new(expression, DataType::Boolean))
+    }
+
+    fn in_subquery(&mut self, expr: &Expr, query: &ast::Query, negated: bool) -> Bound<Typed> {
+        let operand = self.bind(expr)?;
+        let (number, types) = self.subquery(query)?;
+        let [item] = types.as_slice() else {
+            return Err(Error::new(SqlState::SyntaxError, "subquery has too many columns").into());
+        };
+        let items = Typed::new(Expression::Literal(Value::Null), *item);
+        let operand = self.comparable(operand, items, "=")?.0;
+        Ok(Typed::new(Expression::InSubquery(Box::new(operand), number, negated), DataType::Boolean))
+    }
+}
+
+/// The position that `$n` names, counted from 0.
+fn placeholder(name: &str) -> Result<usize, Error> {
+    let number = name.strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok());
+    match number {
+        Some(number) if number > 0 => Ok(usize::from(number) - 1),
+        _ => Err(Error::new(SqlState::UndefinedParameter, format!("there is no parameter {name}"))),
+    }
+}
+
+/// The type for an operand that is compared with the given one: no limit of length, and room for more
+/// fractional digits, so that nothing is cut off before the comparison.
+fn compared(known: DataType) -> DataType {
+    match known {
+        DataType::Char(_) => ANY_CHAR,
+        DataType::Varchar(_) => DataType::Text,
+        DataType::Numeric { scale, .. } => numeric(scale.max(10)),
+        other => other,
+    }
+}
+
+/// The type without its limits, which are checked when a value is stored.
+fn unmodified(known: DataType) -> DataType {
+    match known {
+        DataType::Varchar(_) => DataType::Text,
+        DataType::Char(_) => DataType::Text,
+        DataType::Numeric { scale, .. } => numeric(scale),
+        other => other,
+    }
+}
+
+/// A number of one type as exactly the same number of another; `None` also if these are no numbers.
+fn convert_number(value: &Value, from: DataType, to: DataType) -> Option<Value> {
+    (from.is_numeric() && to.is_numeric() && !matches!(to, DataType::Real | DataType::DoublePrecision))
+        .then(|| convert_exactly(value.clone(), to))
+        .flatten()
+}
+
+/// Converts an expression of known type where the representation differs.
+fn convert(typed: Typed, target: DataType) -> Bound<Expression> {
+    match typed.data_type {
+        Some(from) if !same_representation(from, target) => {
+            // An integer becomes a numeric without fraction: its scale would show in products.
+            let integer = matches!(family(from), Family::SmallInt | Family::Integer | Family::BigInt);
+            let target = if integer && family(target) == Family::Numeric { numeric(0) } else { target };
+            fold_cast(typed.expression, target)
+        }
+        _ => Ok(typed.expression),
+    }
+}
+
+/// A cast; of a literal, its result.
+fn fold_cast(expression: Expression, target: DataType) -> Bound<Expression> {
+    Ok(match expression {
+        Expression::Literal(value) => Expression::Literal(cast(value, target)?),
+        other => Expression::Cast(Box::new(other), target),
+    })
+}
+
+/// Fractional digits of a result. Division keeps at least 16, as PostgreSQL's quotients have.
+fn result_scale(operator: Arithmetic, (left, right): (u8, u8)) -> u8 {
+    match operator {
+        Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Modulo => left.max(right),
+        Arithmetic::Multiply => left.saturating_add(right),
+        Arithmetic::Divide => left.max(right).max(16),
+    }
+}
+
+fn no_operator(left: &Typed, operator: &str, right: &Typed) -> Error {
+    let message = format!("operator does not exist: {} {operator} {}", left.type_name(), right.type_name());
+    let hint =
+        "No operator matches the given name and argument types. You might need to add explicit type casts.";
+    Error::new(SqlState::UndefinedFunction, message).with_hint(hint)
+}
+
+/// The beginning of an expression's text, for messages.
+fn brief(expr: &Expr) -> String {
+    let text = expr.to_string();
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

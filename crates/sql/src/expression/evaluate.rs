@@ -1,0 +1,398 @@
+//! Computes bound expressions. NULL follows SQL's three-valued logic; errors are those of the operators.
+
+use super::types::numeric;
+use super::{Arithmetic, Comparison, Expression, Function, Like, pattern};
+use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
+use ankerdb_value::{add, cast, compare, divide, modulo, multiply, negate, subtract};
+use std::cmp::Ordering;
+
+/// Microseconds in a day.
+const DAY: i64 = 86_400_000_000;
+
+/// What an expression is computed over.
+pub(crate) struct Context<'a> {
+    /// The row's value in a column.
+    pub column: &'a dyn Fn(usize) -> Value,
+    pub parameters: &'a [Value],
+    /// First column of the rows that each subquery gave.
+    pub subqueries: &'a [Vec<Value>],
+    /// When the transaction began: microseconds since 1970-01-01 UTC.
+    pub now: i64,
+}
+
+impl Context<'_> {
+    /// A context for expressions that read no column.
+    pub fn constant<'a>(parameters: &'a [Value], subqueries: &'a [Vec<Value>], now: i64) -> Context<'a> {
+        Context { column: &|_| Value::Null, parameters, subqueries, now }
+    }
+}
+
+/// Whether the condition is true, rather than false or NULL.
+pub(crate) fn is_true(condition: &Expression, context: &Context) -> Result<bool> {
+    Ok(truth(condition, context)? == Some(true))
+}
+
+/// The expression's value.
+pub(crate) fn evaluate(expression: &Expression, context: &Context) -> Result<Value> {
+    Ok(match expression {
+        Expression::Column(column) => (context.column)(*column),
+        Expression::Parameter(position) => parameter(context, *position)?.clone(),
+        Expression::Literal(value) => value.clone(),
+        Expression::Cast(operand, data_type) => cast(evaluate(operand, context)?, *data_type)?,
+        Expression::Arithmetic(operator, pair) => {
+            let (left, right) = (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?);
+            arithmetic(*operator, &left, &right)?
+        }
+        Expression::Negate(operand) => match evaluate(operand, context)? {
+            Value::Null => Value::Null,
+            value => negate(&value)?,
+        },
+        Expression::Case(branches, otherwise) => {
+            for (condition, result) in branches {
+                if is_true(condition, context)? {
+                    return evaluate(result, context);
+                }
+            }
+            evaluate(otherwise, context)?
+        }
+        Expression::Coalesce(items) => {
+            for item in items {
+                let value = evaluate(item, context)?;
+                if !value.is_null() {
+                    return Ok(value);
+                }
+            }
+            Value::Null
+        }
+        Expression::NullIf(pair) => {
+            let (left, right) = (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?);
+            if order(&left, &right)? == Some(Ordering::Equal) { Value::Null } else { left }
+        }
+        Expression::Concatenate(pair) => match (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?) {
+            (Value::Null, _) | (_, Value::Null) => Value::Null,
+            (left, right) => Value::text(into_text(left)? + &into_text(right)?),
+        },
+        Expression::Call(function, arguments) => call(*function, arguments, context)?,
+        _ => truth(expression, context)?.map_or(Value::Null, Value::Boolean),
+    })
+}
+
+fn parameter<'a>(context: &'a Context, position: usize) -> Result<&'a Value> {
+    context.parameters.get(position).ok_or_else(|| {
+        Error::new(SqlState::UndefinedParameter, format!("there is no parameter ${}", position + 1))
+    })
+}
+
+/// A boolean expression as true, false or unknown.
+fn truth(expression: &Expression, context: &Context) -> Result<Option<bool>> {
+    Ok(match expression {
+        Expression::Compare(comparison, pair) => {
+            let ordering = match (&pair.0, &pair.1) {
+                // The usual condition, without a copy of the constant.
+                (left, Expression::Literal(right)) => order(&evaluate(left, context)?, right)?,
+                (left, Expression::Parameter(position)) => {
+                    order(&evaluate(left, context)?, parameter(context, *position)?)?
+                }
+                (left, right) => order(&evaluate(left, context)?, &evaluate(right, context)?)?,
+            };
+            ordering.map(|ordering| holds(*comparison, ordering))
+        }
+        Expression::And(operands) => junction(operands, context, false)?,
+        Expression::Or(operands) => junction(operands, context, true)?,
+        Expression::Not(operand) => truth(operand, context)?.map(|value| !value),
+        Expression::IsNull(operand, null) => Some(evaluate(operand, context)?.is_null() == *null),
+        Expression::IsBoolean(operand, value, negated) => {
+            Some((truth(operand, context)? == Some(*value)) != *negated)
+        }
+        Expression::Distinct(pair, negated) => {
+            let (left, right) = (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?);
+            let same = match (left.is_null(), right.is_null()) {
+                (false, false) => order(&left, &right)? == Some(Ordering::Equal),
+                (left, right) => left == right,
+            };
+            Some(same == *negated)
+        }
+        Expression::InList(operand, items, negated) => {
+            let operand = evaluate(operand, context)?;
+            let items = items.iter().map(|item| evaluate(item, context));
+            contains(&operand, items)?.map(|found| found != *negated)
+        }
+        Expression::InSubquery(operand, number, negated) => {
+            let operand = evaluate(operand, context)?;
+            let rows = context.subqueries.get(*number).map_or(&[][..], Vec::as_slice);
+            contains(&operand, rows.iter().map(|row| Ok(row.clone())))?.map(|found| found != *negated)
+        }
+        Expression::Like(like) => matches(like, context)?,
+        // Every node that ends here is computed by `evaluate` itself, never handed back.
+        other => match evaluate(other, context)? {
+            Value::Boolean(value) => Some(value),
+            Value::Null => None,
+            _ => return Err(Error::new(SqlState::DatatypeMismatch, "expression is not a boolean")),
+        },
+    })
+}
+
+/// AND (`decisive` false) or OR (`decisive` true): one decisive operand decides; otherwise NULL makes unknown.
+fn junction(operands: &[Expression], context: &Context, decisive: bool) -> Result<Option<bool>> {
+    let mut unknown = false;
+    for operand in operands {
+        match truth(operand, context)? {
+            Some(value) if value == decisive => return Ok(Some(decisive)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown { None } else { Some(!decisive) })
+}
+
+fn contains(operand: &Value, items: impl Iterator<Item = Result<Value>>) -> Result<Option<bool>> {
+    let mut unknown = false;
+    let mut empty = true;
+    for item in items {
+        empty = false;
+        match order(operand, &item?)? {
+            Some(Ordering::Equal) => return Ok(Some(true)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown && !empty { None } else { Some(false) })
+}
+
+/// Whether an ordering is one that the comparison accepts.
+pub(crate) fn holds(comparison: Comparison, ordering: Ordering) -> bool {
+    match comparison {
+        Comparison::Equal => ordering == Ordering::Equal,
+        Comparison::NotEqual => ordering != Ordering::Equal,
+        Comparison::Less => ordering == Ordering::Less,
+        Comparison::LessOrEqual => ordering != Ordering::Greater,
+        Comparison::Greater => ordering == Ordering::Greater,
+        Comparison::GreaterOrEqual => ordering != Ordering::Less,
+    }
+}
+
+fn order(left: &Value, right: &Value) -> Result<Option<Ordering>> {
+    match (left, right) {
+        (Value::Null, _) | (_, Value::Null) => Ok(None),
+        (Value::Integer(left), Value::Integer(right)) => Ok(Some(left.cmp(right))),
+        (Value::Text(left), Value::Text(right)) => Ok(Some(left.as_bytes().cmp(right.as_bytes()))),
+        _ => compare(left, right),
+    }
+}
+
+fn arithmetic(operator: Arithmetic, left: &Value, right: &Value) -> Result<Value> {
+    if left.is_null() || right.is_null() {
+        return Ok(Value::Null);
+    }
+    match operator {
+        Arithmetic::Add => add(left, right),
+        Arithmetic::Subtract => subtract(left, right),
+        Arithmetic::Multiply => multiply(left, right),
+        Arithmetic::Divide => divide(left, right),
+        Arithmetic::Modulo => modulo(left, right),
+    }
+}
+
+fn matches(like: &Like, context: &Context) -> Result<Option<bool>> {
+    let (text, pattern) = match (evaluate(&like.text, context)?, evaluate(&like.pattern, context)?) {
+        (Value::Null, _) | (_, Value::Null) => return Ok(None),
+        (text, pattern) => (into_text(text)?, into_text(pattern)?),
+    };
+    let found = if like.ignore_case {
+        pattern::like(&text.to_lowercase(), &pattern.to_lowercase(), like.escape)?
+    } else {
+        pattern::like(&text, &pattern, like.escape)?
+    };
+    Ok(Some(found != like.negated))
+}
+
+/// The text of a value; of other types, as a cast to text writes it.
+fn into_text(value: Value) -> Result<String> {
+    match value {
+        Value::Text(text) => Ok(text.into_string()),
+        other => match cast(other, DataType::Text)? {
+            Value::Text(text) => Ok(text.into_string()),
+            _ => Err(Error::internal("a cast to text gave no text")),
+        },
+    }
+}
+
+fn call(function: Function, arguments: &[Expression], context: &Context) -> Result<Value> {
+    match function {
+        Function::Now => return Ok(Value::TimestampTz(context.now)),
+        Function::LocalTimestamp => return Ok(Value::Timestamp(context.now)),
+        Function::CurrentDate => return Ok(Value::Date(context.now.div_euclid(DAY) as i32)),
+        Function::Subquery(number) => return subquery_value(context, number),
+        Function::Exists(number) => {
+            return Ok(Value::Boolean(context.subqueries.get(number).is_some_and(|rows| !rows.is_empty())));
+        }
+        _ => {}
+    }
+    let mut values = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        values.push(evaluate(argument, context)?);
+    }
+    match function {
+        Function::Greatest => extreme(values, Ordering::Greater),
+        Function::Least => extreme(values, Ordering::Less),
+        Function::Concat => {
+            let mut text = String::new();
+            for value in values.into_iter().filter(|value| !value.is_null()) {
+                text += &into_text(value)?;
+            }
+            Ok(Value::text(text))
+        }
+        _ if values.iter().any(Value::is_null) => Ok(Value::Null),
+        Function::Abs | Function::Round | Function::Ceil | Function::Floor | Function::Sign => {
+            number_call(function, &values)
+        }
+        _ => text_call(function, &values),
+    }
+}
+
+fn subquery_value(context: &Context, number: usize) -> Result<Value> {
+    match context.subqueries.get(number).map_or(&[][..], Vec::as_slice) {
+        [] => Ok(Value::Null),
+        [value] => Ok(value.clone()),
+        _ => {
+            let message = "more than one row returned by a subquery used as an expression";
+            Err(Error::new(SqlState::CardinalityViolation, message))
+        }
+    }
+}
+
+fn extreme(values: Vec<Value>, wanted: Ordering) -> Result<Value> {
+    let mut best = Value::Null;
+    for value in values.into_iter().filter(|value| !value.is_null()) {
+        if best.is_null() || order(&value, &best)? == Some(wanted) {
+            best = value;
+        }
+    }
+    Ok(best)
+}
+
+fn number_call(function: Function, values: &[Value]) -> Result<Value> {
+    match (function, values) {
+        (Function::Abs, [value]) => {
+            let zero = cast_like(value)?;
+            if order(value, &zero)? == Some(Ordering::Less) { negate(value) } else { Ok(value.clone()) }
+        }
+        (_, [Value::Double(value)]) => Ok(Value::Double(double_call(function, *value))),
+        (_, [Value::Real(value)]) => Ok(Value::Double(double_call(function, f64::from(*value)))),
+        (_, [Value::Numeric(value)]) => Ok(Value::Numeric(decimal_call(function, *value)?)),
+        (Function::Round, [value @ Value::Numeric(_), Value::Integer(digits)]) => {
+            match u8::try_from(*digits) {
+                Ok(digits @ 0..=38) => cast(value.clone(), numeric(digits)),
+                _ => Err(crate::name::not_supported("rounding to so many digits")),
+            }
+        }
+        _ => Err(wrong_argument()),
+    }
+}
+
+/// Zero in the value's type.
+fn cast_like(value: &Value) -> Result<Value> {
+    Ok(match value {
+        Value::SmallInt(_) => Value::SmallInt(0),
+        Value::Integer(_) => Value::Integer(0),
+        Value::BigInt(_) => Value::BigInt(0),
+        Value::Real(_) => Value::Real(0.0),
+        Value::Double(_) => Value::Double(0.0),
+        Value::Numeric(decimal) => Value::Numeric(Decimal::new(0, decimal.scale)),
+        _ => return Err(wrong_argument()),
+    })
+}
+
+fn double_call(function: Function, value: f64) -> f64 {
+    match function {
+        Function::Round => value.round_ties_even(),
+        Function::Ceil => value.ceil(),
+        Function::Floor => value.floor(),
+        _ if value == 0.0 || value.is_nan() => value,
+        _ => value.signum(),
+    }
+}
+
+fn decimal_call(function: Function, value: Decimal) -> Result<Decimal> {
+    let unit = 10i128.pow(u32::from(value.scale));
+    let floor = value.unscaled.div_euclid(unit);
+    let fraction = value.unscaled.rem_euclid(unit) != 0;
+    Ok(match function {
+        Function::Floor => Decimal::new(floor, 0),
+        Function::Ceil => Decimal::new(floor + i128::from(fraction), 0),
+        Function::Sign => Decimal::new(value.unscaled.signum(), 0),
+        _ => match cast(Value::Numeric(value), numeric(0))? {
+            Value::Numeric(rounded) => rounded,
+            _ => return Err(wrong_argument()),
+        },
+    })
+}
+
+fn text_call(function: Function, values: &[Value]) -> Result<Value> {
+    let text = |position: usize| match values.get(position) {
+        Some(Value::Text(text)) => Ok(&**text),
+        _ => Err(wrong_argument()),
+    };
+    let integer = |position: usize| match values.get(position) {
+        Some(Value::Integer(value)) => Ok(i64::from(*value)),
+        Some(Value::SmallInt(value)) => Ok(i64::from(*value)),
+        _ => Err(wrong_argument()),
+    };
+    let subject = text(0)?;
+    Ok(match function {
+        Function::Lower => Value::text(subject.to_lowercase()),
+        Function::Upper => Value::text(subject.to_uppercase()),
+        Function::Length => length(subject.chars().count())?,
+        Function::OctetLength => length(subject.len())?,
+        Function::Replace if text(1)?.is_empty() => Value::text(subject),
+        Function::Replace => Value::text(subject.replace(text(1)?, text(2)?)),
+        Function::Position => match subject.find(text(1)?) {
+            Some(offset) => length(subject[..offset].chars().count() + 1)?,
+            None => Value::Integer(0),
+        },
+        Function::Substring => {
+            let start = integer(1)?;
+            let end = if values.len() > 2 { Some(start + integer(2)?) } else { None };
+            if end.is_some_and(|end| end < start) {
+                let message = "negative substring length not allowed";
+                return Err(Error::new(SqlState::InvalidParameterValue, message));
+            }
+            slice(subject, start - 1, end.map_or(i64::MAX, |end| end - 1))
+        }
+        // A negative count means all but so many at the other end.
+        Function::Left => match integer(1)? {
+            count @ 0.. => slice(subject, 0, count),
+            count => slice(subject, 0, subject.chars().count() as i64 + count),
+        },
+        Function::Right => match integer(1)? {
+            count @ 0.. => slice(subject, subject.chars().count() as i64 - count, i64::MAX),
+            count => slice(subject, -count, i64::MAX),
+        },
+        Function::Trim | Function::TrimStart | Function::TrimEnd => {
+            let blanks = if values.len() > 1 { text(1)? } else { " " };
+            let trimmed = |character: char| blanks.contains(character);
+            Value::text(match function {
+                Function::TrimStart => subject.trim_start_matches(trimmed),
+                Function::TrimEnd => subject.trim_end_matches(trimmed),
+                _ => subject.trim_matches(trimmed),
+            })
+        }
+        _ => return Err(wrong_argument()),
+    })
+}
+
+fn length(length: usize) -> Result<Value> {
+    let out_of_range = |_| Error::new(SqlState::NumericValueOutOfRange, "integer out of range");
+    Ok(Value::Integer(i32::try_from(length).map_err(out_of_range)?))
+}
+
+/// The characters from position `start` up to but without position `end`.
+fn slice(text: &str, start: i64, end: i64) -> Value {
+    let skipped = usize::try_from(start).unwrap_or(0);
+    let taken = usize::try_from(end.saturating_sub(start.max(0))).unwrap_or(0);
+    Value::text(text.chars().skip(skipped).take(taken).collect::<String>())
+}
+
+fn wrong_argument() -> Error {
+    Error::internal("a function was given an argument of a type that it does not take")
+}

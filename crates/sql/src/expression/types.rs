@@ -1,0 +1,204 @@
+//! PostgreSQL's rules on types: names in SQL, the common type of two operands, what converts by itself.
+
+use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
+use datafusion::sql::sqlparser::ast;
+
+/// `char(n)` of any length: what text becomes before it is compared with a `char` column, where trailing
+/// blanks mean nothing.
+pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
+
+/// The type that a parsed type name stands for. 42704 if there is none.
+pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
+    let text = parsed.to_string().to_lowercase().replace('"', "");
+    let (name, modifiers) = match (text.find('('), text.find(')')) {
+        (Some(open), Some(close)) if open < close => {
+            let modifiers = text[open + 1..close].split(',').map(|modifier| modifier.trim().parse::<u32>());
+            let modifiers = modifiers.collect::<Result<Vec<_>, _>>().map_err(|_| {
+                Error::new(SqlState::InvalidParameterValue, format!("invalid type modifier in {text}"))
+            })?;
+            (format!("{}{}", text[..open].trim(), &text[close + 1..]), modifiers)
+        }
+        _ => (text.clone(), Vec::new()),
+    };
+    if name.contains("[]") || name.contains('<') {
+        return Err(Error::new(SqlState::FeatureNotSupported, format!("type {text} is not supported")));
+    }
+    let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    // Fractional digits of seconds: always six here.
+    let modifiers = if name.starts_with("timestamp") { &[] } else { modifiers.as_slice() };
+    type_by_name(name, modifiers)
+}
+
+/// Types whose values share a representation and convert by keeping it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Family {
+    Boolean,
+    SmallInt,
+    Integer,
+    BigInt,
+    Numeric,
+    Real,
+    DoublePrecision,
+    Text,
+    Char,
+    Date,
+    Timestamp,
+    TimestampTz,
+    Bytea,
+    Uuid,
+}
+
+/// The type's family.
+pub(crate) fn family(data_type: DataType) -> Family {
+    match data_type {
+        DataType::Boolean => Family::Boolean,
+        DataType::SmallInt => Family::SmallInt,
+        DataType::Integer => Family::Integer,
+        DataType::BigInt => Family::BigInt,
+        DataType::Numeric { .. } => Family::Numeric,
+        DataType::Real => Family::Real,
+        DataType::DoublePrecision => Family::DoublePrecision,
+        DataType::Text | DataType::Varchar(_) => Family::Text,
+        DataType::Char(_) => Family::Char,
+        DataType::Date => Family::Date,
+        DataType::Timestamp => Family::Timestamp,
+        DataType::TimestampTz => Family::TimestampTz,
+        DataType::Bytea => Family::Bytea,
+        DataType::Uuid => Family::Uuid,
+    }
+}
+
+/// The most digits, so many of them fractional.
+pub(crate) fn numeric(scale: u8) -> DataType {
+    DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: scale.min(MAX_NUMERIC_PRECISION) }
+}
+
+/// Fractional digits of a numeric or integer type.
+pub(crate) fn scale_of(data_type: DataType) -> u8 {
+    match data_type {
+        DataType::Numeric { scale, .. } => scale,
+        _ => 0,
+    }
+}
+
+/// The type that two operands are brought to before they are compared or merged; `None` if they do not fit.
+pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
+    use Family::*;
+    if left == right {
+        return Some(left);
+    }
+    Some(match (family(left), family(right)) {
+        (Numeric, Numeric | SmallInt | Integer | BigInt) | (SmallInt | Integer | BigInt, Numeric) => {
+            numeric(scale_of(left).max(scale_of(right)))
+        }
+        (SmallInt, Integer) | (Integer, SmallInt) => DataType::Integer,
+        (BigInt, SmallInt | Integer) | (SmallInt | Integer, BigInt) => DataType::BigInt,
+        (Real | DoublePrecision | Numeric | SmallInt | Integer | BigInt, Real | DoublePrecision)
+        | (Real | DoublePrecision, Numeric | SmallInt | Integer | BigInt) => DataType::DoublePrecision,
+        (Char, Char) => ANY_CHAR,
+        // PostgreSQL compares `char` with `text` as text, blanks cut off: the stored form.
+        (Text | Char, Text | Char) => DataType::Text,
+        (Date, Timestamp) | (Timestamp, Date) => DataType::Timestamp,
+        (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => DataType::TimestampTz,
+        _ => return None,
+    })
+}
+
+/// Whether values of `from` serve as values of `to` without a conversion.
+pub(crate) fn same_representation(from: DataType, to: DataType) -> bool {
+    match (family(from), family(to)) {
+        (Family::Char, Family::Text) => true,
+        (from, to) => from == to,
+    }
+}
+
+/// Whether a value of `from` may be stored in a column of `to` without an explicit cast.
+pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
+    let dates = |family| matches!(family, Family::Date | Family::Timestamp | Family::TimestampTz);
+    let (source, target) = (family(from), family(to));
+    source == target
+        || (from.is_numeric() && to.is_numeric())
+        || to.is_text()
+        || (dates(source) && dates(target))
+}
+
+/// The value as exactly the same value of another type, if there is one.
+pub(crate) fn convert_exactly(value: Value, to: DataType) -> Option<Value> {
+    let representation = |value: &Value| match value {
+        Value::SmallInt(_) => Some(Family::SmallInt),
+        Value::Integer(_) => Some(Family::Integer),
+        Value::BigInt(_) => Some(Family::BigInt),
+        _ => None,
+    };
+    if representation(&value) == Some(family(to))
+        || matches!((&value, to), (Value::Text(_), DataType::Text | DataType::Varchar(_)))
+    {
+        return Some(value);
+    }
+    let converted = cast(value.clone(), if matches!(to, DataType::Char(_)) { ANY_CHAR } else { to }).ok()?;
+    match to {
+        DataType::Char(_) | DataType::Varchar(_) => Some(converted),
+        _ => (compare(&converted, &value).ok()? == Some(std::cmp::Ordering::Equal)).then_some(converted),
+    }
+}
+
+/// The type and value of a number as it is written: the smallest of integer, bigint and numeric that holds it.
+pub(crate) fn number(text: &str) -> Result<(Value, DataType)> {
+    if let Ok(value) = text.parse::<i32>() {
+        return Ok((Value::Integer(value), DataType::Integer));
+    }
+    if let Ok(value) = text.parse::<i64>() {
+        return Ok((Value::BigInt(value), DataType::BigInt));
+    }
+    let decimal = decimal(text).ok_or_else(|| {
+        let message = format!("value \"{text}\" is out of range for type numeric");
+        Error::new(SqlState::NumericValueOutOfRange, message)
+    })?;
+    Ok((Value::Numeric(decimal), numeric(decimal.scale)))
+}
+
+fn decimal(text: &str) -> Option<Decimal> {
+    let text = text.replace('_', "");
+    let (mantissa, exponent) = match text.find(['e', 'E']) {
+        Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok()?),
+        None => (text.as_str(), 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut unscaled: i128 = 0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        unscaled = unscaled.checked_mul(10)?.checked_add(i128::from(digit.to_digit(10)?))?;
+    }
+    let scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+    if scale < 0 {
+        unscaled = unscaled.checked_mul(10i128.checked_pow(scale.unsigned_abs())?)?;
+    }
+    let limit = 10i128.pow(u32::from(MAX_NUMERIC_PRECISION));
+    let scale = u8::try_from(scale.max(0)).ok()?;
+    (unscaled < limit && scale <= MAX_NUMERIC_PRECISION).then(|| Decimal::new(unscaled, scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_the_smallest_type() {
+        assert_eq!(number("2147483647").unwrap(), (Value::Integer(i32::MAX), DataType::Integer));
+        assert_eq!(number("2147483648").unwrap().1, DataType::BigInt);
+        assert_eq!(number("1.50").unwrap(), (Value::Numeric(Decimal::new(150, 2)), numeric(2)));
+        assert_eq!(number("1.5e3").unwrap().0, Value::Numeric(Decimal::new(1500, 0)));
+        assert_eq!(number("15e-1").unwrap().0, Value::Numeric(Decimal::new(15, 1)));
+        assert_eq!(number("1e99").unwrap_err().state(), SqlState::NumericValueOutOfRange);
+    }
+
+    #[test]
+    fn common_types_follow_postgres() {
+        let numeric_12_2 = DataType::Numeric { precision: 12, scale: 2 };
+        assert_eq!(common_type(DataType::SmallInt, DataType::BigInt), Some(DataType::BigInt));
+        assert_eq!(common_type(DataType::Integer, numeric_12_2), Some(numeric(2)));
+        assert_eq!(common_type(numeric_12_2, DataType::Real), Some(DataType::DoublePrecision));
+        assert_eq!(common_type(DataType::Integer, DataType::Text), None);
+        assert_eq!(common_type(DataType::Varchar(3), DataType::Char(3)), Some(DataType::Text));
+    }
+}

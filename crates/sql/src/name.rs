@@ -1,0 +1,88 @@
+//! Names of tables, columns, functions and settings: folding to lower case, qualified names, quoting.
+
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+
+/// The one schema that user tables live in.
+pub(crate) const SCHEMA: &str = "public";
+/// The one database.
+pub(crate) const DATABASE: &str = "ankerdb";
+
+/// The name an identifier stands for: folded to lower case unless it is quoted.
+pub(crate) fn folded(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}
+
+/// The text in double quotes, as error messages show names.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+/// A table's or index's name without schema and database. 42P01-like errors are the caller's: `None` means
+/// that the name is qualified with something other than our schema.
+pub(crate) fn unqualified(name: &ObjectName) -> Option<String> {
+    let mut parts = Vec::with_capacity(name.0.len());
+    for part in &name.0 {
+        match part {
+            ObjectNamePart::Identifier(ident) => parts.push(folded(ident)),
+            ObjectNamePart::Function(_) => return None,
+        }
+    }
+    let table = parts.pop()?;
+    let ours = match parts.as_slice() {
+        [] => true,
+        [schema] => schema == SCHEMA,
+        [database, schema] => database == DATABASE && schema == SCHEMA,
+        _ => false,
+    };
+    ours.then_some(table)
+}
+
+/// As [`unqualified`], with PostgreSQL's error for a schema that does not exist.
+pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
+    unqualified(name).ok_or_else(|| undefined_table(&dotted(name)))
+}
+
+/// A name of one part, such as a column's in a column list.
+pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(ident)] => Ok(folded(ident)),
+        _ => Err(Error::new(
+            SqlState::SyntaxError,
+            format!("syntax error at or near {}", quoted(&dotted(name))),
+        )),
+    }
+}
+
+/// The name with its dots, folded, as messages show it.
+pub(crate) fn dotted(name: &ObjectName) -> String {
+    let parts = name.0.iter().map(|part| match part {
+        ObjectNamePart::Identifier(ident) => folded(ident),
+        ObjectNamePart::Function(function) => function.name.value.to_lowercase(),
+    });
+    parts.collect::<Vec<_>>().join(".")
+}
+
+/// 42P01
+pub(crate) fn undefined_table(name: &str) -> Error {
+    Error::new(SqlState::UndefinedTable, format!("relation {} does not exist", quoted(name)))
+}
+
+/// 42703
+pub(crate) fn undefined_column(name: &str) -> Error {
+    Error::new(SqlState::UndefinedColumn, format!("column {} does not exist", quoted(name)))
+}
+
+/// 42703, for a column of a known table.
+pub(crate) fn undefined_column_of(name: &str, table: &str) -> Error {
+    let message = format!("column {} of relation {} does not exist", quoted(name), quoted(table));
+    Error::new(SqlState::UndefinedColumn, message)
+}
+
+/// 0A000
+pub(crate) fn not_supported(what: &str) -> Error {
+    Error::new(SqlState::FeatureNotSupported, format!("{what} is not supported"))
+}

@@ -1,0 +1,243 @@
+//! From text to parsed statements.
+//!
+//! A query string is cut into tokens, split at its top-level semicolons, and each piece is parsed by itself.
+//! Two limits keep hostile input from using up the stack: the parser's own limit on nesting, and a limit on how
+//! many operators may follow each other, because the parser turns `1+1+1...` into a tree as deep as it is long
+//! and every later walk over that tree, down to freeing it, descends it.
+//!
+//! Error messages follow PostgreSQL: `syntax error at or near "x"`.
+
+use crate::name::quoted;
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use std::sync::Arc;
+
+/// Parentheses, subqueries and so on within each other.
+const NESTING_MAX: usize = 100;
+/// Operators in one expression; at about 500 bytes of stack for each, well inside a 2 MiB thread.
+const OPERATORS_MAX: usize = 2500;
+
+/// A parsed statement.
+#[derive(Clone)]
+pub struct Statement {
+    /// `None` for a string without a statement.
+    pub(crate) ast: Option<Arc<ast::Statement>>,
+    pub(crate) sql: Arc<str>,
+}
+
+impl Statement {
+    /// The statement of an empty query string, which does nothing.
+    pub fn empty() -> Statement {
+        Statement { ast: None, sql: "".into() }
+    }
+
+    /// The text that it was parsed from.
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+}
+
+/// Splits a query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
+pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
+    if sql.contains('\0') {
+        let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
+        return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
+    }
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| unfinished_token(&error.message, sql, error.location))?;
+    let mut offsets = Offsets { sql, line: 1, line_start: 0 };
+    let mut statements = Vec::new();
+    for piece in tokens.split(|token| token.token == Token::SemiColon) {
+        let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+        let (Some(first), Some(last)) =
+            (piece.iter().find(significant), piece.iter().rev().find(significant))
+        else {
+            continue;
+        };
+        let start = offsets.of(first.span.start);
+        let end = offsets.of(last.span.end);
+        check_operators(piece)?;
+        let ast = parse_one(&dialect, piece)?;
+        statements.push(Statement { ast: Some(Arc::new(ast)), sql: sql[start..end].into() });
+    }
+    Ok(statements)
+}
+
+fn parse_one(dialect: &PostgreSqlDialect, tokens: &[TokenWithSpan]) -> Result<ast::Statement> {
+    let mut parser =
+        Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.to_vec());
+    let statement = parser.parse_statement().map_err(syntax_error)?;
+    let rest = parser.next_token();
+    match rest.token {
+        Token::EOF => Ok(statement),
+        token => Err(near(&token.to_string())),
+    }
+}
+
+/// Refuses expressions whose tree would be too deep to walk. Counts operators: those of a parenthesis add to
+/// those around it, while the items of a list stand beside each other, so that only the largest counts.
+fn check_operators(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut operators = 0;
+    // For each open parenthesis: the operators before it, and the most in one of its finished items.
+    let mut open = Vec::new();
+    for token in tokens {
+        match &token.token {
+            Token::LParen => open.push((std::mem::take(&mut operators), 0)),
+            Token::RParen => {
+                let (before, largest) = open.pop().unwrap_or((0, 0));
+                operators = before + largest.max(operators);
+            }
+            Token::Comma => {
+                let item = std::mem::take(&mut operators);
+                if let Some((_, largest)) = open.last_mut() {
+                    *largest = item.max(*largest);
+                }
+            }
+            Token::Word(word) if !chains(word.keyword) => {}
+            Token::Whitespace(_)
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Placeholder(_)
+            | Token::Period => {}
+            _ => operators += 1,
+        }
+        if operators > OPERATORS_MAX {
+            return Err(too_deep());
+        }
+    }
+    Ok(())
+}
+
+fn chains(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::AND
+            | Keyword::OR
+            | Keyword::NOT
+            | Keyword::IS
+            | Keyword::UNION
+            | Keyword::EXCEPT
+            | Keyword::INTERSECT
+            | Keyword::COLLATE
+            | Keyword::AT
+            | Keyword::LIKE
+            | Keyword::ILIKE
+    )
+}
+
+/// The error for an expression or query that nests too deeply.
+pub(crate) fn too_deep() -> Error {
+    Error::new(SqlState::ProgramLimitExceeded, "stack depth limit exceeded")
+        .with_hint("Write the statement with less nesting, for example an IN list instead of a chain of ORs.")
+}
+
+fn near(token: &str) -> Error {
+    Error::new(SqlState::SyntaxError, format!("syntax error at or near {}", quoted(token)))
+}
+
+fn syntax_error(error: ParserError) -> Error {
+    let text = match error {
+        ParserError::RecursionLimitExceeded => return too_deep(),
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+    };
+    let (message, _) = text.rsplit_once(" at Line: ").unwrap_or((&text, ""));
+    match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
+        Some((_, "EOF")) => Error::new(SqlState::SyntaxError, "syntax error at end of input"),
+        Some((expected, token)) => near(token).with_detail(format!("expected {expected}")),
+        None => Error::new(SqlState::SyntaxError, format!("syntax error: {message}")),
+    }
+}
+
+fn unfinished_token(message: &str, sql: &str, location: Location) -> Error {
+    let rest: String = sql[Offsets { sql, line: 1, line_start: 0 }.of(location)..].chars().take(40).collect();
+    let what = match message {
+        _ if message.contains("multi-line comment") => "unterminated /* comment",
+        _ if message.contains("string") || message.contains("literal") => "unterminated quoted string",
+        _ if message.contains("close delimiter") => "unterminated quoted identifier",
+        _ => "syntax error",
+    };
+    Error::new(SqlState::SyntaxError, format!("{what} at or near {}", quoted(&rest)))
+}
+
+/// Turns the tokenizer's lines and columns, asked for in ascending order, into byte offsets.
+struct Offsets<'a> {
+    sql: &'a str,
+    line: u64,
+    line_start: usize,
+}
+
+impl Offsets<'_> {
+    fn of(&mut self, location: Location) -> usize {
+        while self.line < location.line {
+            match self.sql[self.line_start..].find('\n') {
+                Some(length) => self.line_start += length + 1,
+                None => return self.sql.len(),
+            }
+            self.line += 1;
+        }
+        let column = (location.column as usize).saturating_sub(1);
+        let line = &self.sql[self.line_start..];
+        line.char_indices().nth(column).map_or(self.sql.len(), |(offset, _)| self.line_start + offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(sql: &str) -> (&'static str, String) {
+        let error = parse(sql).err().expect("an error");
+        (error.state().code(), error.message().to_owned())
+    }
+
+    #[test]
+    fn splits_at_semicolons_outside_of_quotes_and_keeps_the_text() {
+        let statements = parse(" select 'a;b' ;; -- nothing ;\n select $$;$$; ").unwrap();
+        let texts: Vec<&str> = statements.iter().map(|statement| statement.sql()).collect();
+        assert_eq!(texts, ["select 'a;b'", "select $$;$$"]);
+        assert!(parse(" ; -- only a comment").unwrap().is_empty());
+    }
+
+    #[test]
+    fn statements_after_non_ascii_text_keep_their_bounds() {
+        let statements = parse("select 'öä'; select\n 'ü'").unwrap();
+        assert_eq!(statements[1].sql(), "select\n 'ü'");
+    }
+
+    #[test]
+    fn syntax_errors_name_the_token() {
+        assert_eq!(error("select 1 from from"), ("42601", "syntax error at or near \"from\"".into()));
+        assert_eq!(error("selec 1"), ("42601", "syntax error at or near \"selec\"".into()));
+        assert_eq!(error("select * from t where"), ("42601", "syntax error at end of input".into()));
+        assert_eq!(error("select 1; selec 2").0, "42601");
+        assert_eq!(error("select 'abc").1, "unterminated quoted string at or near \"'abc\"");
+        assert_eq!(error("select 1 )").1, "syntax error at or near \")\"");
+    }
+
+    #[test]
+    fn nesting_bombs_are_refused() {
+        let parentheses = format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+        assert_eq!(error(&parentheses).0, "54000");
+        let chain = format!("select 1{}", " + 1".repeat(100_000));
+        assert_eq!(error(&chain).0, "54000");
+        let unions = "select 1 union ".repeat(50_000) + "select 1";
+        assert_eq!(error(&unions).0, "54000");
+        let subqueries = "select (".repeat(50_000);
+        assert_eq!(error(&subqueries).0, "54000");
+        let inner_lists =
+            format!("select {}1{}", "f(".repeat(40), format!("{},a)", "+1".repeat(500)).repeat(40));
+        assert_eq!(error(&inner_lists).0, "54000");
+    }
+
+    #[test]
+    fn long_lists_are_fine() {
+        let list = format!("select 1 where 1 in (1{})", ",-1".repeat(50_000));
+        assert_eq!(parse(&list).unwrap().len(), 1);
+    }
+}

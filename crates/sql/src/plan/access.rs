@@ -1,0 +1,345 @@
+//! How a statement on one table reaches its rows: by a unique key, by ranges of an index, or by reading all.
+//!
+//! A condition is a list of conjuncts. Those that pin leading columns of an index (equality, or a list of values
+//! for the last pinned column) and bound the next one (a range) become the index range; the rest, and whatever
+//! the range covers only roughly, stays as a filter.
+
+use crate::expression::types::{Family, family, same_representation};
+use crate::expression::{Comparison, Expression};
+use ankerdb_engine::{DataType, Direction, Index, Table};
+use std::sync::Arc;
+
+/// How to reach the rows.
+pub(crate) enum Access {
+    /// No table: one row without columns.
+    OneRow,
+    /// The row with this key of a unique index.
+    Find(IndexUse),
+    /// The rows in a range of an index.
+    Range(IndexRange),
+    /// All rows.
+    Scan,
+}
+
+/// Values for the leading columns of an index.
+pub(crate) struct IndexUse {
+    /// The index's position in the table's list.
+    pub position: usize,
+    pub index: Arc<Index>,
+    /// One value for each pinned column.
+    pub key: Vec<KeyPart>,
+}
+
+/// A part of an index.
+pub(crate) struct IndexRange {
+    pub used: IndexUse,
+    /// The values that the column after the pinned ones may have, if they are listed.
+    pub among: Option<Vec<KeyPart>>,
+    pub lower: Option<KeyBound>,
+    pub upper: Option<KeyBound>,
+    pub direction: Direction,
+}
+
+/// A value for a key column, and the type that it is brought to.
+#[derive(Clone)]
+pub(crate) struct KeyPart {
+    pub value: Expression,
+    pub column_type: DataType,
+}
+
+/// One end of a range.
+pub(crate) struct KeyBound {
+    pub part: KeyPart,
+    pub inclusive: bool,
+}
+
+/// A column to sort by.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKey {
+    pub expression: Expression,
+    pub descending: bool,
+    pub nulls_first: bool,
+}
+
+/// The choice made.
+pub(crate) struct Choice {
+    pub access: Access,
+    /// What rows must satisfy besides.
+    pub filter: Option<Expression>,
+    /// Whether the rows come in the order asked for.
+    pub ordered: bool,
+}
+
+impl Choice {
+    /// Whether a handful of rows is likely: a key, leading columns pinned, or a range with two ends.
+    pub fn is_narrow(&self) -> bool {
+        match &self.access {
+            Access::OneRow | Access::Find(_) => true,
+            Access::Range(range) => {
+                !range.used.key.is_empty()
+                    || range.among.is_some()
+                    || (range.lower.is_some() && range.upper.is_some())
+            }
+            Access::Scan => false,
+        }
+    }
+}
+
+/// What one conjunct says about one column.
+struct Fact<'a> {
+    conjunct: usize,
+    column: usize,
+    says: Says<'a>,
+    /// Whether an index range that uses the fact needs no filter for it.
+    covered: bool,
+}
+
+enum Says<'a> {
+    Compared(Comparison, &'a Expression),
+    Among(&'a [Expression]),
+}
+
+/// Chooses the index that pins the most, if any; among equals, one that delivers the order.
+pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &[SortKey]) -> Choice {
+    let conjuncts = match condition {
+        Some(condition) => conjuncts(condition),
+        None => Vec::new(),
+    };
+    let types: Vec<(DataType, bool)> =
+        table.columns().iter().map(|column| (column.data_type, column.nullable)).collect();
+    let facts: Vec<Fact> = conjuncts
+        .iter()
+        .enumerate()
+        .filter_map(|(position, conjunct)| fact(position, conjunct, &types))
+        .collect();
+    let mut best: Option<(u32, Candidate)> = None;
+    for (position, index) in table.usable_indexes().map(|(position, index)| (position, index.clone())) {
+        let columns = index.definition().columns.clone();
+        let candidate = candidate(position, index, &columns, &facts, &types, order);
+        let score = candidate.score();
+        if score > 0 && best.as_ref().is_none_or(|(other, _)| score > *other) {
+            best = Some((score, candidate));
+        }
+    }
+    let Some((_, candidate)) = best else {
+        return Choice { access: Access::Scan, filter: join(conjuncts), ordered: order.is_empty() };
+    };
+    let covered = candidate.covered.clone();
+    let ordered = order.is_empty() || candidate.ordered;
+    let access = candidate.into_access();
+    let rest = conjuncts.into_iter().enumerate().filter(|(position, _)| !covered.contains(position));
+    let filter = join(rest.map(|(_, conjunct)| conjunct).collect());
+    Choice { access, filter, ordered }
+}
+
+fn conjuncts(condition: Expression) -> Vec<Expression> {
+    match condition {
+        Expression::And(list) => list.into_iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}
+
+fn join(mut conjuncts: Vec<Expression>) -> Option<Expression> {
+    match conjuncts.len() {
+        0 | 1 => conjuncts.pop(),
+        _ => Some(Expression::And(conjuncts)),
+    }
+}
+
+/// The column that an expression is, possibly widened to a type that holds each of its values exactly.
+fn as_column(expression: &Expression, types: &[(DataType, bool)]) -> Option<(usize, bool)> {
+    match expression {
+        Expression::Column(column) => Some((*column, true)),
+        Expression::Cast(operand, to) => match &**operand {
+            Expression::Column(column) => widens(types.get(*column)?.0, *to).then_some((*column, false)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn widens(from: DataType, to: DataType) -> bool {
+    use Family::*;
+    same_representation(from, to)
+        || matches!(
+            (family(from), family(to)),
+            (SmallInt, Integer | BigInt | Numeric | DoublePrecision)
+                | (Integer, BigInt | Numeric | DoublePrecision)
+                | (BigInt, Numeric)
+        )
+}
+
+fn fact<'a>(conjunct: usize, expression: &'a Expression, types: &[(DataType, bool)]) -> Option<Fact<'a>> {
+    let (column, bare, says) = match expression {
+        Expression::Compare(Comparison::NotEqual, _) => return None,
+        Expression::Compare(comparison, pair) => match (as_column(&pair.0, types), as_column(&pair.1, types))
+        {
+            (Some((column, bare)), _) if pair.1.is_constant() => {
+                (column, bare, Says::Compared(*comparison, &pair.1))
+            }
+            (_, Some((column, bare))) if pair.0.is_constant() => {
+                (column, bare, Says::Compared(comparison.flipped(), &pair.0))
+            }
+            _ => return None,
+        },
+        Expression::InList(operand, items, false) if items.iter().all(Expression::is_constant) => {
+            let (column, bare) = as_column(operand, types)?;
+            (column, bare, Says::Among(items))
+        }
+        _ => return None,
+    };
+    let (data_type, nullable) = *types.get(column)?;
+    // Other representations are converted when the range is made; what does not convert exactly is left to
+    // the filter. NULLs sort above every bound, so a range without an upper end would let them in.
+    let same = bare
+        && !matches!(
+            family(data_type),
+            Family::Numeric | Family::Char | Family::Real | Family::DoublePrecision
+        );
+    let lower = matches!(says, Says::Compared(Comparison::Greater | Comparison::GreaterOrEqual, _));
+    Some(Fact { conjunct, column, says, covered: same && !(lower && nullable) })
+}
+
+/// What an index would give.
+struct Candidate {
+    position: usize,
+    index: Arc<Index>,
+    columns: usize,
+    key: Vec<KeyPart>,
+    among: Option<Vec<KeyPart>>,
+    lower: Option<KeyBound>,
+    upper: Option<KeyBound>,
+    covered: Vec<usize>,
+    ordered: bool,
+    direction: Direction,
+}
+
+impl Candidate {
+    /// Larger is better; 0 is useless.
+    fn score(&self) -> u32 {
+        let definition = self.index.definition();
+        if definition.unique && self.key.len() == self.columns {
+            return 10_000;
+        }
+        let ends = u32::from(self.lower.is_some()) + u32::from(self.upper.is_some());
+        let pinned = self.key.len() as u32 * 100 + u32::from(self.among.is_some()) * 90;
+        pinned + ends * 20 + u32::from(self.ordered) * 5
+    }
+
+    fn into_access(self) -> Access {
+        let unique = self.index.definition().unique;
+        let Candidate { position, index, columns, key, among, lower, upper, direction, .. } = self;
+        let used = IndexUse { position, index, key };
+        if unique && used.key.len() == columns {
+            return Access::Find(used);
+        }
+        Access::Range(IndexRange { used, among, lower, upper, direction })
+    }
+}
+
+fn candidate(
+    position: usize,
+    index: Arc<Index>,
+    columns: &[usize],
+    facts: &[Fact],
+    types: &[(DataType, bool)],
+    order: &[SortKey],
+) -> Candidate {
+    let mut found = Candidate {
+        position,
+        index,
+        columns: columns.len(),
+        key: Vec::new(),
+        among: None,
+        lower: None,
+        upper: None,
+        covered: Vec::new(),
+        ordered: false,
+        direction: Direction::Forward,
+    };
+    for &column in columns {
+        let equal = facts.iter().find_map(|fact| match fact.says {
+            Says::Compared(Comparison::Equal, value) if fact.column == column => Some((fact, value)),
+            _ => None,
+        });
+        let Some((fact, value)) = equal else {
+            found.bound(column, facts, types);
+            break;
+        };
+        found.key.push(KeyPart { value: value.clone(), column_type: types[column].0 });
+        if fact.covered {
+            found.covered.push(fact.conjunct);
+        }
+    }
+    if let Some(direction) = delivered(columns, found.key.len(), found.among.is_some(), types, order) {
+        found.ordered = true;
+        found.direction = direction;
+    }
+    found
+}
+
+impl Candidate {
+    /// Uses what is said about the first column that is not pinned to one value.
+    fn bound(&mut self, column: usize, facts: &[Fact], types: &[(DataType, bool)]) {
+        let column_type = types[column].0;
+        let part = |value: &Expression| KeyPart { value: value.clone(), column_type };
+        for fact in facts.iter().filter(|fact| fact.column == column) {
+            let used = match fact.says {
+                Says::Among(items) if self.among.is_none() => {
+                    self.among = Some(items.iter().map(part).collect());
+                    true
+                }
+                _ => false,
+            };
+            if used {
+                if fact.covered {
+                    self.covered.push(fact.conjunct);
+                }
+                return;
+            }
+        }
+        for fact in facts.iter().filter(|fact| fact.column == column) {
+            let (end, inclusive, value) = match fact.says {
+                Says::Compared(Comparison::Greater, value) => (&mut self.lower, false, value),
+                Says::Compared(Comparison::GreaterOrEqual, value) => (&mut self.lower, true, value),
+                Says::Compared(Comparison::Less, value) => (&mut self.upper, false, value),
+                Says::Compared(Comparison::LessOrEqual, value) => (&mut self.upper, true, value),
+                _ => continue,
+            };
+            if end.is_none() {
+                *end = Some(KeyBound { part: part(value), inclusive });
+                if fact.covered {
+                    self.covered.push(fact.conjunct);
+                }
+            }
+        }
+    }
+}
+
+/// The direction in which the index, its first `pinned` columns fixed, yields the order; `None` if it does not.
+fn delivered(
+    columns: &[usize],
+    pinned: usize,
+    several: bool,
+    types: &[(DataType, bool)],
+    order: &[SortKey],
+) -> Option<Direction> {
+    if several || order.is_empty() {
+        return None;
+    }
+    let fixed = |key: &&SortKey| !matches!(key.expression, Expression::Column(column) if columns[..pinned].contains(&column));
+    let mut rest = columns[pinned..].iter();
+    let mut direction = None;
+    for key in order.iter().filter(fixed) {
+        let Expression::Column(column) = key.expression else { return None };
+        if rest.next() != Some(&column) || direction.is_some_and(|descending| descending != key.descending) {
+            return None;
+        }
+        // The index has NULLs last going up and first going down.
+        if types[column].1 && key.nulls_first != key.descending {
+            return None;
+        }
+        direction = Some(key.descending);
+    }
+    Some(if direction == Some(true) { Direction::Backward } else { Direction::Forward })
+}

@@ -1,0 +1,175 @@
+//! Transaction control and settings.
+
+use crate::OutputColumn;
+use crate::name::{dotted, folded, not_supported};
+use ankerdb_engine::{DataType, Error, Isolation, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{self, Expr, Statement};
+use std::sync::Arc;
+
+/// A statement about the session rather than the data.
+pub(crate) enum Utility {
+    Begin(Modes),
+    Commit,
+    Rollback,
+    /// SET TRANSACTION: for the transaction that is open.
+    SetTransaction(Modes),
+    /// SET SESSION CHARACTERISTICS: for those to come.
+    SetDefaults(Modes),
+    Set(Setting),
+    Reset(Option<String>),
+    Show(String),
+    DiscardAll,
+    /// A statement that asks for nothing that this server does differently; the words are its tag.
+    Accepted(&'static str),
+}
+
+/// What BEGIN and SET TRANSACTION ask for.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub isolation: Option<Isolation>,
+    pub read_only: Option<bool>,
+}
+
+/// SET name = value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub name: String,
+    /// `None` is DEFAULT.
+    pub value: Option<String>,
+}
+
+impl Utility {
+    /// Whether it may run in a transaction that has failed.
+    pub fn ends_transaction(&self) -> bool {
+        matches!(self, Utility::Commit | Utility::Rollback)
+    }
+
+    /// The columns of its result, if it has one.
+    pub fn output(&self) -> Option<Arc<[OutputColumn]>> {
+        let column = |name: &str| OutputColumn { name: name.into(), data_type: DataType::Text };
+        match self {
+            Utility::Show(name) if name == "all" => {
+                Some([column("name"), column("setting"), column("description")].into())
+            }
+            Utility::Show(name) => Some([column(name)].into()),
+            _ => None,
+        }
+    }
+}
+
+/// The utility statement; 0A000 if there is no such thing here.
+pub(super) fn utility(statement: &Statement) -> Result<Utility> {
+    Ok(match statement {
+        Statement::StartTransaction { modes, .. } => Utility::Begin(transaction_modes(modes)?),
+        Statement::Commit { chain: false, .. } => Utility::Commit,
+        Statement::Rollback { chain: false, savepoint: None } => Utility::Rollback,
+        Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. } => {
+            return Err(not_supported("AND CHAIN"));
+        }
+        Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } | Statement::Rollback { .. } => {
+            return Err(not_supported("SAVEPOINT"));
+        }
+        Statement::Set(set) => set_statement(set)?,
+        Statement::Reset(reset) => match &reset.reset {
+            ast::Reset::ALL => Utility::Reset(None),
+            ast::Reset::ConfigurationParameter(name) => Utility::Reset(Some(dotted(name))),
+        },
+        Statement::ShowVariable { variable } => Utility::Show(shown_name(variable)),
+        Statement::Discard { object_type: ast::DiscardObject::ALL } => Utility::DiscardAll,
+        Statement::Discard { .. } => Utility::Accepted("DISCARD"),
+        Statement::Deallocate { .. } => Utility::Accepted("DEALLOCATE"),
+        Statement::Analyze(_) => Utility::Accepted("ANALYZE"),
+        Statement::Vacuum(_) => Utility::Accepted("VACUUM"),
+        other => return Err(not_supported(&command_words(other))),
+    })
+}
+
+fn transaction_modes(modes: &[ast::TransactionMode]) -> Result<Modes> {
+    let mut result = Modes::default();
+    for mode in modes {
+        match mode {
+            ast::TransactionMode::AccessMode(mode) => {
+                result.read_only = Some(*mode == ast::TransactionAccessMode::ReadOnly);
+            }
+            ast::TransactionMode::IsolationLevel(level) => {
+                use ast::TransactionIsolationLevel as Level;
+                result.isolation = Some(match level {
+                    Level::ReadUncommitted => Isolation::ReadUncommitted,
+                    Level::ReadCommitted => Isolation::ReadCommitted,
+                    Level::RepeatableRead | Level::Snapshot => Isolation::RepeatableRead,
+                    Level::Serializable => Isolation::Serializable,
+                });
+            }
+        }
+    }
+    Ok(result)
+}
+
+fn set_statement(set: &ast::Set) -> Result<Utility> {
+    Ok(match set {
+        ast::Set::SetTransaction { snapshot: Some(_), .. } => {
+            return Err(not_supported("SET TRANSACTION SNAPSHOT"));
+        }
+        ast::Set::SetTransaction { modes, session: true, .. } => {
+            Utility::SetDefaults(transaction_modes(modes)?)
+        }
+        ast::Set::SetTransaction { modes, .. } => Utility::SetTransaction(transaction_modes(modes)?),
+        ast::Set::SingleAssignment { variable, values, .. } => {
+            let name = dotted(variable);
+            Utility::Set(Setting { name, value: setting_value(values)? })
+        }
+        ast::Set::SetTimeZone { value, .. } => Utility::Set(Setting {
+            name: "timezone".into(),
+            value: setting_value(std::slice::from_ref(value))?,
+        }),
+        ast::Set::SetNames { charset_name, .. } => {
+            Utility::Set(Setting { name: "client_encoding".into(), value: Some(charset_name.value.clone()) })
+        }
+        ast::Set::SetNamesDefault {} => Utility::Set(Setting { name: "client_encoding".into(), value: None }),
+        other => return Err(not_supported(&other.to_string())),
+    })
+}
+
+/// The value as text; several are joined as `search_path` has them. `None` is DEFAULT.
+fn setting_value(values: &[Expr]) -> Result<Option<String>> {
+    let mut texts = Vec::with_capacity(values.len());
+    for value in values {
+        texts.push(match value {
+            Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default") =>
+            {
+                return Ok(None);
+            }
+            Expr::Identifier(ident) => folded(ident),
+            Expr::Value(value) => match &value.value {
+                ast::Value::SingleQuotedString(text) | ast::Value::Number(text, _) => text.clone(),
+                ast::Value::Boolean(value) => if *value { "on" } else { "off" }.into(),
+                other => return Err(invalid_value(&other.to_string())),
+            },
+            Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => format!("-{expr}"),
+            other => return Err(invalid_value(&other.to_string())),
+        });
+    }
+    Ok(Some(texts.join(", ")))
+}
+
+fn invalid_value(text: &str) -> Error {
+    Error::new(SqlState::InvalidParameterValue, format!("invalid value for parameter: {text}"))
+}
+
+/// SHOW's words as the name of a setting.
+fn shown_name(words: &[ast::Ident]) -> String {
+    let words: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
+    match words.join(" ").as_str() {
+        "transaction isolation level" => "transaction_isolation".into(),
+        "time zone" => "timezone".into(),
+        _ => words.join("."),
+    }
+}
+
+/// The first words of a statement, for messages.
+fn command_words(statement: &Statement) -> String {
+    let text = statement.to_string();
+    let words = text.split_whitespace().take(2).collect::<Vec<_>>();
+    words.join(" ")
+}

@@ -1,0 +1,268 @@
+//! Definitions: CREATE and DROP of tables and indexes, TRUNCATE.
+
+use crate::expression::types::data_type;
+use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
+use ankerdb_engine::{ColumnDefinition, Error, IndexDefinition, Result, SqlState, TableDefinition};
+use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
+
+/// A change of the catalog. Names are looked up when it runs.
+pub(crate) enum Definition {
+    CreateTable {
+        definition: TableDefinition,
+        if_not_exists: bool,
+    },
+    DropTables {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    CreateIndex {
+        name: Option<String>,
+        table: String,
+        columns: Vec<String>,
+        unique: bool,
+        if_not_exists: bool,
+    },
+    DropIndexes {
+        names: Vec<String>,
+        if_exists: bool,
+    },
+    Truncate {
+        names: Vec<String>,
+    },
+}
+
+impl Definition {
+    /// The command tag.
+    pub fn command(&self) -> &'static str {
+        match self {
+            Definition::CreateTable { .. } => "CREATE TABLE",
+            Definition::DropTables { .. } => "DROP TABLE",
+            Definition::CreateIndex { .. } => "CREATE INDEX",
+            Definition::DropIndexes { .. } => "DROP INDEX",
+            Definition::Truncate { .. } => "TRUNCATE TABLE",
+        }
+    }
+}
+
+/// The definition that the statement makes; `None` if it makes none.
+pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
+    Ok(Some(match statement {
+        Statement::CreateTable(create) => create_table(create)?,
+        Statement::CreateIndex(create) => create_index(create)?,
+        Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            if *cascade && *object_type != ast::ObjectType::Table {
+                return Err(not_supported("DROP ... CASCADE"));
+            }
+            let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+            match object_type {
+                ast::ObjectType::Table => Definition::DropTables { names, if_exists: *if_exists },
+                ast::ObjectType::Index => Definition::DropIndexes { names, if_exists: *if_exists },
+                other => return Err(not_supported(&format!("DROP {other}"))),
+            }
+        }
+        Statement::Truncate(truncate) => {
+            let names = truncate.table_names.iter().map(|target| object_name(&target.name));
+            Definition::Truncate { names: names.collect::<Result<Vec<_>>>()? }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn create_table(create: &ast::CreateTable) -> Result<Definition> {
+    if create.temporary {
+        return Err(not_supported("CREATE TEMPORARY TABLE"));
+    }
+    if create.query.is_some() || create.like.is_some() || create.clone.is_some() {
+        return Err(not_supported("CREATE TABLE AS or LIKE"));
+    }
+    if create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
+        return Err(not_supported("CREATE TABLE with inheritance or partitions"));
+    }
+    let mut table = TableDefinition::new(object_name(&create.name)?);
+    let mut keys = Vec::new();
+    for column in &create.columns {
+        add_column(&mut table, column, &mut keys)?;
+    }
+    for constraint in &create.constraints {
+        keys.push(match constraint {
+            TableConstraint::PrimaryKey(key) => Key {
+                name: key.name.as_ref().map(folded),
+                columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
+                primary: true,
+            },
+            TableConstraint::Unique(key) => Key {
+                name: key.name.as_ref().map(folded),
+                columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
+                primary: false,
+            },
+            TableConstraint::ForeignKey(_) => return Err(not_supported("FOREIGN KEY")),
+            TableConstraint::Check(_) => return Err(not_supported("CHECK")),
+            other => return Err(not_supported(&format!("the constraint {other}"))),
+        });
+    }
+    // The primary key comes first, however late it is written.
+    keys.sort_by_key(|key| !key.primary);
+    for key in keys {
+        add_key(&mut table, key)?;
+    }
+    table.validate()?;
+    Ok(Definition::CreateTable { definition: table, if_not_exists: create.if_not_exists })
+}
+
+/// A PRIMARY KEY or UNIQUE constraint.
+struct Key {
+    name: Option<String>,
+    columns: Vec<String>,
+    primary: bool,
+}
+
+fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef, keys: &mut Vec<Key>) -> Result<()> {
+    let name = folded(&column.name);
+    let mut definition = ColumnDefinition::new(name.clone(), data_type(&column.data_type)?).nullable();
+    for option in &column.options {
+        let constraint = option.name.as_ref().map(folded);
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => definition.nullable = false,
+            ColumnOption::PrimaryKey(_) => {
+                keys.push(Key { name: constraint, columns: vec![name.clone()], primary: true });
+            }
+            ColumnOption::Unique(_) => {
+                keys.push(Key { name: constraint, columns: vec![name.clone()], primary: false });
+            }
+            // Every default is NULL.
+            ColumnOption::Default(Expr::Value(value)) if value.value == ast::Value::Null => {}
+            ColumnOption::Default(_) => return Err(not_supported("DEFAULT")),
+            ColumnOption::ForeignKey(_) => return Err(not_supported("REFERENCES")),
+            ColumnOption::Check(_) => return Err(not_supported("CHECK")),
+            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+                return Err(not_supported("a generated column"));
+            }
+            other => return Err(not_supported(&format!("the column option {other}"))),
+        }
+    }
+    table.columns.push(definition);
+    Ok(())
+}
+
+fn add_key(table: &mut TableDefinition, key: Key) -> Result<()> {
+    let mut columns = Vec::with_capacity(key.columns.len());
+    for name in &key.columns {
+        let position = table.position(name).ok_or_else(|| {
+            let message = format!("column {} named in key does not exist", quoted(name));
+            Error::new(SqlState::UndefinedColumn, message)
+        })?;
+        if columns.contains(&position) {
+            let message = format!("column {} appears twice in a key", quoted(name));
+            return Err(Error::new(SqlState::DuplicateColumn, message));
+        }
+        columns.push(position);
+    }
+    if key.primary {
+        columns.iter().for_each(|&column| table.columns[column].nullable = false);
+    }
+    let name = key.name.unwrap_or_else(|| match key.primary {
+        true => format!("{}_pkey", table.name),
+        false => format!("{}_{}_key", table.name, key.columns.join("_")),
+    });
+    table.indexes.push(IndexDefinition { name, columns, unique: true, primary: key.primary });
+    Ok(())
+}
+
+/// The name of a key column. Every index is ascending with NULLs last; it is read backward where the order
+/// asked for is the opposite.
+fn key_column(column: &ast::IndexColumn) -> Result<String> {
+    if column.operator_class.is_some() || column.column.options.nulls_first == Some(true) {
+        return Err(not_supported("an operator class or NULLS FIRST in an index"));
+    }
+    match &column.column.expr {
+        Expr::Identifier(ident) => Ok(folded(ident)),
+        _ => Err(not_supported("an index over an expression")),
+    }
+}
+
+fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
+    if create.predicate.is_some() {
+        return Err(not_supported("a partial index"));
+    }
+    if !create.include.is_empty() || create.nulls_distinct == Some(false) {
+        return Err(not_supported("INCLUDE or NULLS NOT DISTINCT"));
+    }
+    match &create.using {
+        None | Some(ast::IndexType::BTree) => {}
+        Some(other) => return Err(not_supported(&format!("an index of type {other}"))),
+    }
+    Ok(Definition::CreateIndex {
+        name: create.name.as_ref().map(object_name).transpose()?,
+        table: object_name(&create.table_name)?,
+        columns: create.columns.iter().map(key_column).collect::<Result<_>>()?,
+        unique: create.unique,
+        if_not_exists: create.if_not_exists,
+    })
+}
+
+/// The positions of an index's columns. 42703 for an unknown name.
+pub(crate) fn positions(table: &ankerdb_engine::Table, names: &[String]) -> Result<Vec<usize>> {
+    names.iter().map(|name| table.column_position(name).ok_or_else(|| undefined_column(name))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ankerdb_engine::DataType;
+
+    fn define(sql: &str) -> Result<Definition> {
+        let statement = crate::parse::parse(sql)?.remove(0);
+        Ok(definition(statement.ast.as_ref().unwrap())?.expect("a definition"))
+    }
+
+    fn table(sql: &str) -> TableDefinition {
+        match define(sql).unwrap() {
+            Definition::CreateTable { definition, .. } => definition,
+            _ => panic!("not a table"),
+        }
+    }
+
+    #[test]
+    fn tables_have_columns_keys_and_names_as_in_postgres() {
+        let table = table(
+            "CREATE TABLE Orders (id bigint, Customer varchar(10) NOT NULL UNIQUE, total numeric(12,2) NULL,
+             shipped timestamp with time zone, CONSTRAINT pk PRIMARY KEY (id), UNIQUE (total, shipped))",
+        );
+        assert_eq!(table.name, "orders");
+        let columns: Vec<_> =
+            table.columns.iter().map(|c| (c.name.as_str(), c.data_type, c.nullable)).collect();
+        assert_eq!(
+            columns,
+            [
+                ("id", DataType::BigInt, false),
+                ("customer", DataType::Varchar(10), false),
+                ("total", DataType::Numeric { precision: 12, scale: 2 }, true),
+                ("shipped", DataType::TimestampTz, true),
+            ]
+        );
+        let indexes: Vec<_> =
+            table.indexes.iter().map(|i| (i.name.as_str(), i.columns.clone(), i.primary)).collect();
+        assert_eq!(
+            indexes,
+            [
+                ("pk", vec![0], true),
+                ("orders_customer_key", vec![1], false),
+                ("orders_total_shipped_key", vec![2, 3], false)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_refused_by_name() {
+        let state = |sql: &str| define(sql).err().expect("an error").state().code();
+        assert_eq!(state("create table t (a int default 5)"), "0A000");
+        assert_eq!(state("create table t (a int references u)"), "0A000");
+        assert_eq!(state("create table t (a int check (a > 0))"), "0A000");
+        assert_eq!(state("create table t (a int, a int)"), "42701");
+        assert_eq!(state("create table t (a int, primary key (b))"), "42703");
+        assert_eq!(state("create table t (a int primary key, b int primary key)"), "42P16");
+        assert_eq!(state("create table t (a nonsense)"), "42704");
+        assert_eq!(state("create index on t (lower(a))"), "0A000");
+    }
+}

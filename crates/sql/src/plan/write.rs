@@ -1,0 +1,386 @@
+//! INSERT, UPDATE and DELETE.
+
+use super::access::{Access, choose};
+use super::select::bind_projection;
+use super::{Kind, Planner, SubqueryPlans};
+use crate::OutputColumn;
+use crate::expression::bind::{Bound, elsewhere};
+use crate::expression::types::assignable;
+use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
+use crate::name::{folded, quoted, simple_name, undefined_column_of};
+use ankerdb_engine::{ColumnSet, Error, SqlState, Table, Value};
+use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
+use std::sync::Arc;
+
+/// INSERT.
+pub(crate) struct InsertPlan {
+    pub table: Arc<Table>,
+    pub source: InsertSource,
+    pub conflict: Option<Conflict>,
+    pub returning: Option<Returning>,
+    pub subqueries: Vec<Kind>,
+}
+
+/// Where the new rows come from.
+pub(crate) enum InsertSource {
+    /// One expression for each column of the table.
+    Values(Vec<Vec<Expression>>),
+    /// A query, and for each column of the table the result's column that it takes; `None` is NULL.
+    Query(Box<Kind>, Vec<Option<usize>>),
+}
+
+/// ON CONFLICT.
+pub(crate) struct Conflict {
+    /// Positions of the unique indexes in which a row with the same key is a conflict.
+    pub indexes: Vec<usize>,
+    pub action: ConflictAction,
+}
+
+/// What to do with a row whose key exists.
+pub(crate) enum ConflictAction {
+    Nothing,
+    /// Change the row that exists, if the condition holds.
+    Update(Vec<(usize, Expression)>, Option<Expression>),
+}
+
+/// UPDATE.
+pub(crate) struct UpdatePlan {
+    pub table: Arc<Table>,
+    pub access: Access,
+    pub filter: Option<Arc<Expression>>,
+    pub columns: ColumnSet,
+    pub assignments: Vec<(usize, Expression)>,
+    pub returning: Option<Returning>,
+    pub subqueries: Vec<Kind>,
+}
+
+/// DELETE.
+pub(crate) struct DeletePlan {
+    pub table: Arc<Table>,
+    pub access: Access,
+    pub filter: Option<Arc<Expression>>,
+    pub columns: ColumnSet,
+    pub returning: Option<Returning>,
+    pub subqueries: Vec<Kind>,
+}
+
+/// RETURNING: a select list over the written rows.
+pub(crate) struct Returning {
+    pub projection: Vec<Expression>,
+    pub output: Arc<[OutputColumn]>,
+}
+
+impl Planner<'_> {
+    /// Plans an INSERT.
+    pub(super) fn insert(&self, insert: &ast::Insert, parameters: &mut Parameters) -> Bound<InsertPlan> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return elsewhere("INSERT into something other than a table");
+        };
+        let other = insert.overwrite
+            || insert.or.is_some()
+            || insert.replace_into
+            || insert.partitioned.is_some()
+            || !insert.assignments.is_empty();
+        if other {
+            return elsewhere("this form of INSERT");
+        }
+        let table = self.table(name)?;
+        let alias = insert.table_alias.as_ref().map_or(table.name().to_owned(), |alias| folded(&alias.alias));
+        let targets = target_columns(&table, &insert.columns)?;
+        let mut subqueries = SubqueryPlans::new(self);
+        let source = match &insert.source {
+            None => InsertSource::Values(vec![vec![Expression::Literal(Value::Null); table.columns().len()]]),
+            Some(query) => match &*query.body {
+                ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
+                    let mut binder = Binder::new(Scope::default(), parameters);
+                    binder.subqueries = Some(&mut subqueries);
+                    InsertSource::Values(bind_rows(
+                        &mut binder,
+                        &table,
+                        &targets,
+                        values,
+                        !insert.columns.is_empty(),
+                    )?)
+                }
+                _ => {
+                    let (kind, output) = self.query(query, parameters)?;
+                    check_query(&table, &targets, &kind, &output, !insert.columns.is_empty())?;
+                    InsertSource::Query(Box::new(kind), placed(&table, &targets, output.len()))
+                }
+            },
+        };
+        let conflict = match &insert.on {
+            None => None,
+            Some(ast::OnInsert::OnConflict(clause)) => {
+                let scope =
+                    Scope::default().with(alias.clone(), table.columns()).with("excluded", table.columns());
+                let mut binder = Binder::new(scope, parameters);
+                binder.subqueries = Some(&mut subqueries);
+                Some(bind_conflict(&mut binder, &table, clause)?)
+            }
+            Some(_) => return elsewhere("ON DUPLICATE KEY"),
+        };
+        let returning = bind_returning(&table, alias, parameters, insert.returning.as_deref())?;
+        let subqueries = subqueries.plans;
+        Ok(InsertPlan { table, source, conflict, returning, subqueries })
+    }
+
+    /// Plans an UPDATE.
+    pub(super) fn update(&self, update: &ast::Update, parameters: &mut Parameters) -> Bound<UpdatePlan> {
+        if update.from.is_some()
+            || !update.order_by.is_empty()
+            || update.limit.is_some()
+            || update.or.is_some()
+        {
+            return elsewhere("UPDATE with FROM, ORDER BY or LIMIT");
+        }
+        let (table, alias) = self.written_table(&update.table)?;
+        let mut subqueries = SubqueryPlans::new(self);
+        let scope = Scope::default().with(alias.clone(), table.columns());
+        let mut binder = Binder::new(scope, parameters);
+        binder.subqueries = Some(&mut subqueries);
+        let assignments = bind_assignments(&mut binder, &table, &update.assignments)?;
+        let condition = match &update.selection {
+            Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
+            None => None,
+        };
+        let returning = bind_returning(&table, alias, parameters, update.returning.as_deref())?;
+        let read = condition.iter().chain(assignments.iter().map(|(_, value)| value));
+        let columns = columns_of(read, table.columns().len());
+        let choice = choose(&table, condition, &[]);
+        let (access, filter) = (choice.access, choice.filter.map(Arc::new));
+        let subqueries = subqueries.plans;
+        Ok(UpdatePlan { table, access, filter, columns, assignments, returning, subqueries })
+    }
+
+    /// Plans a DELETE.
+    pub(super) fn delete(&self, delete: &ast::Delete, parameters: &mut Parameters) -> Bound<DeletePlan> {
+        if delete.using.is_some() || !delete.order_by.is_empty() || delete.limit.is_some() {
+            return elsewhere("DELETE with USING, ORDER BY or LIMIT");
+        }
+        let from = match &delete.from {
+            ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => from,
+        };
+        let [from] = from.as_slice() else { return elsewhere("DELETE from several tables") };
+        let (table, alias) = self.written_table(from)?;
+        let mut subqueries = SubqueryPlans::new(self);
+        let scope = Scope::default().with(alias.clone(), table.columns());
+        let mut binder = Binder::new(scope, parameters);
+        binder.subqueries = Some(&mut subqueries);
+        let condition = match &delete.selection {
+            Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
+            None => None,
+        };
+        let returning = bind_returning(&table, alias, parameters, delete.returning.as_deref())?;
+        let columns = columns_of(&condition, table.columns().len());
+        let choice = choose(&table, condition, &[]);
+        let (access, filter) = (choice.access, choice.filter.map(Arc::new));
+        let subqueries = subqueries.plans;
+        Ok(DeletePlan { table, access, filter, columns, returning, subqueries })
+    }
+
+    fn written_table(&self, from: &ast::TableWithJoins) -> Bound<(Arc<Table>, String)> {
+        let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
+            return elsewhere("writing to something other than a table");
+        };
+        if !from.joins.is_empty() {
+            return elsewhere("writing to a join");
+        }
+        let table = self.table(name)?;
+        let alias = alias.as_ref().map_or_else(|| table.name().to_owned(), |alias| folded(&alias.name));
+        Ok((table, alias))
+    }
+}
+
+/// Positions of the columns that an INSERT names; all of them if it names none.
+fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..table.columns().len()).collect());
+    }
+    let mut targets = Vec::with_capacity(names.len());
+    for name in names {
+        let column = column_position(table, &simple_name(name)?)?;
+        if targets.contains(&column) {
+            let message =
+                format!("column {} specified more than once", quoted(&table.columns()[column].name));
+            return Err(Error::new(SqlState::DuplicateColumn, message).into());
+        }
+        targets.push(column);
+    }
+    Ok(targets)
+}
+
+fn column_position(table: &Table, name: &str) -> Bound<usize> {
+    table.column_position(name).ok_or_else(|| undefined_column_of(name, table.name()).into())
+}
+
+fn bind_rows(
+    binder: &mut Binder,
+    table: &Table,
+    targets: &[usize],
+    values: &ast::Values,
+    named: bool,
+) -> Bound<Vec<Vec<Expression>>> {
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    let mut rows = Vec::with_capacity(values.rows.len());
+    for row in &values.rows {
+        if row.content.len() != width {
+            return Err(Error::new(SqlState::SyntaxError, "VALUES lists must all be the same length").into());
+        }
+        check_width(width, targets.len(), named)?;
+        let mut expressions = vec![Expression::Literal(Value::Null); table.columns().len()];
+        for (expr, &column) in row.content.iter().zip(targets) {
+            if !is_default(expr) {
+                expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
+            }
+        }
+        rows.push(expressions);
+    }
+    Ok(rows)
+}
+
+/// Fewer values than columns are fine only where no columns were named.
+fn check_width(values: usize, targets: usize, named: bool) -> Bound<()> {
+    let message = match values.cmp(&targets) {
+        std::cmp::Ordering::Greater => "INSERT has more expressions than target columns",
+        std::cmp::Ordering::Less if named => "INSERT has more target columns than expressions",
+        _ => return Ok(()),
+    };
+    Err(Error::new(SqlState::SyntaxError, message).into())
+}
+
+/// `DEFAULT`, which is NULL for every column.
+fn is_default(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+fn check_query(
+    table: &Table,
+    targets: &[usize],
+    kind: &Kind,
+    output: &[OutputColumn],
+    named: bool,
+) -> Bound<()> {
+    check_width(output.len(), targets.len(), named)?;
+    for (position, (column, &target)) in output.iter().zip(targets).enumerate() {
+        let target = &table.columns()[target];
+        // A literal in the select list has no type of its own.
+        let literal =
+            matches!(kind, Kind::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
+        if !literal && !assignable(column.data_type, target.data_type) {
+            let message = format!(
+                "column {} is of type {} but expression is of type {}",
+                quoted(&target.name),
+                crate::expression::bind::type_name(target.data_type),
+                crate::expression::bind::type_name(column.data_type)
+            );
+            return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+        }
+    }
+    Ok(())
+}
+
+/// For each column of the table the result's column that it takes.
+fn placed(table: &Table, targets: &[usize], width: usize) -> Vec<Option<usize>> {
+    let mut places = vec![None; table.columns().len()];
+    targets.iter().take(width).enumerate().for_each(|(source, &target)| places[target] = Some(source));
+    places
+}
+
+fn bind_assignments(
+    binder: &mut Binder,
+    table: &Table,
+    assignments: &[ast::Assignment],
+) -> Bound<Vec<(usize, Expression)>> {
+    let mut bound: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
+    for assignment in assignments {
+        let pairs: Vec<(&ast::ObjectName, &Expr)> = match (&assignment.target, &assignment.value) {
+            (ast::AssignmentTarget::ColumnName(name), value) => vec![(name, value)],
+            (ast::AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+                names.iter().zip(values).collect()
+            }
+            _ => return elsewhere("assigning a row to several columns"),
+        };
+        for (name, value) in pairs {
+            let column = column_position(table, &simple_name(name)?)?;
+            if bound.iter().any(|(other, _)| *other == column) {
+                let name = quoted(&table.columns()[column].name);
+                let message = format!("multiple assignments to same column {name}");
+                return Err(Error::new(SqlState::SyntaxError, message).into());
+            }
+            let value = match is_default(value) {
+                true => Expression::Literal(Value::Null),
+                false => binder.bind_assigned(value, &table.columns()[column])?,
+            };
+            bound.push((column, value));
+        }
+    }
+    Ok(bound)
+}
+
+fn bind_conflict(binder: &mut Binder, table: &Arc<Table>, clause: &ast::OnConflict) -> Bound<Conflict> {
+    let indexes = conflict_indexes(table, clause.conflict_target.as_ref())?;
+    let action = match &clause.action {
+        ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+        ast::OnConflictAction::DoUpdate(update) => {
+            if clause.conflict_target.is_none() {
+                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                return Err(Error::new(SqlState::SyntaxError, message).into());
+            }
+            let assignments = bind_assignments(binder, table, &update.assignments)?;
+            let condition = match &update.selection {
+                Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
+                None => None,
+            };
+            ConflictAction::Update(assignments, condition)
+        }
+    };
+    Ok(Conflict { indexes, action })
+}
+
+fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) -> Bound<Vec<usize>> {
+    let unique = table.usable_indexes().filter(|(_, index)| index.definition().unique);
+    let matching: Vec<usize> = match target {
+        None => unique.map(|(position, _)| position).collect(),
+        Some(ast::ConflictTarget::OnConstraint(name)) => {
+            let name = simple_name(name)?;
+            unique
+                .filter(|(_, index)| index.definition().name == name)
+                .map(|(position, _)| position)
+                .collect()
+        }
+        Some(ast::ConflictTarget::Columns(names)) => {
+            let mut wanted = Vec::with_capacity(names.len());
+            for name in names {
+                wanted.push(column_position(table, &folded(name))?);
+            }
+            wanted.sort_unstable();
+            let same = |columns: &[usize]| {
+                let mut columns = columns.to_vec();
+                columns.sort_unstable();
+                columns == wanted
+            };
+            unique
+                .filter(|(_, index)| same(&index.definition().columns))
+                .map(|(position, _)| position)
+                .collect()
+        }
+    };
+    if matching.is_empty() && target.is_some() {
+        let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+        return Err(Error::new(SqlState::InvalidTableDefinition, message).into());
+    }
+    Ok(matching)
+}
+
+fn bind_returning(
+    table: &Table,
+    alias: String,
+    parameters: &mut Parameters,
+    items: Option<&[SelectItem]>,
+) -> Bound<Option<Returning>> {
+    let Some(items) = items else { return Ok(None) };
+    let mut binder = Binder::new(Scope::default().with(alias, table.columns()), parameters);
+    let (projection, output) = bind_projection(&mut binder, items)?;
+    Ok(Some(Returning { projection, output: output.into() }))
+}

@@ -1,0 +1,80 @@
+//! Prepared statements.
+
+use crate::engine::SqlEngine;
+use crate::parse::Statement;
+use crate::plan::{Kind, Planned, Planner};
+use ankerdb_engine::{DataType, Error, Result, SqlState};
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// A column of a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutputColumn {
+    /// Its name; need not be unique.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+}
+
+/// A prepared statement: parsed once; planned once for each version of the catalog.
+pub struct Prepared {
+    statement: Statement,
+    parameters: Vec<DataType>,
+    output: Option<Arc<[OutputColumn]>>,
+    planned: RwLock<Arc<Planned>>,
+}
+
+impl Prepared {
+    pub(crate) fn new(
+        engine: &SqlEngine,
+        statement: Statement,
+        declared: &[Option<DataType>],
+    ) -> Result<Prepared> {
+        let planned = Planner::new(engine).plan(&statement, declared)?;
+        let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
+        Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
+    }
+
+    /// The statement's text.
+    pub fn sql(&self) -> &str {
+        self.statement.sql()
+    }
+
+    /// Types of $1, $2, ...; those that the client left open are inferred.
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// Columns of the result; `None` for statements without one.
+    pub fn output(&self) -> Option<&[OutputColumn]> {
+        self.output.as_deref()
+    }
+
+    /// Whether the statement is the empty one.
+    pub fn is_empty(&self) -> bool {
+        self.statement.ast.is_none()
+    }
+
+    /// Whether it may run in a transaction that has failed.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        matches!(&self.planned.read().kind, Kind::Utility(utility) if utility.ends_transaction())
+    }
+
+    /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.
+    pub(crate) fn current(&self, engine: &SqlEngine) -> Result<Arc<Planned>> {
+        let version = engine.database().catalog_version();
+        {
+            let planned = self.planned.read();
+            if planned.version == version {
+                return Ok(planned.clone());
+            }
+        }
+        let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
+        let planned = Arc::new(Planner::new(engine).plan(&self.statement, &declared)?);
+        if planned.output != self.output {
+            return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
+        }
+        *self.planned.write() = planned.clone();
+        Ok(planned)
+    }
+}

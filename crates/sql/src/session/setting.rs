@@ -1,0 +1,190 @@
+//! Settings: SET, SHOW, RESET.
+//!
+//! Three change what happens: the default isolation, the default of read-only, and nothing else. The others are
+//! those that drivers set when they connect; they are kept and shown, and values that would ask for something
+//! else than what this server does are refused.
+
+use crate::plan::Setting;
+use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use std::collections::BTreeMap;
+
+/// The PostgreSQL version whose protocol and dialect this server speaks.
+pub const SERVER_VERSION: &str = "15.0";
+
+/// Names and defaults of settings that are only kept.
+const KEPT: &[(&str, &str)] = &[
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("check_function_bodies", "on"),
+    ("client_min_messages", "notice"),
+    ("datestyle", "ISO, MDY"),
+    ("client_encoding", "UTF8"),
+    ("escape_string_warning", "on"),
+    ("extra_float_digits", "1"),
+    ("idle_in_transaction_session_timeout", "0"),
+    ("intervalstyle", "postgres"),
+    ("lc_messages", "C"),
+    ("lock_timeout", "0"),
+    ("row_security", "on"),
+    ("search_path", "\"$user\", public"),
+    ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
+    ("synchronous_commit", "on"),
+    ("timezone", "UTC"),
+    ("work_mem", "4MB"),
+    ("xmloption", "content"),
+];
+
+/// Names and values of settings that cannot be changed.
+const FIXED: &[(&str, &str)] = &[
+    ("in_hot_standby", "off"),
+    ("integer_datetimes", "on"),
+    ("is_superuser", "on"),
+    ("max_identifier_length", "63"),
+    ("max_index_keys", "32"),
+    ("server_encoding", "UTF8"),
+    ("server_version", SERVER_VERSION),
+    ("server_version_num", "150000"),
+    ("session_authorization", "ankerdb"),
+];
+
+/// One session's settings.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub default_isolation: Isolation,
+    pub default_read_only: bool,
+    /// Those that differ from their defaults.
+    changed: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// SET name = value. 42704 for an unknown name, 22023 for a value that cannot be.
+    pub fn set(&mut self, setting: &Setting) -> Result<()> {
+        let name = setting.name.as_str();
+        let Some(value) = setting.value.as_deref() else { return self.reset(Some(name)) };
+        match name {
+            "default_transaction_isolation" => self.default_isolation = isolation(value)?,
+            "default_transaction_read_only" => self.default_read_only = boolean(name, value)?,
+            "transaction_isolation" | "transaction_read_only" => {}
+            _ if FIXED.iter().any(|(fixed, _)| *fixed == name) => {
+                let message = format!("parameter \"{name}\" cannot be changed");
+                return Err(Error::new(SqlState::InvalidParameterValue, message));
+            }
+            _ => {
+                if !is_known(name) {
+                    return Err(unknown(name));
+                }
+                let value = checked(name, value)?;
+                self.changed.insert(name.to_owned(), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// RESET name, or all of them.
+    pub fn reset(&mut self, name: Option<&str>) -> Result<()> {
+        match name {
+            None => *self = Settings::default(),
+            Some("all") => *self = Settings::default(),
+            Some("default_transaction_isolation") => self.default_isolation = Isolation::default(),
+            Some("default_transaction_read_only") => self.default_read_only = false,
+            Some(name) if is_known(name) => {
+                self.changed.remove(name);
+            }
+            Some(name) => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// The value as SHOW gives it.
+    pub fn get(&self, name: &str) -> Result<String> {
+        let fixed = |list: &[(&str, &str)]| {
+            list.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        match name {
+            "default_transaction_isolation" => Ok(isolation_name(self.default_isolation).into()),
+            "default_transaction_read_only" => Ok(if self.default_read_only { "on" } else { "off" }.into()),
+            _ => {
+                let changed = self.changed.get(name).cloned();
+                changed.or_else(|| fixed(KEPT)).or_else(|| fixed(FIXED)).ok_or_else(|| unknown(name))
+            }
+        }
+    }
+
+    /// All settings with their values.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let effective = ["default_transaction_isolation", "default_transaction_read_only"];
+        let names = KEPT.iter().chain(FIXED).map(|(name, _)| *name).chain(effective);
+        let mut all: Vec<_> = names.filter_map(|name| Some((name, self.get(name).ok()?))).collect();
+        all.sort();
+        all.into_iter()
+    }
+}
+
+/// Known here, or of an extension's form `prefix.name`, which PostgreSQL keeps for whoever asks.
+fn is_known(name: &str) -> bool {
+    KEPT.iter().any(|(known, _)| *known == name) || name.contains('.')
+}
+
+/// The value in its usual form, if the server can do what it asks for.
+fn checked(name: &str, value: &str) -> Result<String> {
+    let plain = value.to_lowercase().replace(['-', '_'], "");
+    let possible = match name {
+        "client_encoding" if matches!(plain.as_str(), "utf8" | "unicode") => return Ok("UTF8".into()),
+        "client_encoding" => false,
+        "datestyle" => plain.starts_with("iso"),
+        "standard_conforming_strings" => boolean(name, value)?,
+        "bytea_output" => plain == "hex",
+        // Times are shown in UTC, with their offset, whatever the client prefers.
+        "timezone" => return Ok("UTC".into()),
+        _ => true,
+    };
+    match (possible, name) {
+        (true, "datestyle") => Ok("ISO, MDY".into()),
+        (true, _) => Ok(value.to_owned()),
+        (false, _) => {
+            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(SqlState::UndefinedObject, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+/// A boolean setting's value.
+pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
+    match value.to_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => {
+            let message = format!("parameter \"{name}\" requires a Boolean value");
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
+}
+
+/// The isolation level with this name.
+pub(super) fn isolation(name: &str) -> Result<Isolation> {
+    match name.to_lowercase().as_str() {
+        "serializable" => Ok(Isolation::Serializable),
+        "repeatable read" => Ok(Isolation::RepeatableRead),
+        "read committed" => Ok(Isolation::ReadCommitted),
+        "read uncommitted" => Ok(Isolation::ReadUncommitted),
+        _ => {
+            let message = format!("invalid value for parameter \"transaction_isolation\": \"{name}\"");
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
+}
+
+/// The level's name in SQL.
+pub(super) fn isolation_name(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::Serializable => "serializable",
+        Isolation::RepeatableRead => "repeatable read",
+        Isolation::ReadCommitted => "read committed",
+        Isolation::ReadUncommitted => "read uncommitted",
+    }
+}

@@ -1,0 +1,343 @@
+//! Transaction blocks: explicit ones between BEGIN and COMMIT, implicit ones around the statements of one
+//! simple-query string, and autocommit.
+//!
+//! The engine's transaction begins with the block's first statement that needs one, so that SET TRANSACTION may
+//! come before and an idle BEGIN holds nothing.
+
+use super::{Runner, SqlSession};
+use crate::plan::{Modes, Planned, Utility};
+use crate::prepared::Prepared;
+use crate::{Outcome, TransactionStatus};
+use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What kind of block is open.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Kind {
+    #[default]
+    None,
+    /// Around several statements of one query string.
+    Implicit,
+    Explicit,
+}
+
+/// The open transaction block, if any.
+#[derive(Default)]
+pub(super) struct Block {
+    kind: Kind,
+    /// Whether a query string of several statements is under way.
+    several: bool,
+    failed: bool,
+    transaction: Option<Transaction>,
+    modes: Modes,
+    began: Option<i64>,
+}
+
+impl Block {
+    /// Whether statements run in the block's transaction rather than each in its own.
+    pub fn is_open(&self) -> bool {
+        self.kind != Kind::None
+    }
+
+    /// Closes the block; what follows in the same query string is implicit again.
+    fn close(&mut self) -> Option<Transaction> {
+        let kind = if self.several { Kind::Implicit } else { Kind::None };
+        let closed = std::mem::replace(self, Block { kind, several: self.several, ..Block::default() });
+        closed.transaction
+    }
+}
+
+/// Microseconds since 1970-01-01 UTC.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_micros() as i64
+}
+
+impl SqlSession {
+    /// Whether a transaction block is open, as the protocol reports it.
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match (self.block.kind, self.block.failed) {
+            (Kind::Explicit, true) => TransactionStatus::Failed,
+            (Kind::Explicit, false) => TransactionStatus::InTransaction,
+            _ => TransactionStatus::Idle,
+        }
+    }
+
+    /// Implicit transaction of a multi-statement simple query, as PostgreSQL has it: begun by the server before
+    /// the first statement of several, ended after the last.
+    pub fn begin_implicit(&mut self) {
+        self.block.several = true;
+        if self.block.kind == Kind::None {
+            self.block.kind = Kind::Implicit;
+        }
+    }
+
+    /// Ends the implicit transaction: commits it, unless an explicit one is left open.
+    pub fn end_implicit(&mut self) -> Result<()> {
+        self.block.several = false;
+        match self.block.kind {
+            Kind::Implicit => {
+                self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the implicit transaction after an error: rolls it back. An explicit one stays, `Failed`.
+    pub fn fail_implicit(&mut self) {
+        self.block.several = false;
+        self.fail();
+        if self.block.kind == Kind::Implicit {
+            drop(self.block.close());
+        }
+    }
+
+    /// Tells the session that a result which it gave has failed while it was read: as an error of the statement,
+    /// it ends the open transaction.
+    pub fn fail(&mut self) {
+        if self.block.is_open() {
+            self.block.transaction = None;
+            self.block.failed = true;
+        }
+    }
+
+    /// 25P02 unless the statement may run in the state that the block is in.
+    pub(super) fn check_usable(&self, prepared: &Prepared) -> Result<()> {
+        if !self.block.failed || prepared.ends_transaction() || prepared.is_empty() {
+            return Ok(());
+        }
+        let message = "current transaction is aborted, commands ignored until end of transaction block";
+        Err(Error::new(SqlState::InFailedSqlTransaction, message))
+    }
+
+    /// 25006 in a read-only transaction.
+    pub(crate) fn check_writable(&self, command: &str) -> Result<()> {
+        if !self.block.modes.read_only.unwrap_or(self.settings.default_read_only) {
+            return Ok(());
+        }
+        let message = format!("cannot execute {command} in a read-only transaction");
+        Err(Error::new(SqlState::ReadOnlySqlTransaction, message))
+    }
+
+    /// A definition runs outside of transactions: refused in an explicit block; in an implicit one, what came
+    /// before it is committed first.
+    pub(super) fn prepare_definition(&mut self, command: &str) -> Result<()> {
+        if self.block.kind == Kind::Explicit {
+            let message = format!("{command} cannot run inside a transaction block");
+            return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+        }
+        self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
+    }
+
+    /// A transaction of the engine that this session's cancel handle ends.
+    pub(super) fn begin_engine(&mut self, isolation: Isolation) -> Transaction {
+        let mut transaction = self.session.begin(isolation);
+        transaction.set_cancel_flag(self.runner.cancel.0.clone());
+        transaction
+    }
+
+    /// The block's transaction, begun now if it has not been yet.
+    pub(super) fn block_transaction(&mut self) -> &mut Transaction {
+        if self.block.transaction.is_none() {
+            let isolation = self.block.modes.isolation.unwrap_or(self.settings.default_isolation);
+            self.block.transaction = Some(self.begin_engine(isolation));
+        }
+        self.block.transaction.as_mut().expect("begun above")
+    }
+
+    /// When the block's transaction began.
+    pub(super) fn block_now(&mut self) -> i64 {
+        *self.block.began.get_or_insert_with(now)
+    }
+
+    /// Runs the body with the block's transaction beside the session.
+    pub(super) fn within_block<T>(
+        &mut self,
+        body: impl FnOnce(&Runner, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        self.block_transaction();
+        let mut transaction = self.block.transaction.take().expect("begun above");
+        let result = body(&self.runner, &mut transaction);
+        self.block.transaction = Some(transaction);
+        result
+    }
+
+    /// Runs the body in a transaction of its own, again from the start while that fails with a serialization
+    /// failure.
+    pub(super) fn autocommit<T>(
+        &mut self,
+        mut body: impl FnMut(&Runner, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        // One statement alone sees one snapshot at every level.
+        let isolation = match self.settings.default_isolation {
+            Isolation::Serializable => Isolation::Serializable,
+            _ => Isolation::RepeatableRead,
+        };
+        let runner = &self.runner;
+        self.session.run(isolation, |transaction| {
+            transaction.set_cancel_flag(runner.cancel.0.clone());
+            body(runner, transaction)
+        })
+    }
+
+    /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that
+    /// snapshot, with nothing to validate.
+    pub(super) fn read_only<T>(&mut self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let flag = self.runner.cancel.0.clone();
+        self.session.try_run(Isolation::RepeatableRead, |transaction| {
+            transaction.set_cancel_flag(flag);
+            body(transaction)
+        })
+    }
+
+    /// Runs the body in the open transaction, or else in one of its own that is committed after it.
+    pub(crate) fn with_transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        if self.block.is_open() {
+            return self.within_block(|_, transaction| body(transaction));
+        }
+        let flag = self.runner.cancel.0.clone();
+        self.session.try_run(self.settings.default_isolation, |transaction| {
+            transaction.set_cancel_flag(flag);
+            body(transaction)
+        })
+    }
+
+    /// A transaction for a statement that goes on after `execute` (COPY); `None` if a block is open, whose
+    /// transaction such a statement uses.
+    pub(crate) fn begin_own(&mut self) -> Option<Transaction> {
+        (!self.block.is_open()).then(|| self.begin_engine(self.settings.default_isolation))
+    }
+
+    /// As [`with_transaction`](Self::with_transaction), run again after serialization failures where the
+    /// transaction is the body's own.
+    pub(super) fn with_transaction_again<T>(
+        &mut self,
+        mut body: impl FnMut(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        if self.block.is_open() {
+            return self.within_block(|_, transaction| body(transaction));
+        }
+        self.autocommit(|_, transaction| body(transaction))
+    }
+
+    /// Runs a statement about the session.
+    pub(super) fn utility(&mut self, utility: &Utility, planned: &Planned) -> Result<Outcome> {
+        let tag = |tag: &str| Ok(Outcome::Command(tag.into()));
+        match utility {
+            Utility::Begin(modes) => {
+                self.begin(*modes)?;
+                tag("BEGIN")
+            }
+            Utility::Commit => self.commit(),
+            Utility::Rollback => {
+                drop(self.block.close());
+                tag("ROLLBACK")
+            }
+            Utility::SetTransaction(modes) => {
+                if self.block.is_open() {
+                    self.set_modes(*modes)?;
+                }
+                tag("SET")
+            }
+            Utility::SetDefaults(modes) => {
+                self.settings.default_isolation = modes.isolation.unwrap_or(self.settings.default_isolation);
+                self.settings.default_read_only = modes.read_only.unwrap_or(self.settings.default_read_only);
+                tag("SET")
+            }
+            Utility::Set(setting) if setting.name == "transaction_isolation" && self.block.is_open() => {
+                let isolation =
+                    super::setting::isolation(setting.value.as_deref().unwrap_or("serializable"))?;
+                self.set_modes(Modes { isolation: Some(isolation), read_only: None })?;
+                tag("SET")
+            }
+            Utility::Set(setting) if setting.name == "transaction_read_only" && self.block.is_open() => {
+                let read_only =
+                    super::setting::boolean(&setting.name, setting.value.as_deref().unwrap_or("off"))?;
+                self.set_modes(Modes { isolation: None, read_only: Some(read_only) })?;
+                tag("SET")
+            }
+            Utility::Set(setting) => {
+                self.settings.set(setting)?;
+                tag("SET")
+            }
+            Utility::Reset(name) => {
+                self.settings.reset(name.as_deref())?;
+                tag("RESET")
+            }
+            Utility::DiscardAll => {
+                self.prepare_definition("DISCARD ALL")?;
+                self.settings.reset(None)?;
+                tag("DISCARD ALL")
+            }
+            Utility::Show(name) => {
+                let rows = self.show(name)?;
+                Ok(self.ready(planned, rows, Some("SHOW".into())))
+            }
+            Utility::Accepted(words) => tag(words),
+        }
+    }
+
+    fn begin(&mut self, modes: Modes) -> Result<()> {
+        // Inside a block, PostgreSQL warns and goes on.
+        if self.block.kind != Kind::Explicit {
+            self.block.kind = Kind::Explicit;
+            self.set_modes(modes)?;
+        }
+        Ok(())
+    }
+
+    fn set_modes(&mut self, modes: Modes) -> Result<()> {
+        if let Some(isolation) = modes.isolation {
+            if self.block.transaction.as_ref().is_some_and(|transaction| transaction.isolation() != isolation)
+            {
+                let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+            }
+            self.block.modes.isolation = Some(isolation);
+        }
+        if let Some(read_only) = modes.read_only {
+            if !read_only && self.block.modes.read_only == Some(true) && self.block.transaction.is_some() {
+                let message = "transaction read-write mode must be set before any query";
+                return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+            }
+            self.block.modes.read_only = Some(read_only);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<Outcome> {
+        let failed = self.block.failed;
+        if let Some(mut transaction) = self.block.close() {
+            transaction.commit()?;
+        }
+        Ok(Outcome::Command(if failed { "ROLLBACK" } else { "COMMIT" }.into()))
+    }
+
+    fn show(&self, name: &str) -> Result<Vec<Vec<Value>>> {
+        if name == "all" {
+            let row =
+                |(name, value): (&str, String)| vec![Value::text(name), Value::text(value), Value::text("")];
+            return Ok(self.settings.all().map(row).collect());
+        }
+        Ok(vec![vec![Value::text(self.setting(name)?)]])
+    }
+
+    /// The value of a setting as SHOW gives it. 42704 if there is no such setting.
+    pub fn setting(&self, name: &str) -> Result<String> {
+        let modes = &self.block.modes;
+        match name {
+            "transaction_isolation" => {
+                let isolation = modes.isolation.unwrap_or(self.settings.default_isolation);
+                Ok(super::setting::isolation_name(isolation).into())
+            }
+            "transaction_read_only" => {
+                let read_only = modes.read_only.unwrap_or(self.settings.default_read_only);
+                Ok(if read_only { "on" } else { "off" }.into())
+            }
+            _ => self.settings.get(name),
+        }
+    }
+}
