@@ -1,0 +1,9 @@
+//! The OLTP path over a real database: what statements give, how transactions see each other, which path a query
+//! takes.
+
+mod client;
+mod definitions;
+mod prepared;
+mod reads;
+mod transactions;
+mod writes;
