@@ -216,6 +216,28 @@ impl RowBlock {
         }
     }
 
+    /// Reads the cell in place whether its row exists or not: for a deleted row, what it was in the end. Spins while
+    /// the row's cells are being written.
+    pub fn read_in_place<R>(
+        &self,
+        row: usize,
+        column: usize,
+        pin: &Guard,
+        use_cell: impl FnOnce(Cell<'_>) -> R,
+    ) -> R {
+        loop {
+            let header = self.header(row);
+            let (array, raw) = self.load(row, column, pin);
+            fence(Ordering::Acquire);
+            let now = Header(self.rows[row].header.load(Ordering::Relaxed));
+            if !header.is_installing() && now.confirms(header) {
+                // SAFETY: the unchanged header confirms the load (see `header`).
+                return use_cell(unsafe { array.resolve(&raw) });
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
         let array = unsafe { self.columns.current(column) };
