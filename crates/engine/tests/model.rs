@@ -40,7 +40,7 @@ fn value(column: usize, seed: u32) -> Value {
     match column {
         0 => Value::Integer((number % IDS as i64) as i32),
         5 => Value::SmallInt(number as i16),
-        _ if seed % 5 == 0 => Value::Null,
+        _ if seed.is_multiple_of(5) => Value::Null,
         1 => Value::BigInt(number % 7 - 3),
         2 => match number % 4 {
             0 => Value::text(""),
@@ -295,7 +295,7 @@ fn blocks_in_all_states_at_once() {
     let mut stage = Stage::new();
     let make = |id: i32, seed: u32| {
         let mut row: Vec<Value> =
-            COLUMNS.iter().map(|&column| value(column, seed ^ id as u32 * (column as u32 + 7))).collect();
+            COLUMNS.iter().map(|&column| value(column, seed ^ (id as u32 * (column as u32 + 7)))).collect();
         row[0] = Value::Integer(id);
         row
     };

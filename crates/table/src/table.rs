@@ -137,7 +137,7 @@ impl Table {
         {
             self.borrow_free_slots(worker, &mut tail.free);
         }
-        while let Some(row) = tail.free.pop() {
+        if let Some(row) = tail.free.pop() {
             // A sweep may hold the row for a moment longer.
             loop {
                 match self.block(row.block()).try_lock(row.offset()) {

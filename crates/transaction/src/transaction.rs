@@ -390,7 +390,8 @@ impl Transaction {
     }
 
     /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do
-    /// not count as read. What the visitor does to the table meanwhile does not change what is visited.
+    /// not count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
+    /// What the visitor does to the table meanwhile does not change what is visited.
     pub fn scan_table(
         &mut self,
         table: &Arc<Table>,
@@ -437,7 +438,7 @@ impl Transaction {
     }
 
     /// Notes that the whole table, or the rows that satisfy `filter`, was read by other means, such as an
-    /// analytical query over a view of this transaction.
+    /// analytical query over a view of this transaction. `columns` are those looked at, by the filter too.
     pub fn note_table_read(&mut self, table: &Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
         if self.validates() {
             self.reads.tables.push(TableRead { table: table.clone(), columns, filter });
