@@ -23,6 +23,7 @@ use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
+use crate::table::Derived;
 use crate::version::VersionChain;
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
@@ -30,8 +31,7 @@ use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
-use std::any::Any;
-use std::sync::Arc;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which state of a row to read.
@@ -71,7 +71,7 @@ pub struct RowBlock {
     /// The same for which rows exist.
     rows_change: AtomicU64,
     /// What readers have made of the newest state, for those who come after them.
-    derived: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
+    derived: Mutex<Option<Derived>>,
     /// Slots handed out.
     fill: AtomicU32,
     /// The horizon at the last sweep.
@@ -151,7 +151,7 @@ impl RowBlock {
     }
 
     /// A place where readers keep what they have derived from the block; it goes with the block.
-    pub fn derived(&self) -> &Mutex<Option<Arc<dyn Any + Send + Sync>>> {
+    pub fn derived(&self) -> &Mutex<Option<Derived>> {
         &self.derived
     }
 
