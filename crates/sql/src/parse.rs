@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn syntax_errors_name_the_token() {
-        assert_eq!(error("update t sett a = 1"), ("42601", "syntax error at or near \"sett\"".into()));
+        assert_eq!(error("update t sett a = 1"), ("42601", "syntax error at or near \"a\"".into()));
         assert_eq!(error("selec 1"), ("42601", "syntax error at or near \"selec\"".into()));
         assert_eq!(error("select * from t where"), ("42601", "syntax error at end of input".into()));
         assert_eq!(error("select 1; selec 2").0, "42601");

@@ -4,6 +4,7 @@
 //! failure. Inside of a block an error ends the transaction at once, so that its locks are free, and the block
 //! stays `Failed` until it is closed.
 
+mod deadline;
 mod setting;
 pub use setting::SERVER_VERSION;
 mod transaction;
@@ -17,6 +18,8 @@ use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planne
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
 use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
+use deadline::Deadline;
+pub(crate) use deadline::Deadlines;
 use setting::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +59,8 @@ pub struct SqlSession {
     session: Session,
     settings: Settings,
     block: Block,
+    /// Of the statement that runs, or whose result is being read.
+    deadline: Option<Deadline>,
 }
 
 impl SqlSession {
@@ -63,7 +68,7 @@ impl SqlSession {
         let session = engine.database().session();
         let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
         let runner = Runner { engine, cancel };
-        SqlSession { runner, session, settings: Settings::default(), block: Block::default() }
+        SqlSession { runner, session, settings: Settings::default(), block: Block::default(), deadline: None }
     }
 
     /// What all sessions share.
@@ -93,12 +98,33 @@ impl SqlSession {
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
+        self.deadline = None;
         self.runner.cancel.0.store(false, Ordering::Relaxed);
-        let outcome = self.execute_current(prepared, parameters);
-        if outcome.is_err() {
-            self.fail();
+        if let Some(limit) = self.settings.statement_timeout {
+            self.deadline = Some(self.runner.engine.deadlines().set(limit, self.cancel_handle()));
         }
-        outcome
+        match self.execute_current(prepared, parameters) {
+            Ok(outcome) => {
+                if !matches!(outcome, Outcome::Rows(_) | Outcome::CopyOut(_)) {
+                    self.deadline = None;
+                }
+                Ok(outcome)
+            }
+            Err(error) => {
+                self.fail();
+                Err(self.expired(error))
+            }
+        }
+    }
+
+    /// The error, with the words for a timeout if it was that which canceled the statement.
+    fn expired(&mut self, error: Error) -> Error {
+        match self.deadline.take() {
+            Some(deadline) if deadline.has_expired() && error.state() == SqlState::QueryCanceled => {
+                Error::new(SqlState::QueryCanceled, "canceling statement due to statement timeout")
+            }
+            _ => error,
+        }
     }
 
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
