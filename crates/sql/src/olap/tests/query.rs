@@ -61,6 +61,11 @@ fn nulls_count_for_nothing() {
     let average = numeric(150_000_000_000_000, 16);
     assert_eq!(rows, [[Value::BigInt(5), Value::BigInt(4), numeric(6, 2), average]]);
     assert_eq!(fixture.value("select id from line where amount is null"), Value::Integer(100));
+    let grouped = "select district, avg(amount), sum(id) filter (where id < 100) from line group by district order by 1";
+    let average = |unscaled: i128| numeric(unscaled * 10i128.pow(14), 16);
+    let groups = fixture.query(grouped).unwrap();
+    assert_eq!(groups[0], [Value::SmallInt(0), average(0), Value::BigInt(0)]);
+    assert_eq!(groups[3], [Value::SmallInt(3), average(3), Value::BigInt(3)]);
     let empty = fixture.query("select sum(amount), avg(id), count(*) from line where id > 1000").unwrap();
     assert_eq!(empty, [[Value::Null, Value::Null, Value::BigInt(0)]]);
 }
