@@ -25,6 +25,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use transaction::Block;
 
+/// How often INSERT ... ON CONFLICT looks again after a key appeared between its look and its commit. A key that is
+/// still taken then is that of another index than the statement resolves.
+const MERGES_MAX: u32 = 20;
+
 /// Whether a transaction block is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionStatus {
@@ -216,10 +220,7 @@ impl SqlSession {
                 runner.run_write(&planned.kind, transaction, parameters, now, true)
             })?
         } else {
-            let now = transaction::now();
-            self.autocommit(|runner, transaction| {
-                runner.run_write(&planned.kind, transaction, parameters, now, false)
-            })?
+            self.write_alone(&planned.kind, parameters)?
         };
         let tag = match &planned.kind {
             Kind::Insert(_) => format!("INSERT 0 {}", done.count),
@@ -230,6 +231,27 @@ impl SqlSession {
             Some(_) => self.ready(planned, done.rows, Some(tag)),
             None => Outcome::Command(tag),
         })
+    }
+
+    /// A statement that writes, as a transaction of its own.
+    fn write_alone(&mut self, kind: &Kind, parameters: &[Value]) -> Result<Done> {
+        let now = transaction::now();
+        let merges = matches!(kind, Kind::Insert(plan) if plan.conflict.is_some());
+        let mut attempt = 0;
+        loop {
+            let done = self.autocommit(|runner, transaction| {
+                runner.run_write(kind, transaction, parameters, now, false)
+            });
+            match done {
+                // The row in the way was committed after this statement looked: now it is a conflict to resolve.
+                Err(error)
+                    if merges && error.state() == SqlState::UniqueViolation && attempt < MERGES_MAX =>
+                {
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
     }
 
     fn define(&mut self, definition: &Definition) -> Result<Outcome> {
