@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 /// Parentheses, subqueries and so on within each other.
 const NESTING_MAX: usize = 100;
-/// Operators in one expression. The analytical planner's walks take the most stack: they overflow 2 MiB at 2000.
+/// Operators in one expression. The analytical planner takes the most stack for each: between 1600 and 2000 of them
+/// have overflowed 2 MiB, 450 do not.
 const OPERATORS_MAX: usize = 500;
 
 /// A parsed statement.
