@@ -1,2 +1,63 @@
-//! The `ankerdb` command.
-fn main() {}
+//! The `ankerdb` command: a demo, the server, and the benchmark.
+//!
+//! Results go to standard output, progress to standard error. Exit codes: 0 fine, 1 the command failed, 2 it was
+//! asked for something impossible.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod demo;
+mod interrupt;
+mod progress;
+mod serve;
+
+use ankerdb_engine::{Error, Result, SqlState};
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// An in-memory SQL database for transactions and analytics on the same data at the same time.
+#[derive(Parser)]
+#[command(name = "ankerdb", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Load TPC-C, run transactions and analytical queries side by side, and show both live.
+    Demo(demo::Options),
+    /// Serve PostgreSQL clients (psql, drivers, tools): any user and password, database "ankerdb".
+    Serve(serve::Options),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(bench::Benchmark),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Serve(options) => serve::run(&options),
+        Command::Bench(bench::Benchmark::Htap(options)) => bench::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ankerdb: {error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default());
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &Error) -> u8 {
+    if error.state() == SqlState::InvalidParameterValue { 2 } else { 1 }
+}
+
+/// An error in what the user asked for.
+fn invalid(message: String) -> Error {
+    Error::new(SqlState::InvalidParameterValue, message)
+}
+
+/// Refuses zero.
+fn at_least_one(option: &str, value: usize) -> Result<()> {
+    if value > 0 { Ok(()) } else { Err(invalid(format!("{option} must be at least 1"))) }
+}

@@ -137,7 +137,9 @@ impl Database {
         self.shared.manager.wait_for_commits();
         let snapshot = self.snapshot();
         let filled = fill_index(&table, &index, &snapshot);
-        if let Err(error) = filled.and_then(|()| check_unique(&table, &index)) {
+        // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
+        self.shared.manager.wait_for_commits();
+        if let Err(error) = filled.and_then(|()| check_unique(&table, &index, &self.snapshot())) {
             self.empty_index(&index);
             return Err(error);
         }
@@ -230,16 +232,17 @@ fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// 23505 if two rows that exist have the same key without NULL.
-fn check_unique(table: &Table, index: &Index) -> Result<()> {
+/// 23505 if two rows have the same key without NULL in the snapshot. Later commits look out for themselves; and only
+/// in a snapshot is a key that moves from one row to another never with both.
+fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
     if !index.definition().unique {
         return Ok(());
     }
-    let pin = crossbeam_epoch::pin();
+    let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
     let mut previous: Option<Vec<u8>> = None;
     let mut duplicate = false;
     index.tree().scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
-        let current = table.key_at(index, RowId(row), ReadAt::Newest, &pin).ok().flatten();
+        let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
         let Some((_, false)) = current.filter(|(current, _)| current == key) else {
             return ControlFlow::Continue(());
         };

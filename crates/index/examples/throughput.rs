@@ -4,7 +4,7 @@
 //!
 //! Keys have 12 bytes: three big-endian 32-bit integers, like (warehouse, district, order). They arrive
 //! at random, or in TPC-C's order (each thread's own warehouse, ten districts in turn). Every figure is the
-//! median of three rounds.
+//! median of five rounds, in which both kinds of index take turns.
 
 use ankerdb_index::{Direction, OrderedIndex};
 use parking_lot::RwLock;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 type Key = [u8; 12];
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 
 /// What is measured, of either kind of index.
 trait Map: Sync {
@@ -68,52 +68,65 @@ impl Map for RwLock<BTreeMap<Key, u64>> {
     }
 }
 
-/// Nanoseconds that one thread spent per operation on average, all threads running at once.
-fn parallel(threads: usize, operations: usize, work: impl Fn(usize) + Sync) -> Duration {
-    let start = Barrier::new(threads + 1);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (start, work) = (&start, &work);
-                scope.spawn(move || {
-                    start.wait();
-                    let begin = Instant::now();
-                    work(thread);
-                    begin.elapsed()
-                })
-            })
-            .collect();
-        start.wait();
-        workers.into_iter().map(|worker| worker.join().expect("no panic")).max().expect("one thread at least")
-    }) / operations as u32
+/// What one operation took, all threads running at once.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Wall time over all threads: what a user sees.
+    wall_ns: f64,
+    /// Time on a core, which does not count waiting for one on a busy machine.
+    cpu_ns: f64,
 }
 
-/// Medians of (insert, get, ten): time per operation over all threads together.
-fn measure<M: Map>(keys: &[Vec<Key>]) -> [Duration; 3] {
-    let operations: usize = keys.iter().map(Vec::len).sum();
-    let mut times = [[Duration::ZERO; ROUNDS]; 3];
-    for round in 0..ROUNDS {
-        let map = M::new();
-        times[0][round] = parallel(keys.len(), operations, |thread| {
-            keys[thread].iter().enumerate().for_each(|(row, key)| map.insert(key, row as u64));
-        });
-        // Looked up in another order than inserted.
-        let mut shuffled = keys.to_vec();
-        shuffled.iter_mut().enumerate().for_each(|(seed, keys)| {
-            fastrand::Rng::with_seed(seed as u64).shuffle(keys);
-        });
-        times[1][round] = parallel(keys.len(), operations, |thread| {
-            assert!(shuffled[thread].iter().all(|key| map.get(key).is_some()));
-        });
-        times[2][round] = parallel(keys.len(), operations, |thread| {
-            let sum = shuffled[thread].iter().fold(0u64, |sum, key| sum.wrapping_add(map.ten(key)));
-            std::hint::black_box(sum);
-        });
+fn parallel(keys: &[Vec<Key>], work: impl Fn(&[Key]) + Sync) -> Cost {
+    let start = Barrier::new(keys.len());
+    let times: Vec<(Duration, f64)> = thread::scope(|scope| {
+        let (start, work) = (&start, &work);
+        let run = move |keys: &[Key]| {
+            start.wait();
+            let (begin, cpu) = (Instant::now(), cpu_ns());
+            work(keys);
+            (begin.elapsed(), cpu_ns() - cpu)
+        };
+        let workers: Vec<_> = keys.iter().map(|keys| scope.spawn(move || run(keys))).collect();
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
+    });
+    let operations = keys.iter().map(Vec::len).sum::<usize>() as f64;
+    let longest = times.iter().map(|time| time.0).max().expect("one thread at least");
+    let cpu_ns = times.iter().map(|time| time.1).sum::<f64>() / operations;
+    Cost { wall_ns: longest.as_nanos() as f64 / operations, cpu_ns }
+}
+
+/// Time this thread has been running; not a number where the kernel does not say.
+fn cpu_ns() -> f64 {
+    thread::yield_now();
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    statistics.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// One round of inserts, lookups, and scans of ten entries.
+fn round<M: Map>(keys: &[Vec<Key>], shuffled: &[Vec<Key>]) -> [Cost; 3] {
+    let map = M::new();
+    [
+        parallel(keys, |keys| keys.iter().enumerate().for_each(|(row, key)| map.insert(key, row as u64))),
+        parallel(shuffled, |keys| assert!(keys.iter().all(|key| map.get(key).is_some()))),
+        parallel(shuffled, |keys| {
+            std::hint::black_box(keys.iter().fold(0u64, |sum, key| sum.wrapping_add(map.ten(key))));
+        }),
+    ]
+}
+
+fn print(keys: &str, threads: usize, index: &str, rounds: &[[Cost; 3]]) {
+    let mut line = format!("{keys:<8} {threads:>7}   {index:<16}");
+    for operation in 0..3 {
+        let median = |cost: fn(&Cost) -> f64| {
+            let mut costs: Vec<f64> = rounds.iter().map(|round| cost(&round[operation])).collect();
+            costs.sort_by(f64::total_cmp);
+            costs[costs.len() / 2]
+        };
+        let cell = format!("{:.1} ({:.0})", 1e3 / median(|cost| cost.wall_ns), median(|cost| cost.cpu_ns));
+        line += &format!(" {cell:>14}");
     }
-    times.map(|mut times| {
-        times.sort();
-        times[ROUNDS / 2]
-    })
+    println!("{line}");
 }
 
 fn key(words: [u32; 3]) -> Key {
@@ -142,23 +155,24 @@ fn main() {
         |nth, default| std::env::args().nth(nth).map_or(default, |text| text.parse().expect("a number"));
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
     let (threads, count) = (argument(1, cores), argument(2, 1_000_000));
-    println!("{count} keys of 12 bytes; million operations per second over all threads");
-    println!(
-        "{:<8} {:>7}   {:<16} {:>8} {:>8} {:>12}",
-        "keys", "threads", "index", "inserts", "lookups", "scans of 10"
-    );
+    println!("{count} keys of 12 bytes; million operations per second (ns of one core per operation)");
+    let [insert, get, ten] = ["inserts", "lookups", "scans of 10"];
+    println!("{:<8} {:>7}   {:<16} {insert:>14} {get:>14} {ten:>14}", "keys", "threads", "index");
     type Generator = fn(usize, usize) -> Vec<Vec<Key>>;
     for (name, keys) in [("random", random_keys as Generator), ("orders", order_keys)] {
         for threads in if threads == 1 { vec![1] } else { vec![1, threads] } {
             let keys = keys(threads, count);
-            let measured = [
-                ("OrderedIndex", measure::<OrderedIndex>(&keys)),
-                ("RwLock<BTreeMap>", measure::<RwLock<BTreeMap<Key, u64>>>(&keys)),
-            ];
-            for (index, times) in measured {
-                let [insert, get, ten] = times.map(|time| 1e-6 / time.as_secs_f64());
-                println!("{name:<8} {threads:>7}   {index:<16} {insert:>8.1} {get:>8.1} {ten:>12.1}");
+            // Looked up in another order than inserted.
+            let mut shuffled = keys.clone();
+            let mut random = fastrand::Rng::with_seed(2);
+            shuffled.iter_mut().for_each(|keys| random.shuffle(keys));
+            let (mut ours, mut standard) = (Vec::new(), Vec::new());
+            for _ in 0..ROUNDS {
+                ours.push(round::<OrderedIndex>(&keys, &shuffled));
+                standard.push(round::<RwLock<BTreeMap<Key, u64>>>(&keys, &shuffled));
             }
+            print(name, threads, "OrderedIndex", &ours);
+            print(name, threads, "RwLock<BTreeMap>", &standard);
             let index = OrderedIndex::new();
             keys.iter().flatten().for_each(|key| Map::insert(&index, key, 0));
             println!("{:>18}OrderedIndex: {} bytes per entry", "", index.memory_bytes() / index.len());

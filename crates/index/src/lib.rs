@@ -8,6 +8,18 @@
 //! key. Whoever reads it checks the row itself. That is why it is a multimap even under a unique
 //! constraint: a deleted row and its successor may both be there until the older version is pruned.
 //! [`OrderedIndex::insert_unique`] therefore asks its caller which entries are conflicts.
+//!
+//! It is a B+-tree with optimistic lock coupling (after Leis, Haubenschild and Neumann, "Optimistic Lock Coupling",
+//! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (who may
+//! do what to a node, and why readers are safe), `entry` (keys as words), `node` (layout and search), `tree` (descent,
+//! insertion, removal, reclamation), `scan`. Ours are the heads of a node, leaves without sibling links, and the
+//! way in which empty leaves leave the tree.
+//!
+//! Words of the SAFETY notes: a node or tail is *alive* until it is freed; a *guard* is a pinned epoch guard,
+//! before whose end nothing is freed that could be found when it was pinned; a node is *validated* if its
+//! version was the same before and after what was loaded from it.
+//!
+//! Not here: merging of underfull leaves, loss of height, and any persistence.
 #![warn(missing_docs)]
 
 mod counter;

@@ -1,10 +1,11 @@
 //! Nodes: fixed pieces of memory full of words that may change while they are read.
 //!
-//! A node is a header and an array of slots. A leaf's slot holds an entry: key words, rest, row (see
-//! `entry`). An inner node's slot holds the same as a *separator*, and the address of a child:
+//! A node is a header and some arrays of equal length. A leaf's slot holds an entry: key words, rest, row (see
+//! `entry`). An inner node's slot holds the same as a *separator*, and there is a child for each:
 //!
 //! ```text
-//! leaf   | key words (1 to 3) | rest | row |          inner  | key words (3) | rest | row | child |
+//! header | heads | (inner node only: addresses of children) | slots
+//! slot   | key words (a leaf has 1 to 3, an inner node 3) | rest | row |
 //! ```
 //!
 //! Slots are in ascending order. Child *i* holds the entries from separator *i* (inclusive) to separator
@@ -12,9 +13,9 @@
 //! child ends where the node ends. How many key words a leaf's slots have (its *width*) is fixed when it is
 //! allocated; a leaf of narrower keys holds more of them.
 //!
-//! Between header and slots, packed into few cache lines, is a *head* for each slot: the four bytes of
+//! Packed into few cache lines, there is a *head* for each slot: the four bytes of
 //! its key that follow the *prefix* that all keys of the node share. A search looks at the header, the
-//! heads, and then usually at one slot. Prefix and heads are over the (zero-padded) key words; keys that agree
+//! heads, and then usually at one slot (or child). Prefix and heads are over the (zero-padded) key words; keys that agree
 //! there have equal heads and are told apart by their slots. The prefix is as long as it was possible when it was
 //! last computed: it is computed again when a key arrives that does not share it, and after a split.
 //!
@@ -59,8 +60,10 @@ pub(crate) struct Node {
     level: u8,
     /// The prefix, padded with zeros.
     prefix: [AtomicU64; KEY_WORDS],
+    /// Where the children, or in a leaf the slots, begin in the body.
+    children_offset: u16,
     slots_offset: u16,
-    /// The heads, as `AtomicU32`s, and from `slots_offset` on the slots, as `AtomicU64`s.
+    /// The heads, as `AtomicU32`s, and from `children_offset` on children and slots, as `AtomicU64`s.
     body: UnsafeCell<[u64; BODY_BYTES / 8]>,
 }
 
@@ -75,15 +78,15 @@ pub(crate) type Child = u64;
 impl Node {
     /// A new leaf for keys of `width` words.
     pub(crate) fn new_leaf(width: usize) -> Box<Node> {
-        Node::allocate(0, width, width + ENTRY_WORDS)
+        Node::allocate(0, width)
     }
 
     /// A new inner node, `level` above the leaves.
     pub(crate) fn new_inner(level: usize) -> Box<Node> {
-        Node::allocate(level, KEY_WORDS, KEY_WORDS + ENTRY_WORDS + 1)
+        Node::allocate(level, KEY_WORDS)
     }
 
-    fn allocate(level: usize, width: usize, slot_words: usize) -> Box<Node> {
+    fn allocate(level: usize, width: usize) -> Box<Node> {
         let layout = Layout::new::<Node>();
         // SAFETY: the layout is not empty. All zeros is a valid node: integers and a free latch.
         let mut node = unsafe {
@@ -93,10 +96,14 @@ impl Node {
             }
             Box::from_raw(address)
         };
-        // Two heads take a word; the last slot may miss its place by the padding of an odd number of heads.
-        let capacity = (BODY_BYTES - HEAD_BYTES) / (slot_words * 8 + HEAD_BYTES);
+        let child_bytes = if level > 0 { size_of::<Child>() } else { 0 };
+        let slot_bytes = (width + ENTRY_WORDS) * 8;
+        // An odd number of heads is padded to a word.
+        let capacity = (BODY_BYTES - HEAD_BYTES) / (HEAD_BYTES + child_bytes + slot_bytes);
+        let children_offset = (capacity * HEAD_BYTES).next_multiple_of(8);
         node.capacity = capacity as u8;
-        node.slots_offset = (capacity * HEAD_BYTES).next_multiple_of(8) as u16;
+        node.children_offset = children_offset as u16;
+        node.slots_offset = (children_offset + capacity * child_bytes) as u16;
         node.width = width as u8;
         node.level = level as u8;
         node
@@ -195,26 +202,27 @@ impl Node {
 
     #[inline]
     fn slot_words(&self) -> usize {
-        self.width() + ENTRY_WORDS + usize::from(!self.is_leaf())
+        self.width() + ENTRY_WORDS
     }
 
-    /// A word of the slots.
+    /// A word of the children or slots, counted from `offset` bytes into the body.
     #[inline]
-    fn atomic_word(&self, index: usize) -> &AtomicU64 {
-        let offset = usize::from(self.slots_offset) + index * 8;
-        assert!(offset < BODY_BYTES);
-        // SAFETY: within the body, aligned, and this part of it is used as `AtomicU64`s only.
+    fn atomic_word(&self, offset: u16, index: usize) -> &AtomicU64 {
+        let offset = usize::from(offset) + index * 8;
+        debug_assert!(offset < BODY_BYTES);
+        // SAFETY: indexes are below the capacity, whatever a reader has loaded (header), so that this is within
+        // the body; this part of it is used as `AtomicU64`s only, and aligned for them.
         unsafe { &*self.body.get().cast::<AtomicU64>().byte_add(offset) }
     }
 
     #[inline]
     fn word(&self, index: usize) -> u64 {
-        self.atomic_word(index).load(Relaxed)
+        self.atomic_word(self.slots_offset, index).load(Relaxed)
     }
 
     #[inline]
     fn set_word(&self, index: usize, word: u64) {
-        self.atomic_word(index).store(word, Relaxed);
+        self.atomic_word(self.slots_offset, index).store(word, Relaxed);
     }
 
     #[inline]
@@ -254,7 +262,7 @@ impl Node {
     #[inline]
     pub(crate) fn child(&self, index: usize) -> Child {
         debug_assert!(!self.is_leaf());
-        self.word((index + 1) * self.slot_words() - 1)
+        self.atomic_word(self.children_offset, index).load(Relaxed)
     }
 
     /// The number of slots before the cut, of those from `from` to `count`, plus `from`; to be validated.
@@ -323,6 +331,12 @@ impl Node {
         Ordering::Equal
     }
 
+    /// Whether two slots' keys are already told apart by their heads; to be validated.
+    #[inline]
+    pub(crate) fn heads_differ(&self, one: usize, other: usize) -> bool {
+        self.head(one) != self.head(other)
+    }
+
     /// Computes prefix and heads again. Needs the lock.
     fn refresh_heads(&self) {
         let (first, count) = (usize::from(!self.is_leaf()), self.count());
@@ -386,7 +400,8 @@ impl Node {
         }
         self.set_slot(index, slot);
         if let Some(child) = child {
-            self.set_word((index + 1) * stride - 1, child);
+            (index..count).rev().for_each(|other| self.set_child(other + 1, self.child(other)));
+            self.set_child(index, child);
         }
         self.last.store(index as u16, Relaxed);
         self.count.store(count as u16 + 1, Relaxed);
@@ -411,6 +426,9 @@ impl Node {
         }
         for other in index..count - 1 {
             self.set_head(other, self.head(other + 1));
+            if !self.is_leaf() {
+                self.set_child(other, self.child(other + 1));
+            }
         }
         // The next insertion of a run that follows a removal goes nowhere in particular.
         self.last.store(u16::MAX, Relaxed);
@@ -420,16 +438,24 @@ impl Node {
 
     /// Points a slot of an inner node to another child. Needs the lock.
     pub(crate) fn set_child(&self, index: usize, child: Child) {
-        self.set_word((index + 1) * self.slot_words() - 1, child);
+        self.atomic_word(self.children_offset, index).store(child, Relaxed);
     }
 
     /// Moves the slots from `from` on, with their tails, to an empty node of the same kind that nobody else
     /// knows. Needs the lock.
     pub(crate) fn move_upper(&self, from: usize, to: &Node) {
         let (count, stride) = (self.count(), self.slot_words());
-        debug_assert!(stride == to.slot_words() && to.count() == 0 && (1..count).contains(&from));
+        debug_assert!(
+            stride == to.slot_words()
+                && self.level == to.level
+                && to.count() == 0
+                && (1..count).contains(&from)
+        );
         for word in from * stride..count * stride {
             to.set_word(word - from * stride, self.word(word));
+        }
+        if !self.is_leaf() {
+            (from..count).for_each(|index| to.set_child(index - from, self.child(index)));
         }
         to.count.store((count - from) as u16, Relaxed);
         to.last.store((count - from - 1) as u16, Relaxed);
@@ -449,15 +475,17 @@ impl Node {
     }
 }
 
-/// The first index from which on `before` does not hold, of an ascending range.
+/// The first index from which on `before` does not hold, of an ascending range. Without branches on what
+/// `before` says, as they would be mispredicted every other time.
 #[inline]
 fn partition(low: usize, high: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (low, high);
-    while low < high {
-        let middle = (low + high) / 2;
-        if before(middle) { low = middle + 1 } else { high = middle }
+    let (mut low, mut length) = (low, high.saturating_sub(low));
+    while length > 1 {
+        let half = length / 2;
+        low = std::hint::select_unpredictable(before(low + half - 1), low + half, low);
+        length -= half;
     }
-    low
+    low + usize::from(length == 1 && before(low))
 }
 
 /// The bits of a key word that belong to a prefix of this length.

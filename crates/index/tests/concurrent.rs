@@ -158,8 +158,12 @@ fn whole_leaves_come_and_go_between_stable_entries() {
 #[test]
 fn exactly_one_of_several_unique_inserts_wins() {
     const THREADS: u64 = 4;
-    const KEYS: u64 = 20_000;
+    const KEYS: u64 = 3_000;
+    // Each key has an entry that is no conflict, a deleted row's: asked about it, a thread lets others go on
+    // between its look and its insertion.
+    const DELETED: u64 = 1_000;
     let index = OrderedIndex::new();
+    (0..KEYS).for_each(|number| assert!(index.insert(&key(number), DELETED).unwrap()));
     let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let start = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -168,7 +172,11 @@ fn exactly_one_of_several_unique_inserts_wins() {
             scope.spawn(move || {
                 start.wait();
                 for number in 0..KEYS {
-                    match index.insert_unique(&key(number), thread, Some).unwrap() {
+                    let conflicts = |row| {
+                        thread::yield_now();
+                        (row != DELETED).then_some(row)
+                    };
+                    match index.insert_unique(&key(number), thread, conflicts).unwrap() {
                         UniqueInsert::Inserted => {
                             wins[number as usize].fetch_add(1 + (thread << 32), Relaxed);
                         }
@@ -187,7 +195,7 @@ fn exactly_one_of_several_unique_inserts_wins() {
             rows.push(row);
             ControlFlow::Continue(())
         });
-        assert_eq!(rows, [wins >> 32]);
+        assert_eq!(rows, [wins >> 32, DELETED]);
     }
 }
 

@@ -160,7 +160,7 @@ fn apply(index: &OrderedIndex, model: &mut Model, operation: Operation) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn behaves_like_an_ordered_set(operations in prop::collection::vec(operation(), 1..400)) {
@@ -193,7 +193,9 @@ fn assert_same(index: &OrderedIndex, model: &Model) {
     assert!(scan(index, &all, &all, Direction::Forward) == forward);
     let backward: Vec<Entry> = model.iter().rev().cloned().collect();
     assert!(scan(index, &all, &all, Direction::Backward) == backward);
-    assert!(model.iter().all(|(key, row)| rows(index, key).contains(row)));
+    let mut keys: Vec<&Vec<u8>> = model.iter().map(|(key, _)| key).collect();
+    keys.dedup();
+    assert!(keys.into_iter().all(|key| rows(index, key) == rows_of(model, key)));
     assert_eq!(index.len(), model.len());
 }
 
@@ -205,7 +207,7 @@ fn holds_many_keys_in_any_order_of_arrival() {
     let descending = filled((0..50_000).rev().map(number));
     assert_same(&descending.0, &descending.1);
     // 31 districts, each growing at its own right edge.
-    let districts = filled((0..50_000u64).map(|n| number((n % 31) << 32 | n / 31)));
+    let districts = filled((0..50_000u64).map(|n| number(((n % 31) << 32) | (n / 31))));
     assert_same(&districts.0, &districts.1);
     let random = fastrand::Rng::with_seed(7);
     let shuffled = filled(

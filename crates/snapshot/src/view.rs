@@ -101,6 +101,15 @@ fn own_rows(table: &Table, inserts: &[Vec<Value>], columns: &[usize]) -> Result<
     Ok(BlockImage { rows: inserts.len(), selection: None, columns: images.collect::<Result<_>>()? })
 }
 
+/// That many bits set, none beyond.
+fn ones(rows: usize) -> Box<[u64]> {
+    let word = |index: usize| match rows - index * 64 {
+        64.. => u64::MAX,
+        rest => (1 << rest) - 1,
+    };
+    (0..rows.div_ceil(64)).map(word).collect()
+}
+
 fn overlay(
     table: &Table,
     block: usize,
@@ -113,7 +122,7 @@ fn overlay(
     if changes.is_empty() {
         return Ok(image);
     }
-    let mut bits = image.selection.unwrap_or_else(|| vec![u64::MAX; image.rows.div_ceil(64)].into());
+    let mut bits = image.selection.unwrap_or_else(|| ones(image.rows));
     for (row, change) in &changes {
         if matches!(change, OwnChange::Deleted) {
             bits[row.offset() / 64] &= !(1 << (row.offset() % 64));

@@ -10,11 +10,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::lending::{Columns, Lent, Retired};
-use crate::primitive::{Step, check, check_without};
+use crate::primitive::{AtomicU64, Ordering, Step, check, check_without};
 
 /// One cell per writer.
 struct Array([UnsafeCell<u64>; 2]);
@@ -65,9 +64,9 @@ type Loan = UnlessFailed<Vec<Lent<Array>>>;
 struct Block {
     columns: UnlessFailed<Columns<Array>>,
     /// The number of the last writer that was about to write.
-    changed_at: AtomicUsize,
+    changed_at: AtomicU64,
     /// The number of writers that are done.
-    watermark: AtomicUsize,
+    watermark: AtomicU64,
     /// Not loom's: it orders nothing that the protocol does not order.
     retired: std::sync::Mutex<Vec<UnlessFailed<Retired<Array>>>>,
 }
@@ -76,8 +75,8 @@ impl Block {
     fn new(columns: usize) -> Arc<Block> {
         Arc::new(Block {
             columns: UnlessFailed::new(Columns::new((0..columns).map(|_| Array::new([0, 0])))),
-            changed_at: AtomicUsize::new(0),
-            watermark: AtomicUsize::new(0),
+            changed_at: AtomicU64::new(0),
+            watermark: AtomicU64::new(0),
             retired: Default::default(),
         })
     }
@@ -98,7 +97,7 @@ impl Block {
     }
 
     /// Lends columns that nobody has changed after the watermark `at`.
-    fn lend(&self, columns: &[usize], at: usize) -> Option<Loan> {
+    fn lend(&self, columns: &[usize], at: u64) -> Option<Loan> {
         self.lend_if(columns, || self.changed_at.load(Ordering::Relaxed) <= at)
     }
 
@@ -159,7 +158,7 @@ fn reader_at_the_watermark() {
     let writer = spawn(&block, |block| block.write(0, &[0]));
     let watermark = block.watermark.load(Ordering::Acquire);
     if let Some(lent) = block.lend(&[0], watermark) {
-        assert_eq!(lent[0].values(), [watermark as u64, 0]);
+        assert_eq!(lent[0].values(), [watermark, 0]);
     }
     assert_eq!(earlier[0].values(), [0, 0]);
     writer.join().unwrap();
@@ -255,7 +254,7 @@ fn columns_in_two_words() {
 
 #[test]
 fn loom_writer_and_reader() {
-    check(3, writer_and_reader);
+    check(4, writer_and_reader);
 }
 
 #[test]
@@ -275,7 +274,7 @@ fn loom_reader_of_any_state() {
 
 #[test]
 fn loom_reader_of_any_state_in_two_words() {
-    check(2, || reader_of_any_state([0, 48]));
+    check(3, || reader_of_any_state([0, 48]));
 }
 
 #[test]
@@ -285,57 +284,66 @@ fn loom_two_writers_meet_a_loan() {
 
 #[test]
 fn loom_two_writers_and_a_reader() {
-    check(2, two_writers_and_a_reader);
+    check(3, two_writers_and_a_reader);
 }
 
 #[test]
 fn loom_two_writers_and_a_loan_that_ends() {
-    check(2, two_writers_and_a_loan_that_ends);
+    check(3, two_writers_and_a_loan_that_ends);
 }
 
 #[test]
 fn loom_two_readers_and_a_writer() {
-    check(2, two_readers_and_a_writer);
+    check(3, two_readers_and_a_writer);
 }
 
 #[test]
 fn loom_columns_in_two_words() {
-    check(2, columns_in_two_words);
+    check(3, columns_in_two_words);
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "assertion `left == right` failed"]
 fn control_without_looking_again_at_the_pointers() {
     // A reader that began before a writer moved away takes the old array for the present one.
     check_without(Step::LendChecksPointers, || reader_of_any_state([0, 1]));
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "Causality violation"]
 fn control_lending_while_a_writer_is_registered() {
     check_without(Step::LendMeetsNoWriter, writer_and_reader);
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "Causality violation"]
 fn control_without_release_at_lending() {
     check_without(Step::LendReleases, writer_and_reader);
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "assertion `left == right` failed"]
 fn control_asking_for_clean_first() {
     check_without(Step::LendAsksLast, writer_and_reader);
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "Causality violation"]
 fn control_moving_twice() {
     check_without(Step::MoveOnce, two_writers_meet_a_loan);
 }
 
 #[test]
-#[should_panic]
+#[should_panic = "Causality violation"]
 fn control_without_release_at_the_end_of_a_loan() {
     check_without(Step::LoanEndReleases, loans_that_end);
+}
+
+#[test]
+#[should_panic = "leaked"]
+fn control_a_leak() {
+    check(1, || {
+        let block = Block::new(1);
+        std::mem::forget(block.lend(&[0], 0));
+    });
 }

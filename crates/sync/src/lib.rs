@@ -9,8 +9,9 @@
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
 //! ordering is what it is. The first three are model-checked: beside `x.rs` lies `x_model.rs`, in which loom
-//! tries all interleavings of a few threads (all up to a bound, where all are too many), and, as a control,
-//! variants of the protocol with one step taken out, in which loom must find the failure:
+//! tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
+//! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
+//! the failure. All of it takes about two minutes:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p ankerdb-sync --release

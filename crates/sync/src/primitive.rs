@@ -24,10 +24,63 @@ mod real {
     }
 }
 
+/// loom's atomics, with a point before each operation at which any thread may go first.
+///
+/// loom leaves out interleavings that differ only in the order of independent operations. Of those that
+/// depend on each other it remembers, per atomic, just the last one; so when one thread loads an atomic twice
+/// and another changes it between, it may never try the change before both loads (a thread that only loaded
+/// the watermark once saw 0 in all executions). At the points all threads store to one atomic that nobody
+/// loads: that makes all orders of all operations worth trying to loom, and synchronizes nothing.
 #[cfg(loom)]
 mod modeled {
     pub(crate) use loom::sync::Arc;
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
+
+    loom::lazy_static! {
+        static ref POINT: loom::sync::atomic::AtomicU32 = loom::sync::atomic::AtomicU32::new(0);
+    }
+
+    fn point() {
+        POINT.store(0, Ordering::Relaxed);
+    }
+
+    macro_rules! atomic {
+        ($name:ident $(<$t:ident>)?, $value:ty, [$($operation:ident($($argument:ident: $type:ty),*) -> $result:ty;)*]) => {
+            pub(crate) struct $name $(<$t>)? (loom::sync::atomic::$name $(<$t>)?);
+
+            impl $(<$t>)? $name $(<$t>)? {
+                pub(crate) fn new(value: $value) -> Self {
+                    Self(loom::sync::atomic::$name::new(value))
+                }
+
+                $(pub(crate) fn $operation(&self, $($argument: $type),*) -> $result {
+                    point();
+                    self.0.$operation($($argument),*)
+                })*
+            }
+        };
+    }
+
+    atomic!(AtomicU32, u32, [
+        load(order: Ordering) -> u32;
+        fetch_add(by: u32, order: Ordering) -> u32;
+        fetch_sub(by: u32, order: Ordering) -> u32;
+    ]);
+    atomic!(AtomicU64, u64, [
+        load(order: Ordering) -> u64;
+        store(value: u64, order: Ordering) -> ();
+        fetch_add(by: u64, order: Ordering) -> u64;
+        fetch_sub(by: u64, order: Ordering) -> u64;
+        fetch_and(mask: u64, order: Ordering) -> u64;
+        fetch_max(value: u64, order: Ordering) -> u64;
+        compare_exchange(seen: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
+        compare_exchange_weak(seen: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;
+    ]);
+    atomic!(AtomicPtr<T>, *mut T, [
+        load(order: Ordering) -> *mut T;
+        store(value: *mut T, order: Ordering) -> ();
+        swap(value: *mut T, order: Ordering) -> *mut T;
+    ]);
 
     /// loom's mutex with parking_lot's interface.
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -38,6 +91,7 @@ mod modeled {
         }
 
         pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            point();
             self.0.lock().expect("a model that panics is over")
         }
     }
@@ -108,18 +162,19 @@ mod control {
         TAKEN_OUT.get() == Some(step)
     }
 
-    /// Runs `model` under the model checker with one step of the protocol taken out.
-    pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
-        TAKEN_OUT.set(Some(step));
-        check(3, model);
-        TAKEN_OUT.set(None);
-    }
-
-    /// Runs `model` under the model checker, with at most this many preemptions per execution.
+    /// Tries all interleavings of `model`'s threads with at most so many preemptions, and all values that
+    /// their loads may see.
     pub(crate) fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(preemptions);
         builder.check(model);
+    }
+
+    /// The same with one step of the protocol taken out. Two or three preemptions are enough to fail.
+    pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
+        TAKEN_OUT.set(Some(step));
+        check(3, model);
+        TAKEN_OUT.set(None);
     }
 }
 

@@ -346,7 +346,9 @@ impl RowBlock {
                 continue;
             }
             let RowLock::Acquired(header) = self.try_lock(row) else { continue };
-            if header.timestamp() <= horizon {
+            // Clean already: another sweep was here after we looked, and has freed the slot if the row is deleted.
+            let still_dirty = self.dirty.word(row / 64) >> (row % 64) & 1 == 1;
+            if still_dirty && header.timestamp() <= horizon {
                 before_clean(row, header.exists());
                 self.rows[row].chain.clear(pin);
                 self.dirty.clear(row);

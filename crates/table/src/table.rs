@@ -133,6 +133,10 @@ impl Table {
     /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks.
     pub fn allocate_row(&self, worker: usize) -> RowId {
         let mut tail = self.tails[worker % TAILS].lock();
+        if tail.free.is_empty() && tail.block.is_none_or(|number| self.block(number).fill() == ROWS_PER_BLOCK)
+        {
+            self.borrow_free_slots(worker, &mut tail.free);
+        }
         while let Some(row) = tail.free.pop() {
             // A sweep may hold the row for a moment longer.
             loop {
@@ -150,6 +154,16 @@ impl Table {
             }
             let _growing = self.grow.lock();
             tail.block = Some(self.blocks.push(RowBlock::new(&self.types)));
+        }
+    }
+
+    /// Takes half of the free slots of other tails, before a table grows that has room elsewhere. Nobody waits: a
+    /// tail that is in use is left alone.
+    fn borrow_free_slots(&self, worker: usize, free: &mut Vec<RowId>) {
+        let others = self.tails.iter().enumerate().filter(|(tail, _)| *tail != worker % TAILS);
+        for mut other in others.filter_map(|(_, tail)| tail.try_lock()) {
+            let kept = other.free.len() / 2;
+            free.append(&mut other.free.split_off(kept));
         }
     }
 
@@ -195,6 +209,8 @@ impl Table {
     /// since the last call.
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) {
         for (number, block) in self.blocks.iter().enumerate() {
+            // String garbage is nobody's history: it need not wait for readers.
+            block.rebuild_heaps(pin);
             if !block.wants_sweep(horizon) {
                 continue;
             }
@@ -207,45 +223,55 @@ impl Table {
                     freed.push(row);
                 }
             });
-            block.rebuild_heaps(pin);
             if !freed.is_empty() {
                 self.tails[number % TAILS].lock().free.append(&mut freed);
             }
         }
     }
 
+    /// The keys of all states that a row has in memory, newest first; for a deleted row the newest is the one that
+    /// was deleted. The caller owns the row.
+    fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {
+        let block = self.block(row.block());
+        let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
+            .map(|&column| {
+                let cell = block.owned_cell(row.offset(), column, pin);
+                (column, cell.borrow().to_value(self.types[column].0))
+            })
+            .collect();
+        let mut keys = vec![encode_state(index, &state)];
+        for version in block.chain(row.offset()).iter(pin) {
+            for (column, value) in &mut state {
+                if let Some(cell) = version.cell(*column) {
+                    *value = cell.borrow().to_value(self.types[*column].0);
+                }
+            }
+            keys.push(encode_state(index, &state));
+        }
+        keys
+    }
+
+    /// Whether the row has this key, or had it in a state that some reader may still see. The caller owns the row.
+    pub fn has_had_key(&self, index: &Index, row: RowId, key: &[u8], pin: &Guard) -> bool {
+        let (block, offset) = (self.block(row.block()), row.offset());
+        // The cells of a slot that holds no row mean nothing.
+        let is_row = block.header(offset).exists() || !block.chain(offset).is_empty();
+        is_row && self.keys_of_states(index, row, pin).iter().any(|had| had == key)
+    }
+
     /// Removes the index entries of keys that a row had in the states about to be dropped, and, if it is deleted,
     /// of its last key. The caller owns the row.
     fn remove_stale_entries(&self, row: RowId, exists: bool, pin: &Guard) {
-        let block = self.block(row.block());
-        let chain = block.chain(row.offset());
+        let chain = self.block(row.block()).chain(row.offset());
         for (_, index) in self.maintained_indexes() {
             let key_changed = index.keys_move()
                 && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()));
             if exists && !key_changed {
                 continue;
             }
-            // The row's states, newest first; for a deleted row the newest is the one that was deleted.
-            let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
-                .map(|&column| {
-                    let cell = block.owned_cell(row.offset(), column, pin);
-                    (column, cell.borrow().to_value(self.types[column].0))
-                })
-                .collect();
-            let newest = encode_state(index, &state);
-            if !exists {
-                index.tree().remove(&newest, row.0);
-            }
-            for version in chain.iter(pin) {
-                for (column, value) in &mut state {
-                    if let Some(cell) = version.cell(*column) {
-                        *value = cell.borrow().to_value(self.types[*column].0);
-                    }
-                }
-                let former = encode_state(index, &state);
-                if former != newest {
-                    index.tree().remove(&former, row.0);
-                }
+            let keys = self.keys_of_states(index, row, pin);
+            for key in keys.iter().filter(|key| !exists || **key != keys[0]) {
+                index.tree().remove(key, row.0);
             }
         }
     }
@@ -272,8 +298,53 @@ impl Table {
         pin: &Guard,
     ) -> Result<()> {
         let cells = self.cells(changes.iter().map(|(column, value)| (*column, value)))?;
+        self.prune_entries(row, changes, in_use, pin);
         self.block(row.block()).install_update(row.offset(), commit, &cells, in_use, pin);
         Ok(())
+    }
+
+    /// Installs a deletion of a row that the caller owns.
+    pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
+        self.prune_entries(row, &[], in_use, pin);
+        self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
+    }
+
+    /// Prunes the row's history and removes the index entries of the keys that go with it, except those that
+    /// `changes` are about to bring back.
+    fn prune_entries(&self, row: RowId, changes: &[(usize, Value)], in_use: &[Timestamp], pin: &Guard) {
+        let chain = self.block(row.block()).chain(row.offset());
+        let held = |index: &Index| {
+            index.keys_move()
+                && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()))
+        };
+        let affected = self.maintained_indexes().filter(|(_, index)| held(index));
+        let before: Vec<_> =
+            affected.map(|(_, index)| (index, self.keys_of_states(index, row, pin))).collect();
+        if before.is_empty() {
+            return;
+        }
+        chain.prune(self.block(row.block()).header(row.offset()).timestamp(), in_use, pin);
+        for (index, before) in before {
+            let mut kept = self.keys_of_states(index, row, pin);
+            kept.push(self.key_after(index, row, changes, pin));
+            for key in before.iter().filter(|key| !kept.contains(key)) {
+                index.tree().remove(key, row.0);
+            }
+        }
+    }
+
+    /// The key that a row is going to have after the changes.
+    fn key_after(&self, index: &Index, row: RowId, changes: &[(usize, Value)], pin: &Guard) -> Vec<u8> {
+        let value = |column: usize| match changes.iter().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => value.clone(),
+            None => {
+                let cell = self.block(row.block()).owned_cell(row.offset(), column, pin);
+                cell.borrow().to_value(self.types[column].0)
+            }
+        };
+        let mut key = Vec::new();
+        index.encode_row(value, &mut key).expect("the key was encoded before");
+        key
     }
 
     fn cells<'a>(&self, values: impl Iterator<Item = (usize, &'a Value)>) -> Result<Vec<(usize, Cell<'a>)>> {

@@ -69,17 +69,19 @@ impl Transaction {
             self.end();
             return Ok(at);
         }
-        self.worker.set_committing(true);
+        let worker = self.worker.clone();
+        worker.begin_commit();
         let outcome = self.commit_writes();
-        self.worker.set_committing(false);
         match &outcome {
-            Ok(_) => self.worker.count_commit(),
-            Err(_) => self.worker.count_abort(),
+            Ok(_) => worker.count_commit(),
+            Err(_) => worker.count_abort(),
         }
         self.end();
-        let commit = outcome?;
-        self.manager.order.wait_until_visible(commit);
-        Ok(commit)
+        if let Ok(commit) = outcome {
+            self.manager.order.wait_until_visible(commit);
+        }
+        worker.end_commit();
+        outcome
     }
 
     fn commit_writes(&mut self) -> Result<Timestamp> {
@@ -89,7 +91,7 @@ impl Transaction {
         let prepared =
             self.lock_rows(&mut progress).and_then(|()| self.enter_keys(&mut progress, &mut record, &pin));
         if let Err(error) = prepared {
-            self.undo(progress);
+            self.undo(progress, &pin);
             return Err(error);
         }
         // A former record may still be read by those pinned now.
@@ -97,7 +99,7 @@ impl Transaction {
         let commit = self.manager.order.begin(Arc::new(record), retire);
         if self.isolation == Isolation::Serializable && self.validate(commit, &pin) == Validated::Conflict {
             self.manager.order.finish(commit, false);
-            self.undo(progress);
+            self.undo(progress, &pin);
             return Err(Error::serialization(
                 "could not serialize access due to read/write dependencies among transactions",
             ));
@@ -343,8 +345,7 @@ impl Transaction {
                 }
                 WriteKind::Update(changes) => table.install_update(write.row, commit, changes, in_use, pin),
                 WriteKind::Delete => {
-                    let block = table.block(write.row.block());
-                    block.install_delete(write.row.offset(), commit, in_use, pin);
+                    table.install_delete(write.row, commit, in_use, pin);
                     Ok(())
                 }
             };
@@ -353,9 +354,15 @@ impl Transaction {
     }
 
     /// Takes back what an ended commit did: entries, slots, locks.
-    fn undo(&self, progress: Progress) {
+    fn undo(&self, progress: Progress, pin: &Guard) {
         for (table, position, key, row) in &progress.entries {
-            self.writes.tables[*table].index(*position).tree().remove(key, row.0);
+            let table = &self.writes.tables[*table];
+            let index = table.index(*position);
+            // The entry may have been ours to make only because the index is still being filled, and the row has
+            // or had this key without us: then who fills the index counts on it.
+            if !table.has_had_key(index, *row, key, pin) {
+                index.tree().remove(key, row.0);
+            }
         }
         for &(place, row) in &progress.slots {
             self.writes.tables[self.writes.writes[place].table].free_row(row);

@@ -9,7 +9,7 @@ use ankerdb_sync::readers::ActiveReaders;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Commits whose write sets are kept for validation. A transaction during whose life more commits happened is
 /// validated against the tables themselves (`validate`).
@@ -37,8 +37,9 @@ pub struct Worker(CachePadded<WorkerState>);
 #[derive(Default)]
 struct WorkerState {
     number: AtomicUsize,
-    /// Raised from before the first index entry of a commit until the commit is over.
-    committing: AtomicBool,
+    /// Commits under way: from before the first index entry until the commit is over and visible. More than one
+    /// when a session has several interactive transactions.
+    committing: AtomicUsize,
     commits: AtomicU64,
     aborts: AtomicU64,
 }
@@ -49,10 +50,13 @@ impl Worker {
         self.0.number.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_committing(&self, committing: bool) {
+    pub(crate) fn begin_commit(&self) {
         // SeqCst: ordered before the commit looks at the lists of indexes (see `wait_for_commits`).
-        let order = if committing { Ordering::SeqCst } else { Ordering::Release };
-        self.0.committing.store(committing, order);
+        self.0.committing.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end_commit(&self) {
+        self.0.committing.fetch_sub(1, Ordering::Release);
     }
 
     pub(crate) fn count_commit(&self) {
@@ -126,14 +130,14 @@ impl TransactionManager {
         self.workers.lock().free.push(worker);
     }
 
-    /// Returns when every commit that was under way at the call is over. Commits that begin later see whatever
-    /// list of indexes the caller has published before.
+    /// Returns when every commit that was under way at the call is over, and visible to snapshots taken from now on.
+    /// Commits that begin later see whatever list of indexes the caller has published before.
     pub fn wait_for_commits(&self) {
         std::sync::atomic::fence(Ordering::SeqCst);
         let all = self.workers.lock().all.clone();
         for worker in all {
             let backoff = crossbeam_utils::Backoff::new();
-            while worker.0.committing.load(Ordering::SeqCst) {
+            while worker.0.committing.load(Ordering::SeqCst) > 0 {
                 backoff.snooze();
             }
         }

@@ -125,19 +125,20 @@ impl ReadSet {
         self.rows.push(RowRead { table, row, columns });
     }
 
-    /// Whether the commit at `timestamp` wrote something that satisfies a predicate. `since` is the transaction's
-    /// read timestamp; `wait` returns when the commit has finished (tables under a filter need its rows).
+    /// Whether a commit wrote something that satisfies a predicate. `window` are the timestamps from the one that
+    /// the transaction read at to the last one before its own; `wait` returns when all commits up to there have
+    /// finished (tables under a filter need their rows).
     pub fn conflicts_with(
         &self,
         record: &CommitRecord,
-        since: Timestamp,
+        window: (Timestamp, Timestamp),
         pin: &Guard,
         wait: impl Fn(),
     ) -> bool {
         record.writes.iter().any(|write| {
             self.row_conflicts(write)
                 || (!self.ranges.is_empty() && self.range_conflicts(record, write))
-                || (!self.tables.is_empty() && self.table_conflicts(write, since, pin, &wait))
+                || (!self.tables.is_empty() && self.table_conflicts(write, window, pin, &wait))
         })
     }
 
@@ -156,7 +157,13 @@ impl ReadSet {
         })
     }
 
-    fn table_conflicts(&self, write: &WriteRecord, since: Timestamp, pin: &Guard, wait: &impl Fn()) -> bool {
+    fn table_conflicts(
+        &self,
+        write: &WriteRecord,
+        window: (Timestamp, Timestamp),
+        pin: &Guard,
+        wait: &impl Fn(),
+    ) -> bool {
         let reads = self.tables.iter();
         let mut reads =
             reads.filter(|read| read.table.id() == write.table && read.columns.intersects(write.columns));
@@ -164,19 +171,29 @@ impl ReadSet {
             None => true,
             Some(filter) => {
                 wait();
-                row_matches(read, filter, write.row, ReadAt::Snapshot(since), pin)
-                    || row_matches(read, filter, write.row, ReadAt::Newest, pin)
+                row_matches(read, filter, write.row, window, pin)
             }
         })
     }
 }
 
-/// Whether the row exists at `at` and satisfies the filter then.
-pub(crate) fn row_matches(read: &TableRead, filter: &RowFilter, row: RowId, at: ReadAt, pin: &Guard) -> bool {
+/// Whether the row exists and satisfies the filter at the first or at the last timestamp of the window.
+///
+/// What it was in between was read by nobody. What it is after the window, where commits may have installed
+/// already, must not count: they could take away again what makes the conflict. Both states are there to be read: the
+/// first is announced, and the last is beyond every watermark that a pruner can have seen.
+pub(crate) fn row_matches(
+    read: &TableRead,
+    filter: &RowFilter,
+    row: RowId,
+    window: (Timestamp, Timestamp),
+    pin: &Guard,
+) -> bool {
     let block = read.table.block(row.block());
-    block.exists_at(row.offset(), at, pin)
-        // A row that vanishes between two looks was changed once more: that counts as a match.
-        && filter(&|column| read.table.value(row, column, at, pin).unwrap_or(Value::Null))
+    [window.0, window.1].into_iter().map(ReadAt::Snapshot).any(|at| {
+        block.exists_at(row.offset(), at, pin)
+            && filter(&|column| read.table.value(row, column, at, pin).unwrap_or(Value::Null))
+    })
 }
 
 #[cfg(test)]

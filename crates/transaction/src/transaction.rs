@@ -204,10 +204,22 @@ impl Transaction {
 
     fn usable<'t>(&self, table: &'t Table, position: usize) -> Result<&'t Index> {
         let index = table.index(position);
+        if index.is_dropped() {
+            let message = format!("index \"{}\" does not exist", index.definition().name);
+            return Err(Error::new(SqlState::UndefinedObject, message));
+        }
         if index.valid_from() > self.start && self.isolation != Isolation::ReadUncommitted {
             return Err(Error::serialization("index is newer than this transaction"));
         }
         Ok(index)
+    }
+
+    /// Who has read an index while it was dropped may have missed entries. Another try finds it gone.
+    fn check_still_there(&self, index: &Index) -> Result<()> {
+        if index.is_dropped() {
+            return Err(Error::serialization("index was dropped while this transaction was reading it"));
+        }
+        Ok(())
     }
 
     /// Whether a committed row found under `key` is visible under that key.
@@ -251,6 +263,7 @@ impl Transaction {
             }
             ControlFlow::Continue(())
         });
+        self.check_still_there(index)?;
         match found {
             Some(row) => self.note_row(table, row, columns.union(index.key_columns())),
             None => {
@@ -347,7 +360,9 @@ impl Transaction {
                 }
             }
         });
-        if outcome?.is_break() {
+        let outcome = outcome?;
+        self.check_still_there(index)?;
+        if outcome.is_break() {
             self.narrow_range(read, direction, last_key);
             return Ok(());
         }

@@ -9,7 +9,6 @@ use crate::read_set::{RangeRead, TableRead, row_matches};
 use crate::transaction::Transaction;
 use ankerdb_base::{RowId, TableId, Timestamp};
 use ankerdb_sync::commit_order::Visited;
-use ankerdb_table::ReadAt;
 use crossbeam_epoch::Guard;
 use std::ops::ControlFlow;
 
@@ -23,24 +22,28 @@ impl Transaction {
     /// Step 4 of a commit at `commit`.
     pub(crate) fn validate(&self, commit: Timestamp, pin: &Guard) -> Validated {
         let order = &self.manager.order;
+        let last = Timestamp(commit.0 - 1);
         // SAFETY: `pin` was taken before the call, and records are dropped through the epoch (`commit_writes`).
         let visited = unsafe {
-            order.visit_between(self.start, commit, |timestamp, record| {
-                let wait = || order.wait_until_visible(timestamp);
-                self.reads.conflicts_with(record, self.start, pin, wait)
+            order.visit_between(self.start, commit, |_, record| {
+                let wait = || order.wait_until_visible(last);
+                self.reads.conflicts_with(record, (self.start, last), pin, wait)
             })
         };
+        // Commits that found an index dropped have recorded no keys for it.
+        let has_lost_index = self.reads.ranges.iter().any(|read| read.table.index(read.index).is_dropped());
         match visited {
+            _ if has_lost_index => Validated::Conflict,
             Visited::Clear => Validated::Valid,
             Visited::Stopped(_) => Validated::Conflict,
-            Visited::TooOld => self.validate_against_tables(commit, pin),
+            Visited::TooOld => self.validate_against_tables(last, pin),
         }
     }
 
-    /// Validates after the ring has forgotten. Costs as much as reading everything again. Commits newer than
-    /// `commit` count too, needlessly.
-    fn validate_against_tables(&self, commit: Timestamp, pin: &Guard) -> Validated {
-        self.manager.order.wait_until_visible(Timestamp(commit.0 - 1));
+    /// Validates after the ring has forgotten. Costs as much as reading everything again. Commits after `last`
+    /// count too where no filter looks closer, needlessly.
+    fn validate_against_tables(&self, last: Timestamp, pin: &Guard) -> Validated {
+        self.manager.order.wait_until_visible(last);
         let row_conflict = self.reads.rows.iter().any(|read| {
             let table = self.table_read(read.table);
             let written_by_me = self.writes.get(read.table, read.row).is_some();
@@ -53,7 +56,7 @@ impl Transaction {
         });
         let conflict = row_conflict
             || self.reads.ranges.iter().any(|read| self.range_changed(read, pin))
-            || self.reads.tables.iter().any(|read| self.table_changed(read, pin));
+            || self.reads.tables.iter().any(|read| self.table_changed(read, last, pin));
         if conflict { Validated::Conflict } else { Validated::Valid }
     }
 
@@ -80,8 +83,8 @@ impl Transaction {
         changed
     }
 
-    /// Whether a row that satisfies the filter, before or now, has changed in the columns looked at.
-    fn table_changed(&self, read: &TableRead, pin: &Guard) -> bool {
+    /// Whether a row that satisfies the filter, before or at `last`, has changed in the columns looked at.
+    fn table_changed(&self, read: &TableRead, last: Timestamp, pin: &Guard) -> bool {
         (0..read.table.block_count()).any(|number| {
             let block = read.table.block(number);
             block.last_change() > self.start
@@ -89,10 +92,10 @@ impl Transaction {
                     let row = RowId::new(number, offset);
                     block.header(offset).timestamp() > self.start
                         && block.changed_since(offset, self.start, pin).intersects(read.columns)
-                        && read.filter.as_ref().is_none_or(|filter| {
-                            row_matches(read, filter, row, ReadAt::Snapshot(self.start), pin)
-                                || row_matches(read, filter, row, ReadAt::Newest, pin)
-                        })
+                        && read
+                            .filter
+                            .as_ref()
+                            .is_none_or(|filter| row_matches(read, filter, row, (self.start, last), pin))
                 })
         })
     }

@@ -1,1 +1,13 @@
-//! workload
+//! Workloads: what the database is shown and measured with.
+//!
+//! - [`tpcc`]: TPC-C's tables, loader, the three transactions of the AnKer papers, and the consistency
+//!   conditions that must hold whatever ran.
+//! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
+//!   that compares them.
+//!
+//! Transactions are in-process procedures over the engine, never SQL; analytics are SQL text over snapshots.
+//! Nothing here is needed by the database itself.
+#![forbid(unsafe_code)]
+
+pub mod htap;
+pub mod tpcc;

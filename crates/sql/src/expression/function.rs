@@ -38,7 +38,6 @@ pub(crate) enum Function {
     Concat,
     Greatest,
     Least,
-    Modulo,
 }
 
 /// What `version()` says; tools read the PostgreSQL version from it.

@@ -7,6 +7,7 @@
 pub(crate) mod bind;
 pub(crate) mod evaluate;
 mod function;
+mod operator;
 mod pattern;
 pub(crate) mod types;
 

@@ -1,9 +1,8 @@
 //! Lets aggregates read numerics as they are stored.
 //!
 //! Plans are made over wide numerics (`arrow.rs` says why), and a scan widens a narrow column batch by batch.
-//! Where the only readers of such a column are `sum` and `avg` of the aggregate right above the scan (or
-//! above a filter that does not look at it), this rule switches the column to its stored form: no copy, and
-//! a quarter of the bytes for the aggregate to read. Results do not change: our aggregates give the same
+//! Where the only readers of such a column are `sum` and `avg` of the aggregate right above the scan, this rule
+//! switches the column to its stored form: no copy, and a quarter of the bytes for the aggregate to read. Results do not change: our aggregates give the same
 //! result type and state for both forms.
 
 use super::aggregate::reads_narrow;

@@ -5,30 +5,31 @@
 //! put right while expressions are built: integer arithmetic fails instead of wrapping around, a number with
 //! a decimal point next to a double is a double, text next to a uuid is a uuid.
 
+use super::arrow::UTC;
+use super::error::external;
 use super::function::checked;
+use super::scan::TableHandle;
 use super::value::sql_type;
-use ankerdb_engine::{Catalog, SqlState};
+use ankerdb_engine::{Catalog, Error, SqlState};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{
     ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, RelationPlanner, TypePlanner,
 };
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF, cast,
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Statement};
 use std::sync::Arc;
-
-use super::arrow::UTC;
-use super::error::external;
-use super::scan::TableHandle;
-use ankerdb_engine::Error;
 
 /// Where a plan's tables come from.
 pub(crate) trait TableSources {
@@ -53,7 +54,44 @@ pub(crate) fn bind(
     let options = ParserOptions::from(&state.config_options().sql_parser);
     let planner = SqlToRel::new_with_options(&names, options);
     let mut context = PlannerContext::new().with_prepare_param_data_types(declared.to_vec());
-    planner.sql_statement_to_plan_with_context(query.clone(), &mut context)
+    let plan = planner.sql_statement_to_plan_with_context(query.clone(), &mut context)?;
+    doubles_beside_numerics(plan)
+}
+
+/// BETWEEN and IN as [`PostgresOperators`] has the other comparisons: next to a double, numerics are doubles.
+/// (DataFusion would compare both as numerics, which large doubles do not fit.)
+fn doubles_beside_numerics(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let rewritten = expression.transform_up(|part| comparison_with_doubles(part, &schema))?;
+            Ok(rewritten.update_data(|expression| name.restore(expression)))
+        })
+    })?;
+    Ok(rewritten.data)
+}
+
+fn comparison_with_doubles(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_double =
+        |expression: &Expr| matches!(expression.get_type(schema), Ok(data_type) if data_type.is_floating());
+    let as_double = |expression: Expr| match expression.get_type(schema) {
+        Ok(own) => beside(expression, &own, &ArrowType::Float64),
+        Err(_) => Ok(expression),
+    };
+    match part {
+        Expr::Between(mut between) if is_double(&between.expr) => {
+            between.low = Box::new(as_double(*between.low)?);
+            between.high = Box::new(as_double(*between.high)?);
+            Ok(Transformed::yes(Expr::Between(between)))
+        }
+        Expr::InList(mut list) if is_double(&list.expr) => {
+            list.list = list.list.into_iter().map(as_double).collect::<Result<_>>()?;
+            Ok(Transformed::yes(Expr::InList(list)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
 }
 
 /// What names mean.
@@ -216,8 +254,14 @@ impl ExprPlanner for PostgresOperators {
         if left_type.is_integer() && right_type.is_integer() && checked::is_checked(&op) {
             return Ok(PlannerResult::Planned(checked::call(&op, left, right)));
         }
-        let left = beside(left, &left_type, &right_type)?;
-        let right = beside(right, &right_type, &left_type)?;
+        let (left, right) = match op {
+            BinaryOperator::Multiply | BinaryOperator::Divide
+                if left_type.is_decimal() && right_type.is_decimal() =>
+            {
+                (with_room(left, &left_type), with_room(right, &right_type))
+            }
+            _ => (beside(left, &left_type, &right_type)?, beside(right, &right_type, &left_type)?),
+        };
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
 }
@@ -248,6 +292,15 @@ fn beside(operand: Expr, own: &ArrowType, other: &ArrowType) -> Result<Expr> {
         }
     }
     Ok(operand)
+}
+
+/// A computed numeric of unknown size (such as an average) as a factor: with its 16 fractional digits and as many
+/// of the other's, 38 digits would leave hardly any for the integer part of the result.
+fn with_room(operand: Expr, own: &ArrowType) -> Expr {
+    match own {
+        ArrowType::Decimal128(38, scale) if *scale > 10 => cast(operand, UNCONSTRAINED_NUMERIC),
+        _ => operand,
+    }
 }
 
 fn uuid_literal(text: &str) -> ankerdb_engine::Result<ScalarValue> {

@@ -11,7 +11,8 @@ fn types(client: &mut Client, sql: &str) -> Vec<String> {
 #[test]
 fn types_come_from_the_other_side() {
     let mut client = Client::new();
-    client.setup(&["create table t (id bigint primary key, name varchar(9), at timestamptz, n numeric(9,2))"]);
+    client
+        .setup(&["create table t (id bigint primary key, name varchar(9), at timestamptz, n numeric(9,2))"]);
     let cases: &[(&str, &[&str])] = &[
         ("select * from t where id = $1", &["bigint"]),
         ("select * from t where $1 = id and name like $2", &["bigint", "text"]),

@@ -67,18 +67,18 @@ fn read_committed_sees_each_commit_and_updates_the_newest_row() {
 #[test]
 fn read_committed_waits_for_the_row_and_looks_again() {
     let (mut a, mut b) = two_clients();
-    a.setup(&["begin", "update t set n = 100 where id = 1"]);
+    a.setup(&["begin", "update t set n = 5 where id = 1"]);
     b.setup(&["begin isolation level read committed"]);
     let waiting = std::thread::spawn(move || {
-        // The condition holds only for the value that the other transaction commits.
-        let answer = b.run("update t set n = n + 1 where n >= 20");
+        // Both rows satisfy the condition until the other transaction commits; then one does.
+        let answer = b.run("update t set n = n + 1 where n >= 10");
         b.run("commit");
         answer
     });
     std::thread::sleep(std::time::Duration::from_millis(50));
-    a.setup(&["update t set n = 21 where id = 2", "commit"]);
-    assert_eq!(waiting.join().unwrap(), "UPDATE 2");
-    a.check(&[("select id, n from t where id in (1, 2)", "1,101|2,22")]);
+    a.setup(&["commit"]);
+    assert_eq!(waiting.join().unwrap(), "UPDATE 1");
+    a.check(&[("select id, n from t where id in (1, 2)", "1,5|2,21")]);
 }
 
 #[test]
@@ -152,6 +152,21 @@ fn a_waiting_statement_can_be_canceled() {
     std::thread::sleep(std::time::Duration::from_millis(50));
     cancel.cancel();
     assert_eq!(waiting.join().unwrap(), "!57014");
+}
+
+#[test]
+fn a_statement_that_takes_too_long_is_canceled() {
+    let (mut a, mut b) = two_clients();
+    a.setup(&["begin", "update t set n = 0 where id = 1"]);
+    b.setup(&["set statement_timeout = '50ms'"]);
+    let update = b.prepare("update t set n = 1 where id = 1").unwrap();
+    let error = b.outcome(&update, &[]).unwrap_err();
+    assert_eq!(error.message(), "canceling statement due to statement timeout");
+    // The next statement has a time of its own.
+    b.check(&[("select n from t where id = 1", "10"), ("set statement_timeout = 0", "SET")]);
+    a.setup(&["commit"]);
+    assert_eq!(b.outcome(&update, &[]).unwrap(), "UPDATE 1");
+    b.check(&[("set statement_timeout = 'soon'", "!22023")]);
 }
 
 #[test]

@@ -61,6 +61,11 @@ fn nulls_count_for_nothing() {
     let average = numeric(150_000_000_000_000, 16);
     assert_eq!(rows, [[Value::BigInt(5), Value::BigInt(4), numeric(6, 2), average]]);
     assert_eq!(fixture.value("select id from line where amount is null"), Value::Integer(100));
+    let grouped = "select district, avg(amount), sum(id) filter (where id < 100) from line group by district order by 1";
+    let average = |unscaled: i128| numeric(unscaled * 10i128.pow(14), 16);
+    let groups = fixture.query(grouped).unwrap();
+    assert_eq!(groups[0], [Value::SmallInt(0), average(0), Value::BigInt(0)]);
+    assert_eq!(groups[3], [Value::SmallInt(3), average(3), Value::BigInt(3)]);
     let empty = fixture.query("select sum(amount), avg(id), count(*) from line where id > 1000").unwrap();
     assert_eq!(empty, [[Value::Null, Value::Null, Value::BigInt(0)]]);
 }
@@ -222,6 +227,28 @@ fn numbers_with_a_point_are_numeric_unless_next_to_a_double() {
         fixture.value("select max(case when id > 50 then amount else 0 end) from line"),
         numeric(100, 2)
     );
+}
+
+#[test]
+fn large_doubles_compare_with_numerics() {
+    let fixture = Fixture::new();
+    let double = ColumnDefinition::new("d", DataType::DoublePrecision);
+    let table = fixture.create(TableDefinition::new("t").column(double));
+    fixture.insert(&table, [1e30, 0.5, -1.0].map(|value| vec![Value::Double(value)]).to_vec());
+    assert_eq!(fixture.value("select count(*) from t where d > 0.25"), Value::BigInt(2));
+    assert_eq!(fixture.value("select count(*) from t where d between 0.25 and 0.75"), Value::BigInt(1));
+    assert_eq!(fixture.value("select count(*) from t where d in (0.5, 7.5)"), Value::BigInt(1));
+    assert_eq!(fixture.value("select max(d) from t where d not between 0.25 and 0.75"), Value::Double(1e30));
+}
+
+#[test]
+fn averages_multiply_and_divide() {
+    let fixture = Fixture::with_lines(3001);
+    assert_eq!(fixture.value("select avg(id) * avg(id) from line"), numeric(2_250_000 * 10i128.pow(20), 20));
+    match fixture.value("select avg(id) / avg(id) from line") {
+        Value::Numeric(decimal) => assert_eq!(decimal.unscaled, 10i128.pow(decimal.scale.into())),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! `ankerdb bench`
+
+use crate::interrupt;
+use crate::progress::LoadProgress;
+use ankerdb_engine::{Error, Isolation, Result};
+use ankerdb_workload::htap::bench::{self, Event, Watch, is_stop};
+use ankerdb_workload::htap::config::{HtapConfig, default_threads, parse_access, parse_isolation};
+use ankerdb_workload::htap::machine::Machine;
+use ankerdb_workload::htap::report::Report;
+use ankerdb_workload::tpcc::input::Access;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// The benchmarks.
+#[derive(Subcommand)]
+pub enum Benchmark {
+    /// Transactions and analytics side by side: what each costs the other.
+    ///
+    /// Loads TPC-C, then runs rounds of short phases: analytics alone, both streams, transactions
+    /// beside threads that only burn CPU, snapshots at full speed, own tables against in-memory
+    /// tables of the query engine, and serializable against read uncommitted.
+    ///
+    /// Prints the ratios with their targets. Ctrl-C ends the run and prints what was measured so
+    /// far.
+    #[command(verbatim_doc_comment)]
+    Htap(HtapOptions),
+}
+
+/// Options of `bench htap`.
+#[derive(Args)]
+pub struct HtapOptions {
+    /// TPC-C warehouses to load (about 200 MiB each)
+    #[arg(long, value_name = "W", default_value_t = 4)]
+    warehouses: u32,
+    /// Threads that run transactions
+    #[arg(long, value_name = "N", default_value_t = default_threads())]
+    oltp: usize,
+    /// Threads that run analytical queries
+    #[arg(long, value_name = "M", default_value_t = default_threads())]
+    olap: usize,
+    /// Seconds of measuring, all phases together; loading comes on top
+    #[arg(long, value_name = "S", default_value_t = 60)]
+    seconds: u64,
+    /// Isolation level of the transactions: serializable, repeatable-read, read-committed, read-uncommitted
+    #[arg(long, value_name = "L", default_value = "serializable", value_parser = isolation)]
+    isolation: Isolation,
+    /// Where transactions go: uniform, or skewed (half of them to five districts)
+    #[arg(long, value_name = "PATTERN", default_value = "uniform", value_parser = access)]
+    access: Access,
+    /// Write the result here as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Rounds of all phases
+    #[arg(long, value_name = "R", default_value_t = 3)]
+    rounds: u32,
+    /// Seed of the data and the inputs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn isolation(name: &str) -> std::result::Result<Isolation, String> {
+    parse_isolation(name).map_err(|error| error.to_string())
+}
+
+fn access(name: &str) -> std::result::Result<Access, String> {
+    parse_access(name).map_err(|error| error.to_string())
+}
+
+impl HtapOptions {
+    fn config(&self) -> HtapConfig {
+        HtapConfig {
+            warehouses: self.warehouses,
+            oltp_threads: self.oltp,
+            olap_threads: self.olap,
+            seconds: self.seconds,
+            isolation: self.isolation,
+            access: self.access,
+            json: self.json.clone(),
+            rounds: self.rounds,
+            seed: self.seed,
+        }
+    }
+}
+
+/// Runs `bench htap`.
+pub fn run(options: &HtapOptions) -> Result<()> {
+    let config = options.config();
+    let machine = Machine::detect();
+    let warnings = config.check(&machine)?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    eprintln!("bench htap: {}", Report::title(&config));
+    let stop = interrupt::flag();
+    let loading = LoadProgress::new();
+    let observer = |event: Event| match event {
+        Event::Loading { done, total } => loading.show(done, total),
+        Event::Phase { round, name } => eprintln!("{}{name}", round_label(round)),
+        Event::Checking => eprintln!("checking the consistency conditions"),
+    };
+    let report = match bench::run(&config, &machine, warnings, &Watch { stop: &stop, observer: &observer }) {
+        Err(error) if is_stop(&error) => return Err(error.with_hint("Nothing was measured yet.")),
+        other => other?,
+    };
+    println!("{}", report.text());
+    if let Some(path) = &config.json {
+        report.write_json(path)?;
+        println!("result: {}", path.display());
+    }
+    report.failure().map_or(Ok(()), |message| Err(Error::internal(message)))
+}
+
+fn round_label(round: u32) -> String {
+    if round == 0 { "warm-up: ".to_owned() } else { format!("round {round}: ") }
+}

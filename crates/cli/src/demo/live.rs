@@ -1,0 +1,117 @@
+//! What the demo has seen so far, shared between the streams and the display.
+
+use ankerdb_workload::htap::latency::median;
+use ankerdb_workload::htap::olap::QueryRun;
+use ankerdb_workload::htap::queries::QUERIES;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// One sample of the OLTP stream.
+#[derive(Clone, Copy)]
+pub struct Sample {
+    /// Since the start.
+    pub seconds: f64,
+    /// Since the last sample.
+    pub per_second: f64,
+}
+
+/// One query that ran.
+#[derive(Clone, Copy)]
+pub struct QueryPoint {
+    /// Since the start.
+    pub seconds: f64,
+    /// Position in [`QUERIES`].
+    pub query: usize,
+    pub latency_ms: f64,
+}
+
+/// A query's row in the display.
+pub struct QueryLine {
+    pub name: &'static str,
+    pub runs: usize,
+    pub last_ms: Option<f64>,
+    pub median_ms: Option<f64>,
+    pub idle_ms: f64,
+}
+
+/// See the module.
+pub struct Live {
+    started: Instant,
+    seconds: u64,
+    idle_ms: Vec<f64>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    samples: Vec<Sample>,
+    queries: Vec<QueryPoint>,
+    completed: u64,
+    sampled_at: f64,
+}
+
+impl Live {
+    /// Starts the clock.
+    pub fn new(idle_ms: Vec<f64>, seconds: u64) -> Live {
+        Live { started: Instant::now(), seconds, idle_ms, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a query that has just ended.
+    pub fn add_run(&self, run: QueryRun) {
+        let seconds = run.started.saturating_duration_since(self.started).as_secs_f64();
+        let latency_ms = run.latency.as_secs_f64() * 1e3;
+        self.state().queries.push(QueryPoint { seconds, query: run.query, latency_ms });
+    }
+
+    /// Samples the OLTP stream: transactions completed since the start.
+    pub fn sample(&self, completed: u64) {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let mut state = self.state();
+        let passed = (seconds - state.sampled_at).max(1e-6);
+        let per_second = (completed - state.completed) as f64 / passed;
+        state.samples.push(Sample { seconds, per_second });
+        (state.completed, state.sampled_at) = (completed, seconds);
+    }
+
+    /// Seconds that are left.
+    pub fn seconds_left(&self) -> u64 {
+        self.seconds.saturating_sub(self.started.elapsed().as_secs())
+    }
+
+    /// All samples so far.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.state().samples.clone()
+    }
+
+    /// All queries so far.
+    pub fn queries(&self) -> Vec<QueryPoint> {
+        self.state().queries.clone()
+    }
+
+    /// Transactions completed, and queries: one snapshot each.
+    pub fn totals(&self) -> (u64, usize) {
+        let state = self.state();
+        (state.completed, state.queries.len())
+    }
+
+    /// One line for each query.
+    pub fn query_lines(&self) -> Vec<QueryLine> {
+        let queries = self.queries();
+        let line = |number: usize| {
+            let mut latencies: Vec<f64> =
+                queries.iter().filter(|point| point.query == number).map(|point| point.latency_ms).collect();
+            QueryLine {
+                name: QUERIES[number].name,
+                runs: latencies.len(),
+                last_ms: latencies.last().copied(),
+                median_ms: median(&mut latencies),
+                idle_ms: self.idle_ms[number],
+            }
+        };
+        (0..QUERIES.len()).map(line).collect()
+    }
+}

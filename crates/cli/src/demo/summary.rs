@@ -1,0 +1,57 @@
+//! What the demo says at its end.
+
+use super::Outcome;
+use ankerdb_engine::Result;
+use ankerdb_workload::htap::oltp::OltpWorld;
+use ankerdb_workload::htap::queries::QUERIES;
+
+/// Prints the summary to standard output.
+pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
+    let total = outcome.oltp.total();
+    let seconds = outcome.oltp.elapsed.as_secs_f64();
+    println!();
+    println!(
+        "{} serializable transactions in {seconds:.0} s: {:.0} per second, p50 {:.0} us, p99 {:.0} us, {} retried",
+        total.completed,
+        outcome.oltp.per_second(),
+        total.latency.quantile_us(0.5),
+        total.latency.quantile_us(0.99),
+        total.retries
+    );
+    println!("{} analytical queries beside them:", outcome.olap.runs.len());
+    println!("      runs   p50 ms   alone before, after   query");
+    for (line, after_ms) in outcome.live.query_lines().iter().zip(&outcome.idle_after_ms) {
+        let sql = QUERIES.iter().find(|query| query.name == line.name).map_or("", |query| query.sql);
+        let median = line.median_ms.map_or_else(|| "-".to_owned(), |median| format!("{median:.2}"));
+        println!(
+            "  {} {:>5} {median:>8} {:>14.2} {after_ms:>6.2}   {sql}",
+            line.name, line.runs, line.idle_ms
+        );
+    }
+    println!(
+        "(alone: without transactions beside; they have added {} orders in between)",
+        total_orders(outcome)
+    );
+    let creation = &outcome.olap.snapshot_creation;
+    println!(
+        "snapshots: {} taken for queries, p50 {} ns, p99 {} ns",
+        creation.count(),
+        creation.quantile_ns(0.5),
+        creation.quantile_ns(0.99)
+    );
+    println!(
+        "freshness: {} of {} queries missed a commit acknowledged before they began",
+        outcome.olap.commits_missed, outcome.olap.queries_checked
+    );
+    let statistics = world.database.statistics();
+    println!(
+        "storage: {} columns of blocks read in place, {} copied as they were changing",
+        statistics.columns_lent, statistics.columns_materialized
+    );
+    Ok(())
+}
+
+fn total_orders(outcome: &Outcome) -> u64 {
+    let new_orders = &outcome.oltp.kinds[0];
+    new_orders.completed - new_orders.rolled_back
+}

@@ -1,0 +1,77 @@
+//! `ankerdb serve`
+
+use crate::{at_least_one, invalid};
+use ankerdb_engine::{Database, Error, Result};
+use ankerdb_server::{ServerOptions, serve_blocking};
+use ankerdb_sql::{SqlEngine, SqlOptions};
+use ankerdb_workload::htap::config::default_threads;
+use ankerdb_workload::htap::machine::Machine;
+use clap::Args;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// The share of memory that analytical queries together may use for hash tables, sorts and so on is 1 / this.
+const QUERY_MEMORY_SHARE: u64 = 4;
+
+/// Options of `serve`.
+#[derive(Args)]
+pub struct Options {
+    /// Host and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
+    listen: String,
+    /// Threads that serve connections and run transactions
+    #[arg(long, value_name = "N", default_value_t = default_threads())]
+    oltp_threads: usize,
+    /// Threads that run analytical queries
+    #[arg(long, value_name = "N", default_value_t = default_threads())]
+    olap_threads: usize,
+    /// Connections at the same time
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_connections: usize,
+}
+
+/// Serves until ctrl-c or SIGTERM.
+pub fn run(options: &Options) -> Result<()> {
+    at_least_one("--oltp-threads", options.oltp_threads)?;
+    at_least_one("--olap-threads", options.olap_threads)?;
+    at_least_one("--max-connections", options.max_connections)?;
+    let listen = resolve(&options.listen)?;
+    let memory_limit_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
+    let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes };
+    let engine = SqlEngine::new(Database::new(), sql_options)?;
+    let server_options = ServerOptions {
+        listen,
+        oltp_threads: options.oltp_threads,
+        max_connections: options.max_connections,
+    };
+    serve_blocking(engine, server_options, |address: SocketAddr| {
+        println!("ankerdb is ready on {address} (in-memory: data is gone when it stops)");
+    })
+    .map_err(|error| match error.message().contains("in use") {
+        true => Error::new(error.state(), error.message().to_owned())
+            .with_hint("Another server listens there; choose another port with --listen."),
+        false => error,
+    })
+}
+
+fn resolve(listen: &str) -> Result<SocketAddr> {
+    let wrong = || invalid(format!("--listen must be HOST:PORT, such as 127.0.0.1:5432, not \"{listen}\""));
+    if !listen.contains(':') {
+        return Err(wrong());
+    }
+    listen.to_socket_addrs().map_err(|_| wrong())?.next().ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_host_and_port() {
+        assert_eq!(resolve("127.0.0.1:0").expect("is an address").to_string(), "127.0.0.1:0");
+        assert_eq!(resolve("[::1]:99").expect("is an address").port(), 99);
+        for wrong in ["5432", "localhost", "127.0.0.1:x", "127.0.0.1:99999", ""] {
+            let message = resolve(wrong).expect_err("is no address").to_string();
+            assert!(message.contains("HOST:PORT"), "{wrong}: {message}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The command as a user meets it: refusals, the demo without a terminal, ctrl-c, and the server's first line.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+fn ankerdb(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ankerdb"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    ankerdb(arguments).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Sends a signal to a process that this test has started.
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill exists");
+    assert!(sent.success());
+}
+
+#[test]
+fn impossible_requests_are_refused_in_one_line() {
+    for (arguments, part) in [
+        (&["bench", "htap", "--warehouses", "0"][..], "--warehouses must be at least 1"),
+        (&["bench", "htap", "--warehouses", "900000"], "at most --warehouses"),
+        (&["bench", "htap", "--json", "/no/such/folder/x.json"], "cannot write /no/such/folder/x.json"),
+        (&["bench", "htap", "--isolation", "chaos"], "there are serializable, repeatable-read"),
+        (&["bench", "htap", "--access", "zipf"], "there are uniform, skewed"),
+        (&["demo", "--seconds", "0"], "--seconds must be at least 1"),
+        (&["demo", "--plot", "/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
+        (&["serve", "--listen", "5432"], "--listen must be HOST:PORT"),
+        (&["serve", "--oltp-threads", "0"], "--oltp-threads must be at least 1"),
+    ] {
+        let output = run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        let line = message.lines().next().unwrap_or_default();
+        assert!(line.contains(part), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn help_names_every_command_and_option() {
+    let help = text(&run(&["--help"]).stdout);
+    for command in ["demo", "serve", "bench"] {
+        assert!(help.contains(command), "{help}");
+    }
+    let help = text(&run(&["bench", "htap", "--help"]).stdout);
+    for option in [
+        "--warehouses",
+        "--oltp",
+        "--olap",
+        "--seconds",
+        "--isolation",
+        "--access",
+        "--json",
+        "--rounds",
+        "--seed",
+    ] {
+        assert!(help.contains(option), "{help}");
+    }
+}
+
+#[test]
+fn the_demo_without_a_terminal_prints_lines_a_summary_and_the_plots_path() {
+    let plot = std::env::temp_dir().join(format!("ankerdb-demo-{}.svg", std::process::id()));
+    let path = plot.to_str().expect("the path is text");
+    let output = run(&["demo", "--warehouses", "1", "--seconds", "2", "--plot", path]);
+    let (summary, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    for part in [
+        " s left: ",
+        "serializable transactions in 2 s",
+        "Q8",
+        "freshness: 0 of",
+        "conditions 3.3.2.1-4 hold",
+        path,
+    ] {
+        assert!(summary.contains(part), "{part} is missing in\n{summary}");
+    }
+    assert!(!summary.contains('\x1b'), "no control sequences in\n{summary}");
+    let svg = std::fs::read_to_string(&plot).expect("the plot was written");
+    std::fs::remove_file(&plot).expect("the plot is ours");
+    assert!(svg.starts_with("<svg") && svg.contains("<circle") && svg.contains("<polyline"));
+}
+
+#[test]
+fn ctrl_c_ends_a_benchmark_with_what_was_measured() {
+    let json = std::env::temp_dir().join(format!("ankerdb-bench-{}.json", std::process::id()));
+    let path = json.to_str().expect("the path is text");
+    let arguments = [
+        "bench",
+        "htap",
+        "--warehouses",
+        "1",
+        "--oltp",
+        "1",
+        "--olap",
+        "1",
+        "--seconds",
+        "120",
+        "--json",
+        path,
+    ];
+    let mut child = ankerdb(&arguments).spawn().expect("the command starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+    let reached = progress.by_ref().map_while(Result::ok).any(|line| line == "round 1: idle");
+    assert!(reached, "the benchmark ended before its second phase");
+    signal(&child, "-INT");
+    // Keeps the pipe empty.
+    let rest = std::thread::spawn(move || progress.map_while(Result::ok).count());
+    let output = child.wait_with_output().expect("the command ends");
+    rest.join().expect("reading does not panic");
+    let report = text(&output.stdout);
+    assert!(output.status.success() && report.contains("stopped by the user"), "{report}");
+    let result = std::fs::read_to_string(&json).expect("the result was written");
+    std::fs::remove_file(&json).expect("the result is ours");
+    let result: serde_json::Value = serde_json::from_str(&result).expect("the result is JSON");
+    assert_eq!(result["interrupted"], true);
+    assert!(result["olap"][0]["idle_latency_ms"]["p50"].as_f64().is_some_and(|latency| latency > 0.0));
+}
+
+#[test]
+fn the_server_says_in_one_line_where_it_is_and_ends_when_asked() {
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--oltp-threads", "1", "--olap-threads", "1"];
+    let mut child = ankerdb(&arguments).spawn().expect("the command starts");
+    let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("the server says something");
+    let address = line.strip_prefix("ankerdb is ready on ").and_then(|rest| rest.split(' ').next());
+    let connected = address.map(std::net::TcpStream::connect);
+    signal(&child, "-TERM");
+    let status = child.wait().expect("the server ends");
+    assert!(connected.is_some_and(|connection| connection.is_ok()), "{line}");
+    assert!(line.contains("in-memory") && line.ends_with('\n'), "{line}");
+    assert!(status.success());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("the pipe can be read");
+    assert_eq!(rest, "", "one line only");
+}

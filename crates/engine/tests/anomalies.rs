@@ -1,0 +1,362 @@
+//! Isolation anomalies by their textbook names: short interleavings of two or three interactive transactions, and
+//! which levels allow them.
+//!
+//! Names are those of Berenson et al. 1995 ("A Critique of ANSI SQL Isolation Levels"), Adya 1999 and, for the
+//! read-only anomaly, Fekete et al. 2004. READ UNCOMMITTED behaves like READ COMMITTED, as in PostgreSQL: writes are
+//! private until they commit, so there is nothing uncommitted to see.
+
+mod support;
+
+use ankerdb_engine::*;
+use std::sync::Arc;
+use std::time::Duration;
+use support::*;
+
+/// Declares one test for each anomaly: the script runs at each level and tells whether the anomaly showed.
+macro_rules! anomalies {
+    ($($name:ident: [$($allowed:ident),*],)*) => {
+        $(#[test]
+        fn $name() {
+            let allowed = [$(allowed::$allowed),*];
+            for (level, allowed) in LEVELS.into_iter().zip(allowed) {
+                let shown = scripts::$name(&Stage::new(), level);
+                assert_eq!(shown, allowed, "{} at {level:?}", stringify!($name));
+            }
+        })*
+    };
+}
+
+mod allowed {
+    pub const YES: bool = true;
+    pub const NO: bool = false;
+}
+
+anomalies! {
+    //                                   uncommitted, committed, repeatable, serializable
+    dirty_write:                                [NO,  NO,  NO,  NO],
+    dirty_read:                                 [NO,  NO,  NO,  NO],
+    aborted_read:                               [NO,  NO,  NO,  NO],
+    intermediate_read:                          [NO,  NO,  NO,  NO],
+    circular_information_flow:                  [NO,  NO,  NO,  NO],
+    non_repeatable_read:                        [YES, YES, NO,  NO],
+    non_repeatable_read_of_a_deleted_row:       [YES, YES, NO,  NO],
+    phantom:                                    [YES, YES, NO,  NO],
+    phantom_by_filter:                          [YES, YES, NO,  NO],
+    phantom_by_key_update:                      [YES, YES, NO,  NO],
+    lost_update:                                [YES, YES, NO,  NO],
+    lost_update_in_procedures:                  [YES, YES, NO,  NO],
+    read_skew:                                  [YES, YES, NO,  NO],
+    read_skew_by_write_predicate:               [YES, YES, NO,  NO],
+    write_skew:                                 [YES, YES, YES, NO],
+    write_skew_in_procedures:                   [YES, YES, YES, NO],
+    write_skew_by_deletes:                      [YES, YES, YES, NO],
+    predicate_write_skew:                       [YES, YES, YES, NO],
+    predicate_write_skew_by_filter:             [YES, YES, YES, NO],
+    predicate_write_skew_by_view:               [YES, YES, YES, NO],
+    predicate_write_skew_by_missing_keys:       [YES, YES, YES, NO],
+    predicate_write_skew_by_key_updates:        [YES, YES, YES, NO],
+    read_only_anomaly:                          [YES, YES, YES, NO],
+}
+
+/// A database with the items 1 and 2: a = 50 each, kinds 1 and 2.
+struct Stage {
+    database: Database,
+    items: Arc<Table>,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let database = Database::new();
+        let items = items(&database, "items");
+        fill(&database, &items, [item(1, 50, 0, 1), item(2, 50, 0, 2)]);
+        Stage { database, items }
+    }
+
+    fn begin(&self, level: Isolation) -> Client {
+        Client::begin(&self.database, &self.items, level)
+    }
+
+    /// Column a as committed now.
+    fn committed(&self, id: i32) -> Option<i64> {
+        self.begin(Isolation::Serializable).read(id).unwrap()
+    }
+}
+
+/// Commits both; whether both succeeded. Failures must be serialization failures.
+fn both_commit(clients: [Client; 2]) -> bool {
+    let outcomes = clients.map(Client::commit);
+    for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert_eq!(error.state(), SqlState::SerializationFailure);
+    }
+    outcomes.iter().all(Result::is_ok)
+}
+
+/// Whether a step went through; the only failure allowed is a serialization failure.
+fn went_through<T>(outcome: Result<T>) -> bool {
+    match outcome {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.state(), SqlState::SerializationFailure, "{error}");
+            false
+        }
+    }
+}
+
+mod scripts {
+    use super::*;
+
+    /// Two writers set both rows to their own number; interleaved, the rows would differ.
+    pub fn dirty_write(stage: &Stage, level: Isolation) -> bool {
+        let mut first = stage.begin(level);
+        first.write(1, 1).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let mut second = stage.begin(level);
+                let written = second.write(1, 2).and_then(|_| second.write(2, 2));
+                if went_through(written) {
+                    went_through(second.commit());
+                }
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(!second.is_finished(), "the second writer waits for the first one's row");
+            first.write(2, 1).unwrap();
+            first.commit().unwrap();
+            second.join().unwrap();
+        });
+        stage.committed(1) != stage.committed(2)
+    }
+
+    pub fn dirty_read(stage: &Stage, level: Isolation) -> bool {
+        let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
+        writer.write(1, 0).unwrap();
+        writer.insert(item(3, 0, 0, 1)).unwrap();
+        writer.delete(2).unwrap();
+        let seen = reader.read(1).unwrap() != Some(50)
+            || reader.ids_by_range(0, 9).unwrap() != [1, 2]
+            || reader.ids_by_filter(0, 9).unwrap() != [1, 2]
+            || reader.ids_by_view(0, 9).unwrap() != [1, 2];
+        writer.commit().unwrap();
+        seen
+    }
+
+    pub fn aborted_read(stage: &Stage, level: Isolation) -> bool {
+        let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
+        writer.write(1, 0).unwrap();
+        let before = reader.read(1).unwrap();
+        writer.rollback();
+        let after = reader.read(1).unwrap();
+        reader.commit().unwrap();
+        before != Some(50) || after != Some(50) || stage.committed(1) != Some(50)
+    }
+
+    pub fn intermediate_read(stage: &Stage, level: Isolation) -> bool {
+        let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
+        writer.write(1, 7).unwrap();
+        let seen = reader.read(1).unwrap();
+        writer.write(1, 8).unwrap();
+        writer.commit().unwrap();
+        let late = reader.read(1).unwrap();
+        reader.commit().unwrap();
+        seen == Some(7) || late == Some(7)
+    }
+
+    /// Each of two running transactions sees the other's write.
+    pub fn circular_information_flow(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        first.write(1, 1).unwrap();
+        second.write(2, 2).unwrap();
+        let seen = (first.read(2).unwrap(), second.read(1).unwrap());
+        both_commit([first, second]) && seen == (Some(2), Some(1))
+    }
+
+    pub fn non_repeatable_read(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let before = reader.read(1).unwrap();
+        writer.write(1, 7).unwrap();
+        writer.commit().unwrap();
+        before != reader.read(1).unwrap()
+    }
+
+    pub fn non_repeatable_read_of_a_deleted_row(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let before = reader.read(1).unwrap();
+        writer.delete(1).unwrap();
+        writer.insert(item(1, 50, 1, 1)).unwrap();
+        writer.delete(2).unwrap();
+        writer.commit().unwrap();
+        before != reader.read(1).unwrap() || reader.read(2).unwrap().is_none()
+    }
+
+    pub fn phantom(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let before = reader.ids_by_range(1, 1).unwrap();
+        writer.insert(item(3, 0, 0, 1)).unwrap();
+        writer.delete(1).unwrap();
+        writer.commit().unwrap();
+        before != reader.ids_by_range(1, 1).unwrap()
+    }
+
+    pub fn phantom_by_filter(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let before = reader.ids_by_filter(1, 1).unwrap();
+        writer.insert(item(3, 0, 0, 1)).unwrap();
+        writer.delete(1).unwrap();
+        writer.commit().unwrap();
+        before != reader.ids_by_filter(1, 1).unwrap()
+    }
+
+    pub fn phantom_by_key_update(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let before = reader.ids_by_range(1, 1).unwrap();
+        writer.update(2, vec![(KIND, Value::Integer(1))]).unwrap();
+        writer.commit().unwrap();
+        before != reader.ids_by_range(1, 1).unwrap()
+    }
+
+    pub fn lost_update(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        let (one, two) = (first.read(1).unwrap().unwrap(), second.read(1).unwrap().unwrap());
+        first.write(1, one + 10).unwrap();
+        first.commit().unwrap();
+        let both = went_through(second.write(1, two + 10)) && went_through(second.commit());
+        assert_eq!(stage.committed(1), Some(60));
+        both
+    }
+
+    /// Optimistic procedures: nobody locks, the first committer wins where anybody does.
+    pub fn lost_update_in_procedures(stage: &Stage, level: Isolation) -> bool {
+        let read = |transaction: &mut Transaction| -> Result<(RowId, i64)> {
+            let row = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
+            Ok((row, transaction.bigint(&stage.items, row, A)))
+        };
+        let mut second = stage.database.session();
+        let outcome = second.try_run(level, |slow| {
+            let (row, value) = read(slow)?;
+            stage.database.session().try_run(level, |fast| {
+                let (row, value) = read(fast)?;
+                fast.update(&stage.items, row, vec![(A, Value::BigInt(value + 10))])
+            })?;
+            slow.update(&stage.items, row, vec![(A, Value::BigInt(value + 10))])
+        });
+        went_through(outcome)
+    }
+
+    pub fn read_skew(stage: &Stage, level: Isolation) -> bool {
+        let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
+        let one = reader.read(1).unwrap().unwrap();
+        writer.write(1, 40).unwrap();
+        writer.write(2, 60).unwrap();
+        writer.commit().unwrap();
+        one + reader.read(2).unwrap().unwrap() != 100
+    }
+
+    /// What a delete finds does not fit what was read before.
+    pub fn read_skew_by_write_predicate(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        let one = first.read(1).unwrap().unwrap();
+        second.write(1, 12).unwrap();
+        second.write(2, 18).unwrap();
+        second.commit().unwrap();
+        let deleted = first.read(2).unwrap() == Some(18) && went_through(first.delete(2));
+        one == 50 && deleted && went_through(first.commit())
+    }
+
+    /// Each leaves the sum of both rows at 0 or more by itself, together they do not.
+    pub fn write_skew(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        let sum = |client: &mut Client| client.read(1).unwrap().unwrap() + client.read(2).unwrap().unwrap();
+        assert_eq!((sum(&mut first), sum(&mut second)), (100, 100));
+        first.write(1, -50).unwrap();
+        second.write(2, -50).unwrap();
+        let both = both_commit([first, second]);
+        assert_eq!(both, stage.committed(1).unwrap() + stage.committed(2).unwrap() < 0);
+        both
+    }
+
+    pub fn write_skew_in_procedures(stage: &Stage, level: Isolation) -> bool {
+        let withdraw = |transaction: &mut Transaction, id: i32| -> Result<()> {
+            let one = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
+            let two = find(transaction, &stage.items, 2, &[A])?.expect("item 2 is there");
+            let sum = transaction.bigint(&stage.items, one, A) + transaction.bigint(&stage.items, two, A);
+            assert_eq!(sum, 100);
+            let row = if id == 1 { one } else { two };
+            transaction.update(&stage.items, row, vec![(A, Value::BigInt(-50))])
+        };
+        let outcome = stage.database.session().try_run(level, |slow| {
+            withdraw(slow, 1)?;
+            stage.database.session().try_run(level, |fast| withdraw(fast, 2))
+        });
+        went_through(outcome)
+    }
+
+    /// At least one row must remain, thinks each of two that delete one.
+    pub fn write_skew_by_deletes(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!(first.ids_by_range(0, 9).unwrap().len(), 2);
+        assert_eq!(second.ids_by_range(0, 9).unwrap().len(), 2);
+        first.delete(1).unwrap();
+        second.delete(2).unwrap();
+        both_commit([first, second])
+    }
+
+    /// Each inserts into what the other has read.
+    fn skew(stage: &Stage, level: Isolation, read: fn(&mut Client, i32) -> Vec<i32>) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!((read(&mut first, 1), read(&mut second, 2)), (vec![1], vec![2]));
+        first.insert(item(3, 0, 0, 2)).unwrap();
+        second.insert(item(4, 0, 0, 1)).unwrap();
+        both_commit([first, second])
+    }
+
+    pub fn predicate_write_skew(stage: &Stage, level: Isolation) -> bool {
+        skew(stage, level, |client, kind| client.ids_by_range(kind, kind).unwrap())
+    }
+
+    pub fn predicate_write_skew_by_filter(stage: &Stage, level: Isolation) -> bool {
+        skew(stage, level, |client, kind| client.ids_by_filter(kind, kind).unwrap())
+    }
+
+    pub fn predicate_write_skew_by_view(stage: &Stage, level: Isolation) -> bool {
+        skew(stage, level, |client, kind| client.ids_by_view(kind, kind).unwrap())
+    }
+
+    /// Each finds nothing under the key that the other inserts.
+    pub fn predicate_write_skew_by_missing_keys(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!((first.read(8).unwrap(), second.read(9).unwrap()), (None, None));
+        first.insert(item(9, 0, 0, 0)).unwrap();
+        second.insert(item(8, 0, 0, 0)).unwrap();
+        both_commit([first, second])
+    }
+
+    /// Each moves a row into what the other has read.
+    pub fn predicate_write_skew_by_key_updates(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!(first.ids_by_range(8, 8).unwrap().len() + second.ids_by_range(9, 9).unwrap().len(), 0);
+        first.update(1, vec![(KIND, Value::Integer(9))]).unwrap();
+        second.update(2, vec![(KIND, Value::Integer(8))]).unwrap();
+        both_commit([first, second])
+    }
+
+    /// Checking (1) and savings (2) start at 0. A withdrawal of 10 from checking that overdraws the total costs 1
+    /// more. A deposit of 20 comes before it in no order that also explains the report between them.
+    pub fn read_only_anomaly(stage: &Stage, level: Isolation) -> bool {
+        let mut setup = stage.begin(Isolation::Serializable);
+        setup.write(1, 0).unwrap();
+        setup.write(2, 0).unwrap();
+        setup.commit().unwrap();
+
+        let mut withdrawal = stage.begin(level);
+        let total = withdrawal.read(1).unwrap().unwrap() + withdrawal.read(2).unwrap().unwrap();
+        let mut deposit = stage.begin(level);
+        let savings = deposit.read(2).unwrap().unwrap();
+        deposit.write(2, savings + 20).unwrap();
+        deposit.commit().unwrap();
+        let mut report = stage.begin(level);
+        let reported = (report.read(1).unwrap(), report.read(2).unwrap());
+        report.commit().unwrap();
+        assert_eq!((total, reported), (0, (Some(0), Some(20))));
+        withdrawal.write(1, -11).unwrap();
+        went_through(withdrawal.commit())
+    }
+}

@@ -1,0 +1,189 @@
+//! What is no longer needed goes: versions, index entries, slots of deleted rows, string garbage.
+
+mod support;
+
+use ankerdb_engine::*;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::*;
+
+/// Waits for the pruner to get there.
+fn eventually(what: &str, mut reached: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !reached() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "never reached: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn set(database: &Database, session: &mut Session, table: &Arc<Table>, id: i32, changes: &[(usize, Value)]) {
+    assert!(Arc::ptr_eq(table, &database.catalog().table(table.name()).unwrap()));
+    let updated = session.run(Isolation::Serializable, |transaction| {
+        let row = find(transaction, table, id, &[])?.expect("the row is there");
+        transaction.update(table, row, changes.to_vec())
+    });
+    updated.unwrap();
+}
+
+#[test]
+fn versions_go_when_the_last_reader_has_gone() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, (0..100).map(|id| item(id, 0, 0, 0)));
+    let mut session = database.session();
+    let snapshot = database.snapshot();
+    for turn in 0..50 {
+        (0..100).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(turn))]));
+    }
+    // One version a row for the snapshot, one under the newest state, and a few until the next write prunes them.
+    let held = database.statistics().version_bytes;
+    assert!(held > 0 && held < 100 * 20 * 100, "{held} bytes of versions for 100 rows and one reader");
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(database.statistics().version_bytes > 0, "the snapshot is still there");
+    let rows = view_rows(&snapshot.read_view(), &table, &[A]);
+    assert!(rows.len() == 100 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
+    drop(snapshot);
+    eventually("no versions", || database.statistics().version_bytes == 0);
+}
+
+#[test]
+fn a_hot_row_under_an_old_reader_keeps_a_handful_of_versions() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, [item(1, -1, 0, 0)]);
+    let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
+    let mut session = database.session();
+    for turn in 0..20_000 {
+        set(&database, &mut session, &table, 1, &[(A, Value::BigInt(turn))]);
+        assert!(turn % 1000 != 0 || database.statistics().version_bytes < 4096);
+    }
+    assert_eq!(reader.read(1).unwrap(), Some(-1));
+}
+
+#[test]
+fn entries_of_former_keys_go() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, [item(1, 0, 0, 0), item(2, 0, 0, 0)]);
+    let entries = || table.index(BY_KIND).tree().len();
+    let mut session = database.session();
+    let mut move_kinds = |from: i32| {
+        for kind in from..from + 5_000 {
+            set(&database, &mut session, &table, 1, &[(KIND, Value::Integer(kind))]);
+            // Back and forth: the entry that the update needs must not go with the version that had it.
+            set(&database, &mut session, &table, 2, &[(KIND, Value::Integer(kind % 2))]);
+        }
+    };
+    move_kinds(1);
+    eventually("one entry a row", || entries() == 2);
+    let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
+    move_kinds(10_000);
+    // What the reader sees, the newest states, and a few until the next write prunes them.
+    assert!(entries() < 20, "{} entries for two rows", entries());
+    assert_eq!(reader.ids_by_range(5_000, 5_000).unwrap(), [1]);
+    assert_eq!(reader.ids_by_range(0, 1).unwrap(), [2]);
+    reader.commit().unwrap();
+    let mut check = Client::begin(&database, &table, Isolation::Serializable);
+    assert_eq!(check.ids_by_range(0, 100_000).unwrap(), [2, 1]);
+    check.rollback();
+    eventually("one entry a row", || entries() == 2);
+}
+
+#[test]
+fn a_million_rows_that_come_and_go_do_not_grow_the_table() {
+    const BATCH: i32 = 1_000;
+    let database = Database::new();
+    let table = items(&database, "items");
+    let mut session = database.session();
+    let mut blocks_at_half = 0;
+    for batch in 0..1_000 {
+        session
+            .run(Isolation::Serializable, |transaction| {
+                let new = (0..BATCH).map(|i| item(batch * BATCH + i, 1, 2, i % 10));
+                new.into_iter().try_for_each(|row| transaction.insert(&table, row).map(drop))
+            })
+            .unwrap();
+        session
+            .run(Isolation::Serializable, |transaction| {
+                for i in 0..BATCH {
+                    let row = find(transaction, &table, batch * BATCH + i, &[])?.expect("just inserted");
+                    transaction.delete(&table, row)?;
+                }
+                Ok(())
+            })
+            .unwrap();
+        if batch == 500 {
+            blocks_at_half = table.block_count();
+        }
+    }
+    assert_eq!(table.row_count(), 0);
+    let blocks = table.block_count();
+    assert!(blocks < 32, "{blocks} blocks, {blocks_at_half} after the first half");
+    eventually("no versions", || database.statistics().version_bytes == 0);
+    eventually("no entries", || {
+        table.index(BY_ID).tree().is_empty() && table.index(BY_KIND).tree().is_empty()
+    });
+}
+
+#[test]
+fn aborted_inserts_leave_nothing_behind() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, [item(1, 0, 0, 0)]);
+    let mut session = database.session();
+    for turn in 0..20_000 {
+        let outcome = session.try_run(Isolation::Serializable, |transaction| {
+            transaction.insert(&table, item(2 + turn, 0, 0, 5))?;
+            transaction.insert(&table, item(1, 0, 0, 0)).map(drop)
+        });
+        assert_eq!(outcome.unwrap_err().state(), SqlState::UniqueViolation);
+    }
+    assert_eq!((table.row_count(), table.block_count()), (1, 1));
+    assert_eq!((table.index(BY_ID).tree().len(), table.index(BY_KIND).tree().len()), (1, 1));
+}
+
+/// `(id integer primary key, note text)` and a note of that many bytes for each row.
+fn notes(database: &Database, rows: i32, bytes: usize) -> Arc<Table> {
+    let table = TableDefinition::new("notes")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("note", DataType::Text))
+        .primary_key(&["id"]);
+    let table = database.create_table(table).unwrap();
+    fill(database, &table, (0..rows).map(|id| vec![Value::Integer(id), Value::text("n".repeat(bytes))]));
+    table
+}
+
+fn rewrite_notes(database: &Database, table: &Arc<Table>, turns: usize) {
+    let mut session = database.session();
+    for turn in 0..turns {
+        for id in 0..100 {
+            let note = Value::text(format!("{turn:0>1000}"));
+            set(database, &mut session, table, id, &[(1, note)]);
+        }
+        if turn % 50 == 0 {
+            std::thread::sleep(Duration::from_millis(60));
+        }
+    }
+}
+
+#[test]
+fn garbage_of_strings_goes() {
+    let database = Database::new();
+    let table = notes(&database, 100, 1000);
+    let before = database.statistics().table_bytes;
+    rewrite_notes(&database, &table, 500);
+    // 50 MB were written.
+    eventually("strings packed", || database.statistics().table_bytes < before + (2 << 20));
+}
+
+#[test]
+fn garbage_of_strings_goes_under_an_old_reader_too() {
+    let database = Database::new();
+    let table = notes(&database, 100, 1000);
+    let before = database.statistics().table_bytes;
+    let reader = database.snapshot();
+    rewrite_notes(&database, &table, 500);
+    eventually("strings packed", || database.statistics().table_bytes < before + (2 << 20));
+    let rows = view_rows(&reader.read_view(), &table, &[1]);
+    assert!(rows.len() == 100 && rows.iter().all(|row| row == &[Value::text("n".repeat(1000))]));
+}

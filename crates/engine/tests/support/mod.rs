@@ -1,0 +1,304 @@
+//! What the engine's tests share: one small table, and a client that runs one statement after the other.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use ankerdb_engine::*;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Tells background threads to stop when the test's own part ends, by a panic too.
+#[derive(Default)]
+pub struct Running(AtomicBool);
+
+impl Running {
+    pub fn goes_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn until_drop(&self) -> impl Drop {
+        struct Stop<'a>(&'a Running);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.0.store(true, Ordering::Relaxed);
+            }
+        }
+        Stop(self)
+    }
+}
+
+/// Column positions of [`items`].
+pub const ID: usize = 0;
+pub const A: usize = 1;
+pub const B: usize = 2;
+pub const KIND: usize = 3;
+/// Positions of its indexes.
+pub const BY_ID: usize = 0;
+pub const BY_KIND: usize = 1;
+
+pub const LEVELS: [Isolation; 4] = [
+    Isolation::ReadUncommitted,
+    Isolation::ReadCommitted,
+    Isolation::RepeatableRead,
+    Isolation::Serializable,
+];
+
+/// `(id integer primary key, a bigint, b bigint, kind integer)` with an index on kind.
+pub fn items(database: &Database, name: &str) -> Arc<Table> {
+    let table = TableDefinition::new(name)
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("a", DataType::BigInt))
+        .column(ColumnDefinition::new("b", DataType::BigInt))
+        .column(ColumnDefinition::new("kind", DataType::Integer))
+        .primary_key(&["id"])
+        .index(format!("{name}_by_kind"), &["kind"], false);
+    database.create_table(table).unwrap()
+}
+
+pub fn item(id: i32, a: i64, b: i64, kind: i32) -> Vec<Value> {
+    vec![Value::Integer(id), Value::BigInt(a), Value::BigInt(b), Value::Integer(kind)]
+}
+
+/// The encoded key of integers.
+pub fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
+    let values: Vec<Value> = values.iter().map(|value| Value::Integer(*value)).collect();
+    let mut key = Vec::new();
+    table.index(index).encode(&values, &mut key).unwrap();
+    key
+}
+
+/// The keys from `low` to `high`, both included.
+pub fn range(table: &Table, index: usize, low: i32, high: i32) -> KeyRange {
+    KeyRange {
+        lower: std::ops::Bound::Included(key(table, index, &[low])),
+        upper: std::ops::Bound::Included(key(table, index, &[high])),
+    }
+}
+
+/// Commits these rows.
+pub fn fill(database: &Database, table: &Arc<Table>, rows: impl IntoIterator<Item = Vec<Value>>) {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let inserted = database.session().try_run(Isolation::Serializable, |transaction| {
+        rows.into_iter().try_for_each(|row| transaction.insert(table, row).map(drop))
+    });
+    inserted.unwrap();
+}
+
+pub fn find(
+    transaction: &mut Transaction,
+    table: &Arc<Table>,
+    id: i32,
+    columns: &[usize],
+) -> Result<Option<RowId>> {
+    let key = key(table, BY_ID, &[id]);
+    transaction.find(table, BY_ID, &key, ColumnSet::of(columns))
+}
+
+/// Whether the kind lies in the range, as a predicate.
+pub fn kinds(low: i32, high: i32) -> RowFilter {
+    Arc::new(move |column| matches!(column(KIND), Value::Integer(kind) if (low..=high).contains(&kind)))
+}
+
+/// A client that sends one statement after the other in one transaction. Statements behave as those of PostgreSQL:
+/// each begins anew at READ COMMITTED, and writes lock the row first.
+pub struct Client {
+    pub table: Arc<Table>,
+    pub transaction: Transaction,
+    _session: Session,
+}
+
+impl Client {
+    pub fn begin(database: &Database, table: &Arc<Table>, isolation: Isolation) -> Client {
+        let mut session = database.session();
+        let transaction = session.begin(isolation);
+        Client { table: table.clone(), transaction, _session: session }
+    }
+
+    pub fn cancel_by(mut self, flag: &Arc<AtomicBool>) -> Client {
+        self.transaction.set_cancel_flag(flag.clone());
+        self
+    }
+
+    /// The row with this id.
+    pub fn find(&mut self, id: i32, columns: &[usize]) -> Result<Option<RowId>> {
+        self.transaction.begin_statement();
+        find(&mut self.transaction, &self.table, id, columns)
+    }
+
+    /// Column a of the row with this id.
+    pub fn read(&mut self, id: i32) -> Result<Option<i64>> {
+        let row = self.find(id, &[A])?;
+        Ok(row.map(|row| self.transaction.bigint(&self.table, row, A)))
+    }
+
+    /// Finds and locks a row, as often as it takes to get it unchanged.
+    pub fn lock(&mut self, id: i32, wait: LockWait) -> Result<Option<RowId>> {
+        loop {
+            let Some(row) = self.find(id, &[])? else { return Ok(None) };
+            match self.transaction.lock(&self.table, row, wait)? {
+                Locked::Unchanged => return Ok(Some(row)),
+                Locked::Changed => {}
+                Locked::Busy => return Ok(None),
+            }
+        }
+    }
+
+    /// Sets columns of the row with this id; false if there is none.
+    pub fn update(&mut self, id: i32, changes: Vec<(usize, Value)>) -> Result<bool> {
+        let Some(row) = self.lock(id, LockWait::Wait)? else { return Ok(false) };
+        self.transaction.update(&self.table, row, changes)?;
+        Ok(true)
+    }
+
+    /// Sets column a.
+    pub fn write(&mut self, id: i32, a: i64) -> Result<bool> {
+        self.update(id, vec![(A, Value::BigInt(a))])
+    }
+
+    pub fn insert(&mut self, row: Vec<Value>) -> Result<()> {
+        self.transaction.begin_statement();
+        self.transaction.insert(&self.table, row).map(drop)
+    }
+
+    pub fn delete(&mut self, id: i32) -> Result<bool> {
+        let Some(row) = self.lock(id, LockWait::Wait)? else { return Ok(false) };
+        self.transaction.delete(&self.table, row)?;
+        Ok(true)
+    }
+
+    /// The ids of the rows with kinds in the range, by the index.
+    pub fn ids_by_range(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+        self.transaction.begin_statement();
+        let table = self.table.clone();
+        let mut ids = Vec::new();
+        let range = range(&table, BY_KIND, low, high);
+        let columns = ColumnSet::of(&[ID]);
+        self.transaction.scan_index(
+            &table,
+            BY_KIND,
+            &range,
+            Direction::Forward,
+            columns,
+            &mut |t, row| {
+                ids.push(t.integer(&table, row, ID));
+                Ok(ControlFlow::Continue(()))
+            },
+        )?;
+        Ok(ids)
+    }
+
+    /// The same through a scan of the table under a filter.
+    pub fn ids_by_filter(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+        self.transaction.begin_statement();
+        let table = self.table.clone();
+        let mut ids = Vec::new();
+        let columns = ColumnSet::of(&[ID, KIND]);
+        self.transaction.scan_table(&table, columns, Some(kinds(low, high)), &mut |t, row| {
+            ids.push(t.integer(&table, row, ID));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// The same as an analytical query does it: over blocks of a view of this transaction.
+    pub fn ids_by_view(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+        self.transaction.begin_statement();
+        let columns = ColumnSet::of(&[ID, KIND]);
+        self.transaction.note_table_read(&self.table, columns, Some(kinds(low, high)));
+        let rows = view_rows(&self.transaction.read_view(), &self.table, &[ID, KIND]);
+        let mut ids: Vec<i32> = (rows.into_iter())
+            .filter_map(|row| match row[..] {
+                [Value::Integer(id), Value::Integer(kind)] => (low..=high).contains(&kind).then_some(id),
+                _ => panic!("{row:?} is not what was asked for"),
+            })
+            .collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    pub fn commit(mut self) -> Result<Timestamp> {
+        self.transaction.commit()
+    }
+
+    pub fn rollback(mut self) {
+        self.transaction.rollback();
+    }
+}
+
+/// The rows that a view shows, decoded from its blocks.
+pub fn view_rows(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for part in 0..view.parts(table) {
+        let image = view.read(table, part, columns).unwrap();
+        rows.extend(image_rows(&image, table, columns));
+    }
+    rows
+}
+
+/// The rows of one block.
+pub fn image_rows(image: &BlockImage, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
+    let exists =
+        |row: usize| image.selection.as_ref().is_none_or(|bits| bits[row / 64] >> (row % 64) & 1 == 1);
+    if let Some(bits) = &image.selection {
+        let beyond = (image.rows..bits.len() * 64).filter(|&row| exists(row)).count();
+        assert_eq!(beyond, 0, "bits beyond the last row are set");
+    }
+    (0..image.rows)
+        .filter(|&row| exists(row))
+        .map(|row| {
+            let cells = image.columns.iter().zip(columns);
+            cells.map(|(cells, &column)| image_cell(cells, row, table.data_type(column))).collect()
+        })
+        .collect()
+}
+
+/// Bytes of an image. The only place where tests read raw memory.
+pub fn image_bytes(bytes: &Bytes) -> &[u8] {
+    // SAFETY: an image's bytes are readable and unchanging for as long as it lives.
+    unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) }
+}
+
+/// One cell, decoded by Arrow's rules and not by the engine's own code.
+pub fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) -> Value {
+    let bit = |bytes: &[u8]| bytes[row / 8] >> (row % 8) & 1 == 1;
+    if column.validity.as_ref().is_some_and(|validity| !bit(image_bytes(validity))) {
+        return Value::Null;
+    }
+    let values = image_bytes(&column.values);
+    let half = || i16::from_le_bytes(values[row * 2..][..2].try_into().unwrap());
+    let quad = || i32::from_le_bytes(values[row * 4..][..4].try_into().unwrap());
+    let word = || i64::from_le_bytes(values[row * 8..][..8].try_into().unwrap());
+    let wide: &dyn Fn() -> [u8; 16] = &|| values[row * 16..][..16].try_into().unwrap();
+    match data_type {
+        DataType::Boolean => Value::Boolean(bit(values)),
+        DataType::SmallInt => Value::SmallInt(half()),
+        DataType::Integer => Value::Integer(quad()),
+        DataType::Date => Value::Date(quad()),
+        DataType::Real => Value::Real(f32::from_bits(quad() as u32)),
+        DataType::BigInt => Value::BigInt(word()),
+        DataType::Timestamp => Value::Timestamp(word()),
+        DataType::TimestampTz => Value::TimestampTz(word()),
+        DataType::DoublePrecision => Value::Double(f64::from_bits(word() as u64)),
+        DataType::Numeric { precision: 0..=9, scale } => Value::Numeric(Decimal::new(quad() as i128, scale)),
+        DataType::Numeric { precision: 10..=18, scale } => {
+            Value::Numeric(Decimal::new(word() as i128, scale))
+        }
+        DataType::Numeric { scale, .. } => Value::Numeric(Decimal::new(i128::from_le_bytes(wide()), scale)),
+        DataType::Uuid => Value::Uuid(wide()),
+        DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            Value::text(std::str::from_utf8(view_bytes(column, &wide())).unwrap())
+        }
+    }
+}
+
+fn view_bytes<'a>(column: &'a ColumnImage, view: &'a [u8; 16]) -> &'a [u8] {
+    let part = |start: usize| u32::from_le_bytes(view[start..start + 4].try_into().unwrap()) as usize;
+    let length = part(0);
+    if length <= 12 {
+        return &view[4..4 + length];
+    }
+    let bytes = &image_bytes(&column.heaps[part(8)])[part(12)..][..length];
+    assert_eq!(bytes[..4], view[4..8], "a view starts with the string's first bytes");
+    bytes
+}

@@ -1,0 +1,127 @@
+//! Money moves between accounts, and between two tables, while snapshots add it up.
+
+mod support;
+
+use ankerdb_engine::*;
+use std::sync::Arc;
+use support::*;
+
+const ACCOUNTS: i32 = 300;
+const TOTAL: i64 = ACCOUNTS as i64 * 100;
+
+/// Number of rows and sum of column a over both tables, in one snapshot.
+fn totals(database: &Database, tables: &[Arc<Table>; 2]) -> (usize, i64) {
+    let view = database.snapshot().read_view();
+    let (mut rows, mut sum) = (0, 0);
+    for table in tables {
+        for row in view_rows(&view, table, &[A]) {
+            rows += 1;
+            sum += row[0].as_integer().expect("a is a bigint");
+        }
+    }
+    (rows, sum)
+}
+
+/// Moves money from one account to another.
+fn transfer(transaction: &mut Transaction, tables: &[Arc<Table>; 2], from: i32, to: i32) -> Result<()> {
+    for (id, amount) in [(from, -1), (to, 1)] {
+        let (table, row) = locate(transaction, tables, id)?;
+        let balance = transaction.bigint(table, row, A);
+        transaction.update(table, row, vec![(A, Value::BigInt(balance + amount))])?;
+    }
+    Ok(())
+}
+
+/// Moves an account into the other table.
+fn emigrate(transaction: &mut Transaction, tables: &[Arc<Table>; 2], id: i32) -> Result<()> {
+    let (table, row) = locate(transaction, tables, id)?;
+    let balance = transaction.bigint(table, row, A);
+    let other = if Arc::ptr_eq(table, &tables[0]) { &tables[1] } else { &tables[0] };
+    transaction.delete(table, row)?;
+    transaction.insert(other, item(id, balance, 0, id % 10)).map(drop)
+}
+
+fn locate<'t>(
+    transaction: &mut Transaction,
+    tables: &'t [Arc<Table>; 2],
+    id: i32,
+) -> Result<(&'t Arc<Table>, RowId)> {
+    for table in tables {
+        if let Some(row) = find(transaction, table, id, &[A])? {
+            return Ok((table, row));
+        }
+    }
+    panic!("account {id} is in neither table");
+}
+
+fn sums_stay_constant(level: Isolation) {
+    let database = Database::new();
+    let tables = ["here", "there"].map(|name| items(&database, name));
+    // Among rows enough for a full block, which snapshots borrow.
+    fill(&database, &tables[0], (0..ACCOUNTS).map(|id| item(id, 100, 0, id % 10)));
+    fill(&database, &tables[0], (ACCOUNTS..8_200).map(|id| item(id, 0, 0, 0)));
+    let rows = totals(&database, &tables).0;
+    let running = Running::default();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut looks = 0;
+                    while running.goes_on() {
+                        assert_eq!(totals(&database, &tables), (rows, TOTAL));
+                        looks += 1;
+                    }
+                    looks
+                })
+            })
+            .collect();
+        let stop = running.until_drop();
+        let writers: Vec<_> = (0..4)
+            .map(|thread| {
+                let (database, tables) = (&database, &tables);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(thread);
+                    let mut session = database.session();
+                    for _ in 0..20_000 {
+                        let (from, to) = (random.i32(0..ACCOUNTS), random.i32(0..ACCOUNTS));
+                        let moves_out = random.u8(0..4) == 0;
+                        let done = session.run(level, |transaction| match (moves_out, from == to) {
+                            (true, _) => emigrate(transaction, tables, from),
+                            (_, false) => transfer(transaction, tables, from, to),
+                            _ => Ok(()),
+                        });
+                        done.unwrap();
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        drop(stop);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 10);
+        }
+    });
+    assert_eq!(totals(&database, &tables), (rows, TOTAL));
+    let statistics = database.statistics();
+    assert!(statistics.columns_lent > 0 && statistics.columns_materialized > 0);
+    let begun = std::time::Instant::now();
+    while database.statistics().version_bytes > 0 {
+        assert!(begun.elapsed().as_secs() < 20, "versions stay although nobody reads");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    for table in &tables {
+        assert_eq!(table.index(BY_ID).tree().len(), table.row_count());
+        assert_eq!(table.index(BY_KIND).tree().len(), table.row_count());
+    }
+}
+
+#[test]
+fn sums_stay_constant_at_serializable() {
+    sums_stay_constant(Isolation::Serializable);
+}
+
+/// Every transfer reads only what it writes, so snapshot isolation is enough.
+#[test]
+fn sums_stay_constant_at_repeatable_read() {
+    sums_stay_constant(Isolation::RepeatableRead);
+}

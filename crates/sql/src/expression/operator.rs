@@ -1,0 +1,392 @@
+//! Operators: what types they take, and what they give. The part of the binder that knows PostgreSQL's rules on
+//! operands.
+
+use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
+use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
+use super::{Arithmetic, Comparison, Expression, Like};
+use ankerdb_engine::{DataType, Error, SqlState, Value};
+use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
+
+impl Binder<'_> {
+    pub(super) fn binary(
+        &mut self,
+        whole: &Expr,
+        left: &Expr,
+        op: &BinaryOperator,
+        right: &Expr,
+    ) -> Bound<Typed> {
+        use BinaryOperator as B;
+        match op {
+            B::And | B::Or => self.junction(whole, op),
+            B::Eq => self.compare_exprs(Comparison::Equal, left, right),
+            B::NotEq => self.compare_exprs(Comparison::NotEqual, left, right),
+            B::Lt => self.compare_exprs(Comparison::Less, left, right),
+            B::LtEq => self.compare_exprs(Comparison::LessOrEqual, left, right),
+            B::Gt => self.compare_exprs(Comparison::Greater, left, right),
+            B::GtEq => self.compare_exprs(Comparison::GreaterOrEqual, left, right),
+            B::Plus => self.arithmetic_exprs(Arithmetic::Add, left, right),
+            B::Minus => self.arithmetic_exprs(Arithmetic::Subtract, left, right),
+            B::Multiply => self.arithmetic_exprs(Arithmetic::Multiply, left, right),
+            B::Divide => self.arithmetic_exprs(Arithmetic::Divide, left, right),
+            B::Modulo => self.arithmetic_exprs(Arithmetic::Modulo, left, right),
+            B::StringConcat => self.concatenate(left, right),
+            B::PGLikeMatch => self.like(left, right, None, false, false),
+            B::PGNotLikeMatch => self.like(left, right, None, true, false),
+            B::PGILikeMatch => self.like(left, right, None, false, true),
+            B::PGNotILikeMatch => self.like(left, right, None, true, true),
+            other => elsewhere(format!("the operator {other}")),
+        }
+    }
+
+    /// A chain of ANDs or of ORs, as one flat list.
+    pub(super) fn junction(&mut self, whole: &Expr, op: &BinaryOperator) -> Bound<Typed> {
+        let mut pending = vec![whole];
+        let mut operands = Vec::new();
+        while let Some(expr) = pending.pop() {
+            match expr {
+                Expr::BinaryOp { left, op: inner, right } if inner == op => {
+                    pending.extend([&**right, &**left])
+                }
+                operand => operands.push(self.bind_condition(operand, &op.to_string())?),
+            }
+        }
+        let expression =
+            if *op == BinaryOperator::And { Expression::And(operands) } else { Expression::Or(operands) };
+        Ok(Typed::new(expression, DataType::Boolean))
+    }
+
+    pub(super) fn condition(&mut self, typed: Typed, clause: &str) -> Bound<Expression> {
+        match typed.data_type {
+            None | Some(DataType::Boolean) => self.resolve(typed, DataType::Boolean),
+            Some(other) => {
+                let message =
+                    format!("argument of {clause} must be type boolean, not type {}", type_name(other));
+                Err(Error::new(SqlState::DatatypeMismatch, message).into())
+            }
+        }
+    }
+
+    pub(super) fn unary(&mut self, op: &UnaryOperator, expr: &Expr) -> Bound<Typed> {
+        match op {
+            UnaryOperator::Not => {
+                let operand = self.bind_condition(expr, "NOT")?;
+                Ok(Typed::new(Expression::Not(Box::new(operand)), DataType::Boolean))
+            }
+            UnaryOperator::Minus => {
+                // The number is read with its sign, so that the smallest integer is one.
+                if let Expr::Value(value) = expr
+                    && let ast::Value::Number(text, _) = &value.value
+                {
+                    return Ok(match number(text)? {
+                        (Value::BigInt(2_147_483_648), _) => {
+                            Typed::new(Expression::Literal(Value::Integer(i32::MIN)), DataType::Integer)
+                        }
+                        (Value::Numeric(decimal), _) if decimal.unscaled == 1 << 63 && decimal.scale == 0 => {
+                            Typed::new(Expression::Literal(Value::BigInt(i64::MIN)), DataType::BigInt)
+                        }
+                        (value, data_type) => {
+                            Typed::new(Expression::Literal(ankerdb_value::negate(&value)?), data_type)
+                        }
+                    });
+                }
+                let operand = self.number_operand("-", expr)?;
+                Ok(Typed { expression: Expression::Negate(Box::new(operand.expression)), ..operand })
+            }
+            UnaryOperator::Plus => self.number_operand("+", expr),
+            other => elsewhere(format!("the operator {other}")),
+        }
+    }
+
+    pub(super) fn number_operand(&mut self, operator: &str, expr: &Expr) -> Bound<Typed> {
+        let operand = self.bind(expr)?;
+        match operand.data_type {
+            Some(known) if known.is_numeric() => Ok(operand),
+            None => {
+                Ok(Typed::new(self.resolve(operand, DataType::DoublePrecision)?, DataType::DoublePrecision))
+            }
+            Some(other) => {
+                let message = format!("operator does not exist: {operator} {}", type_name(other));
+                Err(Error::new(SqlState::UndefinedFunction, message).into())
+            }
+        }
+    }
+
+    pub(super) fn is_null(&mut self, expr: &Expr, null: bool) -> Bound<Typed> {
+        let operand = self.bind(expr)?.expression;
+        Ok(Typed::new(Expression::IsNull(Box::new(operand), null), DataType::Boolean))
+    }
+
+    pub(super) fn is_boolean(&mut self, expr: &Expr, value: bool, negated: bool) -> Bound<Typed> {
+        let operand = self.bind_condition(expr, if value { "IS TRUE" } else { "IS FALSE" })?;
+        Ok(Typed::new(Expression::IsBoolean(Box::new(operand), value, negated), DataType::Boolean))
+    }
+
+    pub(super) fn distinct(&mut self, left: &Expr, right: &Expr, negated: bool) -> Bound<Typed> {
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        let pair = self.comparable(left, right, "=")?;
+        Ok(Typed::new(Expression::Distinct(Box::new(pair), negated), DataType::Boolean))
+    }
+
+    pub(super) fn compare_exprs(
+        &mut self,
+        comparison: Comparison,
+        left: &Expr,
+        right: &Expr,
+    ) -> Bound<Typed> {
+        if let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) {
+            return self.compare_rows(comparison, left, right);
+        }
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.compare(comparison, left, right)
+    }
+
+    pub(super) fn compare_rows(
+        &mut self,
+        comparison: Comparison,
+        left: &[Expr],
+        right: &[Expr],
+    ) -> Bound<Typed> {
+        if left.len() != right.len() {
+            return Err(
+                Error::new(SqlState::SyntaxError, "unequal number of entries in row expressions").into()
+            );
+        }
+        let mut equal = Vec::with_capacity(left.len());
+        for (left, right) in left.iter().zip(right) {
+            equal.push(self.compare_exprs(Comparison::Equal, left, right)?.expression);
+        }
+        let equal = Expression::And(equal);
+        match comparison {
+            Comparison::Equal => Ok(Typed::new(equal, DataType::Boolean)),
+            Comparison::NotEqual => Ok(Typed::new(Expression::Not(Box::new(equal)), DataType::Boolean)),
+            _ => elsewhere("an order of row values"),
+        }
+    }
+
+    pub(super) fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Bound<Typed> {
+        let pair = self.comparable(left, right, comparison.symbol())?;
+        Ok(Typed::new(Expression::Compare(comparison, Box::new(pair)), DataType::Boolean))
+    }
+
+    /// Brings two operands to a type in which they compare.
+    pub(super) fn comparable(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        operator: &str,
+    ) -> Bound<(Expression, Expression)> {
+        match (left.data_type, right.data_type) {
+            (Some(left_type), Some(right_type)) => {
+                // A constant takes the column's type if it has exactly that value, so that an index on the
+                // column applies and nothing is converted row by row.
+                if let (Expression::Column(_), Expression::Literal(value)) =
+                    (&left.expression, &right.expression)
+                    && let Some(value) = convert_number(value, right_type, left_type)
+                {
+                    return Ok((left.expression, Expression::Literal(value)));
+                }
+                if let (Expression::Literal(value), Expression::Column(_)) =
+                    (&left.expression, &right.expression)
+                    && let Some(value) = convert_number(value, left_type, right_type)
+                {
+                    return Ok((Expression::Literal(value), right.expression));
+                }
+                let Some(common) = common_type(left_type, right_type) else {
+                    return Err(no_operator(&left, operator, &right).into());
+                };
+                Ok((convert(left, common)?, convert(right, common)?))
+            }
+            (Some(known), None) => Ok((left.expression, self.resolve(right, compared(known))?)),
+            (None, Some(known)) => Ok((self.resolve(left, compared(known))?, right.expression)),
+            (None, None) => Ok((self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?)),
+        }
+    }
+
+    pub(super) fn arithmetic_exprs(
+        &mut self,
+        operator: Arithmetic,
+        left: &Expr,
+        right: &Expr,
+    ) -> Bound<Typed> {
+        if matches!(left, Expr::Interval(_)) || matches!(right, Expr::Interval(_)) {
+            return elsewhere("interval arithmetic");
+        }
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.arithmetic(operator, left, right)
+    }
+
+    /// `left operator right`, with PostgreSQL's result types.
+    pub(super) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
+        let (left, right) = self.arithmetic_operands(operator, left, right)?;
+        let (left_type, right_type) = match (left.data_type, right.data_type) {
+            (Some(left), Some(right)) => (left, right),
+            _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+        };
+        let (operand_types, result) = match (family(left_type), family(right_type), operator) {
+            (Family::Date, Family::SmallInt | Family::Integer, Arithmetic::Add | Arithmetic::Subtract) => {
+                ((DataType::Date, DataType::Integer), DataType::Date)
+            }
+            (Family::SmallInt | Family::Integer, Family::Date, Arithmetic::Add) => {
+                ((DataType::Integer, DataType::Date), DataType::Date)
+            }
+            (Family::Date, Family::Date, Arithmetic::Subtract) => {
+                ((DataType::Date, DataType::Date), DataType::Integer)
+            }
+            (Family::Timestamp | Family::TimestampTz, ..)
+            | (_, Family::Timestamp | Family::TimestampTz, _) => {
+                return elsewhere("arithmetic on timestamps");
+            }
+            (left_family, right_family, _) if left_type.is_numeric() && right_type.is_numeric() => {
+                let common = match (left_family, right_family) {
+                    (Family::Real, Family::Real) => DataType::Real,
+                    _ => common_type(left_type, right_type).unwrap_or(DataType::DoublePrecision),
+                };
+                match common {
+                    DataType::Numeric { .. } => {
+                        let scales = (scale_of(left_type), scale_of(right_type));
+                        let operands = (numeric(scales.0), numeric(scales.1));
+                        (operands, numeric(result_scale(operator, scales)))
+                    }
+                    DataType::Real | DataType::DoublePrecision if operator == Arithmetic::Modulo => {
+                        return Err(no_operator(&left, operator.symbol(), &right).into());
+                    }
+                    common => ((common, common), common),
+                }
+            }
+            _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+        };
+        let pair = (convert(left, operand_types.0)?, convert(right, operand_types.1)?);
+        Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), result))
+    }
+
+    /// Gives an operand of unknown type that of the other.
+    pub(super) fn arithmetic_operands(
+        &mut self,
+        operator: Arithmetic,
+        left: Typed,
+        right: Typed,
+    ) -> Bound<(Typed, Typed)> {
+        let partner = |known: DataType| match family(known) {
+            Family::Date if operator == Arithmetic::Add => DataType::Integer,
+            _ => unmodified(known),
+        };
+        Ok(match (left.data_type, right.data_type) {
+            (Some(known), None) => {
+                let target = partner(known);
+                (left, Typed::new(self.resolve(right, target)?, target))
+            }
+            (None, Some(known)) => {
+                let target = partner(known);
+                (Typed::new(self.resolve(left, target)?, target), right)
+            }
+            (None, None) => {
+                let message = format!("operator is not unique: unknown {} unknown", operator.symbol());
+                let hint =
+                    "Could not choose a best candidate operator. You might need to add explicit type casts.";
+                return Err(Error::new(SqlState::UndefinedFunction, message).with_hint(hint).into());
+            }
+            _ => (left, right),
+        })
+    }
+
+    pub(super) fn concatenate(&mut self, left: &Expr, right: &Expr) -> Bound<Typed> {
+        let (left, right) = (self.bind(left)?, self.bind(right)?);
+        let text = |typed: &Typed| typed.data_type.is_none_or(DataType::is_text);
+        if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
+            return elsewhere("concatenation of bytea");
+        }
+        if !text(&left) && !text(&right) {
+            return Err(no_operator(&left, "||", &right).into());
+        }
+        let pair = (self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?);
+        Ok(Typed::new(Expression::Concatenate(Box::new(pair)), DataType::Text))
+    }
+
+    pub(super) fn in_list(&mut self, expr: &Expr, list: &[Expr], negated: bool) -> Bound<Typed> {
+        if matches!(expr, Expr::Tuple(_)) {
+            return elsewhere("IN with row values");
+        }
+        let operand = self.bind(expr)?;
+        let items = list.iter().map(|item| self.bind(item)).collect::<Bound<Vec<_>>>()?;
+        // A column compared with constants of exactly its type needs no common type.
+        let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
+            (
+                Expression::Column(_),
+                Some(to),
+                Typed { expression: Expression::Literal(value), data_type: Some(from) },
+            ) => convert_number(value, *from, to).map(Expression::Literal),
+            _ => None,
+        });
+        if let Some(literals) = literals.collect::<Option<Vec<_>>>() {
+            let expression = Expression::InList(Box::new(operand.expression), literals, negated);
+            return Ok(Typed::new(expression, DataType::Boolean));
+        }
+        let mut common = operand.data_type;
+        for item in &items {
+            common = match (common, item.data_type) {
+                (Some(left), Some(right)) => {
+                    let both = common_type(left, right);
+                    Some(both.ok_or_else(|| no_operator(&operand, "=", item))?)
+                }
+                (known, other) => known.or(other),
+            };
+        }
+        let target = compared(common.unwrap_or(DataType::Text));
+        let items = items.into_iter().map(|item| self.resolve(item, target)).collect::<Bound<Vec<_>>>()?;
+        let operand = self.resolve(operand, target)?;
+        Ok(Typed::new(Expression::InList(Box::new(operand), items, negated), DataType::Boolean))
+    }
+
+    pub(super) fn between(&mut self, expr: &Expr, low: &Expr, high: &Expr, negated: bool) -> Bound<Typed> {
+        let lower = self.compare_exprs(Comparison::GreaterOrEqual, expr, low)?.expression;
+        let upper = self.compare_exprs(Comparison::LessOrEqual, expr, high)?.expression;
+        let inside = Expression::And(vec![lower, upper]);
+        let expression = if negated { Expression::Not(Box::new(inside)) } else { inside };
+        Ok(Typed::new(expression, DataType::Boolean))
+    }
+
+    pub(super) fn like(
+        &mut self,
+        text: &Expr,
+        pattern: &Expr,
+        escape: Option<&ast::ValueWithSpan>,
+        negated: bool,
+        ignore_case: bool,
+    ) -> Bound<Typed> {
+        let (text, pattern) = (self.bind(text)?, self.bind(pattern)?);
+        let symbol = if ignore_case { "~~*" } else { "~~" };
+        if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
+            return Err(no_operator(&text, symbol, &pattern).into());
+        }
+        let escape = match escape.map(|escape| &escape.value) {
+            None => Some('\\'),
+            Some(ast::Value::SingleQuotedString(text)) if text.is_empty() => None,
+            Some(ast::Value::SingleQuotedString(text)) if text.chars().count() == 1 => text.chars().next(),
+            Some(_) => {
+                let message = "invalid escape string";
+                let hint = "Escape string must be empty or one character.";
+                return Err(Error::new(SqlState::InvalidParameterValue, message).with_hint(hint).into());
+            }
+        };
+        let text = self.resolve(text, DataType::Text)?;
+        let pattern = self.resolve(pattern, DataType::Text)?;
+        let like = Like { text, pattern, escape, ignore_case, negated };
+        Ok(Typed::new(Expression::Like(Box::new(like)), DataType::Boolean))
+    }
+}
+
+/// A number of one type as exactly the same number of another; `None` also if these are no numbers.
+fn convert_number(value: &Value, from: DataType, to: DataType) -> Option<Value> {
+    (from.is_numeric() && to.is_numeric() && !matches!(to, DataType::Real | DataType::DoublePrecision))
+        .then(|| convert_exactly(value.clone(), to))
+        .flatten()
+}
+
+/// Fractional digits of a result. Division keeps at least 16, as PostgreSQL's quotients have.
+fn result_scale(operator: Arithmetic, (left, right): (u8, u8)) -> u8 {
+    match operator {
+        Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Modulo => left.max(right),
+        Arithmetic::Multiply => left.saturating_add(right),
+        Arithmetic::Divide => left.max(right).max(16),
+    }
+}

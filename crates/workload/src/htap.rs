@@ -1,0 +1,47 @@
+//! Transactions and analytics side by side: the eight queries of AnKer (Figure 5), the two streams, and the
+//! benchmark `bench htap`.
+//!
+//! # The streams
+//! The **OLTP stream** ([`oltp`]) is N threads, each a closed loop: pick one of the three TPC-C transactions
+//! at random, run it until it commits, next. The **OLAP stream** ([`olap`]) is *one* closed loop whose queries use
+//! all M analytical threads, one partition of the plan each. One stream rather than M, because M concurrent
+//! queries over the same M threads would slow each other down by chance; with one, a query on the idle
+//! database and the same query beside transactions get the same M threads, and only the transactions differ.
+//! Every query, idle or not, reads a fresh snapshot; its latency includes taking that snapshot and planning.
+//!
+//! # The benchmark
+//! [`bench`] loads TPC-C and runs several rounds of short phases, because cores are shared with neighbours and
+//! the tables grow: what is compared is measured seconds apart, and odd rounds run in the opposite order.
+//!
+//! | phase | OLTP | OLAP | for |
+//! | --- | --- | --- | --- |
+//! | `idle` | - | all eight in turn | latency without transactions, directly before and after `hybrid` |
+//! | `hybrid` | N threads | random queries | throughput and latency side by side, freshness |
+//! | `control` | N threads | M threads only burn CPU | throughput without analytics on equally busy cores |
+//! | `snapshots` | N threads | a loop that takes snapshots | cost of creation at full OLTP speed |
+//! | `memory tables` | - | own tables and DataFusion's own, query by query | what our storage costs |
+//! | `serializable`, `read uncommitted` | N threads | - | price of serializability |
+//!
+//! - `oltp_kept` = throughput(`hybrid`) / throughput(`control`), median over rounds.
+//! - `olap_slowdown` = latency in `hybrid` / idle latency, the median over the runs of a query, then over rounds. The idle
+//!   latency is interpolated between the medians of the two `idle` phases by the rows that the query's table had
+//!   when the run began. This takes out the growth of the tables: New-Order adds up to millions of rows in a run.
+//! - `serializable_to_read_uncommitted`: medians over pairs, after the consistency check, since READ UNCOMMITTED is
+//!   allowed to lose updates.
+//! - A phase in which the hypervisor stole more than 3% of the CPU time, or other processes used more than 5%, is
+//!   void; ratios are taken from the others as long as there are any.
+//!
+//! Freshness is checked before each query of `hybrid` ([`marker`]): an OLTP thread commits a marker and acknowledges
+//! it, only then the snapshot is taken, and the query's snapshot must show the marker.
+
+pub mod bench;
+pub mod config;
+pub mod latency;
+pub mod machine;
+pub mod marker;
+pub mod olap;
+pub mod oltp;
+mod phases;
+pub mod queries;
+mod ratios;
+pub mod report;

@@ -1,0 +1,85 @@
+//! Freshness, checked: a commit acknowledged before a query starts must be visible to it.
+//!
+//! ```text
+//! OLAP stream   ask for marker n ----------.          take snapshot, run query, read marker: at least n?
+//!                                          v          ^
+//! OLTP thread                   update to n, commit, acknowledge
+//! ```
+//!
+//! The commit happens in an OLTP thread in the middle of its transactions, and the acknowledgement crosses threads, as it
+//! would from one client to another.
+
+use ankerdb_engine::{
+    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, Session, Table,
+    TableDefinition, Value,
+};
+use ankerdb_value::push_integer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The marker table's name.
+pub const NAME: &str = "htap_marker";
+/// Reads the marker.
+pub const SQL: &str = "select value from htap_marker where id = 1";
+
+const VALUE: usize = 1;
+/// Pause between looks for the acknowledgement: OLTP transactions take tens of microseconds.
+const POLL: Duration = Duration::from_micros(20);
+
+/// The marker row and the two counters by which the streams talk.
+pub struct Marker {
+    table: Arc<Table>,
+    requested: AtomicU64,
+    acknowledged: AtomicU64,
+}
+
+impl Marker {
+    /// Creates the table with its only row, value 0.
+    pub fn create(database: &Database) -> Result<Marker> {
+        let definition = TableDefinition::new(NAME)
+            .column(ColumnDefinition::new("id", DataType::Integer))
+            .column(ColumnDefinition::new("value", DataType::BigInt))
+            .primary_key(&["id"]);
+        let table = database.create_table(definition)?;
+        database.session().run(Isolation::Serializable, |transaction| {
+            transaction.insert(&table, vec![Value::Integer(1), Value::BigInt(0)]).map(drop)
+        })?;
+        Ok(Marker { table, requested: AtomicU64::new(0), acknowledged: AtomicU64::new(0) })
+    }
+
+    /// Called by an OLTP thread between transactions: commits what was asked for. One atomic load if nothing was.
+    pub fn serve(&self, session: &mut Session) -> Result<()> {
+        let requested = self.requested.load(Ordering::Acquire);
+        if requested == self.acknowledged.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.write(session, requested)?;
+        self.acknowledged.store(requested, Ordering::Release);
+        Ok(())
+    }
+
+    fn write(&self, session: &mut Session, value: u64) -> Result<()> {
+        let mut key = Vec::new();
+        push_integer(&mut key, 1);
+        session.run(Isolation::Serializable, |transaction| {
+            let row = transaction.find(&self.table, 0, &key, ColumnSet::of(&[VALUE]))?;
+            let row = row.ok_or_else(|| Error::internal("the marker row is missing"))?;
+            transaction.update(&self.table, row, vec![(VALUE, Value::BigInt(value as i64))])
+        })
+    }
+
+    /// Called by the OLAP stream (one thread): has the next marker committed and waits for the acknowledgement.
+    /// Returns the value that any later snapshot must show; `None` if `stop` ended the wait.
+    pub fn commit_one(&self, stop: &AtomicBool) -> Option<i64> {
+        let wanted = self.requested.load(Ordering::Relaxed) + 1;
+        self.requested.store(wanted, Ordering::Release);
+        while self.acknowledged.load(Ordering::Acquire) < wanted {
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            std::thread::sleep(POLL);
+        }
+        Some(wanted as i64)
+    }
+}

@@ -1,0 +1,272 @@
+//! The OLTP stream: threads that run TPC-C transactions in closed loops.
+//!
+//! A transaction that fails to serialize is run again with the same input until it commits; its latency
+//! is the time from the first start to the last commit. A New-Order that is rolled back for its unused item (1%) is
+//! completed work, as in the specification.
+
+use super::latency::Latencies;
+use super::marker::Marker;
+use crate::tpcc::input::{Access, Input, Inputs, Kind};
+use crate::tpcc::load::now;
+use crate::tpcc::schema::Tables;
+use crate::tpcc::transactions::{Client, Outcome};
+use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What a stream runs on.
+#[derive(Clone)]
+pub struct OltpWorld {
+    /// The database.
+    pub database: Database,
+    /// Its TPC-C tables.
+    pub tables: Arc<Tables>,
+    /// Served by the first thread.
+    pub marker: Arc<Marker>,
+}
+
+/// How a stream runs.
+#[derive(Clone, Copy, Debug)]
+pub struct OltpOptions {
+    /// Threads.
+    pub threads: usize,
+    /// Isolation level.
+    pub isolation: Isolation,
+    /// Where transactions go.
+    pub access: Access,
+    /// Warehouses that were loaded.
+    pub warehouses: u32,
+    /// Same seed, same inputs.
+    pub seed: u64,
+    /// Transactions of each thread, if not endless.
+    pub limit: Option<u64>,
+}
+
+/// What became of one kind of transaction.
+#[derive(Clone, Default)]
+pub struct KindResult {
+    /// Committed, or rolled back as the specification wants it.
+    pub completed: u64,
+    /// The latter.
+    pub rolled_back: u64,
+    /// Executions that failed to serialize.
+    pub aborts: u64,
+    /// Executions after the first, of transactions that failed to serialize.
+    pub retries: u64,
+    /// From first start to completion.
+    pub latency: Latencies,
+}
+
+impl KindResult {
+    /// Adds another thread's or phase's.
+    pub fn add(&mut self, other: &KindResult) {
+        self.completed += other.completed;
+        self.rolled_back += other.rolled_back;
+        self.aborts += other.aborts;
+        self.retries += other.retries;
+        self.latency.add(&other.latency);
+    }
+}
+
+/// What became of the stream while it was recorded.
+#[derive(Clone, Default)]
+pub struct OltpResult {
+    /// How long that was.
+    pub elapsed: Duration,
+    /// By [`Kind::ALL`].
+    pub kinds: [KindResult; 3],
+}
+
+impl OltpResult {
+    /// All kinds together.
+    pub fn total(&self) -> KindResult {
+        let mut total = KindResult::default();
+        self.kinds.iter().for_each(|kind| total.add(kind));
+        total
+    }
+
+    /// Completed transactions per second.
+    pub fn per_second(&self) -> f64 {
+        let completed: u64 = self.kinds.iter().map(|kind| kind.completed).sum();
+        completed as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Adds another phase's.
+    pub fn add(&mut self, other: &OltpResult) {
+        self.elapsed += other.elapsed;
+        self.kinds.iter_mut().zip(&other.kinds).for_each(|(kind, other)| kind.add(other));
+    }
+}
+
+/// A count that one thread writes, alone in its cache lines.
+#[repr(align(128))]
+#[derive(Default)]
+struct Counter(AtomicU64);
+
+struct Shared {
+    stop: AtomicBool,
+    recording: AtomicBool,
+    completed: Vec<Counter>,
+}
+
+/// A running stream.
+pub struct OltpStream {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<Result<[KindResult; 3]>>>,
+    recording_since: Instant,
+}
+
+impl OltpStream {
+    /// Starts the threads; nothing is recorded yet.
+    pub fn start(world: &OltpWorld, options: &OltpOptions) -> OltpStream {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            recording: AtomicBool::new(false),
+            completed: (0..options.threads).map(|_| Counter::default()).collect(),
+        });
+        let workers = (0..options.threads)
+            .map(|number| {
+                let worker = Worker::new(world, options, number, shared.clone());
+                let builder = std::thread::Builder::new().name(format!("oltp-{number}"));
+                builder.spawn(move || worker.work()).expect("the system has threads left")
+            })
+            .collect();
+        OltpStream { shared, workers, recording_since: Instant::now() }
+    }
+
+    /// From now on transactions are counted in the result.
+    pub fn record(&mut self) {
+        self.recording_since = Instant::now();
+        self.shared.recording.store(true, Ordering::Relaxed);
+    }
+
+    /// Transactions completed since the start, recorded or not.
+    pub fn completed(&self) -> u64 {
+        self.shared.completed.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether some thread has ended already: its limit was reached, or it failed.
+    pub fn has_ended_early(&self) -> bool {
+        self.workers.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Ends the stream and returns what was recorded, or the first error that a thread met.
+    pub fn stop(self) -> Result<OltpResult> {
+        let elapsed = self.recording_since.elapsed();
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.collect(Some(elapsed))
+    }
+
+    /// Waits until every thread has reached its limit.
+    pub fn join(self) -> Result<OltpResult> {
+        self.collect(None)
+    }
+
+    fn collect(self, elapsed: Option<Duration>) -> Result<OltpResult> {
+        let mut result = OltpResult::default();
+        let mut failure = None;
+        for worker in self.workers {
+            match worker.join() {
+                Ok(Ok(kinds)) => {
+                    result.kinds.iter_mut().zip(&kinds).for_each(|(kind, other)| kind.add(other))
+                }
+                Ok(Err(error)) => failure = failure.or(Some(error)),
+                Err(_) => failure = failure.or(Some(Error::internal("an OLTP thread panicked"))),
+            }
+        }
+        result.elapsed = elapsed.unwrap_or_else(|| self.recording_since.elapsed());
+        failure.map_or(Ok(result), Err)
+    }
+}
+
+struct Worker {
+    client: Client,
+    inputs: Inputs,
+    shared: Arc<Shared>,
+    number: usize,
+    isolation: Isolation,
+    limit: u64,
+    marker: Arc<Marker>,
+    kinds: [KindResult; 3],
+}
+
+impl Worker {
+    fn new(world: &OltpWorld, options: &OltpOptions, number: usize, shared: Arc<Shared>) -> Worker {
+        Worker {
+            client: Client::new(&world.database, world.tables.clone(), options.isolation),
+            inputs: Inputs::new(options.seed, number as u64, options.warehouses as i32, options.access),
+            shared,
+            number,
+            isolation: options.isolation,
+            limit: options.limit.unwrap_or(u64::MAX),
+            marker: world.marker.clone(),
+            kinds: Default::default(),
+        }
+    }
+
+    fn work(mut self) -> Result<[KindResult; 3]> {
+        for completed in 1..=self.limit {
+            if self.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.run_next()?;
+            self.shared.completed[self.number].0.store(completed, Ordering::Relaxed);
+            if self.number == 0 {
+                self.marker.serve(self.client.session())?;
+            }
+        }
+        Ok(self.kinds)
+    }
+
+    fn run_next(&mut self) -> Result<()> {
+        let input = self.inputs.next_input();
+        let started = Instant::now();
+        let mut failures = 0;
+        let outcome = loop {
+            match self.client.run_once(&input, now()) {
+                Ok(outcome) => break outcome,
+                Err(error) if self.may_run_again(&error) => failures += 1,
+                Err(error) => return Err(error),
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            pause(failures);
+        };
+        if self.shared.recording.load(Ordering::Relaxed) {
+            let kind = &mut self.kinds[kind(&input) as usize];
+            kind.completed += 1;
+            kind.rolled_back += u64::from(matches!(outcome, Outcome::NewOrderRolledBack));
+            kind.aborts += failures;
+            kind.retries += failures;
+            kind.latency.record(started.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Below REPEATABLE READ two New-Orders may read the same next order number; the primary key then refuses
+    /// the second.
+    fn may_run_again(&self, error: &Error) -> bool {
+        let weak = matches!(self.isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
+        error.is_retryable() || (weak && error.state() == SqlState::UniqueViolation)
+    }
+}
+
+/// Lets the transaction that was in the way finish, the longer the more often it was met.
+fn pause(failures: u64) {
+    if failures > 6 {
+        std::thread::yield_now();
+    } else {
+        (0..1 << failures).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+fn kind(input: &Input) -> Kind {
+    match input {
+        Input::NewOrder(_) => Kind::NewOrder,
+        Input::Payment(_) => Kind::Payment,
+        Input::OrderStatus(_) => Kind::OrderStatus,
+    }
+}

@@ -1,0 +1,137 @@
+//! The three transactions as in-process procedures: typed reads and writes on the engine, no SQL.
+//!
+//! Each read names exactly the columns it looks at, because that is what precision locking validates: a
+//! New-Order reads the warehouse's tax while Payments add to its year-to-date sum, and neither disturbs the
+//! other.
+
+mod new_order;
+mod order_status;
+mod payment;
+
+pub use new_order::{NewOrderOutput, OrderLineOutput};
+pub use order_status::{OrderStatusLine, OrderStatusOutput};
+pub use payment::{PaymentOutput, Place};
+
+use super::input::{CustomerInput, Input};
+use super::key::KeyBuffer;
+use super::schema::{PRIMARY, Tables, customer};
+use ankerdb_engine::{
+    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
+    Transaction,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// How a transaction ended. The outputs are what a terminal would show.
+#[derive(Debug)]
+pub enum Outcome {
+    /// New-Order, committed.
+    NewOrder(NewOrderOutput),
+    /// New-Order, rolled back as an item number was not valid (clause 2.4.2.3): a success, too.
+    NewOrderRolledBack,
+    /// Payment, committed.
+    Payment(PaymentOutput),
+    /// Order-Status, committed.
+    OrderStatus(OrderStatusOutput),
+}
+
+/// One client: a session and its buffers.
+pub struct Client {
+    tables: Arc<Tables>,
+    session: Session,
+    isolation: Isolation,
+    key: KeyBuffer,
+}
+
+impl Client {
+    /// A client with a session of its own.
+    pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Client {
+        Client { tables, session: database.session(), isolation, key: KeyBuffer::default() }
+    }
+
+    /// The client's session, for transactions beside TPC-C's.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Runs the transaction once. A serialization failure (40001) is returned: the caller decides whether to
+    /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
+    pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
+        let (tables, key) = (&self.tables, &mut self.key);
+        let mut item_is_unused = false;
+        let outcome = self.session.try_run(self.isolation, |transaction| {
+            let mut procedure = Procedure { transaction, tables, key, now };
+            match input {
+                Input::NewOrder(input) => {
+                    procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
+                        item_is_unused = true;
+                        Error::new(SqlState::InvalidParameterValue, "item number is not valid")
+                    })
+                }
+                Input::Payment(input) => procedure.payment(input).map(Outcome::Payment),
+                Input::OrderStatus(input) => procedure.order_status(input).map(Outcome::OrderStatus),
+            }
+        });
+        if item_is_unused { Ok(Outcome::NewOrderRolledBack) } else { outcome }
+    }
+}
+
+/// A procedure at work.
+struct Procedure<'a> {
+    transaction: &'a mut Transaction,
+    tables: &'a Tables,
+    key: &'a mut KeyBuffer,
+    now: i64,
+}
+
+impl Procedure<'_> {
+    /// The row with the key that is in the buffer now; an error if there is none: the population is complete.
+    fn require(
+        transaction: &mut Transaction,
+        table: &Arc<Table>,
+        key: &[u8],
+        columns: ColumnSet,
+    ) -> Result<RowId> {
+        transaction.find(table, PRIMARY, key, columns)?.ok_or_else(|| {
+            let hint = "Load the TPC-C tables with as many warehouses as the transactions use.";
+            Error::internal(format!("a row of table \"{}\" is missing", table.name())).with_hint(hint)
+        })
+    }
+
+    /// The customer meant by the input; by name it is the one at position n/2 rounded up of the n customers
+    /// of that name, ordered by first name (clauses 2.5.2.2 and 2.6.2.2).
+    fn find_customer(
+        &mut self,
+        warehouse: i32,
+        district: i16,
+        by: &CustomerInput,
+        columns: ColumnSet,
+    ) -> Result<RowId> {
+        let table = &self.tables.customer;
+        let last = match by {
+            CustomerInput::Id(id) => {
+                return Self::require(
+                    self.transaction,
+                    table,
+                    self.key.in_district(warehouse, district, *id),
+                    columns,
+                );
+            }
+            CustomerInput::LastName(last) => last,
+        };
+        let range = KeyRange::prefix(self.key.customer_name(warehouse, district, last));
+        let columns = columns.union(ColumnSet::of(&[customer::C_LAST, customer::C_FIRST]));
+        let mut rows = Vec::with_capacity(8);
+        let index = self.tables.customer_by_name;
+        self.transaction.scan_index(table, index, &range, Direction::Forward, columns, &mut |_, row| {
+            rows.push(row);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let middle = rows.len().div_ceil(2).checked_sub(1);
+        middle.map(|middle| rows[middle]).ok_or_else(|| {
+            Error::internal(format!(
+                "no customer of district {warehouse}/{district} has the last name {last}"
+            ))
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Payment (clause 2.5): a customer pays; warehouse, district and customer add it up.
+
+use super::Procedure;
+use crate::tpcc::input::PaymentInput;
+use crate::tpcc::load::money;
+use crate::tpcc::schema::{customer, district, warehouse};
+use ankerdb_engine::{ColumnSet, Result, RowId, Table, Transaction, Value};
+use std::sync::Arc;
+
+/// The most characters of C_DATA.
+const DATA_LENGTH: usize = 500;
+
+/// What the terminal shows (clause 2.5.3).
+#[derive(Debug)]
+pub struct PaymentOutput {
+    /// The warehouse.
+    pub warehouse: Place,
+    /// The district.
+    pub district: Place,
+    /// C_ID
+    pub customer: i32,
+    /// First, middle and last name, address, phone and credit.
+    pub customer_texts: [Box<str>; 10],
+    /// C_BALANCE after the payment, in cents.
+    pub balance_cents: i128,
+    /// C_CREDIT_LIM in cents.
+    pub credit_limit_cents: i128,
+    /// C_DISCOUNT in ten-thousandths.
+    pub discount: i128,
+    /// The first 200 characters of C_DATA, if the customer has bad credit.
+    pub data: Option<Box<str>>,
+}
+
+/// Name and address of a warehouse or district.
+#[derive(Debug)]
+pub struct Place {
+    /// The name.
+    pub name: Box<str>,
+    /// Streets, city, state, zip.
+    pub address: [Box<str>; 5],
+}
+
+const WAREHOUSE_COLUMNS: ColumnSet = ColumnSet::of(&[
+    warehouse::W_NAME,
+    warehouse::W_STREET_1,
+    warehouse::W_STREET_2,
+    warehouse::W_CITY,
+    warehouse::W_STATE,
+    warehouse::W_ZIP,
+    warehouse::W_YTD,
+]);
+const DISTRICT_COLUMNS: ColumnSet = ColumnSet::of(&[
+    district::D_NAME,
+    district::D_STREET_1,
+    district::D_STREET_2,
+    district::D_CITY,
+    district::D_STATE,
+    district::D_ZIP,
+    district::D_YTD,
+]);
+/// Texts of the customer that are shown.
+const CUSTOMER_TEXTS: [usize; 10] = [
+    customer::C_FIRST,
+    customer::C_MIDDLE,
+    customer::C_LAST,
+    customer::C_STREET_1,
+    customer::C_STREET_2,
+    customer::C_CITY,
+    customer::C_STATE,
+    customer::C_ZIP,
+    customer::C_PHONE,
+    customer::C_CREDIT,
+];
+const CUSTOMER_COLUMNS: ColumnSet = ColumnSet::of(&[
+    customer::C_FIRST,
+    customer::C_MIDDLE,
+    customer::C_LAST,
+    customer::C_STREET_1,
+    customer::C_STREET_2,
+    customer::C_CITY,
+    customer::C_STATE,
+    customer::C_ZIP,
+    customer::C_PHONE,
+    customer::C_CREDIT,
+    customer::C_CREDIT_LIM,
+    customer::C_DISCOUNT,
+    customer::C_BALANCE,
+    customer::C_YTD_PAYMENT,
+    customer::C_PAYMENT_CNT,
+    customer::C_DATA,
+]);
+
+impl Procedure<'_> {
+    pub(super) fn payment(&mut self, input: &PaymentInput) -> Result<PaymentOutput> {
+        let warehouse = self.pay_warehouse(input)?;
+        let district = self.pay_district(input)?;
+        let (place_warehouse, place_district) = (input.customer_warehouse, input.customer_district);
+        let row = self.find_customer(place_warehouse, place_district, &input.customer, CUSTOMER_COLUMNS)?;
+        let output = self.pay_customer(row, input, warehouse, district)?;
+        self.insert_history(&output, input)?;
+        Ok(output)
+    }
+
+    fn pay_warehouse(&mut self, input: &PaymentInput) -> Result<Place> {
+        let table = &self.tables.warehouse;
+        let row = Self::require(self.transaction, table, self.key.id(input.warehouse), WAREHOUSE_COLUMNS)?;
+        add(self.transaction, table, row, warehouse::W_YTD, input.amount)?;
+        Ok(place(self.transaction, table, row, warehouse::W_NAME))
+    }
+
+    fn pay_district(&mut self, input: &PaymentInput) -> Result<Place> {
+        let table = &self.tables.district;
+        let key = self.key.district(input.warehouse, input.district);
+        let row = Self::require(self.transaction, table, key, DISTRICT_COLUMNS)?;
+        add(self.transaction, table, row, district::D_YTD, input.amount)?;
+        Ok(place(self.transaction, table, row, district::D_NAME))
+    }
+
+    fn pay_customer(
+        &mut self,
+        row: RowId,
+        input: &PaymentInput,
+        warehouse: Place,
+        district: Place,
+    ) -> Result<PaymentOutput> {
+        let table = &self.tables.customer;
+        let decimal = |column| self.transaction.decimal(table, row, column);
+        let id = self.transaction.integer(table, row, customer::C_ID);
+        let balance_cents = decimal(customer::C_BALANCE) - input.amount;
+        let paid = decimal(customer::C_YTD_PAYMENT) + input.amount;
+        let payments = self.transaction.integer(table, row, customer::C_PAYMENT_CNT) + 1;
+        let mut changes = vec![
+            (customer::C_BALANCE, money(balance_cents)),
+            (customer::C_YTD_PAYMENT, money(paid)),
+            (customer::C_PAYMENT_CNT, Value::Integer(payments)),
+        ];
+        let customer_texts = CUSTOMER_TEXTS.map(|column| self.transaction.text(table, row, column));
+        let mut data = None;
+        if customer_texts[9].as_ref() == "BC" {
+            let text = bad_credit_data(id, input, &self.transaction.text(table, row, customer::C_DATA));
+            data = Some(text[..text.len().min(200)].into());
+            changes.push((customer::C_DATA, Value::text(text)));
+        }
+        let credit_limit_cents = decimal(customer::C_CREDIT_LIM);
+        let discount = decimal(customer::C_DISCOUNT);
+        self.transaction.update(table, row, changes)?;
+        Ok(PaymentOutput {
+            warehouse,
+            district,
+            customer: id,
+            customer_texts,
+            balance_cents,
+            credit_limit_cents,
+            discount,
+            data,
+        })
+    }
+
+    fn insert_history(&mut self, output: &PaymentOutput, input: &PaymentInput) -> Result<()> {
+        let data = format!("{}    {}", output.warehouse.name, output.district.name);
+        let row = vec![
+            Value::Integer(output.customer),
+            Value::SmallInt(input.customer_district),
+            Value::Integer(input.customer_warehouse),
+            Value::SmallInt(input.district),
+            Value::Integer(input.warehouse),
+            Value::Timestamp(self.now),
+            money(input.amount),
+            Value::text(data),
+        ];
+        self.transaction.insert(&self.tables.history, row)?;
+        Ok(())
+    }
+}
+
+/// Adds an amount to a sum of money.
+fn add(
+    transaction: &mut Transaction,
+    table: &Arc<Table>,
+    row: RowId,
+    column: usize,
+    amount: i128,
+) -> Result<()> {
+    let sum = transaction.decimal(table, row, column) + amount;
+    transaction.update(table, row, vec![(column, money(sum))])
+}
+
+/// Reads the name and the five columns after it.
+fn place(transaction: &Transaction, table: &Arc<Table>, row: RowId, name: usize) -> Place {
+    let address = std::array::from_fn(|offset| transaction.text(table, row, name + 1 + offset));
+    Place { name: transaction.text(table, row, name), address }
+}
+
+/// Puts the payment before a bad payer's data, cut to 500 characters (clause 2.5.2.2). All of it is ASCII.
+fn bad_credit_data(customer: i32, input: &PaymentInput, old: &str) -> String {
+    let mut data = format!(
+        "{customer} {} {} {} {} {}.{:02} ",
+        input.customer_district,
+        input.customer_warehouse,
+        input.district,
+        input.warehouse,
+        input.amount / 100,
+        input.amount % 100
+    );
+    data.push_str(old);
+    data.truncate(DATA_LENGTH);
+    data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpcc::input::CustomerInput;
+
+    #[test]
+    fn bad_credit_data_is_prepended_and_cut() {
+        let input = PaymentInput {
+            warehouse: 1,
+            district: 2,
+            customer_warehouse: 3,
+            customer_district: 4,
+            customer: CustomerInput::Id(5),
+            amount: 12_305,
+        };
+        assert_eq!(bad_credit_data(5, &input, "old"), "5 4 3 2 1 123.05 old");
+        assert_eq!(bad_credit_data(5, &input, &"x".repeat(500)).len(), 500);
+    }
+}
