@@ -49,9 +49,14 @@ fn run(database: &Database, stock: &std::sync::Arc<Table>, threads: usize, isola
                         session
                             .run(isolation, |transaction| {
                                 for _ in 0..10 {
-                                    seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                                    seed = seed
+                                        .wrapping_mul(6364136223846793005)
+                                        .wrapping_add(1442695040888963407);
                                     key.clear();
-                                    ankerdb_value::push_integer(&mut key, ((seed >> 33) % ROWS as u64) as i32);
+                                    ankerdb_value::push_integer(
+                                        &mut key,
+                                        ((seed >> 33) % ROWS as u64) as i32,
+                                    );
                                     let row = transaction.find(stock, 0, &key, ColumnSet::of(&[1]))?;
                                     let row = row.expect("all rows exist");
                                     let quantity = transaction.integer(stock, row, 1);

@@ -68,7 +68,7 @@ fn a_clean_full_block_is_the_live_array() {
     assert!(first.selection.is_none() && first.rows == ROWS_PER_BLOCK);
     assert_eq!(pointers(&first), pointers(&second));
     assert_eq!(pointers(&first), COLUMNS.map(|column| live_pointer(&table, 0, column)));
-    assert!(pointers(&first).iter().all(|pointer| *pointer as usize % 64 == 0));
+    assert!(pointers(&first).iter().all(|pointer| (*pointer as usize).is_multiple_of(64)));
     assert_eq!(image_rows(&first, &table, &COLUMNS), expected());
     let after = database.statistics();
     assert_eq!((after.columns_lent - before.columns_lent, after.columns_materialized), (8, 0));

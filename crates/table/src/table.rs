@@ -102,6 +102,7 @@ impl Table {
 
     /// The index at a position.
     #[inline]
+    #[allow(clippy::should_implement_trait, reason = "an index of a table, not indexing")]
     pub fn index(&self, position: usize) -> &Arc<Index> {
         self.indexes.get(position).expect("index positions come from this table")
     }
@@ -137,7 +138,7 @@ impl Table {
         {
             self.borrow_free_slots(worker, &mut tail.free);
         }
-        while let Some(row) = tail.free.pop() {
+        if let Some(row) = tail.free.pop() {
             // A sweep may hold the row for a moment longer.
             loop {
                 match self.block(row.block()).try_lock(row.offset()) {
