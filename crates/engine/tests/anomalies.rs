@@ -360,3 +360,78 @@ mod scripts {
         went_through(withdrawal.commit())
     }
 }
+
+/// A row found by one statement of a procedure may be gone at the next. Reading it still gives what it was when it was
+/// deleted; at READ COMMITTED the procedure is then run again.
+#[test]
+fn a_row_that_vanishes_between_find_and_value() {
+    for level in LEVELS {
+        let stage = Stage::new();
+        let mut session = stage.database.session();
+        let outcome = session.try_run(level, |transaction| {
+            let one = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
+            let mut other = stage.begin(level);
+            other.delete(1)?;
+            other.commit()?;
+            find(transaction, &stage.items, 2, &[])?;
+            assert_eq!(transaction.bigint(&stage.items, one, A), 50);
+            transaction.insert(&stage.items, item(3, 0, 0, 0)).map(drop)
+        });
+        let refused = matches!(level, Isolation::ReadCommitted | Isolation::Serializable);
+        assert_eq!(!went_through(outcome), refused, "{level:?}");
+    }
+}
+
+/// Nothing but serialization failures happens to procedures at weak levels while rows come and go under them.
+#[test]
+fn weak_levels_survive_rows_that_come_and_go() {
+    for level in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
+        let stage = Stage::new();
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let stage = &stage;
+                scope.spawn(move || {
+                    let mut session = stage.database.session();
+                    for turn in 0..3_000 {
+                        let id = 10 + (turn + thread) % 3;
+                        let outcome = session.try_run(level, |transaction| {
+                            match find(transaction, &stage.items, id, &[])? {
+                                Some(row) => transaction.delete(&stage.items, row),
+                                None => transaction.insert(&stage.items, item(id, 1, 1, 1)).map(drop),
+                            }
+                        });
+                        let known = [SqlState::SerializationFailure, SqlState::UniqueViolation];
+                        assert!(outcome.is_ok() || known.contains(&outcome.unwrap_err().state()));
+                    }
+                });
+            }
+            let mut session = stage.database.session();
+            for turn in 0..3_000 {
+                let outcome = session.try_run(level, |transaction| {
+                    let mut ids = Vec::new();
+                    let (all, columns) = (KeyRange::all(), ColumnSet::ALL);
+                    transaction.scan_index(
+                        &stage.items,
+                        BY_KIND,
+                        &all,
+                        Direction::Forward,
+                        columns,
+                        &mut |t, row| {
+                            std::thread::yield_now();
+                            ids.push(t.integer(&stage.items, row, ID));
+                            Ok(std::ops::ControlFlow::Continue(()))
+                        },
+                    )?;
+                    assert!(ids.iter().all(|id| [1, 2, 10, 11, 12].contains(id)), "{ids:?}");
+                    transaction.scan_table(&stage.items, columns, Some(kinds(1, 1)), &mut |t, row| {
+                        assert!(t.bigint(&stage.items, row, A) > 0);
+                        Ok(std::ops::ControlFlow::Continue(()))
+                    })?;
+                    let row = find(transaction, &stage.items, 1, &[A])?.expect("item 1 stays");
+                    transaction.update(&stage.items, row, vec![(A, Value::BigInt(turn + 1))])
+                });
+                went_through(outcome);
+            }
+        });
+    }
+}

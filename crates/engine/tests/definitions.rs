@@ -318,7 +318,7 @@ fn a_unique_index_under_writers_finds_no_duplicate_where_there_is_none() {
             });
         }
         let _stop = running.until_drop();
-        for turn in 0..20 {
+        for turn in 0..60 {
             let name = format!("unique_{turn}");
             database.create_index("items", index_on_kind(&name, true)).unwrap();
             database.drop_index(&name).unwrap();

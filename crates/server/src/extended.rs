@@ -26,7 +26,7 @@ impl Connection {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
         }
-        let mut statements = self.session.parse(sql)?;
+        let mut statements = self.blocking(|session| session.parse(sql))?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::new(SqlState::SyntaxError, message).into());

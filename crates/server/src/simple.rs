@@ -13,7 +13,7 @@ impl Connection {
     pub(crate) async fn simple_query(&mut self, sql: &str) -> Served {
         self.portals.remove("");
         self.statements.remove("");
-        let statements = self.session.parse(sql)?;
+        let statements = self.blocking(|session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
         }

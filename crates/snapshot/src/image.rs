@@ -56,17 +56,20 @@ impl ColumnImage {
         if self.lent { 0 } else { self.values.length + self.validity.as_ref().map_or(0, |bits| bits.length) }
     }
 
-    /// A live array, lent.
-    pub fn of_lent(array: Lent<ColumnArray>) -> ColumnImage {
-        let owner: Arc<dyn Any + Send + Sync> = Arc::new(array.clone());
-        let bytes =
-            |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
-        ColumnImage {
-            values: bytes(array.values()),
-            validity: array.validity().map(bytes),
-            heaps: array.chunks().map(chunk_bytes).collect(),
-            lent: true,
-        }
+    /// Live arrays of one block, lent together and given back together.
+    pub fn of_lent(arrays: Vec<Lent<ColumnArray>>) -> Vec<ColumnImage> {
+        let owner = Arc::new(arrays);
+        let image = |array: &Lent<ColumnArray>| {
+            let bytes =
+                |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
+            ColumnImage {
+                values: bytes(array.values()),
+                validity: array.validity().map(bytes),
+                heaps: array.chunks().map(chunk_bytes).collect(),
+                lent: true,
+            }
+        };
+        owner.iter().map(image).collect()
     }
 }
 

@@ -6,10 +6,10 @@
 //! snapshot. Dropping the last clone lets everything go.
 
 use crate::image::{BlockImage, ColumnImage};
-use crate::materialize::{Rows, copy_column, lend, rows_at};
+use crate::materialize::{Rows, is_lendable, lend, read_column, rows_at};
 use ankerdb_base::{TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
-use ankerdb_table::Table;
+use ankerdb_table::{RowBlock, Table};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -45,10 +45,12 @@ struct Inner {
     kept_bytes: AtomicUsize,
 }
 
-#[derive(Default)]
-struct Kept {
-    rows: HashMap<(TableId, usize), Rows>,
-    columns: HashMap<(TableId, usize, usize), ColumnImage>,
+/// What was lent or made for the blocks of a shard.
+type Kept = HashMap<(TableId, usize), KeptBlock>;
+
+struct KeptBlock {
+    rows: Rows,
+    columns: Vec<(usize, ColumnImage)>,
 }
 
 impl Snapshot {
@@ -72,63 +74,72 @@ impl Snapshot {
 
     /// The columns of one block as of the snapshot.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
-        let mut kept = self.shard(number).lock();
-        let mut images: Vec<Option<ColumnImage>> =
-            columns.iter().map(|&column| kept.columns.get(&(table.id(), number, column)).cloned()).collect();
-        let rows = kept.rows.get(&(table.id(), number)).cloned();
-        if let Some(rows) = &rows
-            && images.iter().all(Option::is_some)
-        {
-            let columns = images.into_iter().flatten().collect();
-            return BlockImage { rows: rows.count, selection: rows.selection.clone(), columns };
-        }
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.
+        let mut shard = self.shard(number).lock();
         let block = table.block(number);
-        let missing: Vec<usize> =
-            (0..columns.len()).filter(|&i| images[i].is_none()).map(|i| columns[i]).collect();
-        let (rows, made) = match lend(block, &missing, self.0.timestamp, pin) {
-            Some((lent_rows, made)) => {
-                self.0.counters.columns_lent.fetch_add(made.len() as u64, Ordering::Relaxed);
-                (rows.unwrap_or(lent_rows), made)
-            }
-            None => {
-                let rows = rows.unwrap_or_else(|| rows_at(block, self.0.timestamp, pin));
-                let copy = |&column: &usize| copy_column(block, column, rows.count, self.0.timestamp, pin);
-                let made: Vec<ColumnImage> = missing.iter().map(copy).collect();
-                self.0.counters.columns_materialized.fetch_add(made.len() as u64, Ordering::Relaxed);
-                (rows, made)
-            }
+        let kept = shard.entry((table.id(), number)).or_insert_with(|| KeptBlock {
+            rows: rows_at(block, self.0.timestamp, pin),
+            columns: Vec::with_capacity(columns.len()),
+        });
+        let image = |kept: &KeptBlock, column: usize| {
+            kept.columns.iter().find(|(position, _)| *position == column).map(|(_, image)| image.clone())
         };
-        self.keep(&mut kept, table.id(), number, &rows, &missing, &made);
-        let mut made = made.into_iter();
-        let columns = images.iter_mut().map(|image| image.take().or_else(|| made.next()));
-        let columns = columns.map(|image| image.expect("each column was kept or made")).collect();
-        BlockImage { rows: rows.count, selection: rows.selection, columns }
+        let missing: Vec<usize> =
+            columns.iter().copied().filter(|&column| image(kept, column).is_none()).collect();
+        let made = self.make(block, &missing, kept.rows.count, pin);
+        let Rows { count: rows, selection } = kept.rows.clone();
+        let bytes: usize = made.iter().map(|(_, image)| image.copied_bytes()).sum();
+        let columns_of = |kept: &KeptBlock, made: &[(usize, ColumnImage)]| {
+            let find = |&column: &usize| {
+                let made = made.iter().find(|(position, _)| *position == column);
+                image(kept, column).or_else(|| made.map(|(_, image)| image.clone()))
+            };
+            columns.iter().map(|column| find(column).expect("each column was kept or made")).collect()
+        };
+        if self.0.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
+            self.0.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return BlockImage { rows, selection, columns: columns_of(kept, &made) };
+        }
+        kept.columns.extend(made);
+        BlockImage { rows, selection, columns: columns_of(kept, &[]) }
+    }
+
+    /// Lends the columns that can be lent and copies the others.
+    fn make(
+        &self,
+        block: &RowBlock,
+        columns: &[usize],
+        rows: usize,
+        pin: &Guard,
+    ) -> Vec<(usize, ColumnImage)> {
+        let at = self.0.timestamp;
+        let (lendable, mut others): (Vec<usize>, Vec<usize>) =
+            columns.iter().partition(|&&column| is_lendable(block, column, at));
+        let mut made = Vec::with_capacity(columns.len());
+        if !lendable.is_empty() {
+            match lend(block, &lendable, at, pin) {
+                Some(images) => {
+                    self.0.counters.columns_lent.fetch_add(images.len() as u64, Ordering::Relaxed);
+                    made.extend(lendable.into_iter().zip(images));
+                }
+                None => others.extend(lendable),
+            }
+        }
+        let mut copied = 0;
+        for column in others {
+            let (image, is_copy) = read_column(block, column, rows, at, pin);
+            copied += is_copy as u64;
+            made.push((column, image));
+        }
+        if copied > 0 {
+            self.0.counters.columns_materialized.fetch_add(copied, Ordering::Relaxed);
+        }
+        made
     }
 
     fn shard(&self, number: usize) -> &Mutex<Kept> {
         let shards = self.0.kept.get_or_init(|| Box::new(std::array::from_fn(|_| Mutex::default())));
         &shards[number % SHARDS]
-    }
-
-    fn keep(
-        &self,
-        kept: &mut Kept,
-        table: TableId,
-        number: usize,
-        rows: &Rows,
-        columns: &[usize],
-        made: &[ColumnImage],
-    ) {
-        let bytes: usize = made.iter().map(ColumnImage::copied_bytes).sum();
-        if self.0.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
-            self.0.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return;
-        }
-        kept.rows.entry((table, number)).or_insert_with(|| rows.clone());
-        for (column, image) in columns.iter().zip(made) {
-            kept.columns.insert((table, number, *column), image.clone());
-        }
     }
 }

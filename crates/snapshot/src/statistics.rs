@@ -2,6 +2,8 @@
 
 use ankerdb_table::Table;
 use ankerdb_value::{DataType, Decimal, Value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Estimates, taken from the newest state: not exact for any one snapshot.
 #[derive(Clone, Debug)]
@@ -25,8 +27,37 @@ pub struct ColumnStatistics {
     pub distinct: Option<usize>,
 }
 
-/// Reads the bounds of all blocks: some nanoseconds per block and column.
-pub fn table_statistics(table: &Table) -> TableStatistics {
+/// How long estimates of a large table are used again.
+const GOOD_FOR: Duration = Duration::from_millis(500);
+/// Tables of fewer blocks are estimated anew each time.
+const SMALL_BLOCKS: usize = 8;
+
+struct Estimated {
+    at: Instant,
+    blocks: usize,
+    statistics: Arc<TableStatistics>,
+}
+
+/// Reads the bounds of all blocks, some nanoseconds per block and column, or takes the last estimates, if they are of
+/// the last half second and the table has no more blocks than then.
+pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
+    let blocks = table.block_count();
+    if blocks < SMALL_BLOCKS {
+        return Arc::new(estimate(table));
+    }
+    let mut kept = table.derived().lock();
+    if let Some(last) = kept.as_ref().and_then(|last| last.downcast_ref::<Estimated>())
+        && last.blocks == blocks
+        && last.at.elapsed() < GOOD_FOR
+    {
+        return last.statistics.clone();
+    }
+    let statistics = Arc::new(estimate(table));
+    *kept = Some(Arc::new(Estimated { at: Instant::now(), blocks, statistics: statistics.clone() }));
+    statistics
+}
+
+fn estimate(table: &Table) -> TableStatistics {
     let rows = table.row_count();
     let columns = (0..table.columns().len()).map(|column| column_statistics(table, column, rows)).collect();
     TableStatistics { rows, columns }

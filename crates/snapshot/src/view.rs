@@ -54,7 +54,7 @@ impl ReadView {
     }
 
     /// Estimates about the table for the planner.
-    pub fn statistics(&self, table: &Table) -> TableStatistics {
+    pub fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
         table_statistics(table)
     }
 

@@ -2,7 +2,8 @@
 //! the idle database, next to the same queries over DataFusion's own in-memory tables. First on one snapshot for
 //! all rounds, then on a fresh snapshot for each, which has to copy the blocks that are not full.
 //!
-//! `cargo run --release --example olap_latency -- WAREHOUSES ROUNDS THREADS`; with `EXPLAIN` set, plans as well.
+//! `cargo run --release --example olap_latency -- WAREHOUSES ROUNDS THREADS [QUERY]`; with `EXPLAIN` set, plans as
+//! well.
 
 use ankerdb_engine::{
     ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, TableDefinition, Value,
@@ -24,7 +25,7 @@ const QUERIES: [&str; 8] = [
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
     let mut next = |default: usize| arguments.next().unwrap_or(default);
-    let (warehouses, rounds, threads) = (next(4), next(30), next(2));
+    let (warehouses, rounds, threads, only) = (next(4), next(30), next(2), next(0));
     let database = Database::new();
     load(&database, warehouses as i32)?;
     let sql =
@@ -33,7 +34,7 @@ fn main() -> Result<()> {
     let names = ["warehouse", "district", "stock", "orders", "new_order", "order_line"];
     let baseline = sql.memory_baseline(&view, &names)?;
     println!("query      ours us  baseline us   ratio     fresh us  baseline us   ratio");
-    for (number, text) in QUERIES.iter().enumerate() {
+    for (number, text) in QUERIES.iter().enumerate().filter(|(number, _)| only == 0 || number + 1 == only) {
         let (ours, theirs) = (sql.plan(text)?, baseline.plan(text)?);
         if std::env::var_os("EXPLAIN").is_some() {
             println!("{}\n{}", ours.explain()?.join("\n"), theirs.explain()?.join("\n"));

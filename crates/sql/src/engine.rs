@@ -1,7 +1,7 @@
 //! What all sessions share: the database and the analytical threads.
 
 use crate::olap::OlapEngine;
-use crate::session::SqlSession;
+use crate::session::{Deadlines, SqlSession};
 use crate::{AnalyticalQuery, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ pub struct SqlEngine(Arc<Shared>);
 struct Shared {
     database: Database,
     olap: OlapEngine,
+    deadlines: Deadlines,
 }
 
 /// How analytical queries run.
@@ -29,7 +30,7 @@ impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
-        Ok(SqlEngine(Arc::new(Shared { database, olap })))
+        Ok(SqlEngine(Arc::new(Shared { database, olap, deadlines: Deadlines::default() })))
     }
 
     /// The database.
@@ -51,6 +52,10 @@ impl SqlEngine {
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
     pub fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
         self.0.olap.memory_baseline(view, tables)
+    }
+
+    pub(crate) fn deadlines(&self) -> &Deadlines {
+        &self.0.deadlines
     }
 
     pub(crate) fn olap(&self) -> &OlapEngine {

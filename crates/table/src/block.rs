@@ -11,7 +11,8 @@
 //! Invariants:
 //! 1. A row's cells, chain and header change only in the hands of its owner (LOCKED).
 //! 2. Before a cell or an `exists` bit changes for commit *c*: the writer is registered (`Columns::begin_write`),
-//!    the row is dirty, `last_change >= c`, and the header shows *c*; in this order against a reader that loads
+//!    the row is dirty, `last_change`, and `column_change` or `rows_change`, are at least *c*, and the header shows
+//!    *c*; in this order against a reader that loads
 //!    data first and then headers (or `last_change`) behind an acquire fence.
 //! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
 //!    its chain is empty.
@@ -22,12 +23,15 @@ use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
+use crate::table::Derived;
 use crate::version::VersionChain;
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
 use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
+use parking_lot::Mutex;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which state of a row to read.
@@ -62,6 +66,12 @@ pub struct RowBlock {
     dirty: Bitmap,
     /// The timestamp of the newest commit that changed, or is about to change, anything here.
     last_change: AtomicU64,
+    /// The same for the cells of each column, so that a column that nobody writes stays lendable.
+    column_changes: Box<[AtomicU64]>,
+    /// The same for which rows exist.
+    rows_change: AtomicU64,
+    /// What readers have made of the newest state, for those who come after them.
+    derived: Mutex<Option<Derived>>,
     /// Slots handed out.
     fill: AtomicU32,
     /// The horizon at the last sweep.
@@ -86,6 +96,9 @@ impl RowBlock {
             exists: Bitmap::default(),
             dirty: Bitmap::default(),
             last_change: AtomicU64::new(0),
+            column_changes: columns.iter().map(|_| AtomicU64::new(0)).collect(),
+            rows_change: AtomicU64::new(0),
+            derived: Mutex::new(None),
             fill: AtomicU32::new(0),
             swept_at: AtomicU64::new(0),
         }
@@ -125,6 +138,21 @@ impl RowBlock {
     /// The newest commit that has changed, or is changing, anything in the block.
     pub fn last_change(&self) -> Timestamp {
         Timestamp(self.last_change.load(Ordering::Acquire))
+    }
+
+    /// The newest commit that has changed, or is changing, cells of the column.
+    pub fn column_change(&self, column: usize) -> Timestamp {
+        Timestamp(self.column_changes[column].load(Ordering::Acquire))
+    }
+
+    /// The newest commit that has changed, or is changing, which rows exist.
+    pub fn rows_change(&self) -> Timestamp {
+        Timestamp(self.rows_change.load(Ordering::Acquire))
+    }
+
+    /// A place where readers keep what they have derived from the block; it goes with the block.
+    pub fn derived(&self) -> &Mutex<Option<Derived>> {
+        &self.derived
     }
 
     /// Slots handed out so far.
@@ -216,6 +244,28 @@ impl RowBlock {
         }
     }
 
+    /// Reads the cell in place whether its row exists or not: for a deleted row, what it was in the end. Spins while
+    /// the row's cells are being written.
+    pub fn read_in_place<R>(
+        &self,
+        row: usize,
+        column: usize,
+        pin: &Guard,
+        use_cell: impl FnOnce(Cell<'_>) -> R,
+    ) -> R {
+        loop {
+            let header = self.header(row);
+            let (array, raw) = self.load(row, column, pin);
+            fence(Ordering::Acquire);
+            let now = Header(self.rows[row].header.load(Ordering::Relaxed));
+            if !header.is_installing() && now.confirms(header) {
+                // SAFETY: the unchanged header confirms the load (see `header`).
+                return use_cell(unsafe { array.resolve(&raw) });
+            }
+            std::hint::spin_loop();
+        }
+    }
+
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
         let array = unsafe { self.columns.current(column) };
@@ -302,7 +352,11 @@ impl RowBlock {
         }
         let writing = self.columns.begin_write();
         self.dirty.set(row);
-        self.last_change.fetch_max(commit.0, Ordering::AcqRel);
+        raise(&self.last_change, commit);
+        cells.iter().for_each(|&(column, _)| raise(&self.column_changes[column], commit));
+        if exists != old.exists() {
+            raise(&self.rows_change, commit);
+        }
         let new = Header::committed(commit, exists);
         meta.header.store(new.installing().0, Ordering::Release);
         fence(Ordering::Release);
@@ -381,6 +435,14 @@ impl RowBlock {
             self.rows[row].chain.iter(pin).map(|version| version.memory_bytes()).sum()
         };
         self.dirty.rows().map(row_bytes).sum()
+    }
+}
+
+/// Raises a timestamp of change before the change itself; see invariant 2.
+fn raise(change: &AtomicU64, commit: Timestamp) {
+    // Commits on the same block often come in order, and then nobody has been here since.
+    if change.load(Ordering::Relaxed) < commit.0 {
+        change.fetch_max(commit.0, Ordering::AcqRel);
     }
 }
 

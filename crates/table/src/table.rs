@@ -9,6 +9,7 @@ use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp}
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
+use std::any::Any;
 use std::sync::Arc;
 
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
@@ -23,7 +24,11 @@ pub struct Table {
     grow: Mutex<()>,
     tails: [Mutex<Tail>; TAILS],
     indexes: AppendList<Arc<Index>>,
+    derived: Mutex<Option<Derived>>,
 }
+
+/// What readers keep with a table or block for those who come after them.
+pub type Derived = Arc<dyn Any + Send + Sync>;
 
 /// Where a group of threads inserts.
 #[derive(Default)]
@@ -45,6 +50,7 @@ impl Table {
             grow: Mutex::new(()),
             tails: Default::default(),
             indexes: AppendList::default(),
+            derived: Mutex::new(None),
             definition,
         };
         for index in &table.definition.indexes {
@@ -113,6 +119,11 @@ impl Table {
         let index = Arc::new(Index::new(definition, &self.types, Timestamp::MAX));
         self.indexes.push(index.clone());
         index
+    }
+
+    /// A place where readers keep what they have derived from the table; it goes with the table.
+    pub fn derived(&self) -> &Mutex<Option<Derived>> {
+        &self.derived
     }
 
     /// Blocks so far.

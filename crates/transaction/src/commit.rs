@@ -63,6 +63,10 @@ impl Transaction {
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
         assert!(self.active, "a transaction commits once");
+        if *self.has_read_vanished.get_mut() {
+            self.rollback();
+            return Err(concurrent_update());
+        }
         if self.writes.is_empty() {
             let at = self.start;
             self.worker.count_commit();

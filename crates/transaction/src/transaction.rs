@@ -50,6 +50,8 @@ pub struct Transaction {
     /// Where the last conflict was met, for waiting before another try.
     pub(crate) blocked_by: Option<(u32, u64)>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
+    /// Whether a row was read that had gone since its statement; see [`cell`](Self::cell).
+    pub(crate) has_read_vanished: AtomicBool,
     pub(crate) buffers: CommitBuffers,
     pub(crate) active: bool,
 }
@@ -87,6 +89,7 @@ impl Transaction {
             locked: Vec::new(),
             blocked_by: None,
             cancel: None,
+            has_read_vanished: AtomicBool::new(false),
             buffers: CommitBuffers::default(),
             active: false,
         }
@@ -98,6 +101,7 @@ impl Transaction {
         self.isolation = isolation;
         self.interactive = interactive;
         self.blocked_by = None;
+        *self.has_read_vanished.get_mut() = false;
         self.active = true;
         self.enter();
     }
@@ -386,7 +390,8 @@ impl Transaction {
     }
 
     /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do
-    /// not count as read. What the visitor does to the table meanwhile does not change what is visited.
+    /// not count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
+    /// What the visitor does to the table meanwhile does not change what is visited.
     pub fn scan_table(
         &mut self,
         table: &Arc<Table>,
@@ -433,7 +438,7 @@ impl Transaction {
     }
 
     /// Notes that the whole table, or the rows that satisfy `filter`, was read by other means, such as an
-    /// analytical query over a view of this transaction.
+    /// analytical query over a view of this transaction. `columns` are those looked at, by the filter too.
     pub fn note_table_read(&mut self, table: &Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
         if self.validates() {
             self.reads.tables.push(TableRead { table: table.clone(), columns, filter });
@@ -462,6 +467,9 @@ impl Transaction {
     }
 
     /// As [`value`](Self::value), handing the cell to a function.
+    ///
+    /// Below REPEATABLE READ a row may be gone since it was found: then the cell is what it was in the end. At READ
+    /// COMMITTED its slot may even hold another row by then, so the transaction will not commit (40001).
     #[inline]
     pub fn cell<R>(
         &self,
@@ -475,7 +483,16 @@ impl Transaction {
         }
         let pin = crossbeam_epoch::pin();
         let block = table.block(row.block());
-        block.read(row.offset(), column, self.read_at(), &pin, use_cell).expect("the row is visible")
+        let mut use_cell = Some(use_cell);
+        let mut once = |cell: Cell<'_>| (use_cell.take().expect("a cell is read once"))(cell);
+        if let Some(result) = block.read(row.offset(), column, self.read_at(), &pin, &mut once) {
+            return result;
+        }
+        let is_weak = matches!(self.isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
+        assert!(is_weak, "rows come from this transaction's own finds and scans");
+        // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
+        self.has_read_vanished.fetch_or(self.isolation == Isolation::ReadCommitted, Ordering::Relaxed);
+        block.read_in_place(row.offset(), column, &pin, once)
     }
 
     #[inline]

@@ -229,3 +229,40 @@ fn noise_harms_nobody() {
     }
     assert_eq!(bystander.run("SELECT count(*) FROM t WHERE a = 1").cell(), "1");
 }
+
+/// `prefix`, then `count` times `part`, then `middle`, then `count` times `suffix`.
+fn nested(prefix: &str, part: &str, middle: &str, suffix: &str, count: usize) -> String {
+    [prefix, &part.repeat(count), middle, &suffix.repeat(count)].concat()
+}
+
+#[test]
+fn deep_and_long_statements_do_not_use_up_the_stack() {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x')");
+    for count in [50, 500, 20_000] {
+        for sql in [
+            nested("SELECT ", "(", "1", ")", count),
+            nested("SELECT ", "- ", "1", "", count),
+            nested("SELECT ", "NOT ", "true", "", count),
+            nested("SELECT 1", "::int", "", "", count),
+            nested("SELECT 1", " + 1", "", "", count),
+            nested("SELECT 'a'", " || 'a'", "", "", count),
+            nested("SELECT a FROM t WHERE a = 1", " OR a = 2", "", "", count),
+            nested("SELECT count(*) FROM t WHERE b = 'x'", " AND a < 7", "", "", count),
+            nested("SELECT ", "CASE WHEN true THEN ", "1", " END", count),
+            nested("", "SELECT * FROM (", "SELECT 1", ") x", count),
+            nested("SELECT 1", " UNION ALL SELECT 1", "", "", count),
+            format!("SELECT a FROM t WHERE a IN (1{})", ", 2".repeat(count)),
+            nested("SELECT 1 FROM t", ", t", "", "", count),
+            nested("INSERT INTO t VALUES (1, 'x')", ", (1, 'x')", "", "", count),
+            nested("CREATE TABLE x (a int", ", a int", "", ")", count),
+            nested("", "BEGIN; ", "SELECT 1", "; COMMIT", count.min(500)),
+        ] {
+            // Whatever the answer is, there is one, and the session goes on.
+            client.query(&sql);
+            client.query("ROLLBACK");
+        }
+    }
+    assert_eq!(client.run("SELECT b FROM t WHERE a = 1").cell(), "x");
+}

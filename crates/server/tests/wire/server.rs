@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 /// A running server with an empty database; ends when dropped.
 pub struct TestServer {
     pub address: SocketAddr,
-    pub database: Database,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -23,9 +22,8 @@ impl TestServer {
     }
 
     pub fn with_connections(max_connections: usize) -> TestServer {
-        let database = Database::new();
         let options = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 20 };
-        let engine = SqlEngine::new(database.clone(), options).unwrap();
+        let engine = SqlEngine::new(Database::new(), options).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = ServerOptions { listen, oltp_threads: 2, max_connections };
         let (end, ended) = oneshot::channel::<()>();
@@ -41,7 +39,7 @@ impl TestServer {
                 server.run(end).await.unwrap();
             });
         });
-        TestServer { address: address.recv().unwrap(), database, end: Some(end), thread: Some(thread) }
+        TestServer { address: address.recv().unwrap(), end: Some(end), thread: Some(thread) }
     }
 
     /// Asks the server to end without waiting for it.

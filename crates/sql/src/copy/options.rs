@@ -301,7 +301,6 @@ mod tests {
             ("COPY t FROM STDIN BINARY", "0A000"),
             ("COPY t FROM STDIN (FORMAT xml)", "22023"),
             ("COPY t FROM STDIN (FORMAT csv, FORMAT text)", "42601"),
-            ("COPY t FROM STDIN (DELIMITER 'ä')", "22023"),
             ("COPY t FROM STDIN (DELIMITER 'a')", "22023"),
             ("COPY t FROM STDIN (DELIMITER '|', NULL 'a|b')", "22023"),
             ("COPY t FROM STDIN (QUOTE '|')", "22023"),

@@ -4,6 +4,7 @@
 //! failure. Inside of a block an error ends the transaction at once, so that its locks are free, and the block
 //! stays `Failed` until it is closed.
 
+mod deadline;
 mod setting;
 pub use setting::SERVER_VERSION;
 mod transaction;
@@ -17,10 +18,16 @@ use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planne
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
 use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
+use deadline::Deadline;
+pub(crate) use deadline::Deadlines;
 use setting::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use transaction::Block;
+
+/// How often INSERT ... ON CONFLICT looks again after a key appeared between its look and its commit. A key that is
+/// still taken then is that of another index than the statement resolves.
+const MERGES_MAX: u32 = 20;
 
 /// Whether a transaction block is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +63,8 @@ pub struct SqlSession {
     session: Session,
     settings: Settings,
     block: Block,
+    /// Of the statement that runs, or whose result is being read.
+    deadline: Option<Deadline>,
 }
 
 impl SqlSession {
@@ -63,7 +72,7 @@ impl SqlSession {
         let session = engine.database().session();
         let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
         let runner = Runner { engine, cancel };
-        SqlSession { runner, session, settings: Settings::default(), block: Block::default() }
+        SqlSession { runner, session, settings: Settings::default(), block: Block::default(), deadline: None }
     }
 
     /// What all sessions share.
@@ -93,12 +102,33 @@ impl SqlSession {
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
+        self.deadline = None;
         self.runner.cancel.0.store(false, Ordering::Relaxed);
-        let outcome = self.execute_current(prepared, parameters);
-        if outcome.is_err() {
-            self.fail();
+        if let Some(limit) = self.settings.statement_timeout {
+            self.deadline = Some(self.runner.engine.deadlines().set(limit, self.cancel_handle()));
         }
-        outcome
+        match self.execute_current(prepared, parameters) {
+            Ok(outcome) => {
+                if !matches!(outcome, Outcome::Rows(_) | Outcome::CopyOut(_)) {
+                    self.deadline = None;
+                }
+                Ok(outcome)
+            }
+            Err(error) => {
+                self.fail();
+                Err(self.expired(error))
+            }
+        }
+    }
+
+    /// The error, with the words for a timeout if it was that which canceled the statement.
+    fn expired(&mut self, error: Error) -> Error {
+        match self.deadline.take() {
+            Some(deadline) if deadline.has_expired() && error.state() == SqlState::QueryCanceled => {
+                Error::new(SqlState::QueryCanceled, "canceling statement due to statement timeout")
+            }
+            _ => error,
+        }
     }
 
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
@@ -190,10 +220,7 @@ impl SqlSession {
                 runner.run_write(&planned.kind, transaction, parameters, now, true)
             })?
         } else {
-            let now = transaction::now();
-            self.autocommit(|runner, transaction| {
-                runner.run_write(&planned.kind, transaction, parameters, now, false)
-            })?
+            self.write_alone(&planned.kind, parameters)?
         };
         let tag = match &planned.kind {
             Kind::Insert(_) => format!("INSERT 0 {}", done.count),
@@ -204,6 +231,27 @@ impl SqlSession {
             Some(_) => self.ready(planned, done.rows, Some(tag)),
             None => Outcome::Command(tag),
         })
+    }
+
+    /// A statement that writes, as a transaction of its own.
+    fn write_alone(&mut self, kind: &Kind, parameters: &[Value]) -> Result<Done> {
+        let now = transaction::now();
+        let merges = matches!(kind, Kind::Insert(plan) if plan.conflict.is_some());
+        let mut attempt = 0;
+        loop {
+            let done = self.autocommit(|runner, transaction| {
+                runner.run_write(kind, transaction, parameters, now, false)
+            });
+            match done {
+                // The row in the way was committed after this statement looked: now it is a conflict to resolve.
+                Err(error)
+                    if merges && error.state() == SqlState::UniqueViolation && attempt < MERGES_MAX =>
+                {
+                    attempt += 1;
+                }
+                other => return other,
+            }
+        }
     }
 
     fn define(&mut self, definition: &Definition) -> Result<Outcome> {

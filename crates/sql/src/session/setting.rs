@@ -1,12 +1,13 @@
 //! Settings: SET, SHOW, RESET.
 //!
-//! Three change what happens: the default isolation, the default of read-only, and nothing else. The others are
-//! those that drivers set when they connect; they are kept and shown, and values that would ask for something
+//! Three change what happens: the default isolation, the default of read-only, and the statement timeout. The
+//! others are those that drivers set when they connect; they are kept and shown, and values that would ask for something
 //! else than what this server does are refused.
 
 use crate::plan::Setting;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The PostgreSQL version whose protocol and dialect this server speaks, which drivers look at, and our own.
 pub const SERVER_VERSION: &str = concat!("15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")");
@@ -53,6 +54,8 @@ const FIXED: &[(&str, &str)] = &[
 pub(super) struct Settings {
     pub default_isolation: Isolation,
     pub default_read_only: bool,
+    /// How long a statement may run.
+    pub statement_timeout: Option<Duration>,
     /// Those that differ from their defaults.
     changed: BTreeMap<String, String>,
 }
@@ -75,6 +78,9 @@ impl Settings {
                     return Err(unknown(name));
                 }
                 let value = checked(name, value)?;
+                if name == "statement_timeout" {
+                    self.statement_timeout = duration(name, &value)?;
+                }
                 self.changed.insert(name.to_owned(), value);
             }
         }
@@ -89,6 +95,9 @@ impl Settings {
             Some("default_transaction_isolation") => self.default_isolation = Isolation::default(),
             Some("default_transaction_read_only") => self.default_read_only = false,
             Some(name) if is_known(name) => {
+                if name == "statement_timeout" {
+                    self.statement_timeout = None;
+                }
                 self.changed.remove(name);
             }
             Some(name) => return Err(unknown(name)),
@@ -160,6 +169,31 @@ pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
         "off" | "false" | "no" | "0" => Ok(false),
         _ => {
             let message = format!("parameter \"{name}\" requires a Boolean value");
+            Err(Error::new(SqlState::InvalidParameterValue, message))
+        }
+    }
+}
+
+/// A time: a number of milliseconds, or one with a unit. Zero is none.
+fn duration(name: &str, value: &str) -> Result<Option<Duration>> {
+    let value = value.trim();
+    let (digits, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len()));
+    let unit_ms = match unit.trim() {
+        "" | "ms" => Some(1),
+        "s" => Some(1000),
+        "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    // PostgreSQL's largest value.
+    let in_range = |ms: &u64| *ms <= i32::MAX as u64;
+    let time_ms = unit_ms.zip(digits.parse::<u64>().ok()).and_then(|(unit, number)| number.checked_mul(unit));
+    match time_ms.filter(in_range) {
+        Some(0) => Ok(None),
+        Some(ms) => Ok(Some(Duration::from_millis(ms))),
+        None => {
+            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
             Err(Error::new(SqlState::InvalidParameterValue, message))
         }
     }

@@ -153,3 +153,20 @@ fn result_columns_have_postgres_names_and_types() {
     assert_eq!(names, expected);
     assert_eq!(output[2].data_type.to_string(), "bigint");
 }
+
+#[test]
+fn deep_expressions_end_in_an_error_not_in_a_crash() {
+    let mut client = orders();
+    let chain = |length: usize| format!("1{}", " + 1".repeat(length));
+    assert_eq!(client.run(&format!("select {}", chain(200))), "201");
+    assert_eq!(client.run(&format!("select {}", chain(2000))), "!54000");
+    assert_eq!(client.run(&format!("select {}", chain(100_000))), "!54000");
+    let choices = (0..160).map(|id| format!("id = {id}")).collect::<Vec<_>>().join(" or ");
+    assert_eq!(client.run(&format!("select id from orders where w = 1 and d = 1 and ({choices})")), "1|2|3");
+    assert_eq!(client.run(&format!("select count(*) from orders where {choices}")), "6");
+    let negations = format!("select {} true", "not ".repeat(90));
+    assert_eq!(client.run(&negations), "t");
+    let deep = format!("select 1 from orders a, orders b where {} > 0", chain(450));
+    let answer = client.run(&deep);
+    assert!(answer.starts_with('!') || answer.starts_with('1'), "{answer}");
+}

@@ -155,6 +155,21 @@ fn a_waiting_statement_can_be_canceled() {
 }
 
 #[test]
+fn a_statement_that_takes_too_long_is_canceled() {
+    let (mut a, mut b) = two_clients();
+    a.setup(&["begin", "update t set n = 0 where id = 1"]);
+    b.setup(&["set statement_timeout = '50ms'"]);
+    let update = b.prepare("update t set n = 1 where id = 1").unwrap();
+    let error = b.outcome(&update, &[]).unwrap_err();
+    assert_eq!(error.message(), "canceling statement due to statement timeout");
+    // The next statement has a time of its own.
+    b.check(&[("select n from t where id = 1", "10"), ("set statement_timeout = 0", "SET")]);
+    a.setup(&["commit"]);
+    assert_eq!(b.outcome(&update, &[]).unwrap(), "UPDATE 1");
+    b.check(&[("set statement_timeout = 'soon'", "!22023")]);
+}
+
+#[test]
 fn read_only_transactions_refuse_writes() {
     let (mut a, _) = two_clients();
     a.check(&[

@@ -125,3 +125,23 @@ fn subqueries_run_before_the_statement() {
         ("select name from item where id = 4", "sub"),
     ]);
 }
+
+#[test]
+fn concurrent_merges_never_see_a_duplicate() {
+    let engine = crate::client::engine();
+    let mut first = Client(engine.session());
+    first.setup(&["create table counter (id int primary key, n int not null)"]);
+    let workers = (0..4).map(|_| {
+        let mut client = Client(engine.session());
+        std::thread::spawn(move || {
+            let sql = "insert into counter values ($1, 1) on conflict (id) do update set n = counter.n + 1";
+            let merge = client.prepare(sql).unwrap();
+            for id in 0..200 {
+                let answer = client.outcome(&merge, &[ankerdb_engine::Value::Integer(id % 10)]);
+                assert_eq!(answer.unwrap(), "INSERT 0 1");
+            }
+        })
+    });
+    workers.collect::<Vec<_>>().into_iter().for_each(|worker| worker.join().unwrap());
+    first.check(&[("select count(*), sum(n) from counter", "10,800")]);
+}
