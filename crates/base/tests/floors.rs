@@ -210,3 +210,22 @@ fn items_named_with_a_path_are_there() {
     }
     assert!(checked > 30, "only {checked} items found: ARCHITECTURE.md has changed its ways");
 }
+
+/// The README's program is the one that the engine's documentation compiles and runs.
+#[test]
+fn the_example_of_the_readme_runs() {
+    let readme = read(root().join("README.md"));
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
+    let source = read(root().join("crates/engine/src/lib.rs"));
+    let header = source.lines().filter_map(|line| line.strip_prefix("//!"));
+    let header: Vec<&str> = header.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let mut run = String::new();
+    for line in header.into_iter().skip_while(|line| *line != "```").skip(1).take_while(|line| *line != "```")
+    {
+        if !line.starts_with("# ") {
+            run.push_str(line);
+            run.push('\n');
+        }
+    }
+    assert_eq!(shown, Some(&run[..]), "left: README.md, right: crates/engine/src/lib.rs");
+}
