@@ -10,8 +10,11 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two passes: what history costs in memory is what is written in this time.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Time between two passes while there is something to do. What history costs in memory, and in looks at rows when a
+/// block is materialized, is what is written in this time.
+const PAUSE_BUSY: Duration = Duration::from_millis(5);
+/// Time between two passes over a database that rests.
+const PAUSE_IDLE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pruner {
     stop: Arc<(Mutex<bool>, Condvar)>,
@@ -25,10 +28,11 @@ impl Pruner {
         let run = move || {
             let (flag, wake) = &*stopped;
             let mut stop = flag.lock();
+            let mut busy = false;
             while !*stop {
-                wake.wait_for(&mut stop, PAUSE);
+                wake.wait_for(&mut stop, if busy { PAUSE_BUSY } else { PAUSE_IDLE });
                 let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
-                pass(&shared);
+                busy = pass(&shared);
             }
         };
         let thread = std::thread::Builder::new().name("ankerdb-pruner".into()).spawn(run);
@@ -48,10 +52,13 @@ impl Drop for Pruner {
     }
 }
 
-fn pass(shared: &Shared) {
+/// Returns whether anything was found to do.
+fn pass(shared: &Shared) -> bool {
+    let mut busy = false;
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
         // One pin a table: memory retired meanwhile waits for no longer than that.
-        table.sweep(horizon, &crossbeam_epoch::pin());
+        busy |= table.sweep(horizon, &crossbeam_epoch::pin());
     }
+    busy
 }

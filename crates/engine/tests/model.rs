@@ -146,7 +146,9 @@ impl Stage {
                     self.readers.swap_remove(number % self.readers.len());
                 }
             }
-            Step::Sweep => self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin()),
+            Step::Sweep => {
+                self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+            }
         }
     }
 

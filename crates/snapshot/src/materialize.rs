@@ -9,6 +9,7 @@ use crate::image::{ColumnCopy, ColumnImage, all_ones};
 use ankerdb_base::{ROWS_PER_BLOCK, Timestamp};
 use ankerdb_table::{BITMAP_WORDS, Cell, ReadAt, RowBlock, ones_of};
 use crossbeam_epoch::Guard;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// Which rows of a block exist: how many slots count, and which of them, if not all.
@@ -35,87 +36,66 @@ pub fn lend(block: &RowBlock, columns: &[usize], at: Timestamp, pin: &Guard) -> 
     Some(ColumnImage::of_lent(arrays))
 }
 
-/// The rows of a block that exist at a timestamp. Copies 1 KiB and visits the dirty rows, unless no row has come or
-/// gone since.
-pub fn rows_at(block: &RowBlock, at: Timestamp, pin: &Guard) -> Rows {
-    let count = block.fill();
-    if count == ROWS_PER_BLOCK && block.exists().ones() == ROWS_PER_BLOCK {
-        fence(Ordering::Acquire);
-        if block.rows_change() <= at {
-            return Rows { count, selection: None };
-        }
-    }
-    let mut bits = block.exists().copy();
+/// The rows of a block that exist at a timestamp, if no row has come or gone since and no slot is empty: two loads.
+fn all_rows(block: &RowBlock, at: Timestamp) -> Option<Rows> {
+    let full = block.fill() == ROWS_PER_BLOCK && block.exists().ones() == ROWS_PER_BLOCK;
     fence(Ordering::Acquire);
-    if block.rows_change() > at {
-        for row in changed_rows(block, at) {
-            let bit = 1u64 << (row % 64);
-            if block.exists_at(row, ReadAt::Snapshot(at), pin) {
-                bits[row / 64] |= bit;
-            } else {
-                bits[row / 64] &= !bit;
+    (full && block.rows_change() <= at).then_some(Rows { count: ROWS_PER_BLOCK, selection: None })
+}
+
+/// Copies columns, and finds which rows exist unless that is known, as of the snapshot. Costs the copies and, if any
+/// of it has changed since, one look at each dirty row's header and a walk through the versions of changed rows.
+pub fn copy_block(
+    block: &RowBlock,
+    known: Option<&Rows>,
+    columns: &[usize],
+    at: Timestamp,
+    pin: &Guard,
+) -> (Rows, Vec<ColumnImage>) {
+    let known = known.cloned().or_else(|| all_rows(block, at));
+    let count = known.as_ref().map_or_else(|| block.fill(), |rows| rows.count);
+    let mut bits = known.is_none().then(|| block.exists().copy());
+    // SAFETY: inside a pin; the copies are corrected below.
+    let copy = |&column: &usize| ColumnCopy::of(unsafe { block.columns().current(column) }, count);
+    let mut copies: Vec<ColumnCopy> = columns.iter().map(copy).collect();
+    fence(Ordering::Acquire);
+    let cells_changed = columns.iter().any(|&column| block.column_change(column) > at);
+    if cells_changed || (bits.is_some() && block.rows_change() > at) {
+        for row in changed_rows(block, at).take_while(|row| *row < count) {
+            if let Some(bits) = &mut bits {
+                let bit = 1u64 << (row % 64);
+                match block.exists_at(row, ReadAt::Snapshot(at), pin) {
+                    true => bits[row / 64] |= bit,
+                    false => bits[row / 64] &= !bit,
+                }
+            }
+            for (copy, &column) in copies.iter_mut().zip(columns) {
+                correct(block, row, column, copy, at, pin);
             }
         }
     }
+    let images = copies.into_iter().map(|copy| copy.finish(Vec::new())).collect();
+    let rows = known.unwrap_or_else(|| rows_of(bits.expect("copied where rows are not known"), count));
+    (rows, images)
+}
+
+/// Puts the cell of a changed row as it was into a copy.
+fn correct(block: &RowBlock, row: usize, column: usize, copy: &mut ColumnCopy, at: Timestamp, pin: &Guard) {
+    let buffers = copy.buffers();
+    let found = block.read(row, column, ReadAt::Snapshot(at), pin, |cell| copy.set(row, cell, buffers));
+    if found.is_none() {
+        // The row does not exist here; leave no half-written view behind.
+        copy.set(row, Cell::Null, buffers);
+    }
+}
+
+/// Rows from bits. Slots behind the last row that exists do not count: new rows come in there.
+fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
+    let last = bits.iter().rposition(|word| *word != 0);
+    let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
+    debug_assert!(count <= fill, "a row exists in a slot that nobody was given");
     let selection = (!all_ones(&bits, count)).then_some(bits);
     Rows { count, selection }
-}
-
-/// Copies of columns that show their newest state, kept with a block that is not full, so that snapshots of a quiet
-/// table do not copy its last rows again and again.
-#[derive(Default)]
-struct Derived(Vec<(usize, Timestamp, usize, ColumnImage)>);
-
-/// The first `rows` cells of a column as of the snapshot, from an earlier copy if that is still good.
-/// Returns whether the column was copied now.
-pub fn read_column(
-    block: &RowBlock,
-    column: usize,
-    rows: usize,
-    at: Timestamp,
-    pin: &Guard,
-) -> (ColumnImage, bool) {
-    let change = block.column_change(column);
-    if rows == ROWS_PER_BLOCK || change > at {
-        return (copy_column(block, column, rows, at, pin), true);
-    }
-    let mut slot = block.derived().lock();
-    let kept = slot.as_ref().and_then(|derived| derived.downcast_ref::<Derived>());
-    let entries = kept.map_or(&[][..], |derived| &derived.0);
-    let good = |entry: &&(usize, Timestamp, usize, ColumnImage)| {
-        (entry.0, entry.1, entry.2) == (column, change, rows)
-    };
-    if let Some((.., image)) = entries.iter().find(good) {
-        return (image.clone(), false);
-    }
-    let image = copy_column(block, column, rows, at, pin);
-    // Unchanged until now, so the copy shows every commit up to `change` and none after it.
-    if block.column_change(column) == change {
-        let others = entries.iter().filter(|entry| entry.0 != column).cloned();
-        let entries = others.chain([(column, change, rows, image.clone())]).collect();
-        *slot = Some(std::sync::Arc::new(Derived(entries)));
-    }
-    (image, true)
-}
-
-/// Copies a column and puts the old cells of changed rows in place. Costs the copy and a walk through the versions
-/// of each changed row.
-fn copy_column(block: &RowBlock, column: usize, rows: usize, at: Timestamp, pin: &Guard) -> ColumnImage {
-    // SAFETY: inside a pin; the copy is corrected below.
-    let mut copy = ColumnCopy::of(unsafe { block.columns().current(column) }, rows);
-    fence(Ordering::Acquire);
-    let buffers = copy.buffers();
-    for row in changed_rows(block, at) {
-        if row >= rows {
-            break;
-        }
-        let found = block.read(row, column, ReadAt::Snapshot(at), pin, |cell| copy.set(row, cell, buffers));
-        if found.is_none() {
-            // The row does not exist here; leave no half-written view behind.
-            copy.set(row, Cell::Null, buffers);
-        }
-    }
-    copy.finish(Vec::new())
 }
 
 /// Dirty rows whose newest state is newer than the snapshot.
@@ -124,4 +104,55 @@ fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> 
     (0..BITMAP_WORDS)
         .flat_map(move |index| ones_of(dirty[index]).map(move |bit| index * 64 + bit))
         .filter(move |&row| block.header(row).timestamp() > at)
+}
+
+/// Copies that show the newest state of a block's columns, kept with a block that is not full, so that snapshots of a
+/// quiet table do not copy its last rows again and again.
+#[derive(Default)]
+struct Derived {
+    rows: Option<(Timestamp, Rows)>,
+    columns: Vec<(usize, Timestamp, ColumnImage)>,
+}
+
+/// What earlier snapshots have left of a block that is not full: which rows exist, and copies of columns, where
+/// nothing has changed since they were made. One entry per column asked for.
+pub fn kept_copies(
+    block: &RowBlock,
+    columns: &[usize],
+    at: Timestamp,
+) -> (Option<Rows>, Vec<Option<ColumnImage>>) {
+    let slot = block.derived().lock();
+    let Some(derived) = slot.as_ref().and_then(|derived| derived.downcast_ref::<Derived>()) else {
+        return (None, vec![None; columns.len()]);
+    };
+    let rows_change = block.rows_change();
+    let rows = derived.rows.as_ref().filter(|(change, _)| *change == rows_change && rows_change <= at);
+    let Some((_, rows)) = rows else { return (None, vec![None; columns.len()]) };
+    let find = |&column: &usize| {
+        let change = block.column_change(column);
+        let good =
+            |kept: &&(usize, Timestamp, ColumnImage)| kept.0 == column && kept.1 == change && change <= at;
+        derived.columns.iter().find(good).map(|(.., image)| image.clone())
+    };
+    (Some(rows.clone()), columns.iter().map(find).collect())
+}
+
+/// Leaves copies made by `copy_block` for later snapshots, if nothing has changed since the snapshot: then they show
+/// every commit up to the last change and none after it.
+pub fn keep_copies(block: &RowBlock, rows: &Rows, columns: &[(usize, ColumnImage)], at: Timestamp) {
+    let rows_change = block.rows_change();
+    if rows_change > at || block.fill() == ROWS_PER_BLOCK {
+        return;
+    }
+    let mut slot = block.derived().lock();
+    let kept = slot.as_ref().and_then(|derived| derived.downcast_ref::<Derived>());
+    let others = kept.filter(|kept| kept.rows.as_ref().is_some_and(|(change, _)| *change == rows_change));
+    let others = others.map_or(&[][..], |kept| &kept.columns).iter();
+    let others = others.filter(|(column, ..)| columns.iter().all(|(made, _)| made != column)).cloned();
+    let made = columns.iter().filter_map(|(column, image)| {
+        let change = block.column_change(*column);
+        (change <= at).then(|| (*column, change, image.clone()))
+    });
+    let columns = others.chain(made).collect();
+    *slot = Some(Arc::new(Derived { rows: Some((rows_change, rows.clone())), columns }));
 }

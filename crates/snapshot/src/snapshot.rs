@@ -6,8 +6,8 @@
 //! snapshot. Dropping the last clone lets everything go.
 
 use crate::image::{BlockImage, ColumnImage};
-use crate::materialize::{Rows, is_lendable, lend, read_column, rows_at};
-use ankerdb_base::{TableId, Timestamp};
+use crate::materialize::{Rows, copy_block, is_lendable, keep_copies, kept_copies, lend};
+use ankerdb_base::{ROWS_PER_BLOCK, TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Table};
 use crossbeam_epoch::Guard;
@@ -48,9 +48,16 @@ struct Inner {
 /// What was lent or made for the blocks of a shard.
 type Kept = HashMap<(TableId, usize), KeptBlock>;
 
+#[derive(Default)]
 struct KeptBlock {
-    rows: Rows,
+    rows: Option<Rows>,
     columns: Vec<(usize, ColumnImage)>,
+}
+
+impl KeptBlock {
+    fn column(&self, column: usize) -> Option<&ColumnImage> {
+        self.columns.iter().find(|(position, _)| *position == column).map(|(_, image)| image)
+    }
 }
 
 impl Snapshot {
@@ -78,64 +85,64 @@ impl Snapshot {
         // work instead of doing it again.
         let mut shard = self.shard(number).lock();
         let block = table.block(number);
-        let kept = shard.entry((table.id(), number)).or_insert_with(|| KeptBlock {
-            rows: rows_at(block, self.0.timestamp, pin),
-            columns: Vec::with_capacity(columns.len()),
-        });
-        let image = |kept: &KeptBlock, column: usize| {
-            kept.columns.iter().find(|(position, _)| *position == column).map(|(_, image)| image.clone())
-        };
+        let mut kept = shard.remove(&(table.id(), number)).unwrap_or_default();
         let missing: Vec<usize> =
-            columns.iter().copied().filter(|&column| image(kept, column).is_none()).collect();
-        let made = self.make(block, &missing, kept.rows.count, pin);
-        let Rows { count: rows, selection } = kept.rows.clone();
-        let bytes: usize = made.iter().map(|(_, image)| image.copied_bytes()).sum();
-        let columns_of = |kept: &KeptBlock, made: &[(usize, ColumnImage)]| {
-            let find = |&column: &usize| {
-                let made = made.iter().find(|(position, _)| *position == column);
-                image(kept, column).or_else(|| made.map(|(_, image)| image.clone()))
-            };
-            columns.iter().map(|column| find(column).expect("each column was kept or made")).collect()
+            columns.iter().copied().filter(|&column| kept.column(column).is_none()).collect();
+        let before = kept.columns.len();
+        if !missing.is_empty() || kept.rows.is_none() {
+            self.complete(block, &mut kept, missing, pin);
+        }
+        let rows = kept.rows.clone().expect("completed");
+        let image = |&column: &usize| kept.column(column).expect("completed").clone();
+        let image = BlockImage {
+            rows: rows.count,
+            selection: rows.selection,
+            columns: columns.iter().map(image).collect(),
         };
+        let bytes: usize = kept.columns[before..].iter().map(|(_, image)| image.copied_bytes()).sum();
         if self.0.kept_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
             self.0.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return BlockImage { rows, selection, columns: columns_of(kept, &made) };
+            kept.columns.truncate(before);
         }
-        kept.columns.extend(made);
-        BlockImage { rows, selection, columns: columns_of(kept, &[]) }
+        shard.insert((table.id(), number), kept);
+        image
     }
 
-    /// Lends the columns that can be lent and copies the others.
-    fn make(
-        &self,
-        block: &RowBlock,
-        columns: &[usize],
-        rows: usize,
-        pin: &Guard,
-    ) -> Vec<(usize, ColumnImage)> {
+    /// Adds columns, and which rows exist: lends what can be lent and copies the rest.
+    fn complete(&self, block: &RowBlock, kept: &mut KeptBlock, missing: Vec<usize>, pin: &Guard) {
         let at = self.0.timestamp;
         let (lendable, mut others): (Vec<usize>, Vec<usize>) =
-            columns.iter().partition(|&&column| is_lendable(block, column, at));
-        let mut made = Vec::with_capacity(columns.len());
+            missing.into_iter().partition(|&column| is_lendable(block, column, at));
         if !lendable.is_empty() {
             match lend(block, &lendable, at, pin) {
                 Some(images) => {
                     self.0.counters.columns_lent.fetch_add(images.len() as u64, Ordering::Relaxed);
-                    made.extend(lendable.into_iter().zip(images));
+                    kept.columns.extend(lendable.into_iter().zip(images));
                 }
                 None => others.extend(lendable),
             }
         }
-        let mut copied = 0;
-        for column in others {
-            let (image, is_copy) = read_column(block, column, rows, at, pin);
-            copied += is_copy as u64;
-            made.push((column, image));
+        let is_full = block.fill() == ROWS_PER_BLOCK;
+        // Copies have as many rows as are known to exist, so all of a block's come from the same knowledge.
+        if !is_full && kept.rows.is_none() {
+            let (rows, found) = kept_copies(block, &others, at);
+            let found =
+                others.iter().copied().zip(found).filter_map(|(column, image)| Some((column, image?)));
+            kept.columns.extend(found.collect::<Vec<_>>());
+            kept.rows = rows;
+            others.retain(|&column| kept.column(column).is_none());
         }
-        if copied > 0 {
-            self.0.counters.columns_materialized.fetch_add(copied, Ordering::Relaxed);
+        if others.is_empty() && kept.rows.is_some() {
+            return;
         }
-        made
+        let (rows, images) = copy_block(block, kept.rows.as_ref(), &others, at, pin);
+        self.0.counters.columns_materialized.fetch_add(images.len() as u64, Ordering::Relaxed);
+        let made: Vec<(usize, ColumnImage)> = others.into_iter().zip(images).collect();
+        if !is_full {
+            keep_copies(block, &rows, &made, at);
+        }
+        kept.columns.extend(made);
+        kept.rows = Some(rows);
     }
 
     fn shard(&self, number: usize) -> &Mutex<Kept> {

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Parentheses, subqueries and so on within each other.
 const NESTING_MAX: usize = 100;
+/// Function calls inside each other's arguments; see [`check_calls`].
+const CALLS_NESTED_MAX: usize = 14;
 /// Operators in one expression. The analytical planner takes the most stack for each: between 1600 and 2000 of them
 /// have overflowed 2 MiB, 450 do not.
 const OPERATORS_MAX: usize = 500;
@@ -64,6 +66,7 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
         let start = offsets.of(first.span.start);
         let end = offsets.of(last.span.end);
         check_operators(piece)?;
+        check_calls(piece)?;
         let ast = parse_one(&dialect, piece)?;
         statements.push(Statement { ast: Some(Arc::new(ast)), sql: sql[start..end].into() });
     }
@@ -79,6 +82,69 @@ fn parse_one(dialect: &PostgreSqlDialect, tokens: &[TokenWithSpan]) -> Result<as
         Token::EOF => Ok(statement),
         token => Err(near(&token.to_string())),
     }
+}
+
+/// Refuses calls nested so deep that parsing them would take for ever: the parser tries each argument of a call twice
+/// (as a named one first), so that its time doubles with each level.
+fn check_calls(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut open: Vec<bool> = Vec::new();
+    let mut after_name = false;
+    for token in tokens {
+        match &token.token {
+            Token::LParen => {
+                open.push(after_name);
+                if open.iter().filter(|is_call| **is_call).count() > CALLS_NESTED_MAX {
+                    let message = format!("function calls nested more than {CALLS_NESTED_MAX} deep");
+                    return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+                }
+            }
+            Token::RParen => {
+                open.pop();
+            }
+            _ => {}
+        }
+        if !matches!(token.token, Token::Whitespace(_)) {
+            after_name = matches!(&token.token, Token::Word(word) if !precedes_parenthesis(word.keyword));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a parenthesis behind this keyword is no call.
+fn precedes_parenthesis(keyword: Keyword) -> bool {
+    use Keyword::*;
+    matches!(
+        keyword,
+        AND | OR
+            | NOT
+            | IN
+            | VALUES
+            | AS
+            | ON
+            | WHERE
+            | SELECT
+            | FROM
+            | JOIN
+            | EXISTS
+            | ANY
+            | ALL
+            | SOME
+            | WHEN
+            | THEN
+            | ELSE
+            | CASE
+            | BY
+            | HAVING
+            | UNION
+            | EXCEPT
+            | INTERSECT
+            | USING
+            | OVER
+            | BETWEEN
+            | LIKE
+            | IS
+            | FILTER
+    )
 }
 
 /// Refuses expressions whose tree would be too deep to walk. Counts operators: those of a parenthesis add to

@@ -219,10 +219,17 @@ impl Table {
     /// Drops the history that no reader needs: versions, index entries of deleted rows and former keys, slots.
     /// `horizon` is the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed
     /// since the last call.
-    pub fn sweep(&self, horizon: Timestamp, pin: &Guard) {
+    ///
+    /// Returns whether there was anything to look at.
+    pub fn sweep(&self, horizon: Timestamp, pin: &Guard) -> bool {
+        let mut found = false;
         for (number, block) in self.blocks.iter().enumerate() {
+            if block.dirty().ones() == 0 {
+                continue;
+            }
             // String garbage is nobody's history: it need not wait for readers.
             block.rebuild_heaps(pin);
+            found = true;
             if !block.wants_sweep(horizon) {
                 continue;
             }
@@ -239,6 +246,7 @@ impl Table {
                 self.tails[number % TAILS].lock().free.append(&mut freed);
             }
         }
+        found
     }
 
     /// The keys of all states that a row has in memory, newest first; for a deleted row the newest is the one that

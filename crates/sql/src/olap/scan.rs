@@ -368,7 +368,9 @@ impl ScanStream {
             if part >= self.parts {
                 break;
             }
-            let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
+            // Newest blocks first: those still being filled take longest, and nobody should wait for them at the end.
+            let image =
+                self.view.read(&self.table, self.parts - 1 - part, &self.columns).map_err(external)?;
             let batch = record_batch(image, &self.types, &self.schema).map_err(external)?;
             if batch.num_rows() > 0 {
                 self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
