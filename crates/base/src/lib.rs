@@ -1,6 +1,7 @@
 //! Identifiers, timestamps and errors shared by every floor.
 //!
 //! Nothing here knows about tables, SQL or threads. A name that only one crate uses does not belong here.
+#![forbid(unsafe_code)]
 
 mod error;
 mod id;

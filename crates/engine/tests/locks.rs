@@ -3,8 +3,8 @@
 mod support;
 
 use ankerdb_engine::*;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use support::*;
 
@@ -32,13 +32,17 @@ fn a_writer_waits_for_the_holder() {
         let (database, table) = stage();
         let mut holder = Client::begin(&database, &table, level);
         holder.write(1, 5).unwrap();
+        // A waiter that begins only after the holder has committed is not refused at any level.
+        let begun = Barrier::new(2);
         let waited = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 let mut waiter = Client::begin(&database, &table, level);
+                begun.wait();
                 let seen = waiter.lock(1, LockWait::Wait).and_then(|_| waiter.read(1))?;
                 waiter.write(1, seen.unwrap() + 1)?;
                 waiter.commit()
             });
+            begun.wait();
             std::thread::sleep(A_WHILE);
             assert!(!waiter.is_finished());
             holder.commit().unwrap();

@@ -108,6 +108,7 @@ impl Table {
 
     /// The index at a position.
     #[inline]
+    #[allow(clippy::should_implement_trait, reason = "an index of a table, not indexing")]
     pub fn index(&self, position: usize) -> &Arc<Index> {
         self.indexes.get(position).expect("index positions come from this table")
     }

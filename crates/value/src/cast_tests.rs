@@ -1,3 +1,5 @@
+//! Tests of casts and assignments.
+
 use super::*;
 
 fn numeric(text: &str) -> Value {

@@ -1,3 +1,5 @@
+//! Tests of decimal arithmetic, against known results and against fractions.
+
 use super::*;
 use crate::strategy::{any_decimal, small_decimal};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of keys: they compare like the values they stand for.
+
 use super::*;
 use crate::{compare, strategy};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of operators: results, types and errors.
+
 use super::*;
 
 fn numeric(text: &str) -> Value {

@@ -1,3 +1,5 @@
+//! Tests of text forms: what is written, what is read, and that they meet.
+
 use super::*;
 use crate::strategy;
 use proptest::prelude::*;
