@@ -435,3 +435,25 @@ fn weak_levels_survive_rows_that_come_and_go() {
         });
     }
 }
+
+/// A view shows nothing of a row that has gone, although the transaction has written to it without a lock.
+#[test]
+fn a_view_survives_own_writes_to_rows_that_have_gone() {
+    for ends in [false, true] {
+        let stage = Stage::new();
+        fill(&stage.database, &stage.items, (10..200).map(|id| item(id, 0, 0, 0)));
+        let mut session = stage.database.session();
+        let mut writer = session.begin(Isolation::ReadCommitted);
+        let last = find(&mut writer, &stage.items, 199, &[]).unwrap().expect("item 199 is there");
+        match ends {
+            true => writer.delete(&stage.items, last).unwrap(),
+            false => writer.update(&stage.items, last, vec![(A, Value::BigInt(7))]).unwrap(),
+        }
+        let mut other = stage.begin(Isolation::ReadCommitted);
+        (10..200).for_each(|id| assert!(other.delete(id).unwrap()));
+        other.commit().unwrap();
+        writer.begin_statement();
+        assert_eq!(view_rows(&writer.read_view(), &stage.items, &[0, A]).len(), 2);
+        assert!(writer.commit().is_err_and(|error| error.is_retryable()));
+    }
+}

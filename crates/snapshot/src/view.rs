@@ -117,8 +117,10 @@ fn overlay(
     changes: &BTreeMap<RowId, OwnChange>,
     columns: &[usize],
 ) -> Result<BlockImage> {
+    // Below REPEATABLE READ, a row written by an earlier statement may have gone since, and a block ends with its last
+    // row: what is behind it is not there for this statement.
     let rows = RowId::new(block, 0)..=RowId::new(block, ROWS_PER_BLOCK - 1);
-    let changes: Vec<_> = changes.range(rows).collect();
+    let changes: Vec<_> = changes.range(rows).filter(|(row, _)| row.offset() < image.rows).collect();
     if changes.is_empty() {
         return Ok(image);
     }
