@@ -54,7 +54,12 @@ pub fn copy_block(
 ) -> (Rows, Vec<ColumnImage>) {
     let known = known.cloned().or_else(|| all_rows(block, at));
     let count = known.as_ref().map_or_else(|| block.fill(), |rows| rows.count);
-    let mut bits = known.is_none().then(|| block.exists().copy());
+    let mut bits = known.is_none().then(|| {
+        let mut bits = block.exists().copy();
+        // Slots given out since then hold rows that are newer than the snapshot.
+        clear_from(&mut bits, count);
+        bits
+    });
     // SAFETY: inside a pin; the copies are corrected below.
     let copy = |&column: &usize| ColumnCopy::of(unsafe { block.columns().current(column) }, count);
     let mut copies: Vec<ColumnCopy> = columns.iter().map(copy).collect();
@@ -89,11 +94,19 @@ fn correct(block: &RowBlock, row: usize, column: usize, copy: &mut ColumnCopy, a
     }
 }
 
+/// Clears the bits from `start` on.
+fn clear_from(bits: &mut [u64], start: usize) {
+    if let Some(word) = bits.get_mut(start / 64) {
+        *word &= (1 << (start % 64)) - 1;
+        bits[start / 64 + 1..].fill(0);
+    }
+}
+
 /// Rows from bits. Slots behind the last row that exists do not count: new rows come in there.
 fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
     let last = bits.iter().rposition(|word| *word != 0);
     let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
-    debug_assert!(count <= fill, "a row exists in a slot that nobody was given");
+    assert!(count <= fill, "a row exists in a slot that nobody was given");
     let selection = (!all_ones(&bits, count)).then_some(bits);
     Rows { count, selection }
 }
@@ -155,4 +168,28 @@ pub fn keep_copies(block: &RowBlock, rows: &Rows, columns: &[(usize, ColumnImage
     });
     let columns = others.chain(made).collect();
     *slot = Some(Arc::new(Derived { rows: Some((rows_change, rows.clone())), columns }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_cleared_from_a_row_on() {
+        for start in [0, 1, 63, 64, 65, 127, 128] {
+            let mut bits = [u64::MAX; 2];
+            clear_from(&mut bits, start);
+            assert_eq!(bits.iter().map(|word| word.count_ones()).sum::<u32>() as usize, start);
+            assert!(all_ones(&bits, start));
+        }
+    }
+
+    #[test]
+    fn slots_behind_the_last_row_do_not_count() {
+        let rows = rows_of(Box::new([0b1011, 0]), 100);
+        assert_eq!((rows.count, rows.selection.is_some()), (4, true));
+        let rows = rows_of(Box::new([0b111, 0]), 100);
+        assert_eq!((rows.count, rows.selection.is_none()), (3, true));
+        assert_eq!(rows_of(Box::new([0, 0]), 100).count, 0);
+    }
 }

@@ -7,7 +7,7 @@
 //!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
 //! - *lent* memory is not written while the loan lasts; only then may it be read as plain bytes.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -80,12 +80,20 @@ impl Area {
     /// A copy of the first `bytes` bytes (rounded up to whole words), word by word: a concurrent write is in
     /// the copy or not, unit by unit.
     pub fn copy_prefix(&self, bytes: usize) -> Area {
-        let copy = Area::zeroed(bytes);
+        let rounded = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        let layout = Self::layout(rounded);
+        // SAFETY: the layout has a size above zero.
+        let pointer = unsafe { alloc(layout) };
+        let pointer = NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout));
         let words = bytes.min(self.bytes).div_ceil(8);
-        for (from, to) in self.words(words).iter().zip(copy.words(words)) {
-            to.store(from.load(Relaxed), Relaxed);
+        let target = pointer.as_ptr().cast::<u64>();
+        for (index, from) in self.words(words).iter().enumerate() {
+            // SAFETY: `words` words fit into the new memory, which is aligned and ours alone.
+            unsafe { target.add(index).write(from.load(Relaxed)) };
         }
-        copy
+        // SAFETY: the rest of the new memory, which makes it wholly initialized before it becomes an area.
+        unsafe { std::ptr::write_bytes(target.add(words), 0, rounded / 8 - words) };
+        Area { pointer, bytes: rounded }
     }
 
     /// The first `count` words.
