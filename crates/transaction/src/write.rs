@@ -150,7 +150,12 @@ impl Transaction {
             return Ok(Locked::Unchanged);
         }
         match self.isolation {
-            Isolation::ReadCommitted | Isolation::ReadUncommitted => Ok(Locked::Changed),
+            Isolation::ReadCommitted | Isolation::ReadUncommitted => {
+                // The commit that changed the row gave it up a moment before it became visible. The next statement
+                // must see it, as this transaction will be taken to know the row's newest state.
+                self.manager.order.wait_until_visible(header.timestamp());
+                Ok(Locked::Changed)
+            }
             _ => Err(concurrent_update()),
         }
     }
