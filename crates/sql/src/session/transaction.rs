@@ -129,7 +129,7 @@ impl SqlSession {
         self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
     }
 
-    /// A transaction of the engine that this session's cancel handle ends.
+    /// A transaction of the engine that the connection's cancel handle ends.
     pub(super) fn begin_engine(&mut self, isolation: Isolation) -> Transaction {
         let mut transaction = self.session.begin(isolation);
         transaction.set_cancel_flag(self.runner.cancel.0.clone());
