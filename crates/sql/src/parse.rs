@@ -287,6 +287,17 @@ mod tests {
         assert_eq!(error("select 1 )").1, "syntax error at or near \")\"");
     }
 
+    /// The parser's time doubles with each level of calls; parentheses that are no calls may go deeper.
+    #[test]
+    fn calls_nested_too_deep_are_refused_before_they_are_parsed() {
+        let calls = |depth: usize| format!("select {}'A'{}", "lower(".repeat(depth), ")".repeat(depth));
+        assert_eq!(parse(&calls(CALLS_NESTED_MAX)).unwrap().len(), 1);
+        assert_eq!(error(&calls(CALLS_NESTED_MAX + 1)).0, "54000");
+        assert_eq!(error(&calls(50)).0, "54000");
+        let conditions = format!("select 1 where {}true{}", "true and (".repeat(20), ")".repeat(20));
+        assert_eq!(parse(&conditions).unwrap().len(), 1);
+    }
+
     #[test]
     fn nesting_bombs_are_refused() {
         let parentheses = format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000));
