@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
-        Command::Bench(bench::Benchmark::Htap(options)) => bench::run(&options),
+        Command::Bench(benchmark) => benchmark.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -300,7 +300,7 @@ impl Rows {
             Value::Integer(warehouse),
             self.text(8, 16),
             Value::text("OE"),
-            Value::text(last),
+            Value::text(&*last),
         ];
         row.extend(self.address());
         row.extend([
