@@ -266,6 +266,18 @@ impl RowBlock {
         }
     }
 
+    /// Asks for the memory of some cells of a row and its header, a cache line each.
+    #[inline]
+    pub fn prefetch(&self, row: usize, columns: ColumnSet, pin: &Guard) {
+        let _inside = pin;
+        prefetch(std::ptr::from_ref(&self.rows[row]).cast());
+        for column in columns.iter().take_while(|column| *column < self.columns.len()) {
+            // SAFETY: inside a pin.
+            let array = unsafe { self.columns.current(column) };
+            prefetch(array.cell_address(row));
+        }
+    }
+
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
         let array = unsafe { self.columns.current(column) };
@@ -467,6 +479,18 @@ impl RowBlock {
         };
         self.dirty.rows().map(row_bytes).sum()
     }
+}
+
+/// Asks for a cache line.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it loads nothing that the program sees.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Raises a timestamp of change before the change itself; see invariant 2.

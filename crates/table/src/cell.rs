@@ -94,6 +94,23 @@ impl OwnedCell {
     }
 }
 
+impl Cell<'static> {
+    /// A smallint.
+    pub const fn smallint(value: i16) -> Cell<'static> {
+        Cell::Word(value as i64 as u64)
+    }
+
+    /// An integer or a date.
+    pub const fn integer(value: i32) -> Cell<'static> {
+        Cell::Word(value as i64 as u64)
+    }
+
+    /// A bigint, a timestamp, or the unscaled digits of a numeric of at most 18.
+    pub const fn bigint(value: i64) -> Cell<'static> {
+        Cell::Word(value as u64)
+    }
+}
+
 impl<'a> Cell<'a> {
     /// The bits of a value in a column of this type. XX000 if the value is of another type: callers convert
     /// before they store.

@@ -57,6 +57,10 @@ impl Index {
         &self.tree
     }
 
+    /// Asks for the memory where a key is going to be looked up, if that can be known without looking.
+    #[inline]
+    pub fn prefetch(&self, _key: &[u8]) {}
+
     /// Whether entries may be out of date with their rows' newest keys.
     pub fn keys_move(&self) -> bool {
         self.keys_move.load(Ordering::Acquire)

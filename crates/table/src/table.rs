@@ -278,7 +278,7 @@ impl Table {
                 }
                 // A row in use is collected by the next pass.
                 let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
-                self.prune_entries(RowId::new(number, offset), &[], &[horizon], pin);
+                self.prune_entries(RowId::new(number, offset), std::iter::empty(), &[horizon], pin);
                 block.chain(offset).prune(header.timestamp(), &[horizon], pin);
                 block.unlock(offset);
             }

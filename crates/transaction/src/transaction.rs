@@ -495,6 +495,21 @@ impl Transaction {
         RowReader::new(self, table, row, pending)
     }
 
+    /// Asks for the memory of an index where a key is going to be looked up. For procedures that know several keys
+    /// before they need the first row: the waits for memory overlap.
+    #[inline]
+    pub fn prefetch_key(&self, table: &Arc<Table>, index: usize, key: &[u8]) {
+        table.index(index).prefetch(key);
+    }
+
+    /// Asks for the memory of a found row's cells.
+    #[inline]
+    pub fn prefetch_row(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+        if row.provisional_number().is_none() {
+            table.block(row.block()).prefetch(row.offset(), columns, &crossbeam_epoch::pin());
+        }
+    }
+
     /// One cell of a visible row, own writes included. Panics if the row is not visible: rows come from this
     /// transaction's own `find` and scans.
     pub fn value(&self, table: &Arc<Table>, row: RowId, column: usize) -> Value {
