@@ -249,6 +249,24 @@ impl Table {
         found
     }
 
+    /// One pass of a collector, for databases in which writers do not prune: a [`sweep`](Self::sweep), and the chains of
+    /// rows that have changed since `horizon` are cut behind the version that a reader at `horizon` sees.
+    pub fn collect(&self, horizon: Timestamp, pin: &Guard) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            for offset in block.dirty().rows() {
+                if block.header(offset).timestamp() <= horizon || block.chain(offset).is_empty() {
+                    continue;
+                }
+                // A row in use is collected by the next pass.
+                let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
+                self.prune_entries(RowId::new(number, offset), &[], &[horizon], pin);
+                block.chain(offset).prune(header.timestamp(), &[horizon], pin);
+                block.unlock(offset);
+            }
+        }
+        self.sweep(horizon, pin);
+    }
+
     /// The keys of all states that a row has in memory, newest first; for a deleted row the newest is the one that
     /// was deleted. The caller owns the row.
     fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {

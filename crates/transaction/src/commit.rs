@@ -326,7 +326,11 @@ impl Transaction {
         Some(if is_new { KeyConflict::Newer } else { KeyConflict::Taken })
     }
 
+    /// Who reads at which timestamps. None are listed, and so nothing is pruned, where a collector does it.
     fn refresh_in_use(&mut self) {
+        if self.manager.history().is_left_to_collector {
+            return;
+        }
         let buffers = &mut self.buffers;
         if buffers.in_use.is_empty() || buffers.in_use_age >= IN_USE_AGE_MAX {
             self.manager.readers().in_use(self.manager.watermark(), &mut buffers.in_use);

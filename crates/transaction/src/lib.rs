@@ -17,7 +17,7 @@ mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
-pub use manager::{TransactionManager, Worker};
+pub use manager::{History, TransactionManager, Worker};
 pub use read_set::{KeyRange, RowFilter};
 pub use record::CommitRecord;
 pub use transaction::{Isolation, Transaction};

@@ -540,7 +540,8 @@ impl Transaction {
     /// readable for as long as it lives, also after the transaction.
     pub fn read_view(&self) -> ReadView {
         let counters = self.manager.snapshot_counters().clone();
-        let snapshot = Snapshot::new(self.start, self.slot.clone(), counters);
+        let strategy = self.manager.strategy_at(self.isolation);
+        let snapshot = Snapshot::new(self.start, self.slot.clone(), strategy, counters);
         ReadView::of_transaction(snapshot, self.own_writes())
     }
 
