@@ -12,18 +12,15 @@
 
 use crate::Direction;
 use crate::entry::{Probe, Side, Slot};
-use crate::latch::{NodeVersion, Restart};
+use crate::latch::Restart;
 use crate::node::Node;
-use crate::tree::{Tree, retry};
+use crate::tree::{Tree, load_fence, retry};
 use crossbeam_epoch::{self as epoch, Guard};
 use std::ops::{Bound, ControlFlow};
 
 /// Entries copied in the first round of a scan, which often wants only one, and in later ones.
 const FIRST_BATCH: usize = 16;
 const BATCH: usize = 128;
-
-/// Rows of one key that a lookup copies without allocating.
-const ROWS_COPIED: usize = 16;
 
 /// A cut between entries, with its own copy of the key.
 struct Cut {
@@ -182,70 +179,6 @@ impl Tree {
         };
         Ok(())
     }
-
-    pub(crate) fn get(&self, key: &[u8], mut visit: impl FnMut(u64) -> ControlFlow<()>) {
-        let mut rows = [0; ROWS_COPIED];
-        let probe = Probe::new(key, 0);
-        let copied = {
-            let guard = &epoch::pin();
-            retry(|| self.try_get(&probe, &mut rows, guard))
-        };
-        match copied {
-            Some(count) => {
-                let _ = rows[..count].iter().try_for_each(|&row| visit(row));
-            }
-            None => {
-                let key = Bound::Included(key);
-                self.scan(key, key, Direction::Forward, |_, row| visit(row));
-            }
-        }
-    }
-
-    /// Copies the rows of a key, if they are few and all in one leaf.
-    #[inline]
-    fn try_get(
-        &self,
-        probe: &Probe,
-        rows: &mut [u64; ROWS_COPIED],
-        guard: &Guard,
-    ) -> Result<Option<usize>, Restart> {
-        let mut fence = None;
-        let (leaf, version) = self.descend(probe, Side::After, guard, |step| {
-            if step.index + 1 < step.count {
-                fence = Some((step.node, step.version, step.index + 1));
-            }
-            Ok(())
-        })?;
-        let count = leaf.count();
-        let start = leaf.rank(0, count, probe, Side::Before, version, guard)?;
-        let (mut index, mut copied) = (start, 0);
-        let mut all = false;
-        while index < count && copied < ROWS_COPIED {
-            if index > start && leaf.heads_differ(start, index) {
-                // The usual end, seen without a look at the next slot.
-                all = true;
-                break;
-            }
-            let slot = leaf.slot(index);
-            if slot.has_tail() {
-                leaf.validate(version)?;
-            }
-            if !probe.key_equals(&slot, guard) {
-                all = true;
-                break;
-            }
-            rows[copied] = slot.row;
-            (index, copied) = (index + 1, copied + 1);
-        }
-        leaf.validate(version)?;
-        if !all && index == count {
-            // The leaf ends here: are there rows of this key behind its fence?
-            let fence = load_fence(fence)?;
-            all = fence
-                .is_none_or(|fence| fence.compare(probe, guard).is_gt() && !probe.key_equals(&fence, guard));
-        }
-        Ok(all.then_some(copied))
-    }
 }
 
 impl Batch {
@@ -285,16 +218,6 @@ impl Batch {
         }
         ControlFlow::Continue(())
     }
-}
-
-/// Loads and validates the separator that bounds a leaf, if there is one.
-fn load_fence(fence: Option<(&Node, NodeVersion, usize)>) -> Result<Option<Slot>, Restart> {
-    fence
-        .map(|(node, version, index)| {
-            let slot = node.slot(index);
-            node.validate(version).map(|()| slot)
-        })
-        .transpose()
 }
 
 fn after(slot: &Slot, guard: &Guard) -> Cut {
