@@ -37,9 +37,10 @@ pub(crate) struct Probe<'k> {
 }
 
 /// On which side of a probe a cut between entries lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Side {
     /// The probe's own entry comes after the cut.
+    #[default]
     Before,
     /// The probe's own entry comes before the cut.
     After,

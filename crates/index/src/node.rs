@@ -274,12 +274,20 @@ impl Node {
     /// Loads a slot; to be validated.
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let (first, width) = (self.first_word(index), self.width());
-        let mut words = [0; KEY_WORDS];
-        for (word, to) in words.iter_mut().enumerate().take(width) {
-            *to = self.word(first + word);
+        self.slot_of_width(index, self.width())
+    }
+
+    /// Loads a slot of a node of this width; to be validated.
+    #[inline(always)]
+    pub(crate) fn slot_of_width(&self, index: usize, width: usize) -> Slot {
+        debug_assert!(width == self.width());
+        let first = self.place(index) * (width + ENTRY_WORDS);
+        let word = |nth: usize| if nth < width { self.word(first + nth) } else { 0 };
+        Slot {
+            words: [word(0), word(1), word(2)],
+            rest: self.word(first + width),
+            row: self.word(first + width + 1),
         }
-        Slot { words, rest: self.word(first + width), row: self.word(first + width + 1) }
     }
 
     /// Loads a child's address; to be validated before it is followed.
