@@ -33,6 +33,14 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["bench", "tpcc", "--warehouses", "900000"], "at most --warehouses"),
         (&["bench", "tpcc", "--mix", "all"], "there are full, paper"),
         (&["bench", "tpcc", "--access", "zipf"], "there are home, uniform, skewed"),
+        (&["bench", "ycsb", "--rows", "0"], "--rows must be at least 1"),
+        (&["bench", "ycsb", "--rows", "9000000000"], "at most --rows"),
+        (&["bench", "ycsb", "--reads", "101"], "--reads must be at most 100"),
+        (&["bench", "ycsb", "--field-bytes", "3"], "--field-bytes must be at least 16"),
+        (&["bench", "ycsb", "--distribution", "zipf:9"], "there are uniform, zipf:THETA"),
+        (&["bench", "smallbank", "--customers", "1"], "--customers must be at least 2"),
+        (&["bench", "smallbank", "--zipf", "3"], "--zipf must be from 0 to 2"),
+        (&["bench", "smallbank", "--threads", "0"], "--threads must be at least 1"),
         (&["bench", "tpcc", "--json", "/no/such/folder/x.json"], "cannot write /no/such/folder/x.json"),
     ] {
         let output = run(arguments);

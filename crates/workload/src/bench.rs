@@ -14,7 +14,10 @@
 pub mod client;
 pub mod config;
 pub mod course;
+pub mod fill;
 pub mod histogram;
 pub mod report;
+pub mod smallbank;
 pub mod stream;
 pub mod tpcc;
+pub mod ycsb;

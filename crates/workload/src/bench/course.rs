@@ -3,6 +3,7 @@
 use super::client::Workload;
 use super::config::BenchConfig;
 use super::stream::{Stream, StreamOptions, StreamResult};
+use crate::htap::config::isolation_name;
 use crate::htap::machine::{CpuTimes, Disturbance};
 use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
@@ -135,7 +136,17 @@ pub struct Course<'a> {
     pub watch: &'a Watch<'a>,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    /// One variant: what the configuration says.
+    pub fn new(config: &'a BenchConfig, workload: &'a dyn Workload, watch: &'a Watch<'a>) -> Course<'a> {
+        let variant = Variant {
+            name: isolation_name(config.isolation).to_owned(),
+            threads: config.threads,
+            isolation: config.isolation,
+            workload,
+        };
+        Course { config, variants: vec![variant], ratios: Vec::new(), watch }
+    }
     /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
     pub fn run(&self) -> Result<Vec<Phase>> {
         let count = self.variants.len();

@@ -225,7 +225,7 @@ impl<'a> Writer<'a> {
 }
 
 /// A numeric with two fractional digits.
-pub(super) fn money(cents: i128) -> Value {
+pub(crate) fn money(cents: i128) -> Value {
     Value::Numeric(Decimal::new(cents, 2))
 }
 
