@@ -8,6 +8,7 @@
 pub mod check;
 pub mod input;
 pub mod key;
+pub mod label;
 pub mod load;
 pub mod mix;
 pub mod random;

@@ -1,6 +1,6 @@
 //! A tiny run of the benchmark: the result has the shape that was promised, and Ctrl-C gives one, too.
 
-use ankerdb_engine::Isolation;
+use ankerdb_engine::{Configuration, Isolation};
 use ankerdb_workload::htap::bench::{Event, Watch, run};
 use ankerdb_workload::htap::config::HtapConfig;
 use ankerdb_workload::htap::machine::Machine;
@@ -14,6 +14,7 @@ fn tiny(access: Access) -> HtapConfig {
         oltp_threads: 1,
         olap_threads: 1,
         seconds: 4,
+        engine: Configuration::default(),
         isolation: Isolation::Serializable,
         access,
         json: None,

@@ -355,7 +355,8 @@ impl Report {
     /// One line about what was run.
     pub fn title(config: &HtapConfig) -> String {
         format!(
-            "{} warehouses, {} OLTP + {} OLAP threads, {} s, {}, {} access",
+            "{}: {} warehouses, {} OLTP + {} OLAP threads, {} s, {}, {} access",
+            config.engine.name(),
             config.warehouses,
             config.oltp_threads,
             config.olap_threads,

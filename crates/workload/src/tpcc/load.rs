@@ -8,7 +8,7 @@
 
 use super::random::{Random, last_name};
 use super::schema::Tables;
-use ankerdb_engine::{Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
+use ankerdb_engine::{Cell, Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -227,6 +227,11 @@ impl<'a> Writer<'a> {
 /// A numeric with two fractional digits.
 pub(crate) fn money(cents: i128) -> Value {
     Value::Numeric(Decimal::new(cents, 2))
+}
+
+/// The same as a cell.
+pub(super) fn money_cell(cents: i128) -> Cell<'static> {
+    Cell::bigint(cents as i64)
 }
 
 fn rate(ten_thousandths: i32) -> Value {

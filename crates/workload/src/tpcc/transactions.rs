@@ -11,6 +11,7 @@ mod payment;
 mod stock_level;
 
 pub use delivery::DeliveryOutput;
+use new_order::LineRows;
 pub use new_order::{NewOrderOutput, OrderLineOutput};
 pub use order_status::{OrderStatusLine, OrderStatusOutput};
 pub use payment::{PaymentOutput, Place};
@@ -20,8 +21,7 @@ use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
-    Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, Result, RowId, Session, SqlState, Table, Transaction,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -50,13 +50,25 @@ pub struct Client {
     isolation: Isolation,
     key: KeyBuffer,
     items: Vec<i32>,
+    lines: Vec<LineRows>,
+    rows: Vec<RowId>,
+    text: String,
 }
 
 impl Client {
     /// A client with a session of its own.
     pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Client {
         let session = database.session();
-        Client { tables, session, isolation, key: KeyBuffer::default(), items: Vec::new() }
+        Client {
+            tables,
+            session,
+            isolation,
+            key: KeyBuffer::default(),
+            items: Vec::new(),
+            lines: Vec::new(),
+            rows: Vec::new(),
+            text: String::new(),
+        }
     }
 
     /// The client's session, for transactions beside TPC-C's.
@@ -68,9 +80,10 @@ impl Client {
     /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
         let (tables, key, items) = (&self.tables, &mut self.key, &mut self.items);
+        let (lines, rows, text) = (&mut self.lines, &mut self.rows, &mut self.text);
         let mut item_is_unused = false;
         let outcome = self.session.try_run(self.isolation, |transaction| {
-            let mut procedure = Procedure { transaction, tables, key, items, now };
+            let mut procedure = Procedure { transaction, tables, key, items, lines, rows, text, now };
             match input {
                 Input::NewOrder(input) => {
                     procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
@@ -95,6 +108,12 @@ struct Procedure<'a> {
     key: &'a mut KeyBuffer,
     /// Items that Stock-Level looks at.
     items: &'a mut Vec<i32>,
+    /// Rows of a new order's lines.
+    lines: &'a mut Vec<LineRows>,
+    /// Customers of one name.
+    rows: &'a mut Vec<RowId>,
+    /// H_DATA
+    text: &'a mut String,
     now: i64,
 }
 
@@ -133,11 +152,12 @@ impl Procedure<'_> {
             }
             CustomerInput::LastName(last) => last,
         };
-        let range = KeyRange::prefix(self.key.customer_name(warehouse, district, last));
+        let prefix = self.key.customer_name(warehouse, district, last);
         let columns = columns.union(ColumnSet::of(&[customer::C_LAST, customer::C_FIRST]));
-        let mut rows = Vec::with_capacity(8);
+        let rows = &mut *self.rows;
+        rows.clear();
         let index = self.tables.customer_by_name;
-        self.transaction.scan_index(table, index, &range, Direction::Forward, columns, &mut |_, row| {
+        self.transaction.scan_prefix(table, index, prefix, Direction::Forward, columns, &mut |_, row| {
             rows.push(row);
             Ok(ControlFlow::Continue(()))
         })?;

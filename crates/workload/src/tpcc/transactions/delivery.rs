@@ -5,9 +5,9 @@
 
 use super::Procedure;
 use crate::tpcc::input::DeliveryInput;
-use crate::tpcc::load::{DISTRICTS, money};
+use crate::tpcc::load::{DISTRICTS, money_cell};
 use crate::tpcc::schema::{PRIMARY, customer, new_order, order_line, orders};
-use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result, RowId, Value};
+use ankerdb_engine::{Cell, ColumnSet, Direction, Result, RowId};
 use std::ops::ControlFlow;
 
 /// What is written to the result file (clause 2.7.2.2).
@@ -45,7 +45,7 @@ impl Procedure<'_> {
 
     /// The district's row of NEW-ORDER with the smallest number.
     fn oldest_new_order(&mut self, warehouse: i32, district: i16) -> Result<Option<(RowId, i32)>> {
-        let range = KeyRange::prefix(self.key.district(warehouse, district));
+        let prefix = self.key.district(warehouse, district);
         let table = &self.tables.new_order;
         let mut oldest = None;
         let columns = ColumnSet::of(&[new_order::NO_O_ID]);
@@ -53,7 +53,7 @@ impl Procedure<'_> {
             oldest = Some((row, transaction.integer(table, row, new_order::NO_O_ID)));
             Ok(ControlFlow::Break(()))
         };
-        self.transaction.scan_index(table, PRIMARY, &range, Direction::Forward, columns, &mut first)?;
+        self.transaction.scan_prefix(table, PRIMARY, prefix, Direction::Forward, columns, &mut first)?;
         Ok(oldest)
     }
 
@@ -63,23 +63,23 @@ impl Procedure<'_> {
         let key = self.key.in_district(input.warehouse, district, order);
         let columns = const { ColumnSet::of(&[orders::O_C_ID]) };
         let row = Self::require(self.transaction, table, key, columns)?;
-        let carrier = vec![(orders::O_CARRIER_ID, Value::SmallInt(input.carrier))];
-        self.transaction.update(table, row, carrier)?;
+        let carrier = [(orders::O_CARRIER_ID, Cell::smallint(input.carrier))];
+        self.transaction.update_cells(table, row, &carrier)?;
         Ok(self.transaction.integer(table, row, orders::O_C_ID))
     }
 
     /// Dates the order's lines; returns the sum of their amounts.
     fn deliver_lines(&mut self, warehouse: i32, district: i16, order: i32) -> Result<i128> {
-        let range = KeyRange::prefix(self.key.in_district(warehouse, district, order));
+        let prefix = self.key.in_district(warehouse, district, order);
         let (table, now) = (&self.tables.order_line, self.now);
         let mut sum = 0;
         let mut deliver = |transaction: &mut ankerdb_engine::Transaction, row| {
             sum += transaction.decimal(table, row, order_line::OL_AMOUNT);
-            transaction.update(table, row, vec![(order_line::OL_DELIVERY_D, Value::Timestamp(now))])?;
+            transaction.update_cells(table, row, &[(order_line::OL_DELIVERY_D, Cell::bigint(now))])?;
             Ok(ControlFlow::Continue(()))
         };
         let forward = Direction::Forward;
-        self.transaction.scan_index(table, PRIMARY, &range, forward, LINE_COLUMNS, &mut deliver)?;
+        self.transaction.scan_prefix(table, PRIMARY, prefix, forward, LINE_COLUMNS, &mut deliver)?;
         Ok(sum)
     }
 
@@ -90,10 +90,10 @@ impl Procedure<'_> {
         let row = Self::require(self.transaction, table, key, CUSTOMER_COLUMNS)?;
         let balance = self.transaction.decimal(table, row, customer::C_BALANCE) + amount;
         let deliveries = self.transaction.integer(table, row, customer::C_DELIVERY_CNT) + 1;
-        let changes = vec![
-            (customer::C_BALANCE, money(balance)),
-            (customer::C_DELIVERY_CNT, Value::Integer(deliveries)),
+        let changes = [
+            (customer::C_BALANCE, money_cell(balance)),
+            (customer::C_DELIVERY_CNT, Cell::integer(deliveries)),
         ];
-        self.transaction.update(table, row, changes)
+        self.transaction.update_cells(table, row, &changes)
     }
 }
