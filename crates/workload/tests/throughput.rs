@@ -1,9 +1,11 @@
 //! Tiny runs of the benchmarks of transactions: the results have the shape that was promised, at every isolation
 //! level, and stopping gives one, too.
 
-use ankerdb_engine::{ColumnSet, Database, Isolation, Value as Cell};
+use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cell};
+use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::course::{Event, Watch};
+use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::Report;
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
@@ -16,7 +18,17 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn bench(threads: usize, isolation: Isolation) -> BenchConfig {
-    BenchConfig { threads, seconds: 1, rounds: 2, isolation, seed: 5, json: None }
+    BenchConfig {
+        threads,
+        seconds: 1,
+        rounds: 2,
+        isolation,
+        engine: Configuration::default(),
+        compare: Vec::new(),
+        probes: None,
+        seed: 5,
+        json: None,
+    }
 }
 
 fn tpcc(threads: usize, isolation: Isolation, mix: Mix, access: Access) -> TpccConfig {
@@ -85,6 +97,57 @@ fn the_full_mix_has_the_shares_and_the_report_of_the_specification() {
         let measured = completed(kind) / total;
         assert!((measured - share).abs() < 0.02, "{kind}: {measured} of {total}");
     }
+}
+
+#[test]
+fn comparisons_run_side_by_side_and_give_ratios() {
+    let mut config = tpcc(2, Isolation::Serializable, Mix::Full, Access::Home);
+    config.bench.compare = vec![Compare::Threads, Compare::Isolation, Compare::Contention];
+    config.bench.probes = Some(Probes { allocations: Some(|| 7) });
+    let report = tpcc_report(&config, None);
+    assert_eq!(report.failure(), None);
+    let json = json(&report);
+    assert_eq!(json["config"]["compare"], serde_json::json!(["threads", "isolation", "contention"]));
+    let names: Vec<&str> = json["phases"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|phase| phase["name"].as_str())
+        .collect();
+    let variants = [
+        "2 threads, serializable",
+        "1 thread, serializable",
+        "2 threads, repeatable-read",
+        "1 warehouse, 2 threads",
+        "1 warehouse, 1 thread",
+    ];
+    assert_eq!(names[..5], variants);
+    assert!(names[5..].iter().rev().eq(&variants), "the second round runs backwards: {names:?}");
+    for (ratio, target) in [
+        ("all threads to one thread", 1.6),
+        ("serializable to snapshot isolation", 0.95),
+        ("all threads to one thread in one warehouse", 1.0),
+    ] {
+        assert!(positive(&json["ratios"][ratio]["measured"]), "{ratio}");
+        assert_eq!(json["ratios"][ratio]["target"], target, "{ratio}");
+        assert!(report.text().contains(&format!("{ratio}: ")), "{}", report.text());
+    }
+    for (number, variant) in variants.iter().enumerate() {
+        let result = &json["results"][number];
+        assert_eq!(result["variant"], *variant);
+        assert_eq!(result["threads"], if variant.contains("2 threads") { 2 } else { 1 });
+        assert_eq!(result["profile"]["allocations"], 0.0);
+        let profile = &result["profile"];
+        assert!(positive(&profile["instructions"]) || profile["unavailable"].is_string(), "{profile}");
+    }
+}
+
+#[test]
+fn other_engines_run_the_same_benchmark() {
+    let mut config = tpcc(2, Isolation::RepeatableRead, Mix::Full, Access::Home);
+    config.bench.engine = Configuration::SeeSi;
+    let report = tpcc_report(&config, None);
+    assert_eq!((report.failure(), &json(&report)["config"]["engine"]), (None, &"see-si".into()));
 }
 
 #[test]

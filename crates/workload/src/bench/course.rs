@@ -1,9 +1,10 @@
 //! Rounds of phases: each variant once a round, in alternating order.
 
 use super::client::Workload;
+use super::compare::variants;
 use super::config::BenchConfig;
+use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
-use crate::htap::config::isolation_name;
 use crate::htap::machine::{CpuTimes, Disturbance};
 use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
@@ -137,16 +138,17 @@ pub struct Course<'a> {
 }
 
 impl<'a> Course<'a> {
-    /// One variant: what the configuration says.
-    pub fn new(config: &'a BenchConfig, workload: &'a dyn Workload, watch: &'a Watch<'a>) -> Course<'a> {
-        let variant = Variant {
-            name: isolation_name(config.isolation).to_owned(),
-            threads: config.threads,
-            isolation: config.isolation,
-            workload,
-        };
-        Course { config, variants: vec![variant], ratios: Vec::new(), watch }
+    /// What the configuration says, and what it is to be compared with; see [`compare`](super::compare).
+    pub fn new(
+        config: &'a BenchConfig,
+        workload: &'a dyn Workload,
+        narrow: Option<&'a dyn Workload>,
+        watch: &'a Watch<'a>,
+    ) -> Course<'a> {
+        let (variants, ratios) = variants(config, workload, narrow);
+        Course { config, variants, ratios, watch }
     }
+
     /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
     pub fn run(&self) -> Result<Vec<Phase>> {
         let count = self.variants.len();
@@ -176,13 +178,19 @@ impl<'a> Course<'a> {
             threads: variant.threads,
             isolation: variant.isolation,
             seed: phase_seed(self.config.seed, turn as u64),
+            allocations: self.config.probes.and_then(|probes| probes.allocations),
         };
+        // Before the threads: counters cover those that are started later.
+        let mut counters = self.config.probes.map(|_| Counters::open());
         let mut stream = Stream::start(variant.workload, &options)?;
         self.watch.wait(warm_up, &stream);
         let before = CpuTimes::now();
         stream.record();
+        counters.iter_mut().for_each(Counters::start);
         self.watch.wait(time, &stream);
-        let result = stream.stop()?;
+        counters.iter_mut().for_each(Counters::stop);
+        let mut result = stream.stop()?;
+        result.counts = counters.map(|counters| counters.read()).unwrap_or_default();
         let disturbance = CpuTimes::now().disturbance_since(before);
         Ok(Phase { round, variant: position, result, disturbance })
     }

@@ -22,13 +22,13 @@ use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
 use crate::htap::machine::Machine;
-use crate::tpcc::load::money;
+use crate::tpcc::key::KeyBuffer;
+use crate::tpcc::load::{money, money_cell};
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
     ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, RowId, Session, SqlState,
     Table, TableDefinition, Transaction, Value,
 };
-use ankerdb_value::{push_bigint, push_text};
 use fastrand::Rng;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -75,6 +75,7 @@ impl SmallbankConfig {
             bytes_each: 400,
             bytes_besides: 256 << 20,
         };
+        self.bench.without_contention("smallbank")?;
         self.bench.check(machine, need)
     }
 
@@ -103,9 +104,11 @@ pub struct SmallbankWorkload {
 
 /// A customer's name; all have the same length.
 fn name_of(customer: u64, name: &mut String) {
-    use std::fmt::Write as _;
     name.clear();
-    let _ = write!(name, "customer{customer:010}");
+    name.push_str("customer");
+    for place in (0..10).rev() {
+        name.push(char::from(b'0' + (customer / 10u64.pow(place) % 10) as u8));
+    }
 }
 
 /// What an account is loaded with, from the seed and the customer's number.
@@ -224,7 +227,7 @@ impl Workload for SmallbankWorkload {
             input: Input::Balance,
             customers: [0, 1],
             amount: 0,
-            bank: Bank { tables: self.tables.clone(), key: Vec::new(), name: String::new() },
+            bank: Bank { tables: self.tables.clone(), key: KeyBuffer::default(), name: String::new() },
             paid_in: 0,
             expected: self.expected.clone(),
         }))
@@ -307,7 +310,7 @@ impl Drop for SmallbankClient {
 /// The six procedures. They return the cents that they have paid in, and `None` if they must be rolled back.
 struct Bank {
     tables: Tables,
-    key: Vec<u8>,
+    key: KeyBuffer,
     name: String,
 }
 
@@ -323,24 +326,22 @@ impl Bank {
     /// The customer's number, by name.
     fn customer(&mut self, transaction: &mut Transaction, customer: u64) -> Result<i64> {
         name_of(customer, &mut self.name);
-        self.key.clear();
-        push_text(&mut self.key, &self.name);
         let table = &self.tables.account;
-        let row = transaction.find(table, PRIMARY, &self.key, ColumnSet::of(&[NAME, CUSTOMER]))?;
+        let key = self.key.text(&self.name);
+        let row = transaction.find(table, PRIMARY, key, ColumnSet::of(&[NAME, CUSTOMER]))?;
         let missing = || Error::internal(format!("there is no {}", self.name));
         Ok(transaction.bigint(table, row.ok_or_else(missing)?, CUSTOMER))
     }
 
     fn account(
-        key: &mut Vec<u8>,
+        key: &mut KeyBuffer,
         transaction: &mut Transaction,
         table: &Arc<Table>,
         customer: i64,
     ) -> Result<Account> {
-        key.clear();
-        push_bigint(key, customer);
         let missing = || Error::internal(format!("customer {customer} is not in {}", table.name()));
-        let row = transaction.find(table, PRIMARY, key, BALANCE_ONLY)?.ok_or_else(missing)?;
+        let row =
+            transaction.find(table, PRIMARY, key.bigint(customer), BALANCE_ONLY)?.ok_or_else(missing)?;
         Ok(Account { row, cents: transaction.decimal(table, row, BALANCE) as i64 })
     }
 
@@ -353,7 +354,7 @@ impl Bank {
     }
 
     fn set(transaction: &mut Transaction, table: &Arc<Table>, account: &Account, cents: i64) -> Result<()> {
-        transaction.update(table, account.row, vec![(BALANCE, money(cents.into()))])
+        transaction.update_cells(table, account.row, &[(BALANCE, money_cell(cents.into()))])
     }
 
     fn balance(&mut self, transaction: &mut Transaction, customer: u64) -> Result<i64> {
@@ -436,8 +437,8 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let workload = SmallbankWorkload::load(&Database::new(), config, watch)?;
-    let course = Course::new(&config.bench, &workload, watch);
+    let workload = SmallbankWorkload::load(&Database::with(config.bench.engine), config, watch)?;
+    let course = Course::new(&config.bench, &workload, None, watch);
     let phases = course.run()?;
     watch.tell(Event::Checking);
     let about = About {

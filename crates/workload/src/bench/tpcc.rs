@@ -142,11 +142,12 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let database = Database::new();
+    let database = Database::with(config.bench.engine);
     let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
     let workload = TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
-    let course = Course::new(&config.bench, &workload, watch);
+    let narrow = TpccWorkload::new(&database, &tables, 1, config.mix, config.access);
+    let course = Course::new(&config.bench, &workload, Some(&narrow), watch);
     let phases = course.run()?;
     watch.tell(Event::Checking);
     let violations = check(&database, &tables)?.iter().map(ToString::to_string).collect();

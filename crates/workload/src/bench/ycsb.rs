@@ -15,12 +15,12 @@ use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
 use crate::htap::machine::Machine;
+use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, Session, Table,
+    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, RowId, Session, Table,
     TableDefinition, Value,
 };
-use ankerdb_value::push_bigint;
 use fastrand::Rng;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -113,6 +113,7 @@ impl YcsbConfig {
             bytes_each: self.fields * (16 + 2 * self.field_bytes) + 120,
             bytes_besides: 512 << 20,
         };
+        self.bench.without_contention("ycsb")?;
         self.bench.check(machine, need)
     }
 
@@ -217,17 +218,18 @@ impl Workload for YcsbWorkload {
             fields: config.fields,
             field_bytes: config.field_bytes,
             letter: b'b' + (setup.number % 25) as u8,
-            operations: [Operation::Read(0); OPERATIONS],
-            key: Vec::new(),
+            operations: [Operation::default(); OPERATIONS],
+            key: KeyBuffer::default(),
             text: Vec::new(),
         }))
     }
 }
 
-#[derive(Clone, Copy)]
-enum Operation {
-    Read(u64),
-    Update { row: u64, field: u64 },
+#[derive(Clone, Copy, Default)]
+struct Operation {
+    row: u64,
+    /// The field to overwrite; `None` to read the row.
+    update: Option<u64>,
 }
 
 struct YcsbClient {
@@ -242,7 +244,7 @@ struct YcsbClient {
     field_bytes: u64,
     letter: u8,
     operations: [Operation; OPERATIONS],
-    key: Vec<u8>,
+    key: KeyBuffer,
     text: Vec<u8>,
 }
 
@@ -250,44 +252,50 @@ impl Client for YcsbClient {
     fn draw(&mut self) -> usize {
         for operation in &mut self.operations {
             let row = self.scatter.key(self.zipf.draw(&mut self.rng));
-            *operation = if self.rng.u32(0..100) < self.reads_percent {
-                Operation::Read(row)
-            } else {
-                Operation::Update { row, field: self.rng.u64(0..self.fields) }
-            };
+            let reads = self.rng.u32(0..100) < self.reads_percent;
+            let update = (!reads).then(|| self.rng.u64(0..self.fields));
+            *operation = Operation { row, update };
         }
         0
     }
 
+    /// Finds all rows before it looks into the first, so that the waits for memory overlap.
     fn run(&mut self, _: i64) -> Result<Done> {
         let YcsbClient { session, table, operations, key, text, fields, field_bytes, letter, .. } = self;
         session.try_run(self.isolation, |transaction| {
+            let mut rows = [RowId(0); OPERATIONS];
             for operation in operations.iter() {
-                let (Operation::Read(number) | Operation::Update { row: number, .. }) = *operation;
-                key.clear();
-                push_bigint(key, number as i64);
-                let columns = match operation {
-                    Operation::Read(_) => ColumnSet::ALL,
-                    Operation::Update { .. } => ColumnSet::EMPTY,
-                };
-                let row = transaction.find(table, PRIMARY, key, columns)?;
-                let row = row.ok_or_else(|| Error::internal(format!("row {number} is missing")))?;
-                match *operation {
-                    Operation::Read(_) => {
-                        for field in 0..*fields as usize {
-                            std::hint::black_box(transaction.text(table, row, KEY + 1 + field));
-                        }
+                transaction.prefetch_key(table, PRIMARY, key.bigint(operation.row as i64));
+            }
+            for (operation, place) in operations.iter().zip(&mut rows) {
+                let columns = if operation.update.is_some() { ColumnSet::EMPTY } else { ColumnSet::ALL };
+                let row = transaction.find(table, PRIMARY, key.bigint(operation.row as i64), columns)?;
+                *place = row.ok_or_else(|| Error::internal(format!("row {} is missing", operation.row)))?;
+                transaction.prefetch_row(table, *place, columns);
+            }
+            for (operation, row) in operations.iter().zip(rows) {
+                match operation.update {
+                    Some(field) => {
+                        stamp(text, operation.row, field, *letter, *field_bytes);
+                        let change = (KEY + 1 + field as usize, Cell::Bytes(text));
+                        transaction.update_cells(table, row, &[change])?;
                     }
-                    Operation::Update { field, .. } => {
-                        stamp(text, number, field, *letter, *field_bytes);
-                        let change = (KEY + 1 + field as usize, Value::text(as_text(text)));
-                        transaction.update(table, row, vec![change])?;
+                    None => {
+                        let row = transaction.row(table, row);
+                        for field in 0..*fields as usize {
+                            row.text(KEY + 1 + field, read_all);
+                        }
                     }
                 }
             }
             Ok(Done::Committed)
         })
     }
+}
+
+/// Looks at every byte, as a reader of the row would.
+fn read_all(field: &str) {
+    std::hint::black_box(field.bytes().fold(0, |sum: u64, byte| sum + u64::from(byte)));
 }
 
 /// Loads, measures, checks; as [`tpcc::run`](super::tpcc::run).
@@ -297,8 +305,8 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let workload = YcsbWorkload::load(&Database::new(), config, watch)?;
-    let course = Course::new(&config.bench, &workload, watch);
+    let workload = YcsbWorkload::load(&Database::with(config.bench.engine), config, watch)?;
+    let course = Course::new(&config.bench, &workload, None, watch);
     let phases = course.run()?;
     watch.tell(Event::Checking);
     let about = About {

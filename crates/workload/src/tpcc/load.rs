@@ -230,7 +230,7 @@ pub(crate) fn money(cents: i128) -> Value {
 }
 
 /// The same as a cell.
-pub(super) fn money_cell(cents: i128) -> Cell<'static> {
+pub(crate) fn money_cell(cents: i128) -> Cell<'static> {
     Cell::bigint(cents as i64)
 }
 
