@@ -1,5 +1,8 @@
 //! `ankerdb bench`
 
+mod options;
+mod tpcc;
+
 use crate::engine::EngineOption;
 use crate::interrupt;
 use crate::progress::LoadProgress;
@@ -25,6 +28,18 @@ pub enum Benchmark {
     /// far.
     #[command(verbatim_doc_comment)]
     Htap(HtapOptions),
+    /// TPC-C's transactions at full speed, and its consistency conditions.
+    Tpcc(tpcc::TpccOptions),
+}
+
+impl Benchmark {
+    /// Runs it.
+    pub fn run(&self) -> Result<()> {
+        match self {
+            Benchmark::Htap(options) => run(options),
+            Benchmark::Tpcc(options) => tpcc::run(options),
+        }
+    }
 }
 
 /// Options of `bench htap`.
@@ -88,7 +103,7 @@ impl HtapOptions {
 }
 
 /// Runs `bench htap`.
-pub fn run(options: &HtapOptions) -> Result<()> {
+fn run(options: &HtapOptions) -> Result<()> {
     let config = options.config();
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;

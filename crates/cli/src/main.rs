@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
-        Command::Bench(bench::Benchmark::Htap(options)) => bench::run(&options),
+        Command::Bench(benchmark) => benchmark.run(),
         Command::Experiment(options) => experiment::run(&options),
     };
     match outcome {

@@ -131,6 +131,7 @@ impl Database {
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
         self.catalog().table(name).map_err(missing)?;
         self.change(|catalog| catalog.tables.remove(name));
+        self.shared.manager.note_definitions();
         Ok(())
     }
 

@@ -40,8 +40,10 @@ pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,
 };
-pub use ankerdb_table::{ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
-pub use ankerdb_transaction::{Direction, Isolation, KeyRange, LockWait, Locked, RowFilter, Transaction};
+pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
+pub use ankerdb_transaction::{
+    Direction, Isolation, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
+};
 pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;
 pub use configuration::Configuration;

@@ -22,6 +22,7 @@ pub struct TransactionManager {
     readers: Arc<ActiveReaders>,
     pub(crate) locks: LockTable,
     owners: AtomicU64,
+    definitions: AtomicU64,
     workers: Mutex<Workers>,
     snapshots: Arc<SnapshotCounters>,
     history: History,
@@ -88,6 +89,7 @@ impl TransactionManager {
             readers: ActiveReaders::new(),
             locks: LockTable::new(),
             owners: AtomicU64::new(1),
+            definitions: AtomicU64::new(0),
             workers: Mutex::default(),
             snapshots: Arc::default(),
             history,
@@ -97,6 +99,15 @@ impl TransactionManager {
     /// Everything up to here is committed and visible to whoever begins now.
     pub fn watermark(&self) -> Timestamp {
         self.order.watermark()
+    }
+
+    /// Tables have been made or dropped: sessions let go of those that they have at hand when they next begin.
+    pub fn note_definitions(&self) {
+        self.definitions.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn definitions(&self) -> u64 {
+        self.definitions.load(Ordering::Acquire)
     }
 
     /// Who reads at which timestamps.

@@ -235,8 +235,32 @@ pub fn view_rows(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<Vec<V
     rows
 }
 
+/// Those whose first column is wanted.
+pub fn view_rows_if(
+    view: &ReadView,
+    table: &Table,
+    columns: &[usize],
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for part in 0..view.parts(table) {
+        let image = view.read(table, part, columns).unwrap();
+        rows.extend(image_rows_if(&image, table, columns, &is_wanted));
+    }
+    rows
+}
+
 /// The rows of one block.
 pub fn image_rows(image: &BlockImage, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
+    image_rows_if(image, table, columns, &|_| true)
+}
+
+fn image_rows_if(
+    image: &BlockImage,
+    table: &Table,
+    columns: &[usize],
+    is_wanted: &dyn Fn(&Value) -> bool,
+) -> Vec<Vec<Value>> {
     let exists =
         |row: usize| image.selection.as_ref().is_none_or(|bits| bits[row / 64] >> (row % 64) & 1 == 1);
     if let Some(bits) = &image.selection {
@@ -245,6 +269,7 @@ pub fn image_rows(image: &BlockImage, table: &Table, columns: &[usize]) -> Vec<V
     }
     (0..image.rows)
         .filter(|&row| exists(row))
+        .filter(|&row| is_wanted(&image_cell(&image.columns[0], row, table.data_type(columns[0]))))
         .map(|row| {
             let cells = image.columns.iter().zip(columns);
             cells.map(|(cells, &column)| image_cell(cells, row, table.data_type(column))).collect()

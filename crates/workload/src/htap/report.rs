@@ -426,7 +426,7 @@ impl OltpReport {
             aborts: total.aborts,
             retries: total.retries,
             latency_us: LatencyUs::of(&total.latency),
-            by_transaction: Kind::ALL
+            by_transaction: Kind::PAPER
                 .iter()
                 .map(|&name| (name.name(), kind(&result.kinds[name as usize])))
                 .collect(),

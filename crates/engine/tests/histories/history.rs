@@ -1,0 +1,89 @@
+//! What a history is made of: transactions that committed, with what they saw and wrote, and moments of one clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A transaction's number. Every version carries the number of its writer.
+pub type Number = i64;
+
+/// Who made the first version of everything.
+pub const MAKER: Number = 0;
+/// What the first version of everything replaced.
+pub const NOTHING: Number = -1;
+
+/// Counts moments; a smaller one was earlier, for all threads.
+#[derive(Default)]
+pub struct Clock(AtomicU64);
+
+impl Clock {
+    pub fn tick(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+/// From a moment before something began to one after it ended.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Span {
+    pub began: u64,
+    pub ended: u64,
+}
+
+/// One committed transaction, or what somebody read who only reads.
+#[derive(Clone, Default, Debug)]
+pub struct Done {
+    pub number: Number,
+    /// From before the beginning until the commit was acknowledged.
+    pub life: Span,
+    /// In which the timestamp was taken that it reads at (above READ COMMITTED).
+    pub snapshot: Span,
+    /// From the call of commit to its acknowledgement.
+    pub commit: Span,
+    /// The commit's place in the order of commits, where the engine tells.
+    pub timestamp: Option<u64>,
+    pub statements: Vec<Statement>,
+    pub writes: Vec<Write>,
+    /// A snapshot, or a transaction that only reads at REPEATABLE READ: sees one moment, in `snapshot`.
+    pub is_reader: bool,
+}
+
+impl Done {
+    /// A transaction of which nothing is known yet.
+    pub fn new(number: Number, began: u64) -> Done {
+        Done { number, life: Span { began, ended: began }, ..Done::default() }
+    }
+
+    /// Somebody who only reads, in one statement.
+    pub fn reader(number: Number, snapshot: Span, reads: Vec<(i32, Number)>) -> Done {
+        let statements = vec![Statement { span: snapshot, reads, ranges: Vec::new() }];
+        Done { number, life: snapshot, snapshot, is_reader: true, statements, ..Done::default() }
+    }
+}
+
+/// What one statement saw.
+#[derive(Clone, Default, Debug)]
+pub struct Statement {
+    pub span: Span,
+    /// Versions read: key and writer.
+    pub reads: Vec<(i32, Number)>,
+    pub ranges: Vec<Range>,
+}
+
+/// A range of kinds that was read.
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub low: i32,
+    pub high: i32,
+    /// The versions returned.
+    pub found: Vec<(i32, Number)>,
+    /// The versions of the other keys at that moment: outside of the range, or absent.
+    pub not_found: Vec<(i32, Number)>,
+}
+
+/// A new version of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    pub key: i32,
+    /// Its kind; `None` if the key has been deleted.
+    pub kind: Option<i32>,
+    /// The writer of the version that it replaced, as this transaction saw it.
+    pub former: Number,
+}

@@ -1,0 +1,192 @@
+//! Random histories: what concurrent transactions saw and wrote, held against what their level promises.
+//!
+//! Threads run random transactions on a few rows, at every level, in procedures and interactively, while others take
+//! snapshots and hold them. The order of all versions of a row is known from the committed data itself, and not from the
+//! engine's timestamps: in [`registers`] every version names the one that it replaced, in [`lists`] rows are lists to
+//! which elements are appended. (Only where updates may be lost is the engine asked.) [`judge`] makes a graph of it in
+//! which a cycle is an anomaly.
+//!
+//! Each level must show what it allows when it is held against the next stricter one, and histories that were tampered
+//! with must be found out ([`tamper`]), or the judge would prove nothing.
+
+mod graph;
+mod history;
+mod judge;
+mod lists;
+mod registers;
+mod run;
+#[path = "../support/mod.rs"]
+mod support;
+mod tamper;
+
+use ankerdb_engine::Isolation;
+use history::Done;
+use judge::{Anomaly, Order, Rules, Verdict, judge};
+use lists::{Fault, Lists, fault};
+use registers::Registers;
+use run::{Plan, Style, history};
+
+const PLAN: Plan = Plan {
+    level: Isolation::Serializable,
+    styles: &[Style::Procedure, Style::Locking, Style::Optimistic],
+    threads: 4,
+    transactions: 1_500,
+    readers: 0,
+    seed: 0,
+};
+
+/// At these levels the order of versions comes from the engine's timestamps, which procedures do not tell.
+const TIMED: &[Style] = &[Style::Locking, Style::Optimistic];
+
+/// The plans of a level: with and without locks, with and without readers.
+fn plans(level: Isolation) -> impl Iterator<Item = Plan> {
+    let weak = matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted);
+    let styles: [&[Style]; 2] = match weak {
+        true => [TIMED, &[Style::Locking]],
+        false => [PLAN.styles, &[Style::Procedure]],
+    };
+    (1..=4).map(move |seed| {
+        let readers = if seed % 2 == 0 { 2 } else { 0 };
+        Plan { level, styles: styles[seed as usize / 2 % 2], readers, seed, ..PLAN }
+    })
+}
+
+/// Shows the transactions of a cycle, for whoever has to find out.
+fn explain(history: &[Done], verdict: &Verdict) {
+    if let Verdict::Cycle(steps) = verdict {
+        let members = history.iter().filter(|done| steps.iter().any(|(number, _)| *number == done.number));
+        members.for_each(|done| eprintln!("{done:?}"));
+    }
+}
+
+fn check(history: &[Done], plan: Plan) {
+    let statements = || history.iter().flat_map(|done| &done.statements);
+    let ranges: usize = statements().map(|statement| statement.ranges.len()).sum();
+    let writes: usize = history.iter().map(|done| done.writes.len()).sum();
+    let readers = history.iter().filter(|done| done.is_reader).count();
+    let enough = history.len() > 500 && ranges > 150 && writes > 500 && (plan.readers == 0 || readers > 5);
+    assert!(
+        enough,
+        "{plan:?}: {} commits, {ranges} ranges, {writes} writes, {readers} readers",
+        history.len()
+    );
+    let verdict = judge(history, Rules::of(plan.level));
+    explain(history, &verdict);
+    assert_eq!(verdict, Verdict::Fine, "{plan:?}");
+}
+
+fn registers_keep_the_promises_of(level: Isolation) {
+    plans(level).for_each(|plan| check(&history::<Registers>(plan).1, plan));
+}
+
+#[test]
+fn serializable_is_strictly_serializable() {
+    registers_keep_the_promises_of(Isolation::Serializable);
+}
+
+#[test]
+fn repeatable_read_is_strong_snapshot_isolation() {
+    registers_keep_the_promises_of(Isolation::RepeatableRead);
+}
+
+#[test]
+fn statements_of_read_committed_are_consistent() {
+    registers_keep_the_promises_of(Isolation::ReadCommitted);
+}
+
+#[test]
+fn read_uncommitted_reads_only_what_was_committed() {
+    registers_keep_the_promises_of(Isolation::ReadUncommitted);
+}
+
+/// With locks, READ COMMITTED loses no update either: the order of versions is known without timestamps.
+#[test]
+fn locks_lose_no_update_at_the_weak_levels() {
+    for level in [Isolation::ReadCommitted, Isolation::ReadUncommitted] {
+        let plan = Plan { level, styles: &[Style::Locking], seed: 7, ..PLAN };
+        let (_, history) = history::<Registers>(plan);
+        let verdict = judge(&history, Rules { order: Order::Links, ..Rules::of(level) });
+        explain(&history, &verdict);
+        assert_eq!(verdict, Verdict::Fine, "{level:?}");
+    }
+}
+
+/// Lists at a level, with snapshots beside them.
+fn lists_keep_the_promises_of(level: Isolation, styles: &'static [Style]) {
+    for seed in 21..=22 {
+        let plan = Plan { level, styles, readers: seed % 2 * 2, seed, ..PLAN };
+        let (world, history) = history::<Lists>(plan);
+        check(&history, plan);
+        assert_eq!(fault(&history, &world.in_the_end(), &world.seen()), None, "{plan:?}");
+        let verdict = judge(&history, Rules { order: Order::Links, ..Rules::of(level) });
+        assert_eq!(verdict, Verdict::Fine, "{plan:?}");
+    }
+}
+
+#[test]
+fn lists_are_serializable() {
+    lists_keep_the_promises_of(Isolation::Serializable, PLAN.styles);
+}
+
+#[test]
+fn lists_lose_nothing_under_snapshot_isolation() {
+    lists_keep_the_promises_of(Isolation::RepeatableRead, PLAN.styles);
+}
+
+#[test]
+fn lists_lose_nothing_under_locks() {
+    lists_keep_the_promises_of(Isolation::ReadCommitted, &[Style::Locking]);
+    lists_keep_the_promises_of(Isolation::ReadUncommitted, &[Style::Locking]);
+}
+
+#[test]
+fn control_lists_lose_elements_at_the_weak_levels() {
+    for level in [Isolation::ReadCommitted, Isolation::ReadUncommitted] {
+        let is_found = (1..=200).any(|seed| {
+            let plan = Plan { level, styles: &[Style::Optimistic], seed, transactions: 300, ..PLAN };
+            let (world, history) = history::<Lists>(plan);
+            matches!(fault(&history, &world.in_the_end(), &[]), Some(Fault::Lost(..)))
+        });
+        assert!(is_found, "no element was ever lost at {level:?}: the check is blind");
+    }
+}
+
+/// A control must show its anomaly, in one of many rounds, when a level is held against rules that it need not keep.
+fn must_find(level: Isolation, rules: Rules, what: &str, is_it: impl Fn(&Verdict) -> bool) {
+    for seed in 1..=300 {
+        let plan = Plan { level, styles: &[Style::Optimistic], seed, transactions: 300, ..PLAN };
+        if is_it(&judge(&history::<Registers>(plan).1, rules)) {
+            return;
+        }
+    }
+    panic!("{what} was never found at {level:?}: the judge is blind");
+}
+
+#[test]
+fn control_repeatable_read_shows_write_skew() {
+    let rules = Rules::timeless(Isolation::Serializable, Order::Links);
+    let is_skew = |verdict: &Verdict| verdict.anomaly() == Some(Anomaly::WriteSkew);
+    must_find(Isolation::RepeatableRead, rules, "write skew", is_skew);
+}
+
+#[test]
+fn control_read_committed_shows_lost_updates() {
+    let rules = Rules::timeless(Isolation::RepeatableRead, Order::Links);
+    let is_lost = |verdict: &Verdict| matches!(verdict, Verdict::LostUpdate(..));
+    must_find(Isolation::ReadCommitted, rules, "a lost update", is_lost);
+}
+
+#[test]
+fn control_read_committed_shows_non_repeatable_reads() {
+    let rules = Rules::timeless(Isolation::RepeatableRead, Order::Timestamps);
+    let is_fuzzy = |verdict: &Verdict| verdict.anomaly() == Some(Anomaly::NonRepeatableRead);
+    must_find(Isolation::ReadCommitted, rules, "a non-repeatable read", is_fuzzy);
+}
+
+/// One statement that sees some of a commit's writes, but not all.
+#[test]
+fn control_read_uncommitted_shows_fractured_reads() {
+    let rules = Rules::timeless(Isolation::ReadCommitted, Order::Timestamps);
+    let is_fractured = |verdict: &Verdict| verdict.anomaly() == Some(Anomaly::ReadSkew);
+    must_find(Isolation::ReadUncommitted, rules, "a fractured read", is_fractured);
+}
