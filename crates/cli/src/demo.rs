@@ -23,7 +23,7 @@ use ankerdb_workload::htap::marker::Marker;
 use ankerdb_workload::htap::olap::{Analyst, OlapResult, Order};
 use ankerdb_workload::htap::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use ankerdb_workload::htap::queries::QUERIES;
-use ankerdb_workload::tpcc::check::check;
+use ankerdb_workload::tpcc::check::{CONDITIONS, check};
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
 use clap::Args;
@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
     match check(&stage.world.database, &stage.world.tables)?.first() {
         Some(violation) => Err(Error::internal(violation.to_string())),
         None => {
-            println!("TPC-C consistency conditions 3.3.2.1-4 hold");
+            println!("{CONDITIONS} hold");
             Ok(())
         }
     }

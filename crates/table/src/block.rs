@@ -27,11 +27,13 @@ use crate::table::Derived;
 use crate::version::{BeforeCells, VersionChain};
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
+use ankerdb_memory::{allocate_zeroed, free};
 use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
-
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which state of a row to read.
@@ -57,9 +59,46 @@ struct RowMeta {
     chain: VersionChain,
 }
 
+/// The headers and chains of a block, in memory like that of its arrays.
+struct Rows(NonNull<[RowMeta; ROWS_PER_BLOCK]>);
+
+// SAFETY: owns its rows, which are shared among threads by reference and dropped on any of them.
+unsafe impl Send for Rows {}
+// SAFETY: as above.
+unsafe impl Sync for Rows {}
+
+impl Rows {
+    const BYTES: usize = size_of::<[RowMeta; ROWS_PER_BLOCK]>();
+
+    fn new() -> Rows {
+        // All zeros is a valid row: no timestamp, nobody's, without history.
+        Rows(allocate_zeroed(Rows::BYTES).cast())
+    }
+}
+
+impl Deref for Rows {
+    type Target = [RowMeta; ROWS_PER_BLOCK];
+
+    #[inline]
+    fn deref(&self) -> &[RowMeta; ROWS_PER_BLOCK] {
+        // SAFETY: allocated in `new`, initialized by zeros, freed on drop only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this size; nobody else is left.
+        unsafe {
+            self.0.drop_in_place();
+            free(self.0.cast(), Rows::BYTES);
+        }
+    }
+}
+
 /// A block of rows.
 pub struct RowBlock {
-    rows: Box<[RowMeta]>,
+    rows: Rows,
     columns: Columns<ColumnArray>,
     zones: Box<[Option<Zone>]>,
     exists: Bitmap,
@@ -85,9 +124,7 @@ impl RowBlock {
             .iter()
             .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
         RowBlock {
-            rows: (0..ROWS_PER_BLOCK)
-                .map(|_| RowMeta { header: AtomicU64::new(0), chain: VersionChain::default() })
-                .collect(),
+            rows: Rows::new(),
             columns: Columns::new(arrays),
             zones: columns
                 .iter()

@@ -372,3 +372,105 @@ impl VariantReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::{Client, ClientSetup, Done, Workload};
+    use super::super::course::{Ratio, Variant, Watch};
+    use super::*;
+    use crate::htap::machine::Disturbance;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    struct Idle;
+
+    impl Workload for Idle {
+        fn kinds(&self) -> &[&'static str] {
+            &["idle"]
+        }
+
+        fn client(&self, _: &ClientSetup) -> Result<Box<dyn Client>> {
+            Ok(Box::new(Idle))
+        }
+    }
+
+    impl Client for Idle {
+        fn draw(&mut self) -> usize {
+            0
+        }
+
+        fn run(&mut self, _: i64) -> Result<Done> {
+            Ok(Done::Committed)
+        }
+    }
+
+    fn phase(round: u32, variant: usize, completed: u64, steal: f64) -> Phase {
+        let kinds = vec![KindResult { completed, ..KindResult::default() }];
+        let result = StreamResult { elapsed: Duration::from_secs(1), kinds };
+        Phase { round, variant, result, disturbance: Disturbance { steal, others: 0.0 } }
+    }
+
+    fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> Report {
+        let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
+        let (stop, observer) = (AtomicBool::new(false), |_: super::super::course::Event<'_>| ());
+        let watch = Watch { stop: &stop, observer: &observer };
+        let config = BenchConfig { threads: 1, seconds: 1, rounds: 3, isolation, seed: 1, json: None };
+        let course = Course {
+            config: &config,
+            variants: vec![variant("one"), variant("two")],
+            ratios: vec![Ratio { name: "one to two", over: 0, under: 1, target: 0.9 }],
+            watch: &watch,
+        };
+        let machine = Machine { cores: 1, memory_bytes: 1, cpu: "any".into(), kernel: "any".into() };
+        let about = About {
+            benchmark: "idle",
+            own: serde_json::json!({ "rows": 3 }),
+            machine,
+            warnings: Vec::new(),
+            conditions: "conditions",
+            violations,
+        };
+        Report::new(&course, about, phases)
+    }
+
+    #[test]
+    fn a_violation_is_a_failure_where_the_level_promises_consistency() {
+        let phases = [phase(1, 0, 100, 0.0)];
+        let violations = || Some(vec!["3.3.2.1 is violated".to_owned()]);
+        let failed = report(Isolation::Serializable, &phases, violations());
+        assert_eq!(failed.failure().as_deref(), Some("3.3.2.1 is violated (first of 1)"));
+        assert!(failed.text().contains("conditions: 1 violations"));
+        let weak = report(Isolation::ReadCommitted, &phases, violations());
+        assert_eq!(weak.failure(), None);
+        assert!(weak.text().contains("as this isolation level allows: 3.3.2.1"), "{}", weak.text());
+        assert_eq!(report(Isolation::Serializable, &phases, Some(Vec::new())).failure(), None);
+        assert!(report(Isolation::Serializable, &phases, None).text().contains("conditions: not checked"));
+    }
+
+    #[test]
+    fn void_phases_are_left_out_of_medians_and_ratios_as_long_as_there_are_others() {
+        let phases = [
+            phase(1, 0, 100, 0.0),
+            phase(1, 1, 200, 0.0),
+            phase(2, 1, 100, 0.0),
+            phase(2, 0, 10, 0.5),
+            phase(3, 0, 104, 0.0),
+            phase(3, 1, 100, 0.0),
+        ];
+        let report = report(Isolation::Serializable, &phases, None);
+        assert_eq!((report.tps(0), report.tps(1)), (102.0, 100.0));
+        let ratio = report.ratios["one to two"].measured.expect("there are rounds");
+        assert!((ratio - (0.5 + 1.04) / 2.0).abs() < 1e-9, "{ratio}");
+        assert!(report.text().contains("MISSED") && report.text().contains("VOID"), "{}", report.text());
+        let json: Json = serde_json::from_str(&report.json().expect("is JSON")).expect("is JSON");
+        assert_eq!((&json["config"]["rows"], &json["phases"][3]["void"]), (&3.into(), &true.into()));
+        assert_eq!(json["results"][0]["tps_range"], serde_json::json!([10.0, 104.0]));
+    }
+
+    #[test]
+    fn only_void_phases_are_better_than_nothing() {
+        let report = report(Isolation::Serializable, &[phase(1, 0, 70, 0.9)], None);
+        assert_eq!((report.tps(0), report.tps(1)), (70.0, 0.0));
+        assert_eq!(report.ratios["one to two"].measured, None);
+    }
+}

@@ -6,7 +6,7 @@ use super::course::{Course, Event, Variant, Watch};
 use super::report::{About, Report};
 use crate::htap::config::{BYTES_PER_WAREHOUSE, isolation_name};
 use crate::htap::machine::Machine;
-use crate::tpcc::check::check;
+use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
 use crate::tpcc::load::{LoadOptions, load};
 use crate::tpcc::mix::Mix;
@@ -71,30 +71,30 @@ impl TpccConfig {
 
 /// TPC-C over loaded tables, or over the first warehouses of them.
 pub struct TpccWorkload {
-    /// The database.
-    pub database: Database,
-    /// Its tables.
-    pub tables: Arc<Tables>,
-    /// Warehouses to use, from 1 on.
-    pub warehouses: u32,
-    /// Which transactions.
-    pub mix: Mix,
-    /// Where they go.
-    pub access: Access,
-    /// Names of the kinds.
-    pub kinds: Vec<&'static str>,
+    database: Database,
+    tables: Arc<Tables>,
+    warehouses: u32,
+    mix: Mix,
+    access: Access,
+    kinds: Vec<&'static str>,
 }
 
 impl TpccWorkload {
     /// Over the first `warehouses` of those that are loaded.
-    pub fn new(database: &Database, tables: &Arc<Tables>, config: &TpccConfig) -> TpccWorkload {
+    pub fn new(
+        database: &Database,
+        tables: &Arc<Tables>,
+        warehouses: u32,
+        mix: Mix,
+        access: Access,
+    ) -> TpccWorkload {
         TpccWorkload {
             database: database.clone(),
             tables: tables.clone(),
-            warehouses: config.warehouses,
-            mix: config.mix,
-            access: config.access,
-            kinds: config.mix.kinds().iter().map(|kind| kind.name()).collect(),
+            warehouses,
+            mix,
+            access,
+            kinds: mix.kinds().iter().map(|kind| kind.name()).collect(),
         }
     }
 }
@@ -145,7 +145,7 @@ pub fn run(
     let database = Database::with(config.bench.engine);
     let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
-    let workload = TpccWorkload::new(&database, &tables, config);
+    let workload = TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
     let variant = Variant {
         name: isolation_name(config.bench.isolation).to_owned(),
         threads: config.bench.threads,
@@ -165,7 +165,7 @@ pub fn run(
         }),
         machine: machine.clone(),
         warnings,
-        conditions: "TPC-C consistency conditions 3.3.2.1-4",
+        conditions: CONDITIONS,
         violations: Some(violations),
     };
     Ok(Report::new(&course, about, &phases))

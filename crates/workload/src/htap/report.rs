@@ -8,6 +8,7 @@ use super::olap::OlapResult;
 use super::oltp::{KindResult, OltpResult};
 use super::queries::QUERIES;
 use super::ratios::Ratios;
+use crate::tpcc::check::CONDITIONS;
 use crate::tpcc::input::Kind;
 use ankerdb_engine::{Error, Isolation, Result};
 use serde::Serialize;
@@ -283,7 +284,7 @@ impl Report {
             (true, []) => "hold".to_owned(),
             (true, violations) => format!("{} violations", violations.len()),
         };
-        let _ = writeln!(text, "TPC-C consistency conditions 3.3.2.1-4: {conditions}");
+        let _ = writeln!(text, "{CONDITIONS}: {conditions}");
         if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
             let _ = writeln!(text, "  as this isolation level allows: {first}");
         }
