@@ -134,6 +134,16 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
+    /// The columns, in order; 63 stands for all columns from 63 on.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        let mut bits = self.0;
+        std::iter::from_fn(move || {
+            let column = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+            bits &= bits - 1;
+            Some(column)
+        })
+    }
+
     /// The set as bits; bit 63 stands for all columns from 63 on.
     pub fn bits(self) -> u64 {
         self.0

@@ -1,5 +1,9 @@
 //! `ankerdb bench`
 
+mod options;
+mod tpcc;
+
+use crate::engine::EngineOption;
 use crate::interrupt;
 use crate::progress::LoadProgress;
 use ankerdb_engine::{Error, Isolation, Result};
@@ -24,6 +28,18 @@ pub enum Benchmark {
     /// far.
     #[command(verbatim_doc_comment)]
     Htap(HtapOptions),
+    /// TPC-C's transactions at full speed, and its consistency conditions.
+    Tpcc(tpcc::TpccOptions),
+}
+
+impl Benchmark {
+    /// Runs it.
+    pub fn run(&self) -> Result<()> {
+        match self {
+            Benchmark::Htap(options) => run(options),
+            Benchmark::Tpcc(options) => tpcc::run(options),
+        }
+    }
 }
 
 /// Options of `bench htap`.
@@ -41,9 +57,12 @@ pub struct HtapOptions {
     /// Seconds of measuring, all phases together; loading comes on top
     #[arg(long, value_name = "S", default_value_t = 60)]
     seconds: u64,
-    /// Isolation level of the transactions: serializable, repeatable-read, read-committed, read-uncommitted
-    #[arg(long, value_name = "L", default_value = "serializable", value_parser = isolation)]
-    isolation: Isolation,
+    /// Isolation level of the transactions: serializable, repeatable-read, read-committed, read-uncommitted; the
+    /// engine's if not given
+    #[arg(long, value_name = "L", value_parser = isolation)]
+    isolation: Option<Isolation>,
+    #[command(flatten)]
+    engine: EngineOption,
     /// Where transactions go: uniform, or skewed (half of them to five districts)
     #[arg(long, value_name = "PATTERN", default_value = "uniform", value_parser = access)]
     access: Access,
@@ -73,7 +92,8 @@ impl HtapOptions {
             oltp_threads: self.oltp,
             olap_threads: self.olap,
             seconds: self.seconds,
-            isolation: self.isolation,
+            isolation: self.isolation.unwrap_or(self.engine.engine.isolation()),
+            engine: self.engine.engine,
             access: self.access,
             json: self.json.clone(),
             rounds: self.rounds,
@@ -83,7 +103,7 @@ impl HtapOptions {
 }
 
 /// Runs `bench htap`.
-pub fn run(options: &HtapOptions) -> Result<()> {
+fn run(options: &HtapOptions) -> Result<()> {
     let config = options.config();
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;

@@ -1,4 +1,4 @@
-//! The `ankerdb` command: a demo, the server, and the benchmark.
+//! The `ankerdb` command: a demo, the server, the benchmarks, and the papers' experiments.
 //!
 //! Results go to standard output, progress to standard error. Exit codes: 0 fine, 1 the command failed, 2 it was
 //! asked for something impossible.
@@ -6,6 +6,8 @@
 
 mod bench;
 mod demo;
+mod engine;
+mod experiment;
 mod interrupt;
 mod progress;
 mod serve;
@@ -31,13 +33,16 @@ enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(bench::Benchmark),
+    /// Run a table or figure of the papers (`experiment list` names them), and write it as text, CSV, SVG and PNG.
+    Experiment(experiment::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Demo(options) => demo::run(&options),
         Command::Serve(options) => serve::run(&options),
-        Command::Bench(bench::Benchmark::Htap(options)) => bench::run(&options),
+        Command::Bench(benchmark) => benchmark.run(),
+        Command::Experiment(options) => experiment::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

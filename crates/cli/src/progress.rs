@@ -1,7 +1,9 @@
-//! Loading progress on standard error: a bar on a terminal, a line every tenth elsewhere.
+//! Progress on standard error: bars on a terminal, lines elsewhere.
 
+use ankerdb_experiment::lab::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shows rows loaded of rows expected. Can be told from any thread.
@@ -13,8 +15,7 @@ pub struct LoadProgress {
 impl LoadProgress {
     /// Nothing is shown yet.
     pub fn new() -> LoadProgress {
-        let terminal = stderr().is_terminal() && !crate::demo::terminal_is_dumb();
-        LoadProgress { bar: terminal.then(bar), tenths: AtomicU64::new(0) }
+        LoadProgress { bar: has_bars().then(|| bar(LOADING)), tenths: AtomicU64::new(0) }
     }
 
     /// Shows the state; `done == total` ends it.
@@ -37,9 +38,65 @@ impl LoadProgress {
     }
 }
 
-fn bar() -> ProgressBar {
+const LOADING: &str = "loading {wide_bar} {human_pos} of {human_len} rows, {eta} left";
+const MEASURING: &str = "{msg} {wide_bar} {percent}%, {elapsed} of this measurement";
+/// Steps of a measurement's bar.
+const STEPS: u64 = 1000;
+
+fn has_bars() -> bool {
+    stderr().is_terminal() && !crate::demo::terminal_is_dumb()
+}
+
+fn bar(template: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    let template = "loading {wide_bar} {human_pos} of {human_len} rows, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
+}
+
+/// Progress of an experiment: a bar for what it does now; without a terminal, a line for every measurement. Can be
+/// told from any thread.
+#[derive(Default)]
+pub struct ExperimentProgress(Mutex<Option<(ProgressBar, bool)>>);
+
+impl ExperimentProgress {
+    /// Shows what happens.
+    pub fn show(&self, event: Event<'_>) {
+        if let (Event::Begun { number, of, label }, false) = (event, has_bars()) {
+            eprintln!("measurement {number} of {of}: {label}");
+        }
+        if !has_bars() {
+            return;
+        }
+        let Ok(mut shown) = self.0.lock() else { return };
+        match event {
+            Event::Loading { done, total } => {
+                let (bar, _) =
+                    shown.take().filter(|(_, loads)| *loads).unwrap_or_else(|| (bar(LOADING), true));
+                bar.set_length(total);
+                bar.set_position(done);
+                if done < total { *shown = Some((bar, true)) } else { bar.finish_and_clear() }
+            }
+            Event::Begun { number, of, label } => {
+                let bar = bar(MEASURING);
+                bar.set_length(STEPS);
+                bar.set_message(format!("{number}/{of} {label}"));
+                *shown = Some((bar, false));
+            }
+            Event::Progress(share) => {
+                if let Some((bar, false)) = &*shown {
+                    bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
+                }
+            }
+            Event::Ended => {
+                if let Some((bar, _)) = shown.take() {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.show(Event::Ended);
+    }
 }

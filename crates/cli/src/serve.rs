@@ -1,5 +1,6 @@
 //! `ankerdb serve`
 
+use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Error, Result};
 use ankerdb_server::{ServerOptions, serve_blocking};
@@ -27,6 +28,8 @@ pub struct Options {
     /// Connections at the same time
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_connections: usize,
+    #[command(flatten)]
+    engine: EngineOption,
 }
 
 /// Serves until ctrl-c or SIGTERM.
@@ -37,7 +40,7 @@ pub fn run(options: &Options) -> Result<()> {
     let listen = resolve(&options.listen)?;
     let memory_limit_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes };
-    let engine = SqlEngine::new(Database::new(), sql_options)?;
+    let engine = SqlEngine::new(Database::with(options.engine.engine), sql_options)?;
     let server_options = ServerOptions {
         listen,
         oltp_threads: options.oltp_threads,

@@ -78,7 +78,7 @@ fn the_demo_without_a_terminal_prints_lines_a_summary_and_the_plots_path() {
         "serializable transactions in 2 s",
         "Q8",
         "freshness: 0 of",
-        "conditions 3.3.2.1-4 hold",
+        "conditions 3.3.2.1-12 hold",
         path,
     ] {
         assert!(summary.contains(part), "{part} is missing in\n{summary}");

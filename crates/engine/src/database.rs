@@ -1,6 +1,7 @@
 //! The database: catalog, transactions, snapshots.
 
 use crate::catalog::Catalog;
+use crate::configuration::Configuration;
 use crate::pruner::Pruner;
 use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
@@ -20,6 +21,7 @@ pub struct Database {
 }
 
 pub(crate) struct Shared {
+    pub configuration: Configuration,
     pub manager: Arc<TransactionManager>,
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
@@ -63,15 +65,26 @@ impl Default for Database {
 impl Database {
     /// An empty database.
     pub fn new() -> Database {
+        Database::with(Configuration::default())
+    }
+
+    /// An empty database that processes transactions and queries in this way.
+    pub fn with(configuration: Configuration) -> Database {
         let shared = Arc::new(Shared {
-            manager: TransactionManager::new(),
+            configuration,
+            manager: TransactionManager::new(configuration.history()),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
             tables: AtomicU32::new(0),
             defining: Mutex::new(()),
         });
-        let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared)));
+        let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
         Database { shared, _pruner: pruner }
+    }
+
+    /// How it processes transactions and queries.
+    pub fn configuration(&self) -> Configuration {
+        self.shared.configuration
     }
 
     /// A session: one connection or worker thread.
@@ -118,6 +131,7 @@ impl Database {
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
         self.catalog().table(name).map_err(missing)?;
         self.change(|catalog| catalog.tables.remove(name));
+        self.shared.manager.note_definitions();
         Ok(())
     }
 

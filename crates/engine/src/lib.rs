@@ -30,17 +30,22 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod configuration;
 mod database;
 mod pruner;
 mod session;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
 pub use ankerdb_snapshot::{
-    BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, TableStatistics,
+    BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
+    TightLoops,
 };
-pub use ankerdb_table::{ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
-pub use ankerdb_transaction::{Direction, Isolation, KeyRange, LockWait, Locked, RowFilter, Transaction};
+pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
+pub use ankerdb_transaction::{
+    Direction, Isolation, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
+};
 pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;
+pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use session::Session;

@@ -3,6 +3,9 @@
 //! Writers prune the chains of rows that they write to. What they never touch again (the last version of a row,
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
 //! have changed since the last pass costs two loads.
+//!
+//! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
+//! to it, and it makes a pass every second down to the oldest active transaction.
 
 use crate::database::Shared;
 use parking_lot::{Condvar, Mutex};
@@ -22,17 +25,21 @@ pub(crate) struct Pruner {
 }
 
 impl Pruner {
-    pub fn start(shared: Weak<Shared>) -> Pruner {
+    /// Starts it: a pass every `interval`, or as often as there is something to do.
+    pub fn start(shared: Weak<Shared>, interval: Option<Duration>) -> Pruner {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = stop.clone();
         let run = move || {
             let (flag, wake) = &*stopped;
             let mut stop = flag.lock();
-            let mut busy = false;
+            let mut pause = interval.unwrap_or(PAUSE_IDLE);
             while !*stop {
-                wake.wait_for(&mut stop, if busy { PAUSE_BUSY } else { PAUSE_IDLE });
+                wake.wait_for(&mut stop, pause);
                 let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
-                busy = pass(&shared);
+                match interval {
+                    Some(_) => collect(&shared),
+                    None => pause = if prune(&shared) { PAUSE_BUSY } else { PAUSE_IDLE },
+                }
             }
         };
         let thread = std::thread::Builder::new().name("ankerdb-pruner".into()).spawn(run);
@@ -53,7 +60,7 @@ impl Drop for Pruner {
 }
 
 /// Returns whether anything was found to do.
-fn pass(shared: &Shared) -> bool {
+fn prune(shared: &Shared) -> bool {
     let mut busy = false;
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
@@ -61,4 +68,12 @@ fn pass(shared: &Shared) -> bool {
         busy |= table.sweep(horizon, &crossbeam_epoch::pin());
     }
     busy
+}
+
+/// One pass of the collector.
+fn collect(shared: &Shared) {
+    let horizon = shared.manager.horizon();
+    for table in shared.tables() {
+        table.collect(horizon, &crossbeam_epoch::pin());
+    }
 }

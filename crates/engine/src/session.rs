@@ -93,6 +93,11 @@ impl Session {
         self.database.snapshot()
     }
 
+    /// What a query at this isolation level reads, which is the same in all configurations but that of READ UNCOMMITTED.
+    pub fn snapshot_at(&mut self, isolation: Isolation) -> Snapshot {
+        self.database.shared.manager.snapshot_at(isolation)
+    }
+
     /// How often [`run`](Self::run) has started a procedure again.
     pub fn retries(&self) -> u64 {
         self.retries

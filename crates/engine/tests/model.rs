@@ -8,7 +8,7 @@
 mod support;
 
 use ankerdb_engine::*;
-use ankerdb_transaction::TransactionManager;
+use ankerdb_transaction::{History, TransactionManager};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -109,7 +109,12 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let table = Arc::new(Table::new(TableId(1), definition()));
-        Stage { manager: TransactionManager::new(), table, state: State::new(), readers: Vec::new() }
+        Stage {
+            manager: TransactionManager::new(History::default()),
+            table,
+            state: State::new(),
+            readers: Vec::new(),
+        }
     }
 
     fn begin(&self, interactive: bool) -> Transaction {

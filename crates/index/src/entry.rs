@@ -28,7 +28,8 @@ const TAIL_HEADER: usize = size_of::<usize>();
 /// An entry to look for. Borrows the key.
 #[derive(Clone, Copy)]
 pub(crate) struct Probe<'k> {
-    pub(crate) words: [u64; KEY_WORDS],
+    /// The key's words, and one more so that any eight bytes of them lie in two neighbours.
+    padded: [u64; KEY_WORDS + 1],
     /// Length of the key; `usize::MAX` for the end.
     length: usize,
     tail: &'k [u8],
@@ -36,9 +37,10 @@ pub(crate) struct Probe<'k> {
 }
 
 /// On which side of a probe a cut between entries lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Side {
     /// The probe's own entry comes after the cut.
+    #[default]
     Before,
     /// The probe's own entry comes before the cut.
     After,
@@ -47,15 +49,37 @@ pub(crate) enum Side {
 impl<'k> Probe<'k> {
     #[inline]
     pub(crate) fn new(key: &'k [u8], row: u64) -> Probe<'k> {
-        let mut bytes = [0; INLINE_BYTES];
-        let inline = key.len().min(INLINE_BYTES);
-        bytes[..inline].copy_from_slice(&key[..inline]);
-        Probe { words: to_words(&bytes), length: key.len(), tail: &key[inline..], row }
+        let (length, inline) = (key.len(), key.len().min(INLINE_BYTES));
+        Probe { padded: pad(words_of(key)), length, tail: &key[inline..], row }
+    }
+
+    /// The same key with another row.
+    #[inline]
+    pub(crate) fn with_row(self, row: u64) -> Probe<'k> {
+        Probe { row, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn row(&self) -> u64 {
+        self.row
     }
 
     /// After every entry.
     pub(crate) fn end() -> Probe<'static> {
-        Probe { words: [u64::MAX; KEY_WORDS], length: usize::MAX, tail: &[], row: u64::MAX }
+        Probe { padded: pad([u64::MAX; KEY_WORDS]), length: usize::MAX, tail: &[], row: u64::MAX }
+    }
+
+    /// The words of the key.
+    #[inline]
+    pub(crate) fn words(&self) -> &[u64; KEY_WORDS] {
+        self.padded.first_chunk().expect("the padding is behind the words")
+    }
+
+    /// The head of the key behind a prefix, as `node::head_of`.
+    #[inline]
+    pub(crate) fn head(&self, prefix_bytes: u8) -> u64 {
+        let (word, bits) = (usize::from(prefix_bytes / 8) % KEY_WORDS, u32::from(prefix_bytes % 8) * 8);
+        (self.padded[word] << bits | self.padded[word + 1] >> 1 >> (63 - bits)) & !0xff
     }
 
     /// Key words that a slot needs to hold this key.
@@ -73,18 +97,17 @@ impl<'k> Probe<'k> {
     pub(crate) fn to_slot(self) -> Slot {
         let rest =
             if self.tail.is_empty() { (self.length as u64) << 1 | LENGTH } else { new_tail(self.tail) };
-        Slot { words: self.words, rest, row: self.row }
+        Slot { words: *self.words(), rest, row: self.row }
     }
 
-    /// Orders an entry whose words equal this probe's. `tail` gives the bytes of its tail, if it has one.
+    /// Orders a key whose words equal this probe's. `tail` gives the bytes of its tail, if it has one.
     #[inline]
     pub(crate) fn compare_rest<'g, E>(
         &self,
         rest: u64,
-        row: u64,
         tail: impl FnOnce() -> Result<&'g [u8], E>,
     ) -> Result<Ordering, E> {
-        let by_key = if rest & LENGTH != 0 {
+        Ok(if rest & LENGTH != 0 {
             ((rest >> 1) as usize).cmp(&self.length)
         } else if self.length <= INLINE_BYTES {
             Ordering::Greater
@@ -92,14 +115,13 @@ impl<'k> Probe<'k> {
             Ordering::Less
         } else {
             tail()?.cmp(self.tail)
-        };
-        Ok(by_key.then(row.cmp(&self.row)))
+        })
     }
 
     /// Whether a slot with these words and this rest has the probe's key, whatever its row.
     #[inline]
     pub(crate) fn key_equals(&self, slot: &Slot, guard: &Guard) -> bool {
-        slot.words == self.words
+        slot.words == *self.words()
             && if slot.rest & LENGTH != 0 {
                 (slot.rest >> 1) as usize == self.length
             } else {
@@ -151,22 +173,38 @@ impl Slot {
     pub(crate) fn probe<'g>(&self, guard: &'g Guard) -> Probe<'g> {
         let tail = self.tail(guard);
         let (_, inline) = self.inline();
-        Probe { words: self.words, length: inline + tail.len(), tail, row: self.row }
+        Probe { padded: pad(self.words), length: inline + tail.len(), tail, row: self.row }
     }
 
     /// Orders this entry relative to the probe.
     pub(crate) fn compare(&self, probe: &Probe, guard: &Guard) -> Ordering {
         let tail = || Ok::<_, std::convert::Infallible>(self.tail(guard));
-        let Ok(by_rest) = probe.compare_rest(self.rest, self.row, tail);
-        self.words.cmp(&probe.words).then(by_rest)
+        let Ok(by_rest) = probe.compare_rest(self.rest, tail);
+        self.words.cmp(probe.words()).then(by_rest).then(self.row.cmp(&probe.row))
     }
 }
 
-fn to_words(bytes: &[u8; INLINE_BYTES]) -> [u64; KEY_WORDS] {
-    std::array::from_fn(|word| {
-        let bytes = &bytes[word * 8..word * 8 + 8];
-        u64::from_be_bytes(bytes.try_into().expect("eight bytes"))
-    })
+/// The words of a key's first bytes, by a few loads that may overlap and no loop over bytes.
+#[inline]
+fn words_of(key: &[u8]) -> [u64; KEY_WORDS] {
+    let eight_at = |at: usize| u64::from_be_bytes(key[at..at + 8].try_into().expect("eight bytes"));
+    // The last bytes of a key whose number is no multiple of eight: its last eight, less those of the word before.
+    let last = |bytes: usize| if bytes == 0 { 0 } else { eight_at(key.len() - 8) << (64 - 8 * bytes) };
+    match key.len() {
+        0..8 => {
+            let mut bytes = [0; 8];
+            bytes[..key.len()].copy_from_slice(key);
+            [u64::from_be_bytes(bytes), 0, 0]
+        }
+        length @ 8..16 => [eight_at(0), last(length - 8), 0],
+        length @ 16..24 => [eight_at(0), eight_at(8), last(length - 16)],
+        _ => [eight_at(0), eight_at(8), eight_at(16)],
+    }
+}
+
+#[inline]
+fn pad([first, second, third]: [u64; KEY_WORDS]) -> [u64; KEY_WORDS + 1] {
+    [first, second, third, 0]
 }
 
 fn to_bytes(words: &[u64; KEY_WORDS]) -> [u8; INLINE_BYTES] {

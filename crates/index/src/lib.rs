@@ -12,7 +12,7 @@
 //! It is a B+-tree with optimistic lock coupling (after Leis, Haubenschild and Neumann, "Optimistic Lock Coupling",
 //! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (who may
 //! do what to a node, and why readers are safe), `entry` (keys as words), `node` (layout and search), `tree` (descent,
-//! insertion, removal, reclamation), `scan`. Ours are the heads of a node, leaves without sibling links, and the
+//! insertion, removal, reclamation), `lookup`, `unique`, `scan`. Ours are the guides of a node, leaves without sibling links, and the
 //! way in which empty leaves leave the tree.
 //!
 //! Words of the SAFETY notes: a node or tail is *alive* until it is freed; a *guard* is a pinned epoch guard,
@@ -25,6 +25,7 @@
 mod counter;
 mod entry;
 mod latch;
+mod lookup;
 mod node;
 mod scan;
 mod tree;
@@ -83,12 +84,15 @@ impl OrderedIndex {
     /// Inserts the entry unless another entry with the same key is a conflict.
     ///
     /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers
-    /// `Some`; a row is no conflict to itself. Calls for the same key exclude each other from the first
-    /// question to the insertion, so of several that would find each other to be conflicts exactly one
-    /// inserts. Plain [`OrderedIndex::insert`] and [`OrderedIndex::remove`] are not held back.
+    /// `Some`; a row is no conflict to itself. It may be asked about the same rows again, when others change the index
+    /// meanwhile; what counts are the last answers. Nobody else enters the key between those and the insertion, so of
+    /// several that would find each other to be conflicts at most one inserts. A conflict may be an entry that its
+    /// owner takes back because it is in conflict itself: who wants to be sure tries again. Plain
+    /// [`OrderedIndex::insert`] and [`OrderedIndex::remove`] are not held back.
     ///
-    /// `conflicts` runs under a mutex that keys share: it may read this index, but must not call
-    /// `insert_unique` on it, nor wait for a thread that might.
+    /// Costs one descent where the entries of the key are few and in one leaf. Otherwise `conflicts` runs under a mutex
+    /// that keys share: it may read this index, but must not call `insert_unique` on it, nor wait for a thread
+    /// that might. It runs under an epoch guard, never under a latch.
     ///
     /// # Errors
     /// 54000 if the key is longer than [`KEY_BYTES_MAX`].
@@ -96,21 +100,10 @@ impl OrderedIndex {
         &self,
         key: &[u8],
         row: u64,
-        mut conflicts: impl FnMut(u64) -> Option<C>,
+        conflicts: impl FnMut(u64) -> Option<C>,
     ) -> Result<UniqueInsert<C>> {
         check_length(key)?;
-        let _exclusive = self.unique.lock(key);
-        let mut conflict = None;
-        self.tree.get(key, |existing| {
-            if existing != row {
-                conflict = conflicts(existing);
-            }
-            if conflict.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        if let Some(conflict) = conflict {
-            return Ok(UniqueInsert::Conflict(conflict));
-        }
-        Ok(if self.tree.insert(key, row) { UniqueInsert::Inserted } else { UniqueInsert::Present })
+        Ok(self.tree.insert_unique(&self.unique, key, row, conflicts))
     }
 
     /// Removes the entry; false if it was not there. Costs one descent.

@@ -4,24 +4,30 @@
 //! `entry`). An inner node's slot holds the same as a *separator*, and there is a child for each:
 //!
 //! ```text
-//! header | heads | (inner node only: addresses of children) | slots
+//! header | guides | (inner node only: addresses of children) | slots
+//! guide  | head: seven bytes of the key | place: one byte |
 //! slot   | key words (a leaf has 1 to 3, an inner node 3) | rest | row |
 //! ```
 //!
-//! Slots are in ascending order. Child *i* holds the entries from separator *i* (inclusive) to separator
+//! *Guides* are in ascending order of their entries; slots and children lie anywhere, and the *place* in a guide says
+//! where. Guides behind the count name the free places. An insertion or removal therefore moves guides, one word per
+//! entry, and no slots. An *index* counts guides: the index of a slot is its position in key order.
+//!
+//! Child *i* holds the entries from separator *i* (inclusive) to separator
 //! *i + 1* (exclusive). Separator 0 is never looked at: child 0 begins where the node begins, and the last
 //! child ends where the node ends. How many key words a leaf's slots have (its *width*) is fixed when it is
 //! allocated; a leaf of narrower keys holds more of them.
 //!
-//! Packed into few cache lines, there is a *head* for each slot: the four bytes of
-//! its key that follow the *prefix* that all keys of the node share. A search looks at the header, the
-//! heads, and then usually at one slot (or child). Prefix and heads are over the (zero-padded) key words; keys that agree
-//! there have equal heads and are told apart by their slots. The prefix is as long as it was possible when it was
-//! last computed: it is computed again when a key arrives that does not share it, and after a split.
+//! A guide's *head* is the seven bytes of its key that follow the *prefix* that all keys of the node share. A search
+//! looks at the header, some guides, and then usually at one slot (or child). Prefix and heads are over the
+//! (zero-padded) key words; keys that agree there have equal heads and are told apart by their slots. The prefix is as
+//! long as it was possible when it was last computed: it is computed again when a key arrives that does not share
+//! it, and after a split.
 //!
 //! Everything that changes is an atomic word. Readers load words under the latch's protocol (`latch`) and must
 //! validate before they believe them and before they follow an address; whatever they load, the
-//! count is at most the capacity, so no load is out of bounds. Methods that change a node demand its lock.
+//! count is at most the capacity and a place is below it, so no load is out of bounds. Methods that change a node demand
+//! its lock.
 
 use crate::entry::{INLINE_BYTES, KEY_WORDS, Probe, Side, Slot, free_tail, tail_bytes};
 use crate::latch::{Latch, Locked, NodeVersion, Restart};
@@ -29,18 +35,21 @@ use crossbeam_epoch::Guard;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::cmp::Ordering;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// Size of every node.
-pub(crate) const NODE_BYTES: usize = 2048;
+pub(crate) const NODE_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 48;
 const BODY_BYTES: usize = NODE_BYTES - HEADER_BYTES;
 
 /// Words of a slot besides the key: rest and row.
 const ENTRY_WORDS: usize = 2;
-const HEAD_BYTES: usize = 4;
+const GUIDE_BYTES: usize = 8;
 /// The longest prefix: a head fits behind it.
-const PREFIX_BYTES_MAX: usize = INLINE_BYTES - HEAD_BYTES;
+const PREFIX_BYTES_MAX: usize = INLINE_BYTES - 7;
+/// The part of a guide that is its place; the rest is its head.
+const PLACE: u64 = 0xff;
 
 /// One node of the tree. Alive for whoever found its address in a validated node (or in the root pointer) under
 /// an epoch guard that is still pinned.
@@ -63,7 +72,7 @@ pub(crate) struct Node {
     /// Where the children, or in a leaf the slots, begin in the body.
     children_offset: u16,
     slots_offset: u16,
-    /// The heads, as `AtomicU32`s, and from `children_offset` on children and slots, as `AtomicU64`s.
+    /// The guides, and from `children_offset` on children and slots, all as `AtomicU64`s.
     body: UnsafeCell<[u64; BODY_BYTES / 8]>,
 }
 
@@ -71,6 +80,14 @@ const _: () = assert!(size_of::<Node>() == NODE_BYTES && std::mem::offset_of!(No
 
 // SAFETY: what changes is atomic; the body is only looked at through atomics.
 unsafe impl Sync for Node {}
+
+/// A rank as far as heads say.
+enum Ranked {
+    /// The rank.
+    Exactly(usize),
+    /// From this index on there are slots with the head that was looked for, which a look at them must tell apart.
+    AmongEquals(usize),
+}
 
 /// A child as a word of an inner node's slot.
 pub(crate) type Child = u64;
@@ -98,14 +115,15 @@ impl Node {
         };
         let child_bytes = if level > 0 { size_of::<Child>() } else { 0 };
         let slot_bytes = (width + ENTRY_WORDS) * 8;
-        // An odd number of heads is padded to a word.
-        let capacity = (BODY_BYTES - HEAD_BYTES) / (HEAD_BYTES + child_bytes + slot_bytes);
-        let children_offset = (capacity * HEAD_BYTES).next_multiple_of(8);
+        let capacity = BODY_BYTES / (GUIDE_BYTES + child_bytes + slot_bytes);
+        debug_assert!(capacity <= PLACE as usize);
+        let children_offset = capacity * GUIDE_BYTES;
         node.capacity = capacity as u8;
         node.children_offset = children_offset as u16;
         node.slots_offset = (children_offset + capacity * child_bytes) as u16;
         node.width = width as u8;
         node.level = level as u8;
+        (0..capacity).for_each(|place| node.set_guide(place, place as u64));
         node
     }
 
@@ -140,11 +158,11 @@ impl Node {
         (0..node.count()).for_each(|index| unsafe { free_tail(node.rest(index)) });
     }
 
-    /// Asks for the header and most of the heads, which a search needs together.
+    /// Asks for the header and the guides, which a search needs together.
     #[inline]
     pub(crate) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
-        for line in [0, 64, 128, 192, 256] {
+        for line in [0, 64, 128, 192, 256, 320, 384, 448] {
             // SAFETY: a hint; it loads nothing.
             unsafe {
                 std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
@@ -205,13 +223,13 @@ impl Node {
         self.width() + ENTRY_WORDS
     }
 
-    /// A word of the children or slots, counted from `offset` bytes into the body.
+    /// A word of the body, counted from `offset` bytes into it.
     #[inline]
     fn atomic_word(&self, offset: u16, index: usize) -> &AtomicU64 {
         let offset = usize::from(offset) + index * 8;
         debug_assert!(offset < BODY_BYTES);
-        // SAFETY: indexes are below the capacity, whatever a reader has loaded (header), so that this is within
-        // the body; this part of it is used as `AtomicU64`s only, and aligned for them.
+        // SAFETY: indexes and places are below the capacity, whatever a reader has loaded (header), so that this is
+        // within the body, which is used as `AtomicU64`s only, and aligned for them.
         unsafe { &*self.body.get().cast::<AtomicU64>().byte_add(offset) }
     }
 
@@ -226,43 +244,57 @@ impl Node {
     }
 
     #[inline]
-    fn atomic_head(&self, index: usize) -> &AtomicU32 {
+    fn guide(&self, index: usize) -> u64 {
         debug_assert!(index < self.capacity());
-        // SAFETY: indexes are below the capacity, whatever a reader has loaded (header); this part of the body is
-        // used as `AtomicU32`s only, and aligned for them.
-        unsafe { &*self.body.get().cast::<AtomicU32>().add(index) }
+        self.atomic_word(0, index).load(Relaxed)
     }
 
     #[inline]
-    fn head(&self, index: usize) -> u32 {
-        self.atomic_head(index).load(Relaxed)
+    fn set_guide(&self, index: usize, guide: u64) {
+        debug_assert!(index < self.capacity());
+        self.atomic_word(0, index).store(guide, Relaxed);
     }
 
+    /// Where the slot (and child) of an index is.
     #[inline]
-    fn set_head(&self, index: usize, head: u32) {
-        self.atomic_head(index).store(head, Relaxed);
+    fn place(&self, index: usize) -> usize {
+        (self.guide(index) & PLACE) as usize
+    }
+
+    /// The first word of the slot of an index.
+    #[inline]
+    fn first_word(&self, index: usize) -> usize {
+        self.place(index) * self.slot_words()
     }
 
     fn rest(&self, index: usize) -> u64 {
-        self.word(index * self.slot_words() + self.width())
+        self.word(self.first_word(index) + self.width())
     }
 
     /// Loads a slot; to be validated.
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> Slot {
-        let (first, width) = (index * self.slot_words(), self.width());
-        let mut words = [0; KEY_WORDS];
-        for (word, to) in words.iter_mut().enumerate().take(width) {
-            *to = self.word(first + word);
+        self.slot_of_width(index, self.width())
+    }
+
+    /// Loads a slot of a node of this width; to be validated.
+    #[inline(always)]
+    pub(crate) fn slot_of_width(&self, index: usize, width: usize) -> Slot {
+        debug_assert!(width == self.width());
+        let first = self.place(index) * (width + ENTRY_WORDS);
+        let word = |nth: usize| if nth < width { self.word(first + nth) } else { 0 };
+        Slot {
+            words: [word(0), word(1), word(2)],
+            rest: self.word(first + width),
+            row: self.word(first + width + 1),
         }
-        Slot { words, rest: self.word(first + width), row: self.word(first + width + 1) }
     }
 
     /// Loads a child's address; to be validated before it is followed.
     #[inline]
     pub(crate) fn child(&self, index: usize) -> Child {
         debug_assert!(!self.is_leaf());
-        self.atomic_word(self.children_offset, index).load(Relaxed)
+        self.atomic_word(self.children_offset, self.place(index)).load(Relaxed)
     }
 
     /// The number of slots before the cut, of those from `from` to `count`, plus `from`; to be validated.
@@ -277,35 +309,89 @@ impl Node {
         version: NodeVersion,
         guard: &Guard,
     ) -> Result<usize, Restart> {
-        let prefix_bytes = self.prefix_bytes.load(Relaxed);
-        match self.compare_prefix(&probe.words, prefix_bytes) {
-            Ordering::Less => return Ok(count.max(from)),
-            Ordering::Greater => return Ok(from),
-            Ordering::Equal => {}
+        match self.rank_by_head(from, count, probe) {
+            Ranked::Exactly(rank) => Ok(rank),
+            Ranked::AmongEquals(low) => self.rank_among_equals(low, count, probe, side, version, guard),
         }
-        let head = head_of(&probe.words, prefix_bytes);
-        let low = partition(from, count, |index| self.head(index) < head);
-        if low >= count || self.head(low) != head {
-            return Ok(low);
-        }
-        let mut high = low + 1;
-        if high < count && self.head(high) == head {
-            high = partition(high, count, |index| self.head(index) == head);
-        }
-        self.rank_among_equals(low, high, probe, side, version, guard)
     }
 
-    /// The rank among slots with equal heads.
+    /// The rank, as far as prefix and heads say.
     #[inline]
+    fn rank_by_head(&self, from: usize, count: usize, probe: &Probe) -> Ranked {
+        let prefix_bytes = self.prefix_bytes.load(Relaxed);
+        if !self.has_prefix(probe.words(), prefix_bytes) {
+            let is_before = self.compare_prefix(probe.words(), prefix_bytes).is_lt();
+            return Ranked::Exactly(if is_before { count.max(from) } else { from });
+        }
+        let head = probe.head(prefix_bytes);
+        let low = self.partition(from, count, head);
+        if low >= count || self.guide(low) & !PLACE != head {
+            return Ranked::Exactly(low);
+        }
+        Ranked::AmongEquals(low)
+    }
+
+    /// The indexes of a leaf's slots with the probe's key, whatever their rows; to be validated. If there are none, an
+    /// empty range at the place of the key.
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        count: usize,
+        probe: &Probe,
+        version: NodeVersion,
+        guard: &Guard,
+    ) -> Result<Range<usize>, Restart> {
+        let low = match self.rank_by_head(0, count, probe) {
+            Ranked::Exactly(rank) => return Ok(rank..rank),
+            Ranked::AmongEquals(low) => low,
+        };
+        let is_alone = low + 1 >= count || (self.guide(low) ^ self.guide(low + 1)) & !PLACE != 0;
+        if is_alone {
+            return Ok(match self.compare_key(low, probe, version, guard)?.0 {
+                Ordering::Less => low + 1..low + 1,
+                Ordering::Equal => low..low + 1,
+                Ordering::Greater => low..low,
+            });
+        }
+        let (first, last) = (probe.with_row(0), probe.with_row(u64::MAX));
+        let start = self.rank_among_equals(low, count, &first, Side::Before, version, guard)?;
+        let end = self.rank_among_equals(start, count, &last, Side::After, version, guard)?;
+        Ok(start..end)
+    }
+
+    /// The first index in the range from which on no guide is less than this one. Without branches on what the
+    /// comparisons say, as they would be mispredicted every other time.
+    #[inline]
+    fn partition(&self, from: usize, count: usize, guide: u64) -> usize {
+        let (mut low, mut length) = (from, count.saturating_sub(from));
+        while length > 1 {
+            let half = length / 2;
+            let is_before = self.guide(low + half - 1) < guide;
+            low = std::hint::select_unpredictable(is_before, low + half, low);
+            length -= half;
+        }
+        low + usize::from(length == 1 && self.guide(low) < guide)
+    }
+
+    /// The rank from `low` on, where slots with the probe's head begin, if there are any.
+    #[inline(never)]
     fn rank_among_equals(
         &self,
         mut low: usize,
-        mut high: usize,
+        count: usize,
         probe: &Probe,
         side: Side,
         version: NodeVersion,
         guard: &Guard,
     ) -> Result<usize, Restart> {
+        let head = probe.head(self.prefix_bytes.load(Relaxed));
+        let mut high = low;
+        if high < count && self.guide(high) & !PLACE == head {
+            high += 1;
+        }
+        if high < count && self.guide(high) & !PLACE == head {
+            high = self.partition(high, count, head | PLACE);
+        }
         while low < high {
             let middle = (low + high) / 2;
             let before = match self.compare(middle, probe, version, guard)? {
@@ -318,23 +404,26 @@ impl Node {
         Ok(low)
     }
 
-    /// Orders the keys of this node relative to a key, as far as their prefix says.
+    /// Whether a key shares the prefix.
     #[inline]
-    fn compare_prefix(&self, words: &[u64; KEY_WORDS], prefix_bytes: u8) -> Ordering {
-        for (word, &wanted) in words.iter().enumerate() {
-            let prefix = self.prefix[word].load(Relaxed);
-            let wanted = wanted & prefix_mask(word, prefix_bytes);
-            if prefix != wanted {
-                return prefix.cmp(&wanted);
-            }
-        }
-        Ordering::Equal
+    fn has_prefix(&self, words: &[u64; KEY_WORDS], prefix_bytes: u8) -> bool {
+        let masks = &PREFIX_MASKS[usize::from(prefix_bytes)];
+        let differs = |word: usize| self.prefix[word].load(Relaxed) ^ (words[word] & masks[word]);
+        differs(0) | differs(1) | differs(2) == 0
     }
 
-    /// Whether two slots' keys are already told apart by their heads; to be validated.
+    /// Orders the keys of this node relative to a key, as far as their prefix says.
+    #[cold]
+    fn compare_prefix(&self, words: &[u64; KEY_WORDS], prefix_bytes: u8) -> Ordering {
+        let masks = &PREFIX_MASKS[usize::from(prefix_bytes)];
+        let prefix = self.prefix.each_ref().map(|word| word.load(Relaxed));
+        prefix.cmp(&std::array::from_fn(|word| words[word] & masks[word]))
+    }
+
+    /// Loads the row at `index`; to be validated.
     #[inline]
-    pub(crate) fn heads_differ(&self, one: usize, other: usize) -> bool {
-        self.head(one) != self.head(other)
+    pub(crate) fn row(&self, index: usize) -> u64 {
+        self.word(self.first_word(index) + self.width() + 1)
     }
 
     /// Computes prefix and heads again. Needs the lock.
@@ -349,10 +438,11 @@ impl Node {
         let prefix_bytes = common_bytes(&lowest, &highest);
         self.prefix_bytes.store(prefix_bytes, Relaxed);
         for (word, prefix) in self.prefix.iter().enumerate() {
-            prefix.store(lowest[word] & prefix_mask(word, prefix_bytes), Relaxed);
+            prefix.store(lowest[word] & PREFIX_MASKS[usize::from(prefix_bytes)][word], Relaxed);
         }
         for index in first..count {
-            self.set_head(index, head_of(&self.slot(index).words, prefix_bytes));
+            let head = head_of(&self.slot(index).words, prefix_bytes);
+            self.set_guide(index, head | self.place(index) as u64);
         }
     }
 
@@ -365,23 +455,41 @@ impl Node {
         version: NodeVersion,
         guard: &Guard,
     ) -> Result<Ordering, Restart> {
-        let (first, width) = (index * self.slot_words(), self.width());
-        for (word, &wanted) in probe.words.iter().enumerate().take(width) {
+        let (by_key, row_word) = self.compare_key(index, probe, version, guard)?;
+        Ok(by_key.then_with(|| self.word(row_word).cmp(&probe.row())))
+    }
+
+    /// Orders a slot's key relative to the probe's; to be validated. Says also in which word the row is.
+    #[inline]
+    fn compare_key(
+        &self,
+        index: usize,
+        probe: &Probe,
+        version: NodeVersion,
+        guard: &Guard,
+    ) -> Result<(Ordering, usize), Restart> {
+        let (first, width) = (self.first_word(index), self.width());
+        let row_word = first + width + 1;
+        for (word, &wanted) in probe.words().iter().enumerate() {
+            if word == width {
+                break;
+            }
             let found = self.word(first + word);
             if found != wanted {
-                return Ok(found.cmp(&wanted));
+                return Ok((found.cmp(&wanted), row_word));
             }
         }
-        let (rest, row) = (self.word(first + width), self.word(first + width + 1));
-        probe.compare_rest(rest, row, || {
+        let rest = self.word(first + width);
+        let by_key = probe.compare_rest(rest, || {
             self.validate(version)?;
             // SAFETY: the rest word is one of a validated node, and the guard has been pinned meanwhile.
             Ok(unsafe { tail_bytes(rest, guard) })
-        })
+        })?;
+        Ok((by_key, row_word))
     }
 
-    fn set_slot(&self, index: usize, slot: &Slot) {
-        let (first, width) = (index * self.slot_words(), self.width());
+    fn set_slot(&self, place: usize, slot: &Slot) {
+        let (first, width) = (place * self.slot_words(), self.width());
         for (word, &value) in slot.words.iter().enumerate().take(width) {
             self.set_word(first + word, value);
         }
@@ -392,44 +500,32 @@ impl Node {
     /// Inserts a slot, which becomes the owner of its tail, and, in an inner node, a child. Needs the lock (or
     /// a node that nobody else knows), room, and a key that fits the width.
     pub(crate) fn insert_at(&self, index: usize, slot: &Slot, child: Option<Child>) {
-        let (count, stride) = (self.count(), self.slot_words());
+        let count = self.count();
         assert!(index <= count && !self.is_full());
         debug_assert!(child.is_some() != self.is_leaf());
-        for word in (index * stride..count * stride).rev() {
-            self.set_word(word + stride, self.word(word));
-        }
-        self.set_slot(index, slot);
+        let place = self.place(count);
+        self.set_slot(place, slot);
         if let Some(child) = child {
-            (index..count).rev().for_each(|other| self.set_child(other + 1, self.child(other)));
-            self.set_child(index, child);
+            self.atomic_word(self.children_offset, place).store(child, Relaxed);
         }
+        (index..count).rev().for_each(|other| self.set_guide(other + 1, self.guide(other)));
+        let prefix_bytes = self.prefix_bytes.load(Relaxed);
+        self.set_guide(index, head_of(&slot.words, prefix_bytes) | place as u64);
         self.last.store(index as u16, Relaxed);
         self.count.store(count as u16 + 1, Relaxed);
-        let prefix_bytes = self.prefix_bytes.load(Relaxed);
-        if count < 2 || self.compare_prefix(&slot.words, prefix_bytes).is_ne() {
+        if count < 2 || !self.has_prefix(&slot.words, prefix_bytes) {
             self.refresh_heads();
-            return;
         }
-        for other in (index..count).rev() {
-            self.set_head(other + 1, self.head(other));
-        }
-        self.set_head(index, head_of(&slot.words, prefix_bytes));
     }
 
     /// Removes a slot; the caller becomes the owner of its tail. Needs the lock.
     pub(crate) fn remove_at(&self, index: usize) -> Slot {
-        let (count, stride) = (self.count(), self.slot_words());
+        let count = self.count();
         assert!(index < count);
         let slot = self.slot(index);
-        for word in index * stride..(count - 1) * stride {
-            self.set_word(word, self.word(word + stride));
-        }
-        for other in index..count - 1 {
-            self.set_head(other, self.head(other + 1));
-            if !self.is_leaf() {
-                self.set_child(other, self.child(other + 1));
-            }
-        }
+        let free = self.guide(index);
+        (index..count - 1).for_each(|other| self.set_guide(other, self.guide(other + 1)));
+        self.set_guide(count - 1, free);
         // The next insertion of a run that follows a removal goes nowhere in particular.
         self.last.store(u16::MAX, Relaxed);
         self.count.store(count as u16 - 1, Relaxed);
@@ -438,7 +534,7 @@ impl Node {
 
     /// Points a slot of an inner node to another child. Needs the lock.
     pub(crate) fn set_child(&self, index: usize, child: Child) {
-        self.atomic_word(self.children_offset, index).store(child, Relaxed);
+        self.atomic_word(self.children_offset, self.place(index)).store(child, Relaxed);
     }
 
     /// Moves the slots from `from` on, with their tails, to an empty node of the same kind that nobody else
@@ -451,11 +547,12 @@ impl Node {
                 && to.count() == 0
                 && (1..count).contains(&from)
         );
-        for word in from * stride..count * stride {
-            to.set_word(word - from * stride, self.word(word));
-        }
-        if !self.is_leaf() {
-            (from..count).for_each(|index| to.set_child(index - from, self.child(index)));
+        for index in from..count {
+            let (source, target) = (self.first_word(index), to.first_word(index - from));
+            (0..stride).for_each(|word| to.set_word(target + word, self.word(source + word)));
+            if !self.is_leaf() {
+                to.set_child(index - from, self.child(index));
+            }
         }
         to.count.store((count - from) as u16, Relaxed);
         to.last.store((count - from - 1) as u16, Relaxed);
@@ -475,32 +572,28 @@ impl Node {
     }
 }
 
-/// The first index from which on `before` does not hold, of an ascending range. Without branches on what
-/// `before` says, as they would be mispredicted every other time.
-#[inline]
-fn partition(low: usize, high: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut length) = (low, high.saturating_sub(low));
-    while length > 1 {
-        let half = length / 2;
-        low = std::hint::select_unpredictable(before(low + half - 1), low + half, low);
-        length -= half;
+/// The bits of the key words that belong to a prefix, by its length.
+static PREFIX_MASKS: [[u64; KEY_WORDS]; PREFIX_BYTES_MAX + 1] = prefix_masks();
+
+const fn prefix_masks() -> [[u64; KEY_WORDS]; PREFIX_BYTES_MAX + 1] {
+    let mut masks = [[0; KEY_WORDS]; PREFIX_BYTES_MAX + 1];
+    let mut byte = 0;
+    // Byte by byte: a longer prefix has the bytes of all shorter ones.
+    while byte < PREFIX_BYTES_MAX {
+        masks[byte + 1] = masks[byte];
+        masks[byte + 1][byte / 8] |= 0xff << (56 - byte % 8 * 8);
+        byte += 1;
     }
-    low + usize::from(length == 1 && before(low))
+    masks
 }
 
-/// The bits of a key word that belong to a prefix of this length.
+/// The seven bytes behind the prefix, as the upper bytes of a guide.
 #[inline]
-fn prefix_mask(word: usize, prefix_bytes: u8) -> u64 {
-    let bytes = usize::from(prefix_bytes).saturating_sub(word * 8).min(8);
-    u64::MAX.checked_shl(64 - 8 * bytes as u32).unwrap_or(0)
-}
-
-/// The four bytes behind the prefix.
-#[inline]
-fn head_of(words: &[u64; KEY_WORDS], prefix_bytes: u8) -> u32 {
+pub(crate) fn head_of(words: &[u64; KEY_WORDS], prefix_bytes: u8) -> u64 {
     let (word, bits) = (usize::from(prefix_bytes / 8), u32::from(prefix_bytes % 8) * 8);
-    let next = words.get(word + 1).map_or(0, |&next| next.checked_shr(64 - bits).unwrap_or(0));
-    (((words[word] << bits) | next) >> 32) as u32
+    let behind = |word: usize| words.get(word).copied().unwrap_or(0);
+    // In two shifts, as one by 64 bits is none.
+    (behind(word) << bits | behind(word + 1) >> 1 >> (63 - bits)) & !PLACE
 }
 
 /// How many leading bytes both keys share, as far as a prefix goes.

@@ -9,23 +9,33 @@
 //! is; from then on, the range of the leaf or of an ancestor may only grow (a split of any of them fails the
 //! validation), so the leaf holds everything between cut and fence. Having grown, it may hold entries
 //! behind the fence, too; then the next cut is behind the last of them instead.
+//!
+//! A thread keeps the memory of its last scan for the next one; a scan inside of another one has its own.
 
 use crate::Direction;
 use crate::entry::{Probe, Side, Slot};
-use crate::latch::{NodeVersion, Restart};
+use crate::latch::Restart;
 use crate::node::Node;
-use crate::tree::{Tree, retry};
+use crate::tree::{Tree, load_fence, retry};
 use crossbeam_epoch::{self as epoch, Guard};
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
-/// Entries copied in the first round of a scan, which often wants only one, and in later ones.
+/// Entries copied in the first round of a scan, which often wants only one, and at most; each round copies more than
+/// the one before.
 const FIRST_BATCH: usize = 16;
 const BATCH: usize = 128;
+const BATCH_GROWTH: usize = 8;
 
-/// Rows of one key that a lookup copies without allocating.
-const ROWS_COPIED: usize = 16;
+/// Bytes of tails for which memory is kept for the next scan, at most.
+const TAILS_KEPT: usize = 1 << 16;
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Batch>>> = const { Cell::new(None) };
+}
 
 /// A cut between entries, with its own copy of the key.
+#[derive(Default)]
 struct Cut {
     key: Vec<u8>,
     row: u64,
@@ -36,16 +46,31 @@ impl Cut {
     fn probe(&self) -> Probe<'_> {
         Probe::new(&self.key, self.row)
     }
+
+    /// Puts the cut next to an entry.
+    fn set(&mut self, slot: &Slot, side: Side, guard: &Guard) {
+        let (bytes, length) = slot.inline();
+        self.key.clear();
+        self.key.extend_from_slice(&bytes[..length]);
+        self.key.extend_from_slice(slot.tail(guard));
+        (self.row, self.side) = (slot.row, side);
+    }
 }
 
 /// Entries copied out of a leaf, and where to go on.
+#[derive(Default)]
 struct Batch {
     slots: Vec<Slot>,
     /// The tails of the slots that have one, in the order of the slots, each with its length.
     tails: Vec<u8>,
     tail_lengths: Vec<usize>,
-    /// `None` if there is nothing behind these entries.
-    next: Option<Cut>,
+    /// Where to go on, unless there is nothing behind these entries.
+    next: Cut,
+    has_next: bool,
+    /// Memory for the cut of the round before.
+    cut: Cut,
+    /// A visited key with a tail.
+    key: Vec<u8>,
 }
 
 /// The range of a scan as two cuts.
@@ -77,24 +102,21 @@ impl Tree {
                 Bound::Unbounded => (Probe::end(), Side::After),
             },
         };
-        let mut batch = Batch {
-            slots: Vec::with_capacity(FIRST_BATCH),
-            tails: Vec::new(),
-            tail_lengths: Vec::new(),
-            next: None,
-        };
-        let mut limit = FIRST_BATCH;
         let start = if direction == Direction::Forward { range.lower } else { range.upper };
+        let mut limit = FIRST_BATCH;
+        let mut batch = SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default();
+        let mut cut = std::mem::take(&mut batch.cut);
         self.copy(&mut batch, start, &range, direction, limit);
-        loop {
-            if batch.visit(&mut visit).is_break() {
-                return;
-            }
-            let Some(cut) = batch.next.take() else {
-                return;
-            };
-            limit = BATCH;
+        while batch.visit(&mut visit).is_continue() && batch.has_next {
+            // The two cuts take turns, so that their memory is used again.
+            std::mem::swap(&mut cut, &mut batch.next);
+            limit = (limit * BATCH_GROWTH).min(BATCH);
             self.copy(&mut batch, (cut.probe(), cut.side), &range, direction, limit);
+        }
+        batch.cut = cut;
+        if batch.tails.capacity() <= TAILS_KEPT {
+            // At the end of a thread there may be no next scan.
+            let _ = SPARE.try_with(|spare| spare.set(Some(batch)));
         }
     }
 
@@ -132,16 +154,16 @@ impl Tree {
         let fence = load_fence(fence)?;
         batch.copy_tails(guard);
         let last = batch.slots.last();
-        batch.next = if copied_end < end {
-            last.map(|last| after(last, guard))
-        } else if end < count {
-            None
-        } else {
-            fence.map(|fence| match last {
-                Some(last) if last.compare(&fence.probe(guard), guard).is_ge() => after(last, guard),
-                _ => before(&fence, guard),
-            })
-        };
+        batch.has_next = copied_end < end || (end == count && fence.is_some());
+        match (last, fence) {
+            _ if !batch.has_next => {}
+            (Some(last), _) if copied_end < end => batch.next.set(last, Side::After, guard),
+            (Some(last), Some(fence)) if last.compare(&fence.probe(guard), guard).is_ge() => {
+                batch.next.set(last, Side::After, guard);
+            }
+            (_, Some(fence)) => batch.next.set(&fence, Side::Before, guard),
+            (_, None) => batch.has_next = false,
+        }
         Ok(())
     }
 
@@ -170,81 +192,17 @@ impl Tree {
         let fence = load_fence(fence)?;
         batch.copy_tails(guard);
         let last = batch.slots.last();
-        batch.next = if copied_start > start {
-            last.map(|last| before(last, guard))
-        } else if start > 0 {
-            None
-        } else {
-            fence.map(|fence| match last {
-                Some(last) if last.compare(&fence.probe(guard), guard).is_lt() => before(last, guard),
-                _ => before(&fence, guard),
-            })
-        };
+        batch.has_next = copied_start > start || (start == 0 && fence.is_some());
+        match (last, fence) {
+            _ if !batch.has_next => {}
+            (Some(last), _) if copied_start > start => batch.next.set(last, Side::Before, guard),
+            (Some(last), Some(fence)) if last.compare(&fence.probe(guard), guard).is_lt() => {
+                batch.next.set(last, Side::Before, guard);
+            }
+            (_, Some(fence)) => batch.next.set(&fence, Side::Before, guard),
+            (_, None) => batch.has_next = false,
+        }
         Ok(())
-    }
-
-    pub(crate) fn get(&self, key: &[u8], mut visit: impl FnMut(u64) -> ControlFlow<()>) {
-        let mut rows = [0; ROWS_COPIED];
-        let probe = Probe::new(key, 0);
-        let copied = {
-            let guard = &epoch::pin();
-            retry(|| self.try_get(&probe, &mut rows, guard))
-        };
-        match copied {
-            Some(count) => {
-                let _ = rows[..count].iter().try_for_each(|&row| visit(row));
-            }
-            None => {
-                let key = Bound::Included(key);
-                self.scan(key, key, Direction::Forward, |_, row| visit(row));
-            }
-        }
-    }
-
-    /// Copies the rows of a key, if they are few and all in one leaf.
-    #[inline]
-    fn try_get(
-        &self,
-        probe: &Probe,
-        rows: &mut [u64; ROWS_COPIED],
-        guard: &Guard,
-    ) -> Result<Option<usize>, Restart> {
-        let mut fence = None;
-        let (leaf, version) = self.descend(probe, Side::After, guard, |step| {
-            if step.index + 1 < step.count {
-                fence = Some((step.node, step.version, step.index + 1));
-            }
-            Ok(())
-        })?;
-        let count = leaf.count();
-        let start = leaf.rank(0, count, probe, Side::Before, version, guard)?;
-        let (mut index, mut copied) = (start, 0);
-        let mut all = false;
-        while index < count && copied < ROWS_COPIED {
-            if index > start && leaf.heads_differ(start, index) {
-                // The usual end, seen without a look at the next slot.
-                all = true;
-                break;
-            }
-            let slot = leaf.slot(index);
-            if slot.has_tail() {
-                leaf.validate(version)?;
-            }
-            if !probe.key_equals(&slot, guard) {
-                all = true;
-                break;
-            }
-            rows[copied] = slot.row;
-            (index, copied) = (index + 1, copied + 1);
-        }
-        leaf.validate(version)?;
-        if !all && index == count {
-            // The leaf ends here: are there rows of this key behind its fence?
-            let fence = load_fence(fence)?;
-            all = fence
-                .is_none_or(|fence| fence.compare(probe, guard).is_gt() && !probe.key_equals(&fence, guard));
-        }
-        Ok(all.then_some(copied))
     }
 }
 
@@ -252,12 +210,19 @@ impl Batch {
     /// Loads slots; to be validated.
     fn load(&mut self, leaf: &Node, indexes: impl Iterator<Item = usize>) {
         self.slots.clear();
-        self.slots.extend(indexes.map(|index| leaf.slot(index)));
+        match leaf.width() {
+            1 => self.slots.extend(indexes.map(|index| leaf.slot_of_width(index, 1))),
+            2 => self.slots.extend(indexes.map(|index| leaf.slot_of_width(index, 2))),
+            _ => self.slots.extend(indexes.map(|index| leaf.slot(index))),
+        }
     }
 
     fn copy_tails(&mut self, guard: &Guard) {
         self.tails.clear();
         self.tail_lengths.clear();
+        if !self.slots.iter().any(Slot::has_tail) {
+            return;
+        }
         for slot in self.slots.iter().filter(|slot| slot.has_tail()) {
             let tail = slot.tail(guard);
             self.tails.extend_from_slice(tail);
@@ -265,10 +230,10 @@ impl Batch {
         }
     }
 
-    fn visit(&self, mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn visit(&mut self, mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut tails = self.tails.as_slice();
         let mut tail_lengths = self.tail_lengths.iter();
-        let mut key = Vec::new();
+        let key = &mut self.key;
         for slot in &self.slots {
             let (inline, length) = slot.inline();
             if slot.has_tail() {
@@ -278,31 +243,13 @@ impl Batch {
                 key.clear();
                 key.extend_from_slice(&inline);
                 key.extend_from_slice(tail);
-                visit(&key, slot.row)?;
+                visit(key, slot.row)?;
             } else {
                 visit(&inline[..length], slot.row)?;
             }
         }
         ControlFlow::Continue(())
     }
-}
-
-/// Loads and validates the separator that bounds a leaf, if there is one.
-fn load_fence(fence: Option<(&Node, NodeVersion, usize)>) -> Result<Option<Slot>, Restart> {
-    fence
-        .map(|(node, version, index)| {
-            let slot = node.slot(index);
-            node.validate(version).map(|()| slot)
-        })
-        .transpose()
-}
-
-fn after(slot: &Slot, guard: &Guard) -> Cut {
-    Cut { key: slot.key(guard), row: slot.row, side: Side::After }
-}
-
-fn before(slot: &Slot, guard: &Guard) -> Cut {
-    Cut { key: slot.key(guard), row: slot.row, side: Side::Before }
 }
 
 /// Whether no key can be in the range.

@@ -48,14 +48,44 @@ pub(crate) struct Step<'g> {
     pub(crate) index: usize,
 }
 
+/// A separator next to the path of a descent, which bounds the leaf on one side: a node, its version, an index.
+pub(crate) type Fence<'g> = Option<(&'g Node, NodeVersion, usize)>;
+
+/// Loads and validates a fence, if there is one.
+pub(crate) fn load_fence(fence: Fence) -> Result<Option<Slot>, Restart> {
+    fence
+        .map(|(node, version, index)| {
+            let slot = node.slot(index);
+            node.validate(version).map(|()| slot)
+        })
+        .transpose()
+}
+
+/// Where an entry belongs: an index of a leaf, and the step to the leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'g> {
+    pub(crate) parent: Option<Step<'g>>,
+    pub(crate) leaf: &'g Node,
+    pub(crate) version: NodeVersion,
+    pub(crate) index: usize,
+}
+
 /// Tries until it works.
 #[inline]
 pub(crate) fn retry<T>(mut attempt: impl FnMut() -> Result<T, Restart>) -> T {
+    match attempt() {
+        Ok(result) => result,
+        Err(Restart) => retry_slowly(&mut attempt),
+    }
+}
+
+#[cold]
+fn retry_slowly<T>(attempt: &mut dyn FnMut() -> Result<T, Restart>) -> T {
     let backoff = Backoff::new();
     loop {
-        match attempt() {
-            Ok(result) => return result,
-            Err(Restart) => backoff.snooze(),
+        backoff.snooze();
+        if let Ok(result) = attempt() {
+            return result;
         }
     }
 }
@@ -113,21 +143,32 @@ impl Tree {
     }
 
     pub(crate) fn insert(&self, key: &[u8], row: u64) -> bool {
+        self.insert_or_touch(key, row, false)
+    }
+
+    /// Inserts the entry. If it is there already, `touch` makes its leaf change its version.
+    pub(crate) fn insert_or_touch(&self, key: &[u8], row: u64, touch: bool) -> bool {
         let probe = Probe::new(key, row);
         let guard = &epoch::pin();
-        let inserted = retry(|| self.try_insert(&probe, guard));
+        let inserted = retry(|| self.try_insert(&probe, touch, guard));
         if inserted {
             self.entries.add(1);
         }
         inserted
     }
 
-    fn try_insert(&self, probe: &Probe, guard: &Guard) -> Result<bool, Restart> {
+    /// Notes that an entry was inserted.
+    #[inline]
+    pub(crate) fn count_entry(&self) {
+        self.entries.add(1);
+    }
+
+    #[inline]
+    fn try_insert(&self, probe: &Probe, touch: bool, guard: &Guard) -> Result<bool, Restart> {
         let mut parent = None;
         let (leaf, version) = self.descend(probe, Side::After, guard, |step| {
             if step.node.is_full() {
-                self.split(parent, step.node, step.version, inner_cut(&step), guard)?;
-                return Err(Restart);
+                return self.make_room(parent, &step, guard);
             }
             parent = Some(step);
             Ok(())
@@ -135,9 +176,20 @@ impl Tree {
         let count = leaf.count();
         let index = leaf.rank(0, count, probe, Side::Before, version, guard)?;
         if index < count && leaf.compare(index, probe, version, guard)?.is_eq() {
-            leaf.validate(version)?;
-            return Ok(false);
+            return if touch {
+                leaf.lock(version).map(|_| false)
+            } else {
+                leaf.validate(version).map(|()| false)
+            };
         }
+        self.insert_into(Place { parent, leaf, version, index }, probe, guard).map(|()| true)
+    }
+
+    /// Inserts an entry that is missing into the leaf, if the leaf has not changed; makes room and fails, if there
+    /// is none.
+    #[inline]
+    pub(crate) fn insert_into(&self, place: Place, probe: &Probe, guard: &Guard) -> Result<(), Restart> {
+        let Place { parent, leaf, version, index } = place;
         if leaf.width() < probe.width() {
             self.widen(parent, leaf, version, probe.width(), guard)?;
             return Err(Restart);
@@ -151,7 +203,14 @@ impl Tree {
         if probe.tail_bytes() > 0 {
             self.bytes.add(probe.tail_bytes() as isize);
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Splits a full inner node that is on the way of an insertion, and begins again.
+    #[cold]
+    pub(crate) fn make_room(&self, parent: Option<Step>, step: &Step, guard: &Guard) -> Result<(), Restart> {
+        self.split(parent, step.node, step.version, inner_cut(step), guard)?;
+        Err(Restart)
     }
 
     /// Moves the slots of a full node from `cut` on to a new right neighbour. The parent has room.

@@ -159,11 +159,14 @@ fn whole_leaves_come_and_go_between_stable_entries() {
 fn exactly_one_of_several_unique_inserts_wins() {
     const THREADS: u64 = 4;
     const KEYS: u64 = 3_000;
-    // Each key has an entry that is no conflict, a deleted row's: asked about it, a thread lets others go on
-    // between its look and its insertion.
+    // Each key has entries that are no conflicts, deleted rows': asked about them, a thread lets others go on
+    // between its look and its insertion. Some have more than are looked at in one leaf.
     const DELETED: u64 = 1_000;
+    let deleted = |number: u64| DELETED..DELETED + [1, 7, 8, 12][number as usize % 4];
     let index = OrderedIndex::new();
-    (0..KEYS).for_each(|number| assert!(index.insert(&key(number), DELETED).unwrap()));
+    for number in 0..KEYS {
+        deleted(number).for_each(|row| assert!(index.insert(&key(number), row).unwrap()));
+    }
     let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let start = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -173,8 +176,10 @@ fn exactly_one_of_several_unique_inserts_wins() {
                 start.wait();
                 for number in 0..KEYS {
                     let conflicts = |row| {
-                        thread::yield_now();
-                        (row != DELETED).then_some(row)
+                        if row % 4 == 0 {
+                            thread::yield_now();
+                        }
+                        (row < DELETED).then_some(row)
                     };
                     match index.insert_unique(&key(number), thread, conflicts).unwrap() {
                         UniqueInsert::Inserted => {
@@ -195,8 +200,58 @@ fn exactly_one_of_several_unique_inserts_wins() {
             rows.push(row);
             ControlFlow::Continue(())
         });
-        assert_eq!(rows, [wins >> 32, DELETED]);
+        let expected: Vec<u64> = [wins >> 32].into_iter().chain(deleted(number as u64)).collect();
+        assert_eq!(rows, expected);
     }
+}
+
+#[test]
+fn an_entry_that_is_there_already_can_be_entered_by_one_only() {
+    // One row has an entry with the key, as a row that had it once; another one has none yet. Each thread announces
+    // that its row is about to have the key, and enters it; who finds the other one announced gives up. Never do
+    // both get it, although one of them changes no entry.
+    const KEYS: u64 = 20_000;
+    let index = OrderedIndex::new();
+    for number in 0..KEYS {
+        assert!(index.insert(&key(number), 1).unwrap());
+    }
+    let announced: Vec<[AtomicBool; 2]> =
+        (0..KEYS).map(|_| [AtomicBool::new(false), AtomicBool::new(false)]).collect();
+    let entered = [0, 1].map(|_| vec![false; KEYS as usize]);
+    let start = Barrier::new(2);
+    let entered: Vec<Vec<bool>> = thread::scope(|scope| {
+        let threads: Vec<_> = entered
+            .into_iter()
+            .enumerate()
+            .map(|(row, mut entered)| {
+                let (index, announced, start) = (&index, &announced, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    for number in 0..KEYS {
+                        let announced = &announced[number as usize];
+                        announced[row].store(true, Relaxed);
+                        let found = index
+                            .insert_unique(&key(number), row as u64, |other| {
+                                let conflicts = announced[other as usize].load(Relaxed);
+                                (0..random_spins(number)).for_each(|_| std::hint::spin_loop());
+                                conflicts.then_some(())
+                            })
+                            .unwrap();
+                        entered[number as usize] = !matches!(found, UniqueInsert::Conflict(()));
+                    }
+                    entered
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let both = entered[0].iter().zip(&entered[1]).position(|(one, other)| *one && *other);
+    assert_eq!(both, None, "both have a key");
+}
+
+/// Some number of spins that differs from key to key.
+fn random_spins(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58
 }
 
 #[test]

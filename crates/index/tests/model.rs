@@ -235,6 +235,24 @@ fn holds_many_rows_of_one_key_and_many_long_keys() {
 }
 
 #[test]
+fn a_unique_insertion_sees_entries_of_its_key_in_neighbouring_leaves() {
+    // Each key has rows 10, 20, 30 and 40, and many a leaf ends between two of them.
+    let index = OrderedIndex::new();
+    for number in 0..4_000u64 {
+        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        (1..=4).for_each(|row| assert!(index.insert(&key, row * 10).unwrap()));
+    }
+    for number in 0..4_000u64 {
+        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        for (row, other) in [(50, 10), (5, 40), (40, 10), (10, 40), (25, 10), (25, 40)] {
+            let conflicts = |found| (found == other).then_some(found);
+            assert_eq!(index.insert_unique(&key, row, conflicts), Ok(UniqueInsert::Conflict(other)));
+        }
+    }
+    assert_eq!(index.len(), 16_000);
+}
+
+#[test]
 fn takes_keys_up_to_the_longest_and_refuses_longer_ones() {
     let index = OrderedIndex::new();
     assert_eq!(index.insert(&[7; KEY_BYTES_MAX], 1), Ok(true));

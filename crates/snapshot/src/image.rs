@@ -168,6 +168,16 @@ impl ColumnCopy {
         self.values.word(row * 2 + 1).store((value >> 64) as u64, Relaxed);
     }
 
+    /// How the cells lie in memory.
+    pub fn layout(&self) -> CellLayout {
+        self.layout
+    }
+
+    /// Whether the column may hold NULL.
+    pub fn is_nullable(&self) -> bool {
+        self.validity.is_some()
+    }
+
     /// The number of heap buffers of the table behind this copy.
     pub fn buffers(&self) -> usize {
         self.chunks.len()

@@ -1,8 +1,9 @@
 //! Snapshots: consistent images of the database for analytics.
 //!
-//! This is the default strategy, *in place with history* (DESIGN §5): data stays in place, tuple-level before-images
-//! beside it, and a whole-array pre-image wherever a writer meets an array that is lent. [`Snapshot`] is the
-//! image, [`ReadView`] what one query reads of it, [`BlockImage`] one block's columns in Arrow's physical layout.
+//! The default [`SnapshotStrategy`] is *in place with history* (DESIGN §5): data stays in place, tuple-level before-images
+//! beside it, and a whole-array pre-image wherever a writer meets an array that is lent. The others read as a single
+//! execution engine does, through version chains or past them. [`Snapshot`] is the image, [`ReadView`] what one
+//! query reads of it, [`BlockImage`] one block's columns in Arrow's physical layout.
 //!
 //! `unsafe` is used to copy between areas and to call the lending protocol; the words are those of
 //! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.
@@ -11,9 +12,12 @@ mod image;
 mod materialize;
 mod snapshot;
 mod statistics;
+mod strategy;
+mod version_scan;
 mod view;
 
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::{Snapshot, SnapshotCounters};
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};
+pub use strategy::{SnapshotStrategy, TightLoops};
 pub use view::{OwnChange, OwnTableWrites, OwnWrites, ReadView};

@@ -85,7 +85,14 @@ pub fn copy_block(
 }
 
 /// Puts the cell of a changed row as it was into a copy.
-fn correct(block: &RowBlock, row: usize, column: usize, copy: &mut ColumnCopy, at: Timestamp, pin: &Guard) {
+pub fn correct(
+    block: &RowBlock,
+    row: usize,
+    column: usize,
+    copy: &mut ColumnCopy,
+    at: Timestamp,
+    pin: &Guard,
+) {
     let buffers = copy.buffers();
     let found = block.read(row, column, ReadAt::Snapshot(at), pin, |cell| copy.set(row, cell, buffers));
     if found.is_none() {
@@ -95,7 +102,7 @@ fn correct(block: &RowBlock, row: usize, column: usize, copy: &mut ColumnCopy, a
 }
 
 /// Clears the bits from `start` on.
-fn clear_from(bits: &mut [u64], start: usize) {
+pub fn clear_from(bits: &mut [u64], start: usize) {
     if let Some(word) = bits.get_mut(start / 64) {
         *word &= (1 << (start % 64)) - 1;
         bits[start / 64 + 1..].fill(0);
@@ -103,7 +110,7 @@ fn clear_from(bits: &mut [u64], start: usize) {
 }
 
 /// Rows from bits. Slots behind the last row that exists do not count: new rows come in there.
-fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
+pub fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
     let last = bits.iter().rposition(|word| *word != 0);
     let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
     assert!(count <= fill, "a row exists in a slot that nobody was given");
@@ -112,7 +119,7 @@ fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
 }
 
 /// Dirty rows whose newest state is newer than the snapshot.
-fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> {
+pub fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> {
     let dirty: [u64; BITMAP_WORDS] = std::array::from_fn(|index| block.dirty().word(index));
     (0..BITMAP_WORDS)
         .flat_map(move |index| ones_of(dirty[index]).map(move |bit| index * 64 + bit))

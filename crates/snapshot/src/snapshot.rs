@@ -3,10 +3,13 @@
 //! Taking one reads the watermark and announces it (`ActiveReaders`): no lock, no copy, no waiting. What the
 //! snapshot needs is kept from then on by the version chains; reading a block lends the live arrays or, where the
 //! block has changed, materializes the columns asked for, once, and keeps them for the other queries of the same
-//! snapshot. Dropping the last clone lets everything go.
+//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; the other strategies read every
+//! block anew for each query, in `version_scan`.
 
 use crate::image::{BlockImage, ColumnImage};
 use crate::materialize::{Rows, copy_block, is_lendable, keep_copies, kept_copies, lend};
+use crate::strategy::SnapshotStrategy;
+use crate::version_scan::{scan_newest, scan_versions};
 use ankerdb_base::{ROWS_PER_BLOCK, TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Table};
@@ -37,8 +40,9 @@ pub struct Snapshot(Arc<Inner>);
 
 struct Inner {
     timestamp: Timestamp,
+    strategy: SnapshotStrategy,
     /// Announces the timestamp; shared with the transaction that the snapshot belongs to, if any.
-    _slot: Arc<ReaderSlot>,
+    slot: Arc<ReaderSlot>,
     counters: Arc<SnapshotCounters>,
     /// Made at the first block: many snapshots live for one short query.
     kept: std::sync::OnceLock<Box<[Mutex<Kept>; SHARDS]>>,
@@ -62,11 +66,23 @@ impl KeptBlock {
 
 impl Snapshot {
     /// The image at `timestamp`, which `slot` announces.
-    pub fn new(timestamp: Timestamp, slot: Arc<ReaderSlot>, counters: Arc<SnapshotCounters>) -> Snapshot {
+    pub fn new(
+        timestamp: Timestamp,
+        slot: Arc<ReaderSlot>,
+        strategy: SnapshotStrategy,
+        counters: Arc<SnapshotCounters>,
+    ) -> Snapshot {
         debug_assert_eq!(slot.timestamp(), Some(timestamp));
         counters.taken.fetch_add(1, Ordering::Relaxed);
-        let kept = std::sync::OnceLock::new();
-        Snapshot(Arc::new(Inner { timestamp, _slot: slot, counters, kept, kept_bytes: AtomicUsize::new(0) }))
+        let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
+        Snapshot(Arc::new(Inner { timestamp, strategy, slot, counters, kept, kept_bytes }))
+    }
+
+    /// The same timestamp read by another strategy, to compare them. Shares nothing that was lent or materialized.
+    /// `Newest` reads newer values.
+    pub fn by(&self, strategy: SnapshotStrategy) -> Snapshot {
+        let Inner { timestamp, slot, counters, .. } = &*self.0;
+        Snapshot::new(*timestamp, slot.clone(), strategy, counters.clone())
     }
 
     /// Everything committed up to here is in it, and nothing else.
@@ -81,6 +97,17 @@ impl Snapshot {
 
     /// The columns of one block as of the snapshot.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
+        let (block, at) = (table.block(number), self.0.timestamp);
+        let (rows, columns) = match self.0.strategy {
+            SnapshotStrategy::InPlace => return self.read_in_place(table, number, columns, pin),
+            SnapshotStrategy::Versions(tight) => scan_versions(block, columns, at, tight, pin),
+            SnapshotStrategy::Newest => scan_newest(block, columns, at, pin),
+        };
+        BlockImage { rows: rows.count, selection: rows.selection, columns }
+    }
+
+    /// The same by the default strategy.
+    fn read_in_place(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.
         let mut shard = self.shard(number).lock();

@@ -7,7 +7,7 @@
 //!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
 //! - *lent* memory is not written while the loan lasts; only then may it be read as plain bytes.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use ankerdb_memory::{allocate_zeroed, free};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -26,18 +26,10 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 impl Area {
-    /// Zeroed memory of at least `bytes` bytes.
+    /// Zeroed memory of at least `bytes` bytes, in huge pages where the system has them.
     pub fn zeroed(bytes: usize) -> Area {
         let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
-        let layout = Self::layout(bytes);
-        // SAFETY: the layout has a size above zero.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        let pointer = NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout));
-        Area { pointer, bytes }
-    }
-
-    fn layout(bytes: usize) -> Layout {
-        Layout::from_size_align(bytes, ALIGNMENT).expect("an area's size is far below isize::MAX")
+        Area { pointer: allocate_zeroed(bytes), bytes }
     }
 
     /// Size in bytes.
@@ -80,20 +72,14 @@ impl Area {
     /// A copy of the first `bytes` bytes (rounded up to whole words), word by word: a concurrent write is in
     /// the copy or not, unit by unit.
     pub fn copy_prefix(&self, bytes: usize) -> Area {
-        let rounded = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
-        let layout = Self::layout(rounded);
-        // SAFETY: the layout has a size above zero.
-        let pointer = unsafe { alloc(layout) };
-        let pointer = NonNull::new(pointer).unwrap_or_else(|| handle_alloc_error(layout));
+        let copy = Area::zeroed(bytes);
         let words = bytes.min(self.bytes).div_ceil(8);
-        let target = pointer.as_ptr().cast::<u64>();
+        let target = copy.pointer.as_ptr().cast::<u64>();
         for (index, from) in self.words(words).iter().enumerate() {
             // SAFETY: `words` words fit into the new memory, which is aligned and ours alone.
             unsafe { target.add(index).write(from.load(Relaxed)) };
         }
-        // SAFETY: the rest of the new memory, which makes it wholly initialized before it becomes an area.
-        unsafe { std::ptr::write_bytes(target.add(words), 0, rounded / 8 - words) };
-        Area { pointer, bytes: rounded }
+        copy
     }
 
     /// The first `count` words.
@@ -106,8 +92,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with the same layout, freed here only.
-        unsafe { dealloc(self.pointer.as_ptr(), Self::layout(self.bytes)) }
+        // SAFETY: allocated in `zeroed` with the same size, freed here only.
+        unsafe { free(self.pointer, self.bytes) }
     }
 }
 

@@ -71,6 +71,12 @@ impl ColumnArray {
         self.heap.iter().flat_map(|heap| heap.chunks())
     }
 
+    /// Where a cell lies: not to be read from, only to ask for the memory.
+    #[inline]
+    pub(crate) fn cell_address(&self, row: usize) -> *const u8 {
+        self.values.pointer().wrapping_add(self.layout.bytes(row)).cast_const()
+    }
+
     /// Loads a cell; see [`RawCell`].
     #[inline]
     pub fn load(&self, row: usize) -> RawCell {

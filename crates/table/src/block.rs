@@ -24,14 +24,16 @@ use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
 use crate::table::Derived;
-use crate::version::VersionChain;
+use crate::version::{BeforeCells, VersionChain};
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
+use ankerdb_memory::{allocate_zeroed, free};
 use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
-
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which state of a row to read.
@@ -57,9 +59,46 @@ struct RowMeta {
     chain: VersionChain,
 }
 
+/// The headers and chains of a block, in memory like that of its arrays.
+struct Rows(NonNull<[RowMeta; ROWS_PER_BLOCK]>);
+
+// SAFETY: owns its rows, which are shared among threads by reference and dropped on any of them.
+unsafe impl Send for Rows {}
+// SAFETY: as above.
+unsafe impl Sync for Rows {}
+
+impl Rows {
+    const BYTES: usize = size_of::<[RowMeta; ROWS_PER_BLOCK]>();
+
+    fn new() -> Rows {
+        // All zeros is a valid row: no timestamp, nobody's, without history.
+        Rows(allocate_zeroed(Rows::BYTES).cast())
+    }
+}
+
+impl Deref for Rows {
+    type Target = [RowMeta; ROWS_PER_BLOCK];
+
+    #[inline]
+    fn deref(&self) -> &[RowMeta; ROWS_PER_BLOCK] {
+        // SAFETY: allocated in `new`, initialized by zeros, freed on drop only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this size; nobody else is left.
+        unsafe {
+            self.0.drop_in_place();
+            free(self.0.cast(), Rows::BYTES);
+        }
+    }
+}
+
 /// A block of rows.
 pub struct RowBlock {
-    rows: Box<[RowMeta]>,
+    rows: Rows,
     columns: Columns<ColumnArray>,
     zones: Box<[Option<Zone>]>,
     exists: Bitmap,
@@ -85,9 +124,7 @@ impl RowBlock {
             .iter()
             .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
         RowBlock {
-            rows: (0..ROWS_PER_BLOCK)
-                .map(|_| RowMeta { header: AtomicU64::new(0), chain: VersionChain::default() })
-                .collect(),
+            rows: Rows::new(),
             columns: Columns::new(arrays),
             zones: columns
                 .iter()
@@ -266,6 +303,18 @@ impl RowBlock {
         }
     }
 
+    /// Asks for the memory of some cells of a row and its header, a cache line each.
+    #[inline]
+    pub fn prefetch(&self, row: usize, columns: ColumnSet, pin: &Guard) {
+        let _inside = pin;
+        prefetch(std::ptr::from_ref(&self.rows[row]).cast());
+        for column in columns.iter().take_while(|column| *column < self.columns.len()) {
+            // SAFETY: inside a pin.
+            let array = unsafe { self.columns.current(column) };
+            prefetch(array.cell_address(row));
+        }
+    }
+
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
         let array = unsafe { self.columns.current(column) };
@@ -308,59 +357,90 @@ impl RowBlock {
     }
 
     /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists.
-    pub fn install_update(
+    ///
+    /// # Safety
+    /// Cells of text columns are UTF-8.
+    pub(crate) unsafe fn install_update<'a>(
         &self,
         row: usize,
         commit: Timestamp,
-        changes: &[(usize, Cell<'_>)],
+        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
         in_use: &[Timestamp],
         pin: &Guard,
     ) {
-        let before = changes.iter().map(|&(column, _)| (column, self.owned_cell(row, column, pin))).collect();
-        self.install(row, commit, true, Some(before), changes, in_use, pin);
+        let old = self.owned_header(row, commit);
+        let before = changes.clone().map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
+        self.push_version(row, old, before.collect(), commit, in_use, pin);
+        self.install(row, old, commit, true, changes, pin);
     }
 
     /// Installs a new row for commit `commit` in a slot the caller owns, and gives up the slot.
-    pub fn install_insert(&self, row: usize, commit: Timestamp, cells: &[(usize, Cell<'_>)], pin: &Guard) {
+    ///
+    /// # Safety
+    /// Cells of text columns are UTF-8.
+    pub(crate) unsafe fn install_insert<'a>(
+        &self,
+        row: usize,
+        commit: Timestamp,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) {
         debug_assert!(self.rows[row].chain.is_empty());
-        self.install(row, commit, true, None, cells, &[], pin);
+        self.install(row, self.owned_header(row, commit), commit, true, cells, pin);
     }
 
     /// Installs a deletion for commit `commit` and gives up the row. The cells stay as they are until the slot is
     /// handed out again. The caller owns the row, which exists.
-    pub fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
-        self.install(row, commit, false, Some(Vec::new()), &[], in_use, pin);
+    pub(crate) fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
+        let old = self.owned_header(row, commit);
+        self.push_version(row, old, BeforeCells::default(), commit, in_use, pin);
+        self.install(row, old, commit, false, std::iter::empty(), pin);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "private: the three forms above name what goes together")]
-    fn install(
+    fn owned_header(&self, row: usize, commit: Timestamp) -> Header {
+        let header = Header(self.rows[row].header.load(Ordering::Relaxed));
+        assert!(
+            header.is_locked() && header.timestamp() < commit,
+            "a commit installs into rows that it owns"
+        );
+        header
+    }
+
+    fn push_version(
         &self,
         row: usize,
+        old: Header,
+        before: BeforeCells,
         commit: Timestamp,
-        exists: bool,
-        before: Option<Vec<(usize, OwnedCell)>>,
-        cells: &[(usize, Cell<'_>)],
         in_use: &[Timestamp],
         pin: &Guard,
     ) {
-        let meta = &self.rows[row];
-        let old = Header(meta.header.load(Ordering::Relaxed));
-        assert!(old.is_locked() && old.timestamp() < commit, "a commit installs into rows that it owns");
-        if let Some(before) = before {
-            meta.chain.push(old.timestamp(), old.exists(), before);
-            meta.chain.prune(commit, in_use, pin);
-        }
+        let chain = &self.rows[row].chain;
+        chain.push(old.timestamp(), old.exists(), before);
+        chain.prune(commit, in_use, pin);
+    }
+
+    fn install<'a>(
+        &self,
+        row: usize,
+        old: Header,
+        commit: Timestamp,
+        exists: bool,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) {
         let writing = self.columns.begin_write();
         self.dirty.set(row);
         raise(&self.last_change, commit);
-        cells.iter().for_each(|&(column, _)| raise(&self.column_changes[column], commit));
+        cells.clone().for_each(|(column, _)| raise(&self.column_changes[column], commit));
         if exists != old.exists() {
             raise(&self.rows_change, commit);
         }
+        let header = &self.rows[row].header;
         let new = Header::committed(commit, exists);
-        meta.header.store(new.installing().0, Ordering::Release);
+        header.store(new.installing().0, Ordering::Release);
         fence(Ordering::Release);
-        for &(column, cell) in cells {
+        for (column, cell) in cells {
             if let Some(zone) = &self.zones[column] {
                 zone.widen(cell);
             }
@@ -370,13 +450,13 @@ impl RowBlock {
             });
             array.store(row, cell);
         }
-        if exists {
-            self.exists.set(row)
-        } else {
-            self.exists.clear(row)
+        match exists {
+            true if !old.exists() => self.exists.set(row),
+            false if old.exists() => self.exists.clear(row),
+            _ => {}
         }
         drop(writing);
-        meta.header.store(new.0, Ordering::Release);
+        header.store(new.0, Ordering::Release);
     }
 
     /// A cell of a row that the caller owns, as it is in place.
@@ -436,6 +516,18 @@ impl RowBlock {
         };
         self.dirty.rows().map(row_bytes).sum()
     }
+}
+
+/// Asks for a cache line.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it loads nothing that the program sees.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Raises a timestamp of change before the change itself; see invariant 2.

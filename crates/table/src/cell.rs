@@ -64,14 +64,15 @@ pub enum Cell<'a> {
 }
 
 /// A cell's content, owned: what a version keeps.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub enum OwnedCell {
     /// NULL
+    #[default]
     Null,
     /// Up to 64 bits.
     Word(u64),
-    /// 128 bits.
-    Wide(u128),
+    /// 128 bits, the lower half first: a `u128` would make every cell larger for its alignment.
+    Wide([u64; 2]),
     /// A byte string.
     Bytes(Box<[u8]>),
 }
@@ -82,7 +83,7 @@ impl OwnedCell {
         match self {
             OwnedCell::Null => Cell::Null,
             OwnedCell::Word(word) => Cell::Word(*word),
-            OwnedCell::Wide(wide) => Cell::Wide(*wide),
+            OwnedCell::Wide([low, high]) => Cell::Wide(*low as u128 | (*high as u128) << 64),
             OwnedCell::Bytes(bytes) => Cell::Bytes(bytes),
         }
     }
@@ -90,6 +91,23 @@ impl OwnedCell {
     /// Heap bytes behind this cell.
     pub fn heap_bytes(&self) -> usize {
         if let OwnedCell::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
+impl Cell<'static> {
+    /// A smallint.
+    pub const fn smallint(value: i16) -> Cell<'static> {
+        Cell::Word(value as i64 as u64)
+    }
+
+    /// An integer or a date.
+    pub const fn integer(value: i32) -> Cell<'static> {
+        Cell::Word(value as i64 as u64)
+    }
+
+    /// A bigint, a timestamp, or the unscaled digits of a numeric of at most 18.
+    pub const fn bigint(value: i64) -> Cell<'static> {
+        Cell::Word(value as u64)
     }
 }
 
@@ -154,7 +172,7 @@ impl<'a> Cell<'a> {
         match self {
             Cell::Null => OwnedCell::Null,
             Cell::Word(word) => OwnedCell::Word(word),
-            Cell::Wide(wide) => OwnedCell::Wide(wide),
+            Cell::Wide(wide) => OwnedCell::Wide([wide as u64, (wide >> 64) as u64]),
             Cell::Bytes(bytes) => OwnedCell::Bytes(bytes.into()),
         }
     }

@@ -4,10 +4,11 @@
 //! installs and removed when no reader can see the state any more, so whoever finds a row by a key checks that
 //! the row exists for him and, if keys of this index were ever updated, that it has this key.
 
+use crate::cell::Cell;
 use crate::schema::IndexDefinition;
 use ankerdb_base::{ColumnSet, Result, Timestamp};
 use ankerdb_index::OrderedIndex;
-use ankerdb_value::{DataType, Value, push_value};
+use ankerdb_value::{DataType, Value, push_bigint, push_integer, push_smallint, push_value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An index of a table.
@@ -56,6 +57,10 @@ impl Index {
         &self.tree
     }
 
+    /// Asks for the memory where a key is going to be looked up, if that can be known without looking.
+    #[inline]
+    pub fn prefetch(&self, _key: &[u8]) {}
+
     /// Whether entries may be out of date with their rows' newest keys.
     pub fn keys_move(&self) -> bool {
         self.keys_move.load(Ordering::Acquire)
@@ -94,6 +99,24 @@ impl Index {
             .iter()
             .zip(&self.key_types)
             .try_for_each(|(value, &(data_type, nullable))| push_value(out, value, data_type, nullable))
+    }
+
+    /// Appends one part of a key, given by its position among the key columns: the cell of a row in that column.
+    #[inline]
+    pub fn push_part(&self, part: usize, cell: Cell<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let (data_type, nullable) = self.key_types[part];
+        if !nullable && let Cell::Word(word) = cell {
+            match data_type {
+                DataType::SmallInt => push_smallint(out, word as i16),
+                DataType::Integer | DataType::Date => push_integer(out, word as i32),
+                DataType::BigInt | DataType::Timestamp | DataType::TimestampTz => {
+                    push_bigint(out, word as i64)
+                }
+                _ => return push_value(out, &cell.to_value(data_type), data_type, nullable),
+            }
+            return Ok(());
+        }
+        push_value(out, &cell.to_value(data_type), data_type, nullable)
     }
 
     /// Encodes the key of a row whose values `value` gives by column position. Returns whether a part is NULL:

@@ -2,10 +2,10 @@
 
 use crate::append_list::AppendList;
 use crate::block::{ReadAt, RowBlock, RowLock};
-use crate::cell::Cell;
+use crate::cell::{Cell, OwnedCell};
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -88,6 +88,12 @@ impl Table {
     #[inline]
     pub fn data_type(&self, column: usize) -> DataType {
         self.types[column].0
+    }
+
+    /// The type of a column, and whether it may hold NULL.
+    #[inline]
+    pub fn column_type(&self, column: usize) -> (DataType, bool) {
+        self.types[column]
     }
 
     /// All index positions ever used, dropped ones and ones being built included: what commits go through.
@@ -200,20 +206,33 @@ impl Table {
         at: ReadAt,
         pin: &Guard,
     ) -> Result<Option<(Vec<u8>, bool)>> {
-        let mut values = Vec::with_capacity(index.definition().columns.len());
-        for &column in &index.definition().columns {
-            match self.value(row, column, at, pin) {
-                Some(value) => values.push((column, value)),
+        let mut key = Vec::new();
+        Ok(self.push_key_at(index, row, at, pin, &mut key)?.map(|has_null| (key, has_null)))
+    }
+
+    /// As [`key_at`](Self::key_at), appending the key to `out`. If the row does not exist, a part of it may have been
+    /// appended.
+    pub fn push_key_at(
+        &self,
+        index: &Index,
+        row: RowId,
+        at: ReadAt,
+        pin: &Guard,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let block = self.block(row.block());
+        let mut has_null = false;
+        for (part, &column) in index.definition().columns.iter().enumerate() {
+            let pushed = block.read(row.offset(), column, at, pin, |cell| {
+                has_null |= cell == Cell::Null;
+                index.push_part(part, cell, out)
+            });
+            match pushed {
+                Some(pushed) => pushed?,
                 None => return Ok(None),
             }
         }
-        let mut key = Vec::new();
-        let value = |column: usize| {
-            let found = values.iter().find(|(position, _)| *position == column);
-            found.map(|(_, value)| value.clone()).expect("all key columns were read")
-        };
-        let has_null = index.encode_row(value, &mut key)?;
-        Ok(Some((key, has_null)))
+        Ok(Some(has_null))
     }
 
     /// Drops the history that no reader needs: versions, index entries of deleted rows and former keys, slots.
@@ -249,21 +268,36 @@ impl Table {
         found
     }
 
+    /// One pass of a collector, for databases in which writers do not prune: a [`sweep`](Self::sweep), and the chains of
+    /// rows that have changed since `horizon` are cut behind the version that a reader at `horizon` sees.
+    pub fn collect(&self, horizon: Timestamp, pin: &Guard) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            for offset in block.dirty().rows() {
+                if block.header(offset).timestamp() <= horizon || block.chain(offset).is_empty() {
+                    continue;
+                }
+                // A row in use is collected by the next pass.
+                let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
+                self.prune_entries(RowId::new(number, offset), std::iter::empty(), &[horizon], pin);
+                block.chain(offset).prune(header.timestamp(), &[horizon], pin);
+                block.unlock(offset);
+            }
+        }
+        self.sweep(horizon, pin);
+    }
+
     /// The keys of all states that a row has in memory, newest first; for a deleted row the newest is the one that
     /// was deleted. The caller owns the row.
     fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {
         let block = self.block(row.block());
-        let mut state: Vec<(usize, Value)> = (index.definition().columns.iter())
-            .map(|&column| {
-                let cell = block.owned_cell(row.offset(), column, pin);
-                (column, cell.borrow().to_value(self.types[column].0))
-            })
-            .collect();
+        let columns = &index.definition().columns;
+        let mut state: Vec<OwnedCell> =
+            columns.iter().map(|&column| block.owned_cell(row.offset(), column, pin)).collect();
         let mut keys = vec![encode_state(index, &state)];
         for version in block.chain(row.offset()).iter(pin) {
-            for (column, value) in &mut state {
-                if let Some(cell) = version.cell(*column) {
-                    *value = cell.borrow().to_value(self.types[*column].0);
+            for (&column, cell) in columns.iter().zip(&mut state) {
+                if let Some(before) = version.cell(column) {
+                    *cell = before.clone();
                 }
             }
             keys.push(encode_state(index, &state));
@@ -301,38 +335,57 @@ impl Table {
         self.blocks.iter().map(|block| block.version_bytes(pin)).sum()
     }
 
-    /// Installs a new row into a slot that the caller owns. `values` has one value per column.
-    pub fn install_insert(&self, row: RowId, commit: Timestamp, values: &[Value], pin: &Guard) -> Result<()> {
-        let cells = self.cells(values.iter().enumerate())?;
-        self.block(row.block()).install_insert(row.offset(), commit, &cells, pin);
-        Ok(())
-    }
-
-    /// Installs an update of a row that the caller owns.
-    pub fn install_update(
+    /// Installs a new row into a slot that the caller owns: one cell per column.
+    ///
+    /// # Safety
+    /// Cells of text columns are UTF-8.
+    pub unsafe fn install_insert<'a>(
         &self,
         row: RowId,
         commit: Timestamp,
-        changes: &[(usize, Value)],
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.block(row.block()).install_insert(row.offset(), commit, cells, pin) };
+    }
+
+    /// Installs an update of a row that the caller owns.
+    ///
+    /// # Safety
+    /// Cells of text columns are UTF-8.
+    pub unsafe fn install_update<'a>(
+        &self,
+        row: RowId,
+        commit: Timestamp,
+        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
         in_use: &[Timestamp],
         pin: &Guard,
-    ) -> Result<()> {
-        let cells = self.cells(changes.iter().map(|(column, value)| (*column, value)))?;
-        self.prune_entries(row, changes, in_use, pin);
-        self.block(row.block()).install_update(row.offset(), commit, &cells, in_use, pin);
-        Ok(())
+    ) {
+        self.prune_entries(row, changes.clone(), in_use, pin);
+        // SAFETY: the caller's promise.
+        unsafe { self.block(row.block()).install_update(row.offset(), commit, changes, in_use, pin) };
     }
 
     /// Installs a deletion of a row that the caller owns.
     pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
-        self.prune_entries(row, &[], in_use, pin);
+        self.prune_entries(row, std::iter::empty(), in_use, pin);
         self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
     }
 
     /// Prunes the row's history and removes the index entries of the keys that go with it, except those that
     /// `changes` are about to bring back.
-    fn prune_entries(&self, row: RowId, changes: &[(usize, Value)], in_use: &[Timestamp], pin: &Guard) {
+    fn prune_entries<'a>(
+        &self,
+        row: RowId,
+        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
         let chain = self.block(row.block()).chain(row.offset());
+        if chain.is_empty() {
+            return;
+        }
         let held = |index: &Index| {
             index.keys_move()
                 && chain.iter(pin).any(|version| version.columns.intersects(index.key_columns()))
@@ -346,7 +399,7 @@ impl Table {
         chain.prune(self.block(row.block()).header(row.offset()).timestamp(), in_use, pin);
         for (index, before) in before {
             let mut kept = self.keys_of_states(index, row, pin);
-            kept.push(self.key_after(index, row, changes, pin));
+            kept.push(self.key_after(index, row, changes.clone(), pin));
             for key in before.iter().filter(|key| !kept.contains(key)) {
                 index.tree().remove(key, row.0);
             }
@@ -354,26 +407,25 @@ impl Table {
     }
 
     /// The key that a row is going to have after the changes.
-    fn key_after(&self, index: &Index, row: RowId, changes: &[(usize, Value)], pin: &Guard) -> Vec<u8> {
-        let value = |column: usize| match changes.iter().find(|(changed, _)| *changed == column) {
-            Some((_, value)) => value.clone(),
-            None => {
-                let cell = self.block(row.block()).owned_cell(row.offset(), column, pin);
-                cell.borrow().to_value(self.types[column].0)
-            }
-        };
+    fn key_after<'a>(
+        &self,
+        index: &Index,
+        row: RowId,
+        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) -> Vec<u8> {
         let mut key = Vec::new();
-        index.encode_row(value, &mut key).expect("the key was encoded before");
+        for (part, &column) in index.definition().columns.iter().enumerate() {
+            let pushed = match changes.clone().find(|(changed, _)| *changed == column) {
+                Some((_, cell)) => index.push_part(part, cell, &mut key),
+                None => {
+                    let cell = self.block(row.block()).owned_cell(row.offset(), column, pin);
+                    index.push_part(part, cell.borrow(), &mut key)
+                }
+            };
+            pushed.expect("the key was encoded before");
+        }
         key
-    }
-
-    fn cells<'a>(&self, values: impl Iterator<Item = (usize, &'a Value)>) -> Result<Vec<(usize, Cell<'a>)>> {
-        values.map(|(column, value)| Ok((column, Cell::of(value, self.types[column].0)?))).collect()
-    }
-
-    /// The columns that any index has in its key.
-    pub fn key_columns(&self) -> ColumnSet {
-        self.maintained_indexes().fold(ColumnSet::EMPTY, |all, (_, index)| all.union(index.key_columns()))
     }
 
     /// Approximate bytes that the rows' newest values take.
@@ -388,15 +440,11 @@ impl Table {
     }
 }
 
-fn encode_state(index: &Index, state: &[(usize, Value)]) -> Vec<u8> {
+/// The key made of one cell per key column.
+fn encode_state(index: &Index, state: &[OwnedCell]) -> Vec<u8> {
     let mut key = Vec::new();
-    let value = |column: usize| {
-        state
-            .iter()
-            .find(|(position, _)| *position == column)
-            .map(|(_, value)| value.clone())
-            .expect("key column")
-    };
-    index.encode_row(value, &mut key).expect("a stored row's key was encoded before");
+    for (part, cell) in state.iter().enumerate() {
+        index.push_part(part, cell.borrow(), &mut key).expect("a stored row's key was encoded before");
+    }
     key
 }

@@ -30,21 +30,52 @@ pub struct Version {
     pub exists: bool,
     /// The columns of `cells`.
     pub columns: ColumnSet,
-    /// Overwritten cells by column position.
-    pub cells: Box<[(usize, OwnedCell)]>,
+    cells: BeforeCells,
     next: AtomicPtr<Version>,
 }
 
+/// Overwritten cells with their column positions. Commits overwrite few cells of a row, so the first ones lie in the
+/// version itself: one allocation a version.
+#[derive(Default)]
+pub struct BeforeCells {
+    first: [(u32, OwnedCell); CELLS_INLINE],
+    first_count: u32,
+    rest: Vec<(u32, OwnedCell)>,
+}
+
+/// As many as TPC-C's transactions change in most rows.
+const CELLS_INLINE: usize = 4;
+
+impl BeforeCells {
+    fn push(&mut self, column: u32, cell: OwnedCell) {
+        match self.first.get_mut(self.first_count as usize) {
+            Some(place) => {
+                *place = (column, cell);
+                self.first_count += 1;
+            }
+            None => self.rest.push((column, cell)),
+        }
+    }
+
+    /// The cells, each with its column.
+    pub fn iter(&self) -> impl Iterator<Item = &(u32, OwnedCell)> {
+        self.first[..self.first_count as usize].iter().chain(&self.rest)
+    }
+}
+
+impl FromIterator<(u32, OwnedCell)> for BeforeCells {
+    fn from_iter<I: IntoIterator<Item = (u32, OwnedCell)>>(cells: I) -> BeforeCells {
+        let mut before = BeforeCells::default();
+        cells.into_iter().for_each(|(column, cell)| before.push(column, cell));
+        before
+    }
+}
+
 impl Version {
-    fn new(
-        begin: Timestamp,
-        exists: bool,
-        cells: Vec<(usize, OwnedCell)>,
-        next: *mut Version,
-    ) -> Box<Version> {
+    fn new(begin: Timestamp, exists: bool, cells: BeforeCells, next: *mut Version) -> Box<Version> {
         let mut columns = ColumnSet::EMPTY;
-        cells.iter().for_each(|&(column, _)| columns.insert(column));
-        Box::new(Version { begin, exists, columns, cells: cells.into(), next: AtomicPtr::new(next) })
+        cells.iter().for_each(|(column, _)| columns.insert(*column as usize));
+        Box::new(Version { begin, exists, columns, cells, next: AtomicPtr::new(next) })
     }
 
     /// The cell of a column, if this version holds it.
@@ -53,13 +84,13 @@ impl Version {
         if !self.columns.contains(column) {
             return None;
         }
-        self.cells.iter().find(|(position, _)| *position == column).map(|(_, cell)| cell)
+        self.cells.iter().find(|(position, _)| *position as usize == column).map(|(_, cell)| cell)
     }
 
     /// Bytes of memory behind this version.
     pub fn memory_bytes(&self) -> usize {
         let heap: usize = self.cells.iter().map(|(_, cell)| cell.heap_bytes()).sum();
-        size_of::<Version>() + size_of_val(&*self.cells) + heap
+        size_of::<Version>() + size_of_val(&*self.cells.rest) + heap
     }
 }
 
@@ -86,7 +117,7 @@ impl VersionChain {
     }
 
     /// Adds the newest before-image. The caller owns the row.
-    pub fn push(&self, begin: Timestamp, exists: bool, cells: Vec<(usize, OwnedCell)>) {
+    pub fn push(&self, begin: Timestamp, exists: bool, cells: BeforeCells) {
         let version = Version::new(begin, exists, cells, self.0.load(Ordering::Relaxed));
         self.0.store(Box::into_raw(version), Ordering::Release);
     }
@@ -140,12 +171,12 @@ impl VersionChain {
 #[derive(Default)]
 struct Run {
     removed: Vec<*mut Version>,
-    orphans: Vec<(usize, OwnedCell)>,
+    orphans: Vec<(u32, OwnedCell)>,
 }
 
 impl Run {
     fn add(&mut self, pointer: *mut Version, version: &Version) {
-        self.orphans.retain(|(column, _)| version.cell(*column).is_none());
+        self.orphans.retain(|(column, _)| version.cell(*column as usize).is_none());
         self.orphans.extend(version.cells.iter().cloned());
         self.removed.push(pointer);
     }
@@ -162,14 +193,14 @@ impl Run {
             return pointer;
         }
         let mut cells = std::mem::take(&mut self.orphans);
-        cells.retain(|(column, _)| version.cell(*column).is_none());
+        cells.retain(|(column, _)| version.cell(*column as usize).is_none());
         let kept = if cells.is_empty() {
             pointer
         } else {
             cells.extend(version.cells.iter().cloned());
             self.removed.push(pointer);
             let next = version.next.load(Ordering::Relaxed);
-            Box::into_raw(Version::new(version.begin, version.exists, cells, next))
+            Box::into_raw(Version::new(version.begin, version.exists, cells.into_iter().collect(), next))
         };
         link.store(kept, Ordering::Release);
         self.retire(pin);
@@ -238,14 +269,14 @@ mod tests {
             let mut states = vec![(Timestamp(1), place.clone())];
             for (i, (column, value, second)) in writes.into_iter().enumerate() {
                 let commit = Timestamp(i as u64 + 2);
-                let mut before = vec![(column, OwnedCell::Word(place[column]))];
+                let mut before = vec![(column as u32, OwnedCell::Word(place[column]))];
                 place[column] = value;
                 if second != column {
-                    before.push((second, OwnedCell::Word(place[second])));
+                    before.push((second as u32, OwnedCell::Word(place[second])));
                     place[second] = value + 1;
                 }
                 let begin = states.last().unwrap().0;
-                chain.push(begin, true, before);
+                chain.push(begin, true, before.into_iter().collect());
                 states.push((commit, place.clone()));
                 let watermark = Timestamp(commit.0 - 1);
                 let mut in_use: Vec<Timestamp> =

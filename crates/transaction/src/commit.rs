@@ -19,13 +19,13 @@
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
 use crate::record::CommitRecord;
-use crate::transaction::{Isolation, Transaction};
+use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::validate::Validated;
-use crate::write::{concurrent_update, duplicate_key, pending_value};
-use crate::write_set::WriteKind;
+use crate::write::{concurrent_update, duplicate_key};
+use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, Timestamp};
 use ankerdb_index::UniqueInsert;
-use ankerdb_table::{Index, ReadAt, RowLock, Table};
+use ankerdb_table::{Index, ReadAt, RowLock};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -35,15 +35,30 @@ const LOCK_SPINS: u32 = 200;
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
 
-/// What a commit has done so far and takes back if it ends.
+/// What a commit has done so far and takes back if it ends. The memory is kept for the next commit.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Progress {
     /// Rows locked in step 1 only, by position in the write set.
     locked: Vec<usize>,
     /// Slots of new rows: position in the write set and row.
     slots: Vec<(usize, RowId)>,
-    /// Index entries: table position, index position, key, row.
-    entries: Vec<(usize, usize, Vec<u8>, RowId)>,
+    entries: Vec<Entered>,
+}
+
+/// An entry made in an index.
+struct Entered {
+    table: usize,
+    /// Number of the key in the commit's record.
+    key: usize,
+    row: RowId,
+}
+
+impl Progress {
+    fn clear(&mut self) {
+        self.locked.clear();
+        self.slots.clear();
+        self.entries.clear();
+    }
 }
 
 /// Whether somebody else's row stands in the way of a key.
@@ -90,30 +105,38 @@ impl Transaction {
 
     fn commit_writes(&mut self) -> Result<Timestamp> {
         let pin = crossbeam_epoch::pin();
-        let mut progress = Progress::default();
-        let mut record = CommitRecord::default();
-        let prepared =
-            self.lock_rows(&mut progress).and_then(|()| self.enter_keys(&mut progress, &mut record, &pin));
+        let mut progress = std::mem::take(&mut self.buffers.progress);
+        progress.clear();
+        let outcome = self.commit_steps(&mut progress, &pin);
+        self.buffers.progress = progress;
+        outcome
+    }
+
+    fn commit_steps(&mut self, progress: &mut Progress, pin: &Guard) -> Result<Timestamp> {
+        let mut record = CommitRecord::with_capacity(self.writes.writes.len());
+        let prepared = self.lock_rows(progress).and_then(|()| self.enter_keys(progress, &mut record, pin));
         if let Err(error) = prepared {
-            self.undo(progress, &pin);
+            self.undo(progress, &record, pin);
             return Err(error);
         }
         // A former record may still be read by those pinned now.
         let retire = |former| pin.defer(move || drop(former));
-        let commit = self.manager.order.begin(Arc::new(record), retire);
-        if self.isolation == Isolation::Serializable && self.validate(commit, &pin) == Validated::Conflict {
+        let record = Arc::new(record);
+        let commit = self.manager.order.begin(record.clone(), retire);
+        if self.isolation == Isolation::Serializable && self.validate(commit, pin) == Validated::Conflict {
             self.manager.order.finish(commit, false);
-            self.undo(progress, &pin);
+            self.undo(progress, &record, pin);
             return Err(Error::serialization(
                 "could not serialize access due to read/write dependencies among transactions",
             ));
         }
         self.refresh_in_use();
-        self.install(&progress, commit, &pin);
+        self.install(progress, commit, pin);
         self.manager.order.finish(commit, true);
         for locked in &mut self.locked {
             // Those who wait for the row are woken by `release_locks`.
-            locked.given_up = self.writes.get(locked.table.id(), locked.row).is_some();
+            let number = self.tables.find(locked.table.id());
+            locked.given_up = number.is_some_and(|number| self.writes.get(number, locked.row).is_some());
         }
         Ok(commit)
     }
@@ -129,7 +152,7 @@ impl Transaction {
         order.extend((0..self.writes.writes.len()).filter(committed));
         order.sort_unstable_by_key(|&place| {
             let write = &self.writes.writes[place];
-            (self.writes.tables[write.table].id(), write.row)
+            (self.tables[write.table].id(), write.row)
         });
         let mut outcome = Ok(());
         for &place in &order {
@@ -144,7 +167,7 @@ impl Transaction {
 
     fn lock_row(&mut self, place: usize, progress: &mut Progress) -> Result<()> {
         let write = &self.writes.writes[place];
-        let table = &self.writes.tables[write.table];
+        let table = &self.tables[write.table];
         if self.has_locked(table, write.row) {
             return Ok(());
         }
@@ -174,41 +197,40 @@ impl Transaction {
     }
 
     /// Step 2; fills the record on the way.
-    fn enter_keys(&mut self, progress: &mut Progress, record: &mut CommitRecord, pin: &Guard) -> Result<()> {
-        for place in 0..self.writes.writes.len() {
-            let write = &self.writes.writes[place];
-            let table = &self.writes.tables[write.table];
-            match &write.kind {
+    fn enter_keys(&self, progress: &mut Progress, record: &mut CommitRecord, pin: &Guard) -> Result<()> {
+        for (place, write) in self.writes.writes.iter().enumerate() {
+            let table = &self.tables[write.table];
+            let old_key = |index: &Index, key: &mut Vec<u8>| {
+                let known = table.push_key_at(index, write.row, ReadAt::Newest, pin, key)?;
+                known.map(drop).ok_or_else(concurrent_update)
+            };
+            match write.kind {
                 WriteKind::Nothing => {}
-                WriteKind::Insert(_) => {
+                WriteKind::Insert => {
                     let row = table.allocate_row(self.worker.number());
                     progress.slots.push((place, row));
                     record.add_write(table.id(), row, ColumnSet::ALL);
                     for (position, index) in table.maintained_indexes() {
-                        self.enter_key(place, position, index, row, progress, record, pin)?;
+                        self.enter_key(write, position, index, row, progress, record, pin)?;
                     }
                 }
                 WriteKind::Delete => {
                     record.add_write(table.id(), write.row, ColumnSet::ALL);
                     for (position, index) in table.maintained_indexes() {
-                        let key = table.key_at(index, write.row, ReadAt::Newest, pin)?;
-                        let (key, _) = key.ok_or_else(concurrent_update)?;
-                        record.add_key(position, &key);
+                        record.add_key(position, |key| old_key(index, key))?;
                     }
                 }
-                WriteKind::Update(changes) => {
+                WriteKind::Update => {
                     let mut changed = ColumnSet::EMPTY;
-                    changes.iter().for_each(|(column, _)| changed.insert(*column));
+                    self.writes.cells(write).for_each(|(column, _)| changed.insert(column));
                     record.add_write(table.id(), write.row, changed);
                     for (position, index) in table.maintained_indexes() {
                         if !index.key_columns().intersects(changed) {
                             continue;
                         }
-                        let old = table.key_at(index, write.row, ReadAt::Newest, pin)?;
-                        let (old, _) = old.ok_or_else(concurrent_update)?;
-                        record.add_key(position, &old);
+                        record.add_key(position, |key| old_key(index, key))?;
                         index.set_keys_move();
-                        self.enter_key(place, position, index, write.row, progress, record, pin)?;
+                        self.enter_key(write, position, index, write.row, progress, record, pin)?;
                     }
                 }
             }
@@ -220,7 +242,7 @@ impl Transaction {
     #[expect(clippy::too_many_arguments, reason = "one step of the loop above, named")]
     fn enter_key(
         &self,
-        place: usize,
+        write: &Write,
         position: usize,
         index: &Index,
         row: RowId,
@@ -228,47 +250,47 @@ impl Transaction {
         record: &mut CommitRecord,
         pin: &Guard,
     ) -> Result<()> {
-        let write = &self.writes.writes[place];
-        let table = &self.writes.tables[write.table];
-        let value = |column: usize| {
-            pending_value(&write.kind, column)
-                .cloned()
-                .unwrap_or_else(|| table.value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null))
-        };
-        let mut key = Vec::with_capacity(24);
-        let has_null = index.encode_row(value, &mut key)?;
-        record.add_key(position, &key);
+        let table = &self.tables[write.table];
+        let push =
+            |key: &mut Vec<u8>| push_pending_key(&self.writes, write, table, index, ReadAt::Newest, pin, key);
+        let (has_null, number) = record.add_key(position, push)?;
+        let (_, key) = record.key(number);
         let entered = if index.definition().unique && !has_null {
-            self.enter_unique(table, index, &key, row, &value, progress, pin)?
+            self.enter_unique(write, index, key, row, progress, pin)?
         } else {
-            index.tree().insert(&key, row.0)?
+            index.tree().insert(key, row.0)?
         };
         if entered {
-            progress.entries.push((write.table, position, key, row));
+            progress.entries.push(Entered { table: write.table, key: number, row });
         }
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
     fn enter_unique(
         &self,
-        table: &Arc<Table>,
+        write: &Write,
         index: &Index,
         key: &[u8],
         row: RowId,
-        value: &dyn Fn(usize) -> Value,
         progress: &Progress,
         pin: &Guard,
     ) -> Result<bool> {
+        let table = &self.tables[write.table];
         let backoff = crossbeam_utils::Backoff::new();
         loop {
             let found = index.tree().insert_unique(key, row.0, |other| {
-                self.key_conflict(table, index, key, row, RowId(other), progress, pin)
+                self.key_conflict(write.table, index, key, row, RowId(other), progress, pin)
             })?;
             match found {
                 UniqueInsert::Inserted => return Ok(true),
                 UniqueInsert::Present => return Ok(false),
-                UniqueInsert::Conflict(KeyConflict::Taken) => return Err(duplicate_key(table, index, value)),
+                UniqueInsert::Conflict(KeyConflict::Taken) => {
+                    let value = |column: usize| match self.writes.cell(write, column) {
+                        Some(cell) => cell.to_value(table.data_type(column)),
+                        None => table.value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null),
+                    };
+                    return Err(duplicate_key(table, index, &value));
+                }
                 UniqueInsert::Conflict(KeyConflict::Newer) => return Err(concurrent_update()),
                 UniqueInsert::Conflict(KeyConflict::Undecided) if backoff.is_completed() => {
                     return Err(concurrent_update());
@@ -283,7 +305,7 @@ impl Transaction {
     #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
     fn key_conflict(
         &self,
-        table: &Table,
+        number: usize,
         index: &Index,
         key: &[u8],
         row: RowId,
@@ -297,17 +319,14 @@ impl Transaction {
         if progress.slots.iter().any(|&(_, slot)| slot == other) {
             return Some(KeyConflict::Taken);
         }
+        let table = &self.tables[number];
         // A row whose key this transaction changes or ends: its entry under the new key, if any, would be ours.
-        match self.writes.get(table.id(), other) {
-            Some(WriteKind::Delete) => return None,
-            Some(kind @ WriteKind::Update(_)) => {
-                let value = |column: usize| {
-                    pending_value(kind, column).cloned().unwrap_or_else(|| {
-                        table.value(other, column, ReadAt::Newest, pin).unwrap_or(Value::Null)
-                    })
-                };
+        match self.writes.get(number, other) {
+            Some(write) if write.kind == WriteKind::Delete => return None,
+            Some(write) if write.kind == WriteKind::Update => {
                 let mut its_key = Vec::new();
-                let known = index.encode_row(value, &mut its_key);
+                let at = ReadAt::Newest;
+                let known = push_pending_key(&self.writes, write, table, index, at, pin, &mut its_key);
                 return (known.is_err() || its_key == key).then_some(KeyConflict::Taken);
             }
             _ => {}
@@ -326,7 +345,11 @@ impl Transaction {
         Some(if is_new { KeyConflict::Newer } else { KeyConflict::Taken })
     }
 
+    /// Who reads at which timestamps. None are listed, and so nothing is pruned, where a collector does it.
     fn refresh_in_use(&mut self) {
+        if self.manager.history().is_left_to_collector {
+            return;
+        }
         let buffers = &mut self.buffers;
         if buffers.in_use.is_empty() || buffers.in_use_age >= IN_USE_AGE_MAX {
             self.manager.readers().in_use(self.manager.watermark(), &mut buffers.in_use);
@@ -335,45 +358,47 @@ impl Transaction {
         buffers.in_use_age += 1;
     }
 
-    /// Step 5. Cannot fail: values were checked when they were written.
+    /// Step 5. Cannot fail: cells were checked when they were written.
     fn install(&self, progress: &Progress, commit: Timestamp, pin: &Guard) {
         let in_use = &self.buffers.in_use[..];
         let mut slots = progress.slots.iter();
         for write in &self.writes.writes {
-            let table = &self.writes.tables[write.table];
-            let installed = match &write.kind {
-                WriteKind::Nothing => Ok(()),
-                WriteKind::Insert(values) => {
+            let table = &self.tables[write.table];
+            let cells = self.writes.cells(write);
+            match write.kind {
+                WriteKind::Nothing => {}
+                WriteKind::Insert => {
                     let &(_, row) = slots.next().expect("every new row has a slot");
-                    table.install_insert(row, commit, values, pin)
+                    // SAFETY: `insert` and `update` let only UTF-8 into text columns.
+                    unsafe { table.install_insert(row, commit, cells, pin) };
                 }
-                WriteKind::Update(changes) => table.install_update(write.row, commit, changes, in_use, pin),
-                WriteKind::Delete => {
-                    table.install_delete(write.row, commit, in_use, pin);
-                    Ok(())
+                WriteKind::Update => {
+                    // SAFETY: as above.
+                    unsafe { table.install_update(write.row, commit, cells, in_use, pin) };
                 }
-            };
-            installed.expect("values were checked when they were written");
+                WriteKind::Delete => table.install_delete(write.row, commit, in_use, pin),
+            }
         }
     }
 
     /// Takes back what an ended commit did: entries, slots, locks.
-    fn undo(&self, progress: Progress, pin: &Guard) {
-        for (table, position, key, row) in &progress.entries {
-            let table = &self.writes.tables[*table];
-            let index = table.index(*position);
+    fn undo(&self, progress: &Progress, record: &CommitRecord, pin: &Guard) {
+        for entered in &progress.entries {
+            let table = &self.tables[entered.table];
+            let (position, key) = record.key(entered.key);
+            let index = table.index(position);
             // The entry may have been ours to make only because the index is still being filled, and the row has
             // or had this key without us: then who fills the index counts on it.
-            if !table.has_had_key(index, *row, key, pin) {
-                index.tree().remove(key, row.0);
+            if !table.has_had_key(index, entered.row, key, pin) {
+                index.tree().remove(key, entered.row.0);
             }
         }
         for &(place, row) in &progress.slots {
-            self.writes.tables[self.writes.writes[place].table].free_row(row);
+            self.tables[self.writes.writes[place].table].free_row(row);
         }
         for &place in &progress.locked {
             let write = &self.writes.writes[place];
-            self.writes.tables[write.table].block(write.row.block()).unlock(write.row.offset());
+            self.tables[write.table].block(write.row.block()).unlock(write.row.offset());
         }
     }
 }

@@ -5,20 +5,23 @@
 //! (`read_set`), which at SERIALIZABLE are matched against the writes of those that committed meanwhile.
 //! [`TransactionManager`] is what the transactions of one database share: no mutex lies on the way of a commit.
 //!
-//! `unsafe` occurs once, to walk the ring of records inside an epoch pin.
+//! `unsafe` occurs in three places: to walk the ring of records inside an epoch pin, and where text goes into storage
+//! and comes out of it, which relies on its being UTF-8.
 
 mod commit;
 mod manager;
 mod read_set;
 mod record;
+mod row;
 mod transaction;
 mod validate;
 mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
-pub use manager::{TransactionManager, Worker};
+pub use manager::{History, TransactionManager, Worker};
 pub use read_set::{KeyRange, RowFilter};
 pub use record::CommitRecord;
+pub use row::RowReader;
 pub use transaction::{Isolation, Transaction};
 pub use write::{LockWait, Locked};

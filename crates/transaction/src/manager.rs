@@ -1,8 +1,9 @@
 //! What all transactions of a database share.
 
 use crate::record::CommitRecord;
+use crate::transaction::Isolation;
 use ankerdb_base::Timestamp;
-use ankerdb_snapshot::{Snapshot, SnapshotCounters};
+use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::readers::ActiveReaders;
@@ -21,8 +22,20 @@ pub struct TransactionManager {
     readers: Arc<ActiveReaders>,
     pub(crate) locks: LockTable,
     owners: AtomicU64,
+    definitions: AtomicU64,
     workers: Mutex<Workers>,
     snapshots: Arc<SnapshotCounters>,
+    history: History,
+}
+
+/// How old versions are read and let go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct History {
+    /// How analytics read.
+    pub strategy: SnapshotStrategy,
+    /// Whether writers leave the versions of the rows that they write to for a pass of the collector, instead of
+    /// pruning them.
+    pub is_left_to_collector: bool,
 }
 
 #[derive(Default)]
@@ -70,20 +83,31 @@ impl Worker {
 
 impl TransactionManager {
     /// Nothing committed yet.
-    pub fn new() -> Arc<TransactionManager> {
+    pub fn new(history: History) -> Arc<TransactionManager> {
         Arc::new(TransactionManager {
             order: CommitOrder::new(COMMITS_KEPT),
             readers: ActiveReaders::new(),
             locks: LockTable::new(),
             owners: AtomicU64::new(1),
+            definitions: AtomicU64::new(0),
             workers: Mutex::default(),
             snapshots: Arc::default(),
+            history,
         })
     }
 
     /// Everything up to here is committed and visible to whoever begins now.
     pub fn watermark(&self) -> Timestamp {
         self.order.watermark()
+    }
+
+    /// Tables have been made or dropped: sessions let go of those that they have at hand when they next begin.
+    pub fn note_definitions(&self) {
+        self.definitions.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn definitions(&self) -> u64 {
+        self.definitions.load(Ordering::Acquire)
     }
 
     /// Who reads at which timestamps.
@@ -101,12 +125,35 @@ impl TransactionManager {
         &self.snapshots
     }
 
-    /// A consistent image of everything committed so far. Costs well under a microsecond at any size: the watermark is
-    /// read and announced.
+    /// A consistent image of everything committed so far, read as the database does. Costs well under a microsecond at
+    /// any size: the watermark is read and announced.
     pub fn snapshot(&self) -> Snapshot {
+        self.snapshot_by(self.history.strategy)
+    }
+
+    /// The same for a query at this isolation level.
+    pub fn snapshot_at(&self, isolation: Isolation) -> Snapshot {
+        self.snapshot_by(self.strategy_at(isolation))
+    }
+
+    fn snapshot_by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let slot = self.readers.register();
         let timestamp = slot.enter(|| self.watermark());
-        Snapshot::new(timestamp, Arc::new(slot), self.snapshots.clone())
+        Snapshot::new(timestamp, Arc::new(slot), strategy, self.snapshots.clone())
+    }
+
+    /// How queries at this level read. A level that promises consistency gets it, whatever others make do with.
+    pub(crate) fn strategy_at(&self, isolation: Isolation) -> SnapshotStrategy {
+        match self.history.strategy {
+            SnapshotStrategy::Newest if isolation != Isolation::ReadUncommitted => {
+                SnapshotStrategy::Versions(TightLoops::default())
+            }
+            strategy => strategy,
+        }
+    }
+
+    pub(crate) fn history(&self) -> History {
+        self.history
     }
 
     pub(crate) fn next_owner(&self) -> Owner {

@@ -12,6 +12,7 @@
 
 use crate::record::{CommitRecord, WriteRecord};
 use ankerdb_base::{ColumnSet, RowId, TableId, Timestamp};
+use ankerdb_index::Direction;
 use ankerdb_table::{ReadAt, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -34,17 +35,7 @@ pub struct KeyRange {
 impl KeyRange {
     /// All keys that start with these bytes: equality on the leading key columns.
     pub fn prefix(prefix: &[u8]) -> KeyRange {
-        let mut end = prefix.to_vec();
-        while end.last() == Some(&u8::MAX) {
-            end.pop();
-        }
-        let upper = match end.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(end)
-            }
-            None => Bound::Unbounded,
-        };
+        let upper = end_of_prefix(&mut prefix.to_vec()).map(<[u8]>::to_vec);
         KeyRange { lower: Bound::Included(prefix.to_vec()), upper }
     }
 
@@ -55,18 +46,43 @@ impl KeyRange {
 
     /// Whether the key lies in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
-        let after_lower = match &self.lower {
-            Bound::Included(lower) => key >= &lower[..],
-            Bound::Excluded(lower) => key > &lower[..],
-            Bound::Unbounded => true,
-        };
-        after_lower
-            && match &self.upper {
-                Bound::Included(upper) => key <= &upper[..],
-                Bound::Excluded(upper) => key < &upper[..],
-                Bound::Unbounded => true,
-            }
+        is_between(key, self.bounds())
     }
+
+    /// Where it starts and ends.
+    pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.lower.as_ref().map(|key| &key[..]), self.upper.as_ref().map(|key| &key[..]))
+    }
+}
+
+/// Turns a prefix of keys into the first key behind all that start with it; unbounded if there is none. The result
+/// bounds from above.
+pub(crate) fn end_of_prefix(prefix: &mut Vec<u8>) -> Bound<&[u8]> {
+    while prefix.last() == Some(&u8::MAX) {
+        prefix.pop();
+    }
+    match prefix.last_mut() {
+        Some(last) => {
+            *last += 1;
+            Bound::Excluded(prefix)
+        }
+        None => Bound::Unbounded,
+    }
+}
+
+/// Whether a key lies between two bounds.
+pub(crate) fn is_between(key: &[u8], (lower, upper): (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
+    let after_lower = match lower {
+        Bound::Included(lower) => key >= lower,
+        Bound::Excluded(lower) => key > lower,
+        Bound::Unbounded => true,
+    };
+    after_lower
+        && match upper {
+            Bound::Included(upper) => key <= upper,
+            Bound::Excluded(upper) => key < upper,
+            Bound::Unbounded => true,
+        }
 }
 
 pub(crate) struct RowRead {
@@ -75,11 +91,18 @@ pub(crate) struct RowRead {
     pub columns: ColumnSet,
 }
 
+/// A range whose keys lie in the read set's buffer.
 pub(crate) struct RangeRead {
-    pub table: Arc<Table>,
+    /// The table, and its number in the transaction's `TouchedTables`.
+    pub table: TableId,
+    pub number: usize,
     pub index: usize,
-    pub range: KeyRange,
+    lower: Bound<Piece>,
+    upper: Bound<Piece>,
 }
+
+/// A piece of the buffer of keys: start and length.
+type Piece = (usize, usize);
 
 pub(crate) struct TableRead {
     pub table: Arc<Table>,
@@ -96,8 +119,7 @@ pub(crate) struct ReadSet {
     pub rows: Vec<RowRead>,
     pub ranges: Vec<RangeRead>,
     pub tables: Vec<TableRead>,
-    /// The tables of `rows`.
-    pub row_tables: Vec<Arc<Table>>,
+    keys: Vec<u8>,
     bloom: [u64; BLOOM_WORDS],
 }
 
@@ -111,15 +133,50 @@ impl ReadSet {
         self.rows.clear();
         self.ranges.clear();
         self.tables.clear();
-        self.row_tables.clear();
+        self.keys.clear();
         self.bloom = [0; BLOOM_WORDS];
     }
 
-    pub fn add_row(&mut self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
-        if !self.row_tables.iter().any(|read| read.id() == table.id()) {
-            self.row_tables.push(table.clone());
+    /// Notes a range of an index; `number` is the table's number in the transaction.
+    pub fn add_range(
+        &mut self,
+        (table, number): (TableId, usize),
+        index: usize,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+    ) {
+        let (lower, upper) = (lower.map(|key| self.keep(key)), upper.map(|key| self.keep(key)));
+        self.ranges.push(RangeRead { table, number, index, lower, upper });
+    }
+
+    fn keep(&mut self, key: &[u8]) -> Piece {
+        let start = self.keys.len();
+        self.keys.extend_from_slice(key);
+        (start, key.len())
+    }
+
+    fn key(&self, (start, length): Piece) -> &[u8] {
+        &self.keys[start..start + length]
+    }
+
+    /// Where a range starts and ends.
+    pub fn bounds(&self, range: &RangeRead) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (range.lower.map(|key| self.key(key)), range.upper.map(|key| self.key(key)))
+    }
+
+    /// A range turned out to be read only as far as this key, if it was noted at all.
+    pub fn narrow_range(&mut self, position: usize, direction: Direction, last_key: &[u8]) {
+        if position < self.ranges.len() {
+            let end = Bound::Included(self.keep(last_key));
+            let range = &mut self.ranges[position];
+            match direction {
+                Direction::Forward => range.upper = end,
+                Direction::Backward => range.lower = end,
+            }
         }
-        let table = table.id();
+    }
+
+    pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         let (word, bit) = bloom_place(table, row);
         self.bloom[word] |= bit;
         self.rows.push(RowRead { table, row, columns });
@@ -151,9 +208,10 @@ impl ReadSet {
     }
 
     fn range_conflicts(&self, record: &CommitRecord, write: &WriteRecord) -> bool {
-        let ranges = self.ranges.iter().filter(|read| read.table.id() == write.table);
-        ranges.into_iter().any(|read| {
-            record.keys(write).any(|(index, key)| index == read.index && read.range.contains(key))
+        let mut ranges = self.ranges.iter().filter(|read| read.table == write.table);
+        ranges.any(|read| {
+            let bounds = self.bounds(read);
+            record.keys(write).any(|(index, key)| index == read.index && is_between(key, bounds))
         })
     }
 

@@ -1,8 +1,10 @@
 //! One transaction: reads at its timestamp, keeps its writes to itself, commits or vanishes.
 
+use crate::commit::Progress;
 use crate::manager::{TransactionManager, Worker};
-use crate::read_set::{KeyRange, RangeRead, ReadSet, RowFilter, TableRead};
-use crate::write_set::{WriteKind, WriteSet};
+use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
+use crate::row::RowReader;
+use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
@@ -31,6 +33,9 @@ pub enum Isolation {
     Serializable,
 }
 
+/// Tables that a session keeps at hand between two procedures.
+const TABLES_KEPT: usize = 32;
+
 /// A transaction. Dropping it rolls back. After a retryable error only rolling back makes sense.
 pub struct Transaction {
     pub(crate) manager: Arc<TransactionManager>,
@@ -42,6 +47,9 @@ pub struct Transaction {
     /// of theirs counts as a statement at READ COMMITTED.
     pub(crate) interactive: bool,
     pub(crate) start: Timestamp,
+    pub(crate) tables: TouchedTables,
+    /// The definitions when `tables` was begun; see [`TransactionManager::note_definitions`].
+    definitions: u64,
     pub(crate) reads: ReadSet,
     pub(crate) writes: WriteSet,
     pub(crate) owner: Option<Owner>,
@@ -70,6 +78,9 @@ pub(crate) struct CommitBuffers {
     pub order: Vec<usize>,
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
+    /// The end of a scan by prefix.
+    pub prefix: Vec<u8>,
+    pub progress: Progress,
 }
 
 impl Transaction {
@@ -83,6 +94,8 @@ impl Transaction {
             isolation: Isolation::Serializable,
             interactive: true,
             start: Timestamp::ZERO,
+            tables: TouchedTables::default(),
+            definitions: 0,
             reads: ReadSet::default(),
             writes: WriteSet::default(),
             owner: None,
@@ -103,6 +116,11 @@ impl Transaction {
         self.blocked_by = None;
         *self.has_read_vanished.get_mut() = false;
         self.active = true;
+        let definitions = self.manager.definitions();
+        if self.definitions != definitions || self.tables.len() > TABLES_KEPT {
+            self.tables.clear();
+            self.definitions = definitions;
+        }
         self.enter();
     }
 
@@ -120,6 +138,9 @@ impl Transaction {
         self.reads.clear();
         self.writes.clear();
         self.release_locks();
+        if self.interactive {
+            self.tables.clear();
+        }
         if Arc::strong_count(&self.slot) > 1 {
             self.slot = Arc::new(self.manager.readers().register());
         } else {
@@ -194,15 +215,15 @@ impl Transaction {
         self.isolation == Isolation::Serializable
     }
 
-    fn note_row(&mut self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+    fn note_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         if self.validates() && row.provisional_number().is_none() {
             self.reads.add_row(table, row, columns);
         }
     }
 
-    fn note_range(&mut self, table: &Arc<Table>, index: usize, range: KeyRange) {
+    fn note_range(&mut self, number: usize, index: usize, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
         if self.validates() {
-            self.reads.ranges.push(RangeRead { table: table.clone(), index, range });
+            self.reads.add_range((self.tables[number].id(), number), index, lower, upper);
         }
     }
 
@@ -227,11 +248,11 @@ impl Transaction {
     }
 
     /// Whether a committed row found under `key` is visible under that key.
-    fn visible_as(&self, table: &Table, index: &Index, key: &[u8], row: RowId, pin: &Guard) -> bool {
-        if !self.writes.is_empty() && self.writes.hides(table.id(), row, index.key_columns()) {
+    fn visible_as(&self, number: usize, index: &Index, key: &[u8], row: RowId, pin: &Guard) -> bool {
+        if self.writes.hides(number, row, index.key_columns()) {
             return false;
         }
-        let at = self.read_at();
+        let (table, at) = (&self.tables[number], self.read_at());
         if !index.keys_move() {
             return table.block(row.block()).exists_at(row.offset(), at, pin);
         }
@@ -250,18 +271,18 @@ impl Transaction {
         self.before_read();
         let position = index;
         let index = self.usable(table, position)?;
-        if self.has_written(table) {
-            let range =
-                KeyRange { lower: Bound::Included(key.to_vec()), upper: Bound::Included(key.to_vec()) };
-            if let Some((_, row)) = self.own_entries(table, position, index, &range).first() {
-                return Ok(Some(*row));
-            }
+        let number = self.tables.number(table);
+        let exactly = (Bound::Included(key), Bound::Included(key));
+        if self.writes.has_own_keys(number, index.key_columns())
+            && let Some((_, row)) = self.own_entries(number, position, index, exactly).first()
+        {
+            return Ok(Some(*row));
         }
         let mut found = None;
         let pin = crossbeam_epoch::pin();
         index.tree().get(key, |row| {
             let row = RowId(row);
-            if self.visible_as(table, index, key, row, &pin) {
+            if self.visible_as(number, index, key, row, &pin) {
                 found = Some(row);
                 return ControlFlow::Break(());
             }
@@ -269,50 +290,65 @@ impl Transaction {
         });
         self.check_still_there(index)?;
         match found {
-            Some(row) => self.note_row(table, row, columns.union(index.key_columns())),
-            None => {
-                let key = Bound::Included(key.to_vec());
-                self.note_range(table, position, KeyRange { lower: key.clone(), upper: key });
-            }
+            Some(row) => self.note_row(table.id(), row, columns.union(index.key_columns())),
+            None => self.note_range(number, position, exactly.0, exactly.1),
         }
         Ok(found)
-    }
-
-    fn has_written(&self, table: &Table) -> bool {
-        !self.writes.is_empty() && self.writes.table_position(table.id()).is_some()
     }
 
     /// Pending rows whose keys come from this transaction and lie in the range, in key order.
     fn own_entries(
         &mut self,
-        table: &Arc<Table>,
+        number: usize,
         position: usize,
         index: &Index,
-        range: &KeyRange,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
     ) -> Vec<(Vec<u8>, RowId)> {
-        if !self.has_written(table) {
+        if !self.writes.has_own_keys(number, index.key_columns()) {
             return Vec::new();
         }
-        let at = self.read_at();
+        let (table, at) = (&self.tables[number], self.read_at());
         let pin = crossbeam_epoch::pin();
-        let key_of = |writes: &WriteSet, row: RowId| pending_key(writes, table, index, row, at, &pin);
-        let entries = self.writes.own_keys(table.id(), position, index, key_of);
-        let Some(entries) = entries else { return Vec::new() };
-        let lower = match &range.lower {
-            Bound::Included(key) | Bound::Excluded(key) => Bound::Included((key.clone(), RowId(0))),
+        let entries = self.writes.own_keys(number, position, index, |writes, write| {
+            let mut key = Vec::new();
+            push_pending_key(writes, write, table, index, at, &pin, &mut key).ok().map(|_| key)
+        });
+        let start = match lower {
+            Bound::Included(key) | Bound::Excluded(key) => Bound::Included((key.to_vec(), RowId(0))),
             Bound::Unbounded => Bound::Unbounded,
         };
         let in_range: Vec<_> = entries
-            .range((lower, Bound::Unbounded))
-            .skip_while(|(key, _)| !range.contains(key))
-            .take_while(|(key, _)| range.contains(key))
+            .range((start, Bound::Unbounded))
+            .skip_while(|(key, _)| !is_between(key, (lower, upper)))
+            .take_while(|(key, _)| is_between(key, (lower, upper)))
             .cloned()
             .collect();
-        in_range.into_iter().filter(|(_, row)| self.is_pending(table.id(), *row)).collect()
+        in_range.into_iter().filter(|(_, row)| self.is_pending(number, *row)).collect()
     }
 
-    fn is_pending(&self, table: TableId, row: RowId) -> bool {
-        matches!(self.writes.get(table, row), Some(WriteKind::Insert(_) | WriteKind::Update(_)))
+    fn is_pending(&self, table: usize, row: RowId) -> bool {
+        let kind = self.writes.get(table, row).map(|write| write.kind);
+        matches!(kind, Some(WriteKind::Insert | WriteKind::Update))
+    }
+
+    /// Visits the visible rows whose keys start with `prefix` as [`scan_index`](Self::scan_index) does: equality on
+    /// the leading key columns.
+    pub fn scan_prefix(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        prefix: &[u8],
+        direction: Direction,
+        columns: ColumnSet,
+        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut end = std::mem::take(&mut self.buffers.prefix);
+        end.clear();
+        end.extend_from_slice(prefix);
+        let range = (Bound::Included(prefix), end_of_prefix(&mut end));
+        let outcome = self.scan_bounds(table, index, range, direction, columns, visit);
+        self.buffers.prefix = end;
+        outcome
     }
 
     /// Visits the visible rows with keys in the range, own writes included, in key order. What the visitor does to
@@ -326,20 +362,31 @@ impl Transaction {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
+        self.scan_bounds(table, index, range.bounds(), direction, columns, visit)
+    }
+
+    fn scan_bounds(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        columns: ColumnSet,
+        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         self.before_read();
         let position = index;
         let index = self.usable(table, position)?;
-        let mut own = self.own_entries(table, position, index, range);
+        let number = self.tables.number(table);
+        let mut own = self.own_entries(number, position, index, (lower, upper));
         if direction == Direction::Backward {
             own.reverse();
         }
         let read = self.reads.ranges.len();
-        self.note_range(table, position, range.clone());
+        self.note_range(number, position, lower, upper);
         let mut own = own.into_iter().peekable();
         let columns = columns.union(index.key_columns());
         let mut outcome = Ok(ControlFlow::Continue(()));
-        let (lower, upper) = (as_slice(&range.lower), as_slice(&range.upper));
-        let mut last_key = Vec::new();
         index.tree().scan(lower, upper, direction, |key, row| {
             outcome = self.check_canceled().map(|()| ControlFlow::Continue(()));
             let before = |own: &[u8]| match direction {
@@ -351,15 +398,18 @@ impl Transaction {
             {
                 outcome = visit(self, row);
             }
-            let visible = || self.visible_as(table, index, key, RowId(row), &crossbeam_epoch::pin());
+            let visible = || self.visible_as(number, index, key, RowId(row), &crossbeam_epoch::pin());
             if matches!(outcome, Ok(ControlFlow::Continue(()))) && visible() {
-                self.note_row(table, RowId(row), columns);
+                self.note_row(table.id(), RowId(row), columns);
                 outcome = visit(self, RowId(row));
             }
             match outcome {
                 Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
                 _ => {
-                    last_key = key.to_vec();
+                    // A scan that stops early has read only as far as it came.
+                    if outcome.is_ok() {
+                        self.reads.narrow_range(read, direction, key);
+                    }
                     ControlFlow::Break(())
                 }
             }
@@ -367,7 +417,6 @@ impl Transaction {
         let outcome = outcome?;
         self.check_still_there(index)?;
         if outcome.is_break() {
-            self.narrow_range(read, direction, last_key);
             return Ok(());
         }
         for (_, row) in own {
@@ -376,17 +425,6 @@ impl Transaction {
             }
         }
         Ok(())
-    }
-
-    /// A scan that stopped early has read only as far as it came.
-    fn narrow_range(&mut self, read: usize, direction: Direction, last_key: Vec<u8>) {
-        if let Some(read) = self.reads.ranges.get_mut(read) {
-            let end = Bound::Included(last_key);
-            match direction {
-                Direction::Forward => read.range.upper = end,
-                Direction::Backward => read.range.lower = end,
-            }
-        }
     }
 
     /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do
@@ -401,11 +439,12 @@ impl Transaction {
     ) -> Result<()> {
         self.before_read();
         self.note_table_read(table, columns, filter.clone());
-        let own: Vec<RowId> = self.writes.inserts(table.id()).map(|(row, _)| row).collect();
+        let touched = self.tables.number(table);
+        let own: Vec<RowId> = self.writes.inserts(touched).map(|write| write.row).collect();
         let mut rows = Vec::new();
         for number in 0..table.block_count() {
             self.check_canceled()?;
-            self.visible_rows(table, number, &mut rows);
+            self.visible_rows(touched, number, &mut rows);
             for row in rows.drain(..) {
                 if self.passes(table, row, &filter) && visit(self, row)?.is_break() {
                     return Ok(());
@@ -413,7 +452,7 @@ impl Transaction {
             }
         }
         for row in own {
-            if self.is_pending(table.id(), row)
+            if self.is_pending(touched, row)
                 && self.passes(table, row, &filter)
                 && visit(self, row)?.is_break()
             {
@@ -424,12 +463,13 @@ impl Transaction {
     }
 
     /// The rows of one block that exist for this transaction before its own writes to them by the visitor.
-    fn visible_rows(&self, table: &Arc<Table>, number: usize, rows: &mut Vec<RowId>) {
+    fn visible_rows(&self, table: usize, number: usize, rows: &mut Vec<RowId>) {
         let (at, pin) = (self.read_at(), crossbeam_epoch::pin());
-        let block = table.block(number);
+        let block = self.tables[table].block(number);
         let exists = (0..block.fill()).filter(|&offset| block.exists_at(offset, at, &pin));
         rows.extend(exists.map(|offset| RowId::new(number, offset)).filter(|&row| {
-            !matches!(self.writes.get(table.id(), row), Some(WriteKind::Delete | WriteKind::Nothing))
+            let kind = self.writes.get(table, row).map(|write| write.kind);
+            !matches!(kind, Some(WriteKind::Delete | WriteKind::Nothing))
         }));
     }
 
@@ -445,31 +485,38 @@ impl Transaction {
         }
     }
 
-    /// The pending value of a cell, if this transaction has written it.
-    fn pending(&self, table: &Table, row: RowId, column: usize) -> Option<&Value> {
-        if self.writes.is_empty() {
-            return None;
-        }
-        match self.writes.get(table.id(), row)? {
-            WriteKind::Insert(values) => Some(&values[column]),
-            WriteKind::Update(changes) => {
-                changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value)
-            }
-            WriteKind::Delete | WriteKind::Nothing => None,
+    /// A visible row, to read cells of it. Rows come from this transaction's own finds and scans.
+    #[inline]
+    pub fn row<'t>(&'t self, table: &'t Arc<Table>, row: RowId) -> RowReader<'t> {
+        let pending = match self.writes.is_empty() {
+            true => None,
+            false => self.tables.find(table.id()).and_then(|number| self.writes.get(number, row)),
+        };
+        RowReader::new(self, table, row, pending)
+    }
+
+    /// Asks for the memory of an index where a key is going to be looked up. For procedures that know several keys
+    /// before they need the first row: the waits for memory overlap.
+    #[inline]
+    pub fn prefetch_key(&self, table: &Arc<Table>, index: usize, key: &[u8]) {
+        table.index(index).prefetch(key);
+    }
+
+    /// Asks for the memory of a found row's cells.
+    #[inline]
+    pub fn prefetch_row(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+        if row.provisional_number().is_none() {
+            table.block(row.block()).prefetch(row.offset(), columns, &crossbeam_epoch::pin());
         }
     }
 
     /// One cell of a visible row, own writes included. Panics if the row is not visible: rows come from this
     /// transaction's own `find` and scans.
     pub fn value(&self, table: &Arc<Table>, row: RowId, column: usize) -> Value {
-        let data_type = table.data_type(column);
-        self.cell(table, row, column, |cell| cell.to_value(data_type))
+        self.row(table, row).value(column)
     }
 
-    /// As [`value`](Self::value), handing the cell to a function.
-    ///
-    /// Below REPEATABLE READ a row may be gone since it was found: then the cell is what it was in the end. At READ
-    /// COMMITTED its slot may even hold another row by then, so the transaction will not commit (40001).
+    /// As [`RowReader::cell`].
     #[inline]
     pub fn cell<R>(
         &self,
@@ -478,69 +525,41 @@ impl Transaction {
         column: usize,
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> R {
-        if let Some(value) = self.pending(table, row, column) {
-            return use_cell(Cell::of(value, table.data_type(column)).expect("checked when it was written"));
-        }
-        let pin = crossbeam_epoch::pin();
-        let block = table.block(row.block());
-        let mut use_cell = Some(use_cell);
-        let mut once = |cell: Cell<'_>| (use_cell.take().expect("a cell is read once"))(cell);
-        if let Some(result) = block.read(row.offset(), column, self.read_at(), &pin, &mut once) {
-            return result;
-        }
-        let is_weak = matches!(self.isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
-        assert!(is_weak, "rows come from this transaction's own finds and scans");
-        // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
-        self.has_read_vanished.fetch_or(self.isolation == Isolation::ReadCommitted, Ordering::Relaxed);
-        block.read_in_place(row.offset(), column, &pin, once)
-    }
-
-    #[inline]
-    fn word(&self, table: &Arc<Table>, row: RowId, column: usize) -> u64 {
-        self.cell(table, row, column, |cell| match cell {
-            Cell::Word(word) => word,
-            other => panic!("column {column} of {} is not a narrow number: {other:?}", table.name()),
-        })
+        self.row(table, row).cell(column, use_cell)
     }
 
     /// A smallint cell that is not NULL. As the other typed reads: for procedures, no [`Value`] is built; panics if the
     /// column has another type or the cell is NULL.
     pub fn smallint(&self, table: &Arc<Table>, row: RowId, column: usize) -> i16 {
-        self.word(table, row, column) as i16
+        self.row(table, row).smallint(column)
     }
 
     /// An integer cell that is not NULL.
     pub fn integer(&self, table: &Arc<Table>, row: RowId, column: usize) -> i32 {
-        self.word(table, row, column) as i32
+        self.row(table, row).integer(column)
     }
 
     /// A bigint cell, or a timestamp, that is not NULL.
     pub fn bigint(&self, table: &Arc<Table>, row: RowId, column: usize) -> i64 {
-        self.word(table, row, column) as i64
+        self.row(table, row).bigint(column)
     }
 
     /// The unscaled digits of a numeric that is not NULL; the scale is the column's.
     pub fn decimal(&self, table: &Arc<Table>, row: RowId, column: usize) -> i128 {
-        self.cell(table, row, column, |cell| match cell {
-            Cell::Word(word) => word as i64 as i128,
-            Cell::Wide(wide) => wide as i128,
-            other => panic!("column {column} of {} is not a number: {other:?}", table.name()),
-        })
+        self.row(table, row).decimal(column)
     }
 
     /// A text cell that is not NULL.
     pub fn text(&self, table: &Arc<Table>, row: RowId, column: usize) -> Box<str> {
-        self.cell(table, row, column, |cell| match cell {
-            Cell::Bytes(bytes) => std::str::from_utf8(bytes).expect("stored text is UTF-8").into(),
-            other => panic!("column {column} of {} is not text: {other:?}", table.name()),
-        })
+        self.row(table, row).text(column, |text| text.into())
     }
 
     /// What analytics inside this transaction read: what it reads itself, and its own writes so far. Keeps that
     /// readable for as long as it lives, also after the transaction.
     pub fn read_view(&self) -> ReadView {
         let counters = self.manager.snapshot_counters().clone();
-        let snapshot = Snapshot::new(self.start, self.slot.clone(), counters);
+        let strategy = self.manager.strategy_at(self.isolation);
+        let snapshot = Snapshot::new(self.start, self.slot.clone(), strategy, counters);
         ReadView::of_transaction(snapshot, self.own_writes())
     }
 
@@ -548,14 +567,17 @@ impl Transaction {
     fn own_writes(&self) -> OwnWrites {
         let mut own = OwnWrites::default();
         for write in &self.writes.writes {
-            let table = own.entry(self.writes.tables[write.table].id()).or_default();
-            match &write.kind {
-                WriteKind::Insert(values) => table.inserts.push(values.clone()),
-                WriteKind::Update(changes) => {
-                    table.changes.insert(write.row, OwnChange::Updated(changes.clone()));
+            let table = &self.tables[write.table];
+            let own = own.entry(table.id()).or_default();
+            let cells = self.writes.cells(write);
+            let values = cells.map(|(column, cell)| (column, cell.to_value(table.data_type(column))));
+            match write.kind {
+                WriteKind::Insert => own.inserts.push(values.map(|(_, value)| value).collect()),
+                WriteKind::Update => {
+                    own.changes.insert(write.row, OwnChange::Updated(values.collect()));
                 }
                 WriteKind::Delete => {
-                    table.changes.insert(write.row, OwnChange::Deleted);
+                    own.changes.insert(write.row, OwnChange::Deleted);
                 }
                 WriteKind::Nothing => {}
             }
@@ -578,33 +600,32 @@ impl Drop for Transaction {
     }
 }
 
-fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(|key| &key[..])
-}
-
-/// The key of a row that this transaction has written, as it sees it.
-fn pending_key(
+/// Appends the key in an index that a row with a pending write is going to have; returns whether a part is NULL. What
+/// the write does not give is read from the table.
+pub(crate) fn push_pending_key(
     writes: &WriteSet,
+    write: &Write,
     table: &Table,
     index: &Index,
-    row: RowId,
     at: ReadAt,
     pin: &Guard,
-) -> Option<Vec<u8>> {
-    let kind = writes.get(table.id(), row)?;
-    let mut key = Vec::new();
-    let value = |column: usize| match kind {
-        WriteKind::Insert(values) => values[column].clone(),
-        WriteKind::Update(changes) => changes
-            .iter()
-            .find(|(position, _)| *position == column)
-            .map(|(_, value)| value.clone())
-            .unwrap_or_else(|| table.value(row, column, at, pin).unwrap_or(Value::Null)),
-        WriteKind::Delete | WriteKind::Nothing => Value::Null,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let mut has_null = false;
+    let mut push = |part: usize, cell: Cell<'_>| {
+        has_null |= matches!(cell, Cell::Null);
+        index.push_part(part, cell, out)
     };
-    if matches!(kind, WriteKind::Delete | WriteKind::Nothing) {
-        return None;
+    for (part, &column) in index.definition().columns.iter().enumerate() {
+        if let Some(cell) = writes.cell(write, column) {
+            push(part, cell)?;
+            continue;
+        }
+        let block = table.block(write.row.block());
+        match block.read(write.row.offset(), column, at, pin, |cell| push(part, cell)) {
+            Some(pushed) => pushed?,
+            None => push(part, Cell::Null)?,
+        }
     }
-    index.encode_row(value, &mut key).ok()?;
-    Some(key)
+    Ok(has_null)
 }

@@ -7,7 +7,7 @@
 
 use crate::read_set::{RangeRead, TableRead, row_matches};
 use crate::transaction::Transaction;
-use ankerdb_base::{RowId, TableId, Timestamp};
+use ankerdb_base::{RowId, Timestamp};
 use ankerdb_sync::commit_order::Visited;
 use crossbeam_epoch::Guard;
 use std::ops::ControlFlow;
@@ -31,7 +31,8 @@ impl Transaction {
             })
         };
         // Commits that found an index dropped have recorded no keys for it.
-        let has_lost_index = self.reads.ranges.iter().any(|read| read.table.index(read.index).is_dropped());
+        let has_lost_index =
+            self.reads.ranges.iter().any(|read| self.tables[read.number].index(read.index).is_dropped());
         match visited {
             _ if has_lost_index => Validated::Conflict,
             Visited::Clear => Validated::Valid,
@@ -45,14 +46,11 @@ impl Transaction {
     fn validate_against_tables(&self, last: Timestamp, pin: &Guard) -> Validated {
         self.manager.order.wait_until_visible(last);
         let row_conflict = self.reads.rows.iter().any(|read| {
-            let table = self.table_read(read.table);
-            let written_by_me = self.writes.get(read.table, read.row).is_some();
+            let table = self.tables.find(read.table).expect("a table that was read was touched");
+            let written_by_me = self.writes.get(table, read.row).is_some();
             // Own writes are not installed yet, and a row that this transaction locked cannot change.
-            !written_by_me
-                && table.is_some_and(|table| {
-                    let block = table.block(read.row.block());
-                    block.changed_since(read.row.offset(), self.start, pin).intersects(read.columns)
-                })
+            let block = self.tables[table].block(read.row.block());
+            !written_by_me && block.changed_since(read.row.offset(), self.start, pin).intersects(read.columns)
         });
         let conflict = row_conflict
             || self.reads.ranges.iter().any(|read| self.range_changed(read, pin))
@@ -60,21 +58,17 @@ impl Transaction {
         if conflict { Validated::Conflict } else { Validated::Valid }
     }
 
-    fn table_read(&self, table: TableId) -> Option<&ankerdb_table::Table> {
-        self.reads.row_tables.iter().find(|read| read.id() == table).map(|table| &**table)
-    }
-
     /// Whether a key came into the range or left it.
     fn range_changed(&self, read: &RangeRead, pin: &Guard) -> bool {
-        let index = read.table.index(read.index);
-        let lower = read.range.lower.as_ref().map(|key| &key[..]);
-        let upper = read.range.upper.as_ref().map(|key| &key[..]);
+        let table = &self.tables[read.number];
+        let index = table.index(read.index);
+        let (lower, upper) = self.reads.bounds(read);
         let mut changed = false;
         index.tree().scan(lower, upper, ankerdb_index::Direction::Forward, |_, row| {
             let row = RowId(row);
-            let block = read.table.block(row.block());
+            let block = table.block(row.block());
             let header = block.header(row.offset());
-            let mine = self.writes.get(read.table.id(), row).is_some();
+            let mine = self.writes.get(read.number, row).is_some();
             changed = !mine
                 && header.timestamp() > self.start
                 && block.changed_since(row.offset(), self.start, pin).intersects(index.key_columns());

@@ -1,10 +1,9 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
 use crate::transaction::{Isolation, LockedRow, Transaction};
-use crate::write_set::WriteKind;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_sync::lock_table::Waited;
-use ankerdb_table::{Cell, Index, RowLock, Table};
+use ankerdb_table::{Cell, CellLayout, Index, RowLock, Table};
 use ankerdb_value::{Value, format_text};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -43,19 +42,45 @@ impl Transaction {
         if values.len() != table.columns().len() {
             return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
         }
-        values.iter().enumerate().try_for_each(|(column, value)| check_cell(table, column, value))?;
+        values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
         if self.interactive {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
             {
                 self.check_key_is_free(table, position, index, None, &|column| values[column].clone())?;
             }
         }
-        Ok(self.writes.insert(table, values))
+        let number = self.tables.number(table);
+        let cells = values.iter().enumerate().map(|(column, value)| cell_of(table, column, value));
+        Ok(self.writes.insert(number, cells))
+    }
+
+    /// As [`insert`](Self::insert), of cells: one per column. For procedures: builds no values. XX000 if a cell does
+    /// not fit its column's layout, 22021 if a text is not UTF-8. Keys are checked at commit.
+    pub fn insert_cells(&mut self, table: &Arc<Table>, cells: &[Cell<'_>]) -> Result<RowId> {
+        if cells.len() != table.columns().len() {
+            return Err(Error::internal(format!("{} cells for table {}", cells.len(), table.name())));
+        }
+        cells.iter().enumerate().try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
+        let number = self.tables.number(table);
+        Ok(self.writes.insert(number, cells.iter().copied()))
+    }
+
+    /// As [`update`](Self::update), of cells with their columns. Errors as [`insert_cells`](Self::insert_cells).
+    pub fn update_cells(
+        &mut self,
+        table: &Arc<Table>,
+        row: RowId,
+        changes: &[(usize, Cell<'_>)],
+    ) -> Result<()> {
+        changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
+        let number = self.tables.number(table);
+        self.writes.update(number, row, changes.iter().copied());
+        Ok(())
     }
 
     /// Changes columns of a visible row. Errors as [`insert`](Self::insert).
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
-        changes.iter().try_for_each(|(column, value)| check_cell(table, *column, value))?;
+        changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
         if self.interactive {
             let mut changed = ColumnSet::EMPTY;
             changes.iter().for_each(|(column, _)| changed.insert(*column));
@@ -75,13 +100,16 @@ impl Transaction {
                 }
             }
         }
-        self.writes.update(table, row, changes);
+        let number = self.tables.number(table);
+        let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
+        self.writes.update(number, row, cells);
         Ok(())
     }
 
     /// Ends a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
-        self.writes.delete(table, row);
+        let number = self.tables.number(table);
+        self.writes.delete(number, row);
         Ok(())
     }
 
@@ -201,17 +229,48 @@ impl Transaction {
     }
 }
 
-fn check_cell(table: &Table, column: usize, value: &Value) -> Result<()> {
+fn check_value(table: &Table, column: usize, value: &Value) -> Result<()> {
     let definition = &table.columns()[column];
     if value.is_null() && !definition.nullable {
-        let message = format!(
-            "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-            definition.name,
-            table.name()
-        );
-        return Err(Error::new(SqlState::NotNullViolation, message));
+        return Err(not_null(table, column));
     }
     Cell::of(value, definition.data_type).map(drop)
+}
+
+/// The cell of a checked value.
+fn cell_of<'a>(table: &Table, column: usize, value: &'a Value) -> Cell<'a> {
+    Cell::of(value, table.data_type(column)).expect("checked when it was written")
+}
+
+fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
+    let (data_type, nullable) = table.column_type(column);
+    match (cell, CellLayout::of(data_type)) {
+        (Cell::Null, _) if nullable => Ok(()),
+        (Cell::Null, _) => Err(not_null(table, column)),
+        (Cell::Wide(_), CellLayout::Wide) => Ok(()),
+        (Cell::Bytes(bytes), CellLayout::View) => {
+            match data_type.is_text() && std::str::from_utf8(bytes).is_err() {
+                true => Err(Error::new(
+                    SqlState::CharacterNotInRepertoire,
+                    "invalid byte sequence for encoding \"UTF8\"",
+                )),
+                false => Ok(()),
+            }
+        }
+        (Cell::Word(_), CellLayout::Bit | CellLayout::Half | CellLayout::Quad | CellLayout::Word) => Ok(()),
+        (cell, _) => Err(Error::internal(format!("{cell:?} in a column of type {data_type}"))),
+    }
+}
+
+/// 23502 in PostgreSQL's words.
+#[cold]
+fn not_null(table: &Table, column: usize) -> Error {
+    let message = format!(
+        "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
+        table.columns()[column].name,
+        table.name()
+    );
+    Error::new(SqlState::NotNullViolation, message)
 }
 
 /// 23505 in PostgreSQL's words.
@@ -234,15 +293,4 @@ pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) 
 /// 40001 in PostgreSQL's words.
 pub(crate) fn concurrent_update() -> Error {
     Error::serialization("could not serialize access due to concurrent update")
-}
-
-/// The values of a pending row, by column.
-pub(crate) fn pending_value(kind: &WriteKind, column: usize) -> Option<&Value> {
-    match kind {
-        WriteKind::Insert(values) => Some(&values[column]),
-        WriteKind::Update(changes) => {
-            changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value)
-        }
-        WriteKind::Delete | WriteKind::Nothing => None,
-    }
 }

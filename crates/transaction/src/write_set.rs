@@ -1,8 +1,10 @@
 //! What a transaction is going to write: private until it commits, so that abort is free.
+//!
+//! Pending cells of all rows lie one behind the other in one buffer, and the bytes of their strings in another. Both
+//! are kept from transaction to transaction: writing allocates nothing once they are large enough.
 
 use ankerdb_base::{ColumnSet, RowId, TableId};
-use ankerdb_table::{Index, Table};
-use ankerdb_value::Value;
+use ankerdb_table::{Cell, Index, Table};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -28,40 +30,125 @@ impl Hasher for NumberHasher {
     fn write_u32(&mut self, number: u32) {
         self.write_u64(number as u64);
     }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
 }
 
 type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// One row's pending change.
-#[derive(Clone, Debug)]
+/// What happens to a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteKind {
-    /// A new row: one value per column.
-    Insert(Vec<Value>),
-    /// New values of some columns.
-    Update(Vec<(usize, Value)>),
+    /// A new row: one cell per column.
+    Insert,
+    /// New cells of some columns.
+    Update,
     /// The row goes.
     Delete,
     /// A new row that was deleted again: nothing to do.
     Nothing,
 }
 
+/// One row's pending change.
 pub(crate) struct Write {
-    /// Position in [`WriteSet::tables`].
+    /// Position in [`TouchedTables`].
     pub table: usize,
     /// The committed row; for a new row its provisional identity.
     pub row: RowId,
     pub kind: WriteKind,
+    /// Where its cells lie in the set's buffer.
+    first: usize,
+    count: usize,
 }
+
+/// A cell in the set's buffers.
+#[derive(Clone, Copy)]
+enum Stored {
+    Null,
+    Word(u64),
+    /// The lower half first.
+    Wide([u64; 2]),
+    Bytes {
+        start: usize,
+        length: u32,
+    },
+}
+
+#[derive(Clone, Copy)]
+struct PendingCell {
+    column: u32,
+    stored: Stored,
+}
+
+/// The tables that transactions of one session have touched, by small numbers. They are kept from one procedure to
+/// the next, so that a procedure does not count references up and down that all threads share.
+#[derive(Default)]
+pub(crate) struct TouchedTables(Vec<Arc<Table>>);
+
+impl TouchedTables {
+    /// The table's number.
+    #[inline]
+    pub fn number(&mut self, table: &Arc<Table>) -> usize {
+        match self.0.iter().position(|touched| Arc::ptr_eq(touched, table)) {
+            Some(number) => number,
+            None => {
+                self.0.push(table.clone());
+                self.0.len() - 1
+            }
+        }
+    }
+
+    /// The number of a table that was touched.
+    #[inline]
+    pub fn find(&self, table: TableId) -> Option<usize> {
+        self.0.iter().position(|touched| touched.id() == table)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl std::ops::Index<usize> for TouchedTables {
+    type Output = Arc<Table>;
+
+    fn index(&self, number: usize) -> &Arc<Table> {
+        &self.0[number]
+    }
+}
+
+/// What is known about the writes to one table.
+#[derive(Clone, Copy, Default)]
+struct TableWrites {
+    is_written: bool,
+    has_inserts: bool,
+    /// Columns that some update changes.
+    changed: ColumnSet,
+}
+
+/// Bits of the filter over written rows.
+const FILTER_WORDS: usize = 8;
 
 /// Pending writes in the order in which rows were first written.
 #[derive(Default)]
 pub(crate) struct WriteSet {
-    pub tables: Vec<Arc<Table>>,
     pub writes: Vec<Write>,
+    cells: Vec<PendingCell>,
+    bytes: Vec<u8>,
+    /// By the tables' numbers.
+    tables: Vec<TableWrites>,
     /// Committed rows only; a new row's number is its position in `writes`.
-    places: NumberMap<(u32, u64), usize>,
+    places: NumberMap<(usize, u64), usize>,
+    /// A bit for each committed row in `places`, so that reads of other rows need not look there.
+    filter: [u64; FILTER_WORDS],
     /// Keys of pending inserts and key updates by (table, index): made when a table has many of them.
-    own_keys: HashMap<(usize, usize), OwnKeys>,
+    own_keys: NumberMap<(usize, usize), OwnKeys>,
 }
 
 /// Keys of pending rows in one index.
@@ -72,11 +159,22 @@ struct OwnKeys {
     absorbed: usize,
 }
 
+fn filter_place(row: RowId) -> (usize, u64) {
+    let hash = row.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    ((hash >> 6) as usize % FILTER_WORDS, 1 << (hash % 64))
+}
+
 impl WriteSet {
     pub fn clear(&mut self) {
-        self.tables.clear();
+        if self.writes.is_empty() {
+            return;
+        }
         self.writes.clear();
+        self.cells.clear();
+        self.bytes.clear();
+        self.tables.clear();
         self.places.clear();
+        self.filter = [0; FILTER_WORDS];
         self.own_keys.clear();
     }
 
@@ -84,131 +182,248 @@ impl WriteSet {
         self.writes.is_empty()
     }
 
-    /// The table's position in this set, if it was written to.
-    pub fn table_position(&self, table: TableId) -> Option<usize> {
-        self.tables.iter().position(|written| written.id() == table)
+    /// Whether some pending row of the table may have a key over these columns that comes from this transaction.
+    #[inline]
+    pub fn has_own_keys(&self, table: usize, key_columns: ColumnSet) -> bool {
+        let known = self.tables.get(table);
+        known.is_some_and(|table| table.has_inserts || table.changed.intersects(key_columns))
     }
 
-    fn table_position_or_add(&mut self, table: &Arc<Table>) -> usize {
-        self.table_position(table.id()).unwrap_or_else(|| {
-            self.tables.push(table.clone());
-            self.tables.len() - 1
-        })
+    /// Whether the table was written to.
+    pub fn is_written(&self, table: usize) -> bool {
+        self.tables.get(table).is_some_and(|table| table.is_written)
+    }
+
+    fn note_write(&mut self, table: usize) -> &mut TableWrites {
+        if self.tables.len() <= table {
+            self.tables.resize(table + 1, TableWrites::default());
+        }
+        self.tables[table].is_written = true;
+        &mut self.tables[table]
     }
 
     /// The pending change of a row.
-    pub fn get(&self, table: TableId, row: RowId) -> Option<&WriteKind> {
-        self.place(table, row).map(|place| &self.writes[place].kind)
+    #[inline]
+    pub fn get(&self, table: usize, row: RowId) -> Option<&Write> {
+        self.place(table, row).map(|place| &self.writes[place])
     }
 
-    fn place(&self, table: TableId, row: RowId) -> Option<usize> {
-        match row.provisional_number() {
-            Some(number) => Some(number),
-            None if self.places.is_empty() => None,
-            None => self.places.get(&(table.0, row.0)).copied(),
+    #[inline]
+    fn place(&self, table: usize, row: RowId) -> Option<usize> {
+        if let Some(number) = row.provisional_number() {
+            return Some(number);
+        }
+        let (word, bit) = filter_place(row);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
+        self.places.get(&(table, row.0)).copied()
+    }
+
+    /// The pending cells of a row, each with its column: all columns in order for a new row.
+    #[inline]
+    pub fn cells(&self, write: &Write) -> impl Iterator<Item = (usize, Cell<'_>)> + Clone {
+        let cells = &self.cells[write.first..write.first + write.count];
+        cells.iter().map(|cell| (cell.column as usize, self.load(cell.stored)))
+    }
+
+    /// The pending cell of one column.
+    #[inline]
+    pub fn cell(&self, write: &Write, column: usize) -> Option<Cell<'_>> {
+        let cells = &self.cells[write.first..write.first + write.count];
+        let found = match write.kind {
+            WriteKind::Insert => Some(&cells[column]),
+            WriteKind::Update => cells.iter().find(|cell| cell.column as usize == column),
+            WriteKind::Delete | WriteKind::Nothing => None,
+        };
+        found.map(|cell| self.load(cell.stored))
+    }
+
+    #[inline]
+    fn load(&self, stored: Stored) -> Cell<'_> {
+        match stored {
+            Stored::Null => Cell::Null,
+            Stored::Word(word) => Cell::Word(word),
+            Stored::Wide([low, high]) => Cell::Wide(low as u128 | (high as u128) << 64),
+            Stored::Bytes { start, length } => Cell::Bytes(&self.bytes[start..start + length as usize]),
         }
     }
 
-    pub fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> RowId {
-        let table = self.table_position_or_add(table);
+    fn store(&mut self, cell: Cell<'_>) -> Stored {
+        match cell {
+            Cell::Null => Stored::Null,
+            Cell::Word(word) => Stored::Word(word),
+            Cell::Wide(wide) => Stored::Wide([wide as u64, (wide >> 64) as u64]),
+            Cell::Bytes(bytes) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(bytes);
+                Stored::Bytes { start, length: bytes.len() as u32 }
+            }
+        }
+    }
+
+    /// Adds a new row: one cell per column, in order.
+    pub fn insert<'a>(&mut self, table: usize, cells: impl Iterator<Item = Cell<'a>>) -> RowId {
+        self.note_write(table).has_inserts = true;
         let row = RowId::provisional(self.writes.len());
-        self.writes.push(Write { table, row, kind: WriteKind::Insert(values) });
+        let first = self.cells.len();
+        for (column, cell) in cells.enumerate() {
+            let stored = self.store(cell);
+            self.cells.push(PendingCell { column: column as u32, stored });
+        }
+        let count = self.cells.len() - first;
+        self.writes.push(Write { table, row, kind: WriteKind::Insert, first, count });
         row
     }
 
-    pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) {
-        let key_columns = table.key_columns();
-        if changes.iter().any(|(column, _)| key_columns.contains(*column)) {
-            // Keys noted for this row may be out of date now.
-            self.own_keys.clear();
+    /// Adds new cells of a row, given with their columns.
+    pub fn update<'a>(&mut self, table: usize, row: RowId, changes: impl Iterator<Item = (usize, Cell<'a>)>) {
+        let place = self.place(table, row).unwrap_or_else(|| self.add(table, row, WriteKind::Update));
+        let mut changed = ColumnSet::EMPTY;
+        for (column, cell) in changes {
+            changed.insert(column);
+            let stored = self.store(cell);
+            self.set(place, column, stored);
         }
-        let Some(place) = self.place(table.id(), row) else {
-            self.add(table, row, WriteKind::Update(changes));
-            return;
-        };
-        match &mut self.writes[place].kind {
-            WriteKind::Insert(values) => {
-                changes.into_iter().for_each(|(column, value)| values[column] = value)
-            }
-            WriteKind::Update(pending) => {
-                for (column, value) in changes {
-                    match pending.iter_mut().find(|(position, _)| *position == column) {
-                        Some((_, old)) => *old = value,
-                        None => pending.push((column, value)),
-                    }
-                }
-            }
+        let written = self.note_write(table);
+        written.changed = written.changed.union(changed);
+        // Keys noted for this row may be out of date now.
+        self.own_keys.retain(|(noted, _), _| *noted != table);
+    }
+
+    fn set(&mut self, place: usize, column: usize, stored: Stored) {
+        let write = &mut self.writes[place];
+        let cells = &mut self.cells[write.first..write.first + write.count];
+        let pending = match write.kind {
+            WriteKind::Insert => Some(&mut cells[column]),
+            WriteKind::Update => cells.iter_mut().find(|cell| cell.column as usize == column),
             kind => unreachable!("a deleted row is not visible: {kind:?}"),
+        };
+        if let Some(pending) = pending {
+            pending.stored = stored;
+            return;
         }
+        if write.first + write.count != self.cells.len() {
+            // Another row's cells are behind: move to the end.
+            let cells = write.first..write.first + write.count;
+            write.first = self.cells.len();
+            self.cells.extend_from_within(cells);
+        }
+        self.cells.push(PendingCell { column: column as u32, stored });
+        write.count += 1;
     }
 
-    pub fn delete(&mut self, table: &Arc<Table>, row: RowId) {
-        let Some(place) = self.place(table.id(), row) else {
+    pub fn delete(&mut self, table: usize, row: RowId) {
+        let Some(place) = self.place(table, row) else {
             self.add(table, row, WriteKind::Delete);
+            self.note_write(table);
             return;
         };
-        let kind = &mut self.writes[place].kind;
-        *kind = match kind {
-            WriteKind::Insert(_) | WriteKind::Nothing => WriteKind::Nothing,
-            WriteKind::Update(_) | WriteKind::Delete => WriteKind::Delete,
+        let write = &mut self.writes[place];
+        write.kind = match write.kind {
+            WriteKind::Insert | WriteKind::Nothing => WriteKind::Nothing,
+            WriteKind::Update | WriteKind::Delete => WriteKind::Delete,
         };
+        write.count = 0;
     }
 
-    fn add(&mut self, table: &Arc<Table>, row: RowId, kind: WriteKind) {
-        self.places.insert((table.id().0, row.0), self.writes.len());
-        let table = self.table_position_or_add(table);
-        self.writes.push(Write { table, row, kind });
+    fn add(&mut self, table: usize, row: RowId, kind: WriteKind) -> usize {
+        let place = self.writes.len();
+        self.places.insert((table, row.0), place);
+        let (word, bit) = filter_place(row);
+        self.filter[word] |= bit;
+        self.writes.push(Write { table, row, kind, first: self.cells.len(), count: 0 });
+        place
     }
 
     /// The pending new rows of a table, first to last.
-    pub fn inserts(&self, table: TableId) -> impl Iterator<Item = (RowId, &[Value])> {
-        let position = self.table_position(table);
-        let writes = if position.is_some() { &self.writes[..] } else { &[] };
-        writes.iter().filter(move |write| Some(write.table) == position).filter_map(|write| {
-            match &write.kind {
-                WriteKind::Insert(values) => Some((write.row, &values[..])),
-                _ => None,
-            }
-        })
+    pub fn inserts(&self, table: usize) -> impl Iterator<Item = &Write> {
+        let writes = if self.is_written(table) { &self.writes[..] } else { &[] };
+        writes.iter().filter(move |write| write.table == table && write.kind == WriteKind::Insert)
+    }
+
+    /// Whether the key of a pending row in an index comes from this transaction.
+    fn gives_key(&self, write: &Write, index: &Index) -> bool {
+        match write.kind {
+            WriteKind::Insert => true,
+            WriteKind::Update => self.cells(write).any(|(column, _)| index.key_columns().contains(column)),
+            WriteKind::Delete | WriteKind::Nothing => false,
+        }
     }
 
     /// Pending rows of a table whose keys in the index come from this transaction: new rows, and rows whose key
     /// columns it updates. In key order. `current_key` encodes the key as this transaction sees it.
     pub fn own_keys(
         &mut self,
-        table: TableId,
+        table: usize,
         position: usize,
         index: &Index,
-        current_key: impl Fn(&WriteSet, RowId) -> Option<Vec<u8>>,
-    ) -> Option<&BTreeSet<(Vec<u8>, RowId)>> {
-        let written = self.table_position(table)?;
-        let mut own = self.own_keys.remove(&(written, position)).unwrap_or_default();
+        current_key: impl Fn(&WriteSet, &Write) -> Option<Vec<u8>>,
+    ) -> &BTreeSet<(Vec<u8>, RowId)> {
+        let mut own = self.own_keys.remove(&(table, position)).unwrap_or_default();
         for write in &self.writes[own.absorbed..] {
-            let has_own_key = write.table == written
-                && match &write.kind {
-                    WriteKind::Insert(_) => true,
-                    WriteKind::Update(changes) => {
-                        changes.iter().any(|(column, _)| index.key_columns().contains(*column))
-                    }
-                    _ => false,
-                };
-            if has_own_key && let Some(key) = current_key(self, write.row) {
+            if write.table == table
+                && self.gives_key(write, index)
+                && let Some(key) = current_key(self, write)
+            {
                 own.entries.insert((key, write.row));
             }
         }
         own.absorbed = self.writes.len();
-        let place = (written, position);
-        Some(&self.own_keys.entry(place).or_insert(own).entries)
+        &self.own_keys.entry((table, position)).or_insert(own).entries
     }
 
     /// Whether the pending change of a committed row touches these columns or ends the row.
-    pub fn hides(&self, table: TableId, row: RowId, key_columns: ColumnSet) -> bool {
-        match self.get(table, row) {
-            Some(WriteKind::Update(changes)) => {
-                changes.iter().any(|(column, _)| key_columns.contains(*column))
-            }
-            Some(WriteKind::Delete | WriteKind::Nothing) => true,
-            _ => false,
-        }
+    pub fn hides(&self, table: usize, row: RowId, key_columns: ColumnSet) -> bool {
+        self.get(table, row).is_some_and(|write| match write.kind {
+            WriteKind::Insert => false,
+            WriteKind::Update => self.cells(write).any(|(column, _)| key_columns.contains(column)),
+            WriteKind::Delete | WriteKind::Nothing => true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(set: &WriteSet, table: usize, row: RowId) -> Vec<(usize, u64)> {
+        let write = set.get(table, row).unwrap();
+        let word = |cell: Cell<'_>| if let Cell::Word(word) = cell { word } else { panic!("{cell:?}") };
+        set.cells(write).map(|(column, cell)| (column, word(cell))).collect()
+    }
+
+    #[test]
+    fn later_changes_of_a_row_join_the_earlier_ones() {
+        let mut set = WriteSet::default();
+        let (one, other) = (RowId::new(0, 1), RowId::new(0, 2));
+        let update = |set: &mut WriteSet, row, column, word| {
+            set.update(3, row, [(column, Cell::Word(word))].into_iter());
+        };
+        update(&mut set, one, 5, 50);
+        update(&mut set, other, 5, 51);
+        update(&mut set, one, 6, 60);
+        update(&mut set, one, 5, 52);
+        assert_eq!(words(&set, 3, one), [(5, 52), (6, 60)]);
+        assert_eq!(words(&set, 3, other), [(5, 51)]);
+        assert!(set.get(2, one).is_none() && !set.has_own_keys(3, ColumnSet::of(&[0])) && set.is_written(3));
+        update(&mut set, one, 0, 1);
+        assert!(set.has_own_keys(3, ColumnSet::of(&[0])) && set.hides(3, one, ColumnSet::of(&[0])));
+        set.delete(3, one);
+        assert_eq!(set.get(3, one).unwrap().kind, WriteKind::Delete);
+        set.clear();
+        assert!(set.get(3, one).is_none() && set.is_empty() && !set.is_written(3));
+    }
+
+    #[test]
+    fn strings_keep_their_bytes() {
+        let mut set = WriteSet::default();
+        let new = set.insert(0, [Cell::Bytes(b"one"), Cell::Null, Cell::Wide(u128::MAX / 3)].into_iter());
+        set.insert(0, [Cell::Bytes(b"another"), Cell::Word(2), Cell::Null].into_iter());
+        let write = set.get(0, new).unwrap();
+        let cells: Vec<_> = set.cells(write).map(|(_, cell)| cell).collect();
+        assert_eq!(cells, [Cell::Bytes(b"one"), Cell::Null, Cell::Wide(u128::MAX / 3)]);
+        set.delete(0, new);
+        assert_eq!(set.get(0, new).unwrap().kind, WriteKind::Nothing);
     }
 }

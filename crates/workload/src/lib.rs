@@ -1,7 +1,8 @@
 //! Workloads: what the database is shown and measured with.
 //!
-//! - [`tpcc`]: TPC-C's tables, loader, the three transactions of the AnKer papers, and the consistency
-//!   conditions that must hold whatever ran.
+//! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must hold whatever
+//!   ran.
+//! - [`bench`]: transactional workloads at full speed: TPC-C and what they have in common.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
 //!   that compares them.
 //!
@@ -9,5 +10,6 @@
 //! Nothing here is needed by the database itself.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod htap;
 pub mod tpcc;

@@ -34,6 +34,7 @@ fn draw(
     samples: &[Sample],
     queries: &[QueryPoint],
 ) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    ankerdb_experiment::render::font::prepare();
     let root = SVGBackend::new(path, (1000, 760)).into_drawing_area();
     root.fill(&WHITE)?;
     let root = root.titled("AnKerDB: transactions and analytics on the same data", ("sans-serif", 22))?;

@@ -71,8 +71,9 @@ impl SqlSession {
     pub(crate) fn new(engine: SqlEngine) -> SqlSession {
         let session = engine.database().session();
         let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
+        let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };
-        SqlSession { runner, session, settings: Settings::default(), block: Block::default(), deadline: None }
+        SqlSession { runner, session, settings, block: Block::default(), deadline: None }
     }
 
     /// What all sessions share.
@@ -202,7 +203,7 @@ impl SqlSession {
             note_reads(plan, transaction);
             transaction.read_view()
         } else {
-            self.session.snapshot().read_view()
+            self.session.snapshot_at(self.settings.default_isolation).read_view()
         };
         Ok(Outcome::Rows(self.runner.engine.olap().run(
             plan,

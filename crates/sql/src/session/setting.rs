@@ -50,8 +50,9 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// One session's settings.
-#[derive(Default)]
 pub(super) struct Settings {
+    /// The database's, to which RESET goes back.
+    initial_isolation: Isolation,
     pub default_isolation: Isolation,
     pub default_read_only: bool,
     /// How long a statement may run.
@@ -61,6 +62,17 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Nothing set yet, in a database whose sessions begin with this level.
+    pub fn new(initial_isolation: Isolation) -> Settings {
+        Settings {
+            initial_isolation,
+            default_isolation: initial_isolation,
+            default_read_only: false,
+            statement_timeout: None,
+            changed: BTreeMap::new(),
+        }
+    }
+
     /// SET name = value. 42704 for an unknown name, 22023 for a value that cannot be.
     pub fn set(&mut self, setting: &Setting) -> Result<()> {
         let name = setting.name.as_str();
@@ -90,9 +102,8 @@ impl Settings {
     /// RESET name, or all of them.
     pub fn reset(&mut self, name: Option<&str>) -> Result<()> {
         match name {
-            None => *self = Settings::default(),
-            Some("all") => *self = Settings::default(),
-            Some("default_transaction_isolation") => self.default_isolation = Isolation::default(),
+            None | Some("all") => *self = Settings::new(self.initial_isolation),
+            Some("default_transaction_isolation") => self.default_isolation = self.initial_isolation,
             Some("default_transaction_read_only") => self.default_read_only = false,
             Some(name) if is_known(name) => {
                 if name == "statement_timeout" {

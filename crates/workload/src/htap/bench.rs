@@ -121,7 +121,7 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let database = Database::new();
+    let database = Database::with(config.engine);
     let mut phases = prepare(config, machine, &database, watch)?;
     let mut measurements = Measurements::default();
     let shares = Shares::of_round(config);

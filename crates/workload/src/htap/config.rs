@@ -2,7 +2,7 @@
 
 use super::machine::{Machine, available_memory_bytes};
 use crate::tpcc::input::Access;
-use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub struct HtapConfig {
     pub seconds: u64,
     /// Isolation level of the OLTP stream beside the OLAP stream.
     pub isolation: Isolation,
+    /// How the database processes transactions and queries.
+    pub engine: Configuration,
     /// Where transactions go.
     pub access: Access,
     /// Where the result goes.
@@ -45,6 +47,7 @@ pub struct ConfigReport {
     olap_threads: usize,
     seconds: u64,
     isolation: &'static str,
+    engine: &'static str,
     access: &'static str,
     rounds: u32,
     seed: u64,
@@ -130,6 +133,7 @@ impl HtapConfig {
             olap_threads: self.olap_threads,
             seconds: self.seconds,
             isolation: isolation_name(self.isolation),
+            engine: self.engine.name(),
             access: self.access.name(),
             rounds: self.rounds,
             seed: self.seed,
@@ -218,6 +222,7 @@ mod tests {
             olap_threads: 1,
             seconds: 20,
             isolation: Isolation::Serializable,
+            engine: Configuration::default(),
             access: Access::Uniform,
             json: None,
             rounds: 3,

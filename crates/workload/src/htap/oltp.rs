@@ -6,7 +6,7 @@
 
 use super::latency::Latencies;
 use super::marker::Marker;
-use crate::tpcc::input::{Access, Input, Inputs, Kind};
+use crate::tpcc::input::{Access, Inputs, Kind};
 use crate::tpcc::load::now;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{Client, Outcome};
@@ -75,8 +75,8 @@ impl KindResult {
 pub struct OltpResult {
     /// How long that was.
     pub elapsed: Duration,
-    /// By [`Kind::ALL`].
-    pub kinds: [KindResult; 3],
+    /// By [`Kind::PAPER`].
+    pub kinds: [KindResult; Kind::PAPER.len()],
 }
 
 impl OltpResult {
@@ -114,7 +114,7 @@ struct Shared {
 /// A running stream.
 pub struct OltpStream {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<Result<[KindResult; 3]>>>,
+    workers: Vec<JoinHandle<Result<[KindResult; Kind::PAPER.len()]>>>,
     recording_since: Instant,
 }
 
@@ -189,7 +189,7 @@ struct Worker {
     isolation: Isolation,
     limit: u64,
     marker: Arc<Marker>,
-    kinds: [KindResult; 3],
+    kinds: [KindResult; Kind::PAPER.len()],
 }
 
 impl Worker {
@@ -206,7 +206,7 @@ impl Worker {
         }
     }
 
-    fn work(mut self) -> Result<[KindResult; 3]> {
+    fn work(mut self) -> Result<[KindResult; Kind::PAPER.len()]> {
         for completed in 1..=self.limit {
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
@@ -236,7 +236,7 @@ impl Worker {
             pause(failures);
         };
         if self.shared.recording.load(Ordering::Relaxed) {
-            let kind = &mut self.kinds[kind(&input) as usize];
+            let kind = &mut self.kinds[input.kind() as usize];
             kind.completed += 1;
             kind.rolled_back += u64::from(matches!(outcome, Outcome::NewOrderRolledBack));
             kind.aborts += failures;
@@ -260,13 +260,5 @@ fn pause(failures: u64) {
         std::thread::yield_now();
     } else {
         (0..1 << failures).for_each(|_| std::hint::spin_loop());
-    }
-}
-
-fn kind(input: &Input) -> Kind {
-    match input {
-        Input::NewOrder(_) => Kind::NewOrder,
-        Input::Payment(_) => Kind::Payment,
-        Input::OrderStatus(_) => Kind::OrderStatus,
     }
 }

@@ -8,6 +8,7 @@ use super::olap::OlapResult;
 use super::oltp::{KindResult, OltpResult};
 use super::queries::QUERIES;
 use super::ratios::Ratios;
+use crate::tpcc::check::CONDITIONS;
 use crate::tpcc::input::Kind;
 use ankerdb_engine::{Error, Isolation, Result};
 use serde::Serialize;
@@ -283,7 +284,7 @@ impl Report {
             (true, []) => "hold".to_owned(),
             (true, violations) => format!("{} violations", violations.len()),
         };
-        let _ = writeln!(text, "TPC-C consistency conditions 3.3.2.1-4: {conditions}");
+        let _ = writeln!(text, "{CONDITIONS}: {conditions}");
         if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
             let _ = writeln!(text, "  as this isolation level allows: {first}");
         }
@@ -354,7 +355,8 @@ impl Report {
     /// One line about what was run.
     pub fn title(config: &HtapConfig) -> String {
         format!(
-            "{} warehouses, {} OLTP + {} OLAP threads, {} s, {}, {} access",
+            "{}: {} warehouses, {} OLTP + {} OLAP threads, {} s, {}, {} access",
+            config.engine.name(),
             config.warehouses,
             config.oltp_threads,
             config.olap_threads,
@@ -425,7 +427,7 @@ impl OltpReport {
             aborts: total.aborts,
             retries: total.retries,
             latency_us: LatencyUs::of(&total.latency),
-            by_transaction: Kind::ALL
+            by_transaction: Kind::PAPER
                 .iter()
                 .map(|&name| (name.name(), kind(&result.kinds[name as usize])))
                 .collect(),

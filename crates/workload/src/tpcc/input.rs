@@ -1,11 +1,17 @@
 //! What a transaction is called with: inputs chosen at random by the specification, and where the accesses go.
 
 use super::load::DISTRICTS;
-use super::random::Random;
+use super::mix::{Deck, Mix};
+use super::random::{LastName, Random};
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// Where transactions go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
+    /// Each client has a warehouse of its own, client i warehouse 1 + i mod W, and goes elsewhere only where the
+    /// specification says so: as a terminal (clause 2.4.1.1), and as in-process evaluations of TPC-C do.
+    Home,
     /// All warehouses and districts alike.
     Uniform,
     /// Half of the transactions go to five (warehouse, district) pairs, the others are uniform (AnKer §6.2).
@@ -16,13 +22,14 @@ impl Access {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Access::Home => "home",
             Access::Uniform => "uniform",
             Access::Skewed => "skewed",
         }
     }
 }
 
-/// The three transactions.
+/// The five transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Clause 2.4
@@ -31,11 +38,18 @@ pub enum Kind {
     Payment,
     /// Clause 2.6
     OrderStatus,
+    /// Clause 2.7
+    Delivery,
+    /// Clause 2.8
+    StockLevel,
 }
 
 impl Kind {
     /// All, in the order of the specification.
-    pub const ALL: [Kind; 3] = [Kind::NewOrder, Kind::Payment, Kind::OrderStatus];
+    pub const ALL: [Kind; 5] =
+        [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+    /// Those of the papers' mix.
+    pub const PAPER: [Kind; 3] = [Kind::NewOrder, Kind::Payment, Kind::OrderStatus];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -43,6 +57,8 @@ impl Kind {
             Kind::NewOrder => "new_order",
             Kind::Payment => "payment",
             Kind::OrderStatus => "order_status",
+            Kind::Delivery => "delivery",
+            Kind::StockLevel => "stock_level",
         }
     }
 }
@@ -61,6 +77,56 @@ pub struct OrderLineInput {
 /// An item number that no item has (clause 2.4.1.5).
 pub const UNUSED_ITEM: i32 = 100_001;
 
+/// The most lines of an order.
+const LINES_MAX: usize = 15;
+
+/// Five to fifteen lines, without memory of their own.
+#[derive(Clone)]
+pub struct OrderLines {
+    count: usize,
+    lines: [OrderLineInput; LINES_MAX],
+}
+
+impl FromIterator<OrderLineInput> for OrderLines {
+    /// Lines beyond the fifteenth are left out.
+    fn from_iter<I: IntoIterator<Item = OrderLineInput>>(lines: I) -> OrderLines {
+        let unused = OrderLineInput { item: UNUSED_ITEM, supply_warehouse: 0, quantity: 0 };
+        let mut order = OrderLines { count: 0, lines: [unused; LINES_MAX] };
+        for (place, line) in order.lines.iter_mut().zip(lines) {
+            *place = line;
+            order.count += 1;
+        }
+        order
+    }
+}
+
+impl Deref for OrderLines {
+    type Target = [OrderLineInput];
+    fn deref(&self) -> &[OrderLineInput] {
+        &self.lines[..self.count]
+    }
+}
+
+impl DerefMut for OrderLines {
+    fn deref_mut(&mut self) -> &mut [OrderLineInput] {
+        &mut self.lines[..self.count]
+    }
+}
+
+impl PartialEq for OrderLines {
+    fn eq(&self, other: &OrderLines) -> bool {
+        self[..] == other[..]
+    }
+}
+
+impl Eq for OrderLines {}
+
+impl fmt::Debug for OrderLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
+}
+
 /// Input of New-Order (clause 2.4.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewOrderInput {
@@ -71,16 +137,16 @@ pub struct NewOrderInput {
     /// C_ID
     pub customer: i32,
     /// Five to fifteen lines.
-    pub lines: Vec<OrderLineInput>,
+    pub lines: OrderLines,
 }
 
 /// How a customer is named.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CustomerInput {
     /// By C_ID.
     Id(i32),
     /// By C_LAST: the middle one of those with this name, by first name (clause 2.5.2.2).
-    LastName(String),
+    LastName(LastName),
 }
 
 /// Input of Payment (clause 2.5.1).
@@ -111,6 +177,26 @@ pub struct OrderStatusInput {
     pub customer: CustomerInput,
 }
 
+/// Input of Delivery (clause 2.7.1); the date is the caller's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeliveryInput {
+    /// W_ID
+    pub warehouse: i32,
+    /// O_CARRIER_ID
+    pub carrier: i16,
+}
+
+/// Input of Stock-Level (clause 2.8.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StockLevelInput {
+    /// W_ID
+    pub warehouse: i32,
+    /// D_ID
+    pub district: i16,
+    /// Stock below this is low.
+    pub threshold: i16,
+}
+
 /// A transaction to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
@@ -120,40 +206,75 @@ pub enum Input {
     Payment(PaymentInput),
     /// Clause 2.6
     OrderStatus(OrderStatusInput),
+    /// Clause 2.7
+    Delivery(DeliveryInput),
+    /// Clause 2.8
+    StockLevel(StockLevelInput),
+}
+
+impl Input {
+    /// Which transaction it is for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Input::NewOrder(_) => Kind::NewOrder,
+            Input::Payment(_) => Kind::Payment,
+            Input::OrderStatus(_) => Kind::OrderStatus,
+            Input::Delivery(_) => Kind::Delivery,
+            Input::StockLevel(_) => Kind::StockLevel,
+        }
+    }
 }
 
 /// An endless stream of inputs; one per client thread.
 pub struct Inputs {
     random: Random,
+    client: u64,
     warehouses: i32,
     access: Access,
+    deck: Deck,
+    stock_levels: u64,
 }
 
 /// Streams of random values below this number belong to the loader.
 const FIRST_CLIENT_STREAM: u64 = 1 << 32;
 
 impl Inputs {
-    /// Inputs of one client: they depend on (seed, client) alone.
+    /// Inputs of one client, the papers' mix: they depend on (seed, client) alone.
     pub fn new(seed: u64, client: u64, warehouses: i32, access: Access) -> Inputs {
-        Inputs { random: Random::new(seed, FIRST_CLIENT_STREAM + client), warehouses, access }
+        Inputs::of_mix(seed, client, warehouses, access, Mix::Paper)
     }
 
-    /// The next transaction: each kind alike.
+    /// As [`new`](Self::new), of any mix.
+    pub fn of_mix(seed: u64, client: u64, warehouses: i32, access: Access, mix: Mix) -> Inputs {
+        let random = Random::new(seed, FIRST_CLIENT_STREAM + client);
+        Inputs { random, client, warehouses, access, deck: Deck::new(mix), stock_levels: 0 }
+    }
+
+    /// The next transaction.
     pub fn next_input(&mut self) -> Input {
-        match self.random.uniform(0, 2) {
-            0 => Input::NewOrder(self.new_order()),
-            1 => Input::Payment(self.payment()),
-            _ => Input::OrderStatus(self.order_status()),
+        match self.deck.draw(&mut self.random) {
+            Kind::NewOrder => Input::NewOrder(self.new_order()),
+            Kind::Payment => Input::Payment(self.payment()),
+            Kind::OrderStatus => Input::OrderStatus(self.order_status()),
+            Kind::Delivery => Input::Delivery(self.delivery()),
+            Kind::StockLevel => Input::StockLevel(self.stock_level()),
         }
+    }
+
+    /// The client's own warehouse.
+    fn home(&self) -> i32 {
+        1 + (self.client % self.warehouses as u64) as i32
     }
 
     fn place(&mut self) -> (i32, i16) {
-        match self.access {
+        let warehouse = match self.access {
+            Access::Home => self.home(),
             Access::Skewed if self.random.percent(50) => {
-                hot_places(self.warehouses)[self.random.uniform(0, 4) as usize]
+                return hot_places(self.warehouses)[self.random.uniform(0, 4) as usize];
             }
-            _ => (self.random.uniform(1, self.warehouses), self.random.small(1, DISTRICTS)),
-        }
+            Access::Skewed | Access::Uniform => self.random.uniform(1, self.warehouses),
+        };
+        (warehouse, self.random.small(1, DISTRICTS))
     }
 
     /// Any warehouse but this one; this one if there is no other.
@@ -180,7 +301,7 @@ impl Inputs {
         let (warehouse, district) = self.place();
         let customer = self.random.customer();
         let count = self.random.uniform(5, 15);
-        let mut lines: Vec<OrderLineInput> = (0..count).map(|_| self.order_line(warehouse)).collect();
+        let mut lines: OrderLines = (0..count).map(|_| self.order_line(warehouse)).collect();
         if self.random.percent(1) {
             lines[count as usize - 1].item = UNUSED_ITEM;
         }
@@ -212,6 +333,23 @@ impl Inputs {
     pub fn order_status(&mut self) -> OrderStatusInput {
         let (warehouse, district) = self.place();
         OrderStatusInput { warehouse, district, customer: self.customer() }
+    }
+
+    /// Clause 2.7.1
+    pub fn delivery(&mut self) -> DeliveryInput {
+        let (warehouse, _) = self.place();
+        DeliveryInput { warehouse, carrier: self.random.small(1, 10) }
+    }
+
+    /// Clause 2.8.1: a terminal always asks about its own district. With a home warehouse the client stands for ten
+    /// terminals and asks about one district after the other; else about any.
+    pub fn stock_level(&mut self) -> StockLevelInput {
+        let (warehouse, mut district) = self.place();
+        if self.access == Access::Home {
+            district = 1 + (self.stock_levels % DISTRICTS as u64) as i16;
+            self.stock_levels += 1;
+        }
+        StockLevelInput { warehouse, district, threshold: self.random.small(10, 20) }
     }
 }
 
@@ -264,6 +402,35 @@ mod tests {
                 assert!(!hot[..number].contains(place));
             }
         }
+    }
+
+    #[test]
+    fn clients_stay_at_home_but_for_what_the_specification_sends_away() {
+        for client in 0..8 {
+            let mut inputs = Inputs::of_mix(3, client, 4, Access::Home, Mix::Full);
+            let home = 1 + client as i32 % 4;
+            let mut remote_payments = 0;
+            for _ in 0..1000 {
+                let payment = inputs.payment();
+                assert_eq!((payment.warehouse, inputs.new_order().warehouse), (home, home));
+                assert_eq!((inputs.delivery().warehouse, inputs.stock_level().warehouse), (home, home));
+                remote_payments += u32::from(payment.customer_warehouse != home);
+            }
+            assert!((100..200).contains(&remote_payments), "{remote_payments}");
+        }
+    }
+
+    #[test]
+    fn deliveries_and_stock_levels_are_in_the_ranges_of_the_specification() {
+        let mut inputs = Inputs::of_mix(9, 0, 3, Access::Uniform, Mix::Full);
+        let (mut carriers, mut thresholds) = ([0; 11], [0; 21]);
+        for _ in 0..10_000 {
+            carriers[inputs.delivery().carrier as usize] += 1;
+            thresholds[inputs.stock_level().threshold as usize] += 1;
+        }
+        assert!(carriers[0] == 0 && carriers[1..].iter().all(|&count| (850..1150).contains(&count)));
+        assert!(thresholds[..10].iter().all(|&count| count == 0));
+        assert!(thresholds[10..].iter().all(|&count| (750..1070).contains(&count)), "{thresholds:?}");
     }
 
     #[test]

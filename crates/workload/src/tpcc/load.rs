@@ -8,7 +8,7 @@
 
 use super::random::{Random, last_name};
 use super::schema::Tables;
-use ankerdb_engine::{Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
+use ankerdb_engine::{Cell, Database, Decimal, Error, Isolation, Result, Session, SqlState, Table, Value};
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -229,6 +229,11 @@ pub(super) fn money(cents: i128) -> Value {
     Value::Numeric(Decimal::new(cents, 2))
 }
 
+/// The same as a cell.
+pub(super) fn money_cell(cents: i128) -> Cell<'static> {
+    Cell::bigint(cents as i64)
+}
+
 fn rate(ten_thousandths: i32) -> Value {
     Value::Numeric(Decimal::new(ten_thousandths.into(), 4))
 }
@@ -300,7 +305,7 @@ impl Rows {
             Value::Integer(warehouse),
             self.text(8, 16),
             Value::text("OE"),
-            Value::text(last),
+            Value::text(&*last),
         ];
         row.extend(self.address());
         row.extend([

@@ -1,6 +1,8 @@
 //! Random values of the specification (clause 4.3.2), from a seed: the same seed gives the same values.
 
 use fastrand::Rng;
+use std::fmt;
+use std::ops::Deref;
 
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
@@ -84,12 +86,12 @@ impl Random {
     }
 
     /// A last name as the running transactions ask for it: NURand(255, 0, 999).
-    pub fn last_name(&mut self) -> String {
+    pub fn last_name(&mut self) -> LastName {
         last_name(self.non_uniform(255, self.constants.last_name_run, 0, 999))
     }
 
     /// A last name as the loader gives it to customers beyond the first thousand of a district.
-    pub fn last_name_for_load(&mut self) -> String {
+    pub fn last_name_for_load(&mut self) -> LastName {
         last_name(self.non_uniform(255, self.constants.last_name_load, 0, 999))
     }
 
@@ -124,6 +126,11 @@ impl Random {
         text
     }
 
+    /// Puts items into a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.rng.shuffle(items);
+    }
+
     /// A random order of `1..=count`.
     pub fn permutation(&mut self, count: i32) -> Vec<i32> {
         let mut numbers: Vec<i32> = (1..=count).collect();
@@ -132,12 +139,62 @@ impl Random {
     }
 }
 
+/// A last name: at most fifteen letters, without memory of its own, because every other transaction asks for one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct LastName {
+    length: u8,
+    letters: [u8; LAST_NAME_MAX],
+}
+
+/// Three times the longest syllable.
+const LAST_NAME_MAX: usize = 15;
+
+impl From<&str> for LastName {
+    /// Letters beyond the fifteenth are left out; no customer has so long a name.
+    fn from(name: &str) -> LastName {
+        let mut last = LastName { length: 0, letters: [0; LAST_NAME_MAX] };
+        last.push(name);
+        last
+    }
+}
+
+impl LastName {
+    fn push(&mut self, text: &str) {
+        for byte in text.bytes().filter(u8::is_ascii) {
+            if let Some(place) = self.letters.get_mut(self.length as usize) {
+                *place = byte;
+                self.length += 1;
+            }
+        }
+    }
+}
+
+impl Deref for LastName {
+    type Target = str;
+    fn deref(&self) -> &str {
+        std::str::from_utf8(&self.letters[..self.length as usize]).expect("only ASCII is pushed")
+    }
+}
+
+impl fmt::Debug for LastName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for LastName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
 /// The last name of a number from 0 to 999: one syllable for each digit (clause 4.3.2.3).
-pub fn last_name(number: u32) -> String {
-    [number / 100 % 10, number / 10 % 10, number % 10]
-        .iter()
-        .map(|&digit| SYLLABLES[digit as usize])
-        .collect()
+pub fn last_name(number: u32) -> LastName {
+    let mut name = LastName::from("");
+    for digit in [number / 100 % 10, number / 10 % 10, number % 10] {
+        name.push(SYLLABLES[digit as usize]);
+    }
+    name
 }
 
 #[cfg(test)]
@@ -146,8 +203,9 @@ mod tests {
 
     #[test]
     fn last_names_are_syllables_of_the_digits() {
-        assert_eq!(last_name(371), "PRICALLYOUGHT");
-        assert_eq!(last_name(40), "BARPRESBAR");
+        assert_eq!(&*last_name(371), "PRICALLYOUGHT");
+        assert_eq!(&*last_name(40), "BARPRESBAR");
+        assert_eq!(last_name(777), LastName::from("CALLYCALLYCALLY"));
     }
 
     #[test]

@@ -1,23 +1,27 @@
-//! The three transactions as in-process procedures: typed reads and writes on the engine, no SQL.
+//! The five transactions as in-process procedures: typed reads and writes on the engine, no SQL.
 //!
 //! Each read names exactly the columns it looks at, because that is what precision locking validates: a
 //! New-Order reads the warehouse's tax while Payments add to its year-to-date sum, and neither disturbs the
 //! other.
 
+mod delivery;
 mod new_order;
 mod order_status;
 mod payment;
+mod stock_level;
 
+pub use delivery::DeliveryOutput;
+use new_order::LineRows;
 pub use new_order::{NewOrderOutput, OrderLineOutput};
 pub use order_status::{OrderStatusLine, OrderStatusOutput};
 pub use payment::{PaymentOutput, Place};
+pub use stock_level::StockLevelOutput;
 
 use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
-    Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, Result, RowId, Session, SqlState, Table, Transaction,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,6 +37,10 @@ pub enum Outcome {
     Payment(PaymentOutput),
     /// Order-Status, committed.
     OrderStatus(OrderStatusOutput),
+    /// Delivery, committed.
+    Delivery(DeliveryOutput),
+    /// Stock-Level, committed.
+    StockLevel(StockLevelOutput),
 }
 
 /// One client: a session and its buffers.
@@ -41,12 +49,26 @@ pub struct Client {
     session: Session,
     isolation: Isolation,
     key: KeyBuffer,
+    items: Vec<i32>,
+    lines: Vec<LineRows>,
+    rows: Vec<RowId>,
+    text: String,
 }
 
 impl Client {
     /// A client with a session of its own.
     pub fn new(database: &Database, tables: Arc<Tables>, isolation: Isolation) -> Client {
-        Client { tables, session: database.session(), isolation, key: KeyBuffer::default() }
+        let session = database.session();
+        Client {
+            tables,
+            session,
+            isolation,
+            key: KeyBuffer::default(),
+            items: Vec::new(),
+            lines: Vec::new(),
+            rows: Vec::new(),
+            text: String::new(),
+        }
     }
 
     /// The client's session, for transactions beside TPC-C's.
@@ -57,10 +79,11 @@ impl Client {
     /// Runs the transaction once. A serialization failure (40001) is returned: the caller decides whether to
     /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
-        let (tables, key) = (&self.tables, &mut self.key);
+        let (tables, key, items) = (&self.tables, &mut self.key, &mut self.items);
+        let (lines, rows, text) = (&mut self.lines, &mut self.rows, &mut self.text);
         let mut item_is_unused = false;
         let outcome = self.session.try_run(self.isolation, |transaction| {
-            let mut procedure = Procedure { transaction, tables, key, now };
+            let mut procedure = Procedure { transaction, tables, key, items, lines, rows, text, now };
             match input {
                 Input::NewOrder(input) => {
                     procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
@@ -70,6 +93,8 @@ impl Client {
                 }
                 Input::Payment(input) => procedure.payment(input).map(Outcome::Payment),
                 Input::OrderStatus(input) => procedure.order_status(input).map(Outcome::OrderStatus),
+                Input::Delivery(input) => procedure.delivery(input).map(Outcome::Delivery),
+                Input::StockLevel(input) => procedure.stock_level(input).map(Outcome::StockLevel),
             }
         });
         if item_is_unused { Ok(Outcome::NewOrderRolledBack) } else { outcome }
@@ -81,6 +106,14 @@ struct Procedure<'a> {
     transaction: &'a mut Transaction,
     tables: &'a Tables,
     key: &'a mut KeyBuffer,
+    /// Items that Stock-Level looks at.
+    items: &'a mut Vec<i32>,
+    /// Rows of a new order's lines.
+    lines: &'a mut Vec<LineRows>,
+    /// Customers of one name.
+    rows: &'a mut Vec<RowId>,
+    /// H_DATA
+    text: &'a mut String,
     now: i64,
 }
 
@@ -119,11 +152,12 @@ impl Procedure<'_> {
             }
             CustomerInput::LastName(last) => last,
         };
-        let range = KeyRange::prefix(self.key.customer_name(warehouse, district, last));
+        let prefix = self.key.customer_name(warehouse, district, last);
         let columns = columns.union(ColumnSet::of(&[customer::C_LAST, customer::C_FIRST]));
-        let mut rows = Vec::with_capacity(8);
+        let rows = &mut *self.rows;
+        rows.clear();
         let index = self.tables.customer_by_name;
-        self.transaction.scan_index(table, index, &range, Direction::Forward, columns, &mut |_, row| {
+        self.transaction.scan_prefix(table, index, prefix, Direction::Forward, columns, &mut |_, row| {
             rows.push(row);
             Ok(ControlFlow::Continue(()))
         })?;

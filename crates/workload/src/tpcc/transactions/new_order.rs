@@ -2,9 +2,10 @@
 
 use super::Procedure;
 use crate::tpcc::input::{NewOrderInput, OrderLineInput};
-use crate::tpcc::load::money;
-use crate::tpcc::schema::{customer, district, item, stock, warehouse};
-use ankerdb_engine::{ColumnSet, Result, Value};
+use crate::tpcc::label::Label;
+use crate::tpcc::load::money_cell;
+use crate::tpcc::schema::{PRIMARY, customer, district, item, stock, warehouse};
+use ankerdb_engine::{Cell, ColumnSet, Result, RowId};
 
 /// What the terminal shows (clause 2.4.3).
 #[derive(Debug)]
@@ -12,9 +13,9 @@ pub struct NewOrderOutput {
     /// O_ID
     pub order: i32,
     /// C_LAST
-    pub customer_last: Box<str>,
+    pub customer_last: Label,
     /// C_CREDIT
-    pub customer_credit: Box<str>,
+    pub customer_credit: Label,
     /// The lines.
     pub lines: Vec<OrderLineOutput>,
     /// Sum of the lines' amounts with discount and taxes, in cents, rounded down.
@@ -25,7 +26,7 @@ pub struct NewOrderOutput {
 #[derive(Debug)]
 pub struct OrderLineOutput {
     /// I_NAME
-    pub item_name: Box<str>,
+    pub item_name: Label,
     /// S_QUANTITY after the order.
     pub stock_quantity: i16,
     /// Whether both the item and the stock are "original" (clause 2.4.2.2): B, else G.
@@ -36,6 +37,7 @@ pub struct OrderLineOutput {
     pub amount_cents: i128,
 }
 
+const ORIGINAL: &[u8] = b"ORIGINAL";
 /// 1 in rates: they have four fractional digits.
 const ONE: i128 = 10_000;
 
@@ -46,27 +48,55 @@ struct Order {
     id: i32,
 }
 
+/// Where an order's line finds its item and the stock of it.
+#[derive(Clone, Copy)]
+pub(super) struct LineRows {
+    item: RowId,
+    stock: RowId,
+}
+
+const CUSTOMER_COLUMNS: ColumnSet =
+    ColumnSet::of(&[customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT]);
+const ITEM_COLUMNS: ColumnSet = ColumnSet::of(&[item::I_PRICE, item::I_NAME, item::I_DATA]);
+
+/// The columns of STOCK that an order of the district looks at.
+fn stock_columns(district: i16) -> ColumnSet {
+    const ALWAYS: ColumnSet = ColumnSet::of(&[
+        stock::S_QUANTITY,
+        stock::S_YTD,
+        stock::S_ORDER_CNT,
+        stock::S_REMOTE_CNT,
+        stock::S_DATA,
+    ]);
+    ALWAYS.union(ColumnSet::of(&[dist_column(district)]))
+}
+
+fn dist_column(district: i16) -> usize {
+    stock::S_DIST_01 + district as usize - 1
+}
+
 impl Procedure<'_> {
     /// `None` if an item number is not valid: the transaction must be rolled back.
     pub(super) fn new_order(&mut self, input: &NewOrderInput) -> Result<Option<NewOrderOutput>> {
         let warehouse_tax = self.warehouse_tax(input.warehouse)?;
         let (district_tax, id) = self.take_order_number(input)?;
         let order = Order { warehouse: input.warehouse, district: input.district, id };
-        let columns = ColumnSet::of(&[customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT]);
         let table = &self.tables.customer;
         let key = self.key.in_district(input.warehouse, input.district, input.customer);
-        let row = Self::require(self.transaction, table, key, columns)?;
-        let discount = self.transaction.decimal(table, row, customer::C_DISCOUNT);
-        let customer_last = self.transaction.text(table, row, customer::C_LAST);
-        let customer_credit = self.transaction.text(table, row, customer::C_CREDIT);
+        let row = Self::require(self.transaction, table, key, CUSTOMER_COLUMNS)?;
+        let customer = self.transaction.row(table, row);
+        let discount = customer.decimal(customer::C_DISCOUNT);
+        let customer_last = customer.text(customer::C_LAST, Label::of);
+        let customer_credit = customer.text(customer::C_CREDIT, Label::of);
+        drop(customer);
 
+        if !self.find_lines(&order, input)? {
+            return Ok(None);
+        }
         self.insert_order(&order, input)?;
         let mut lines = Vec::with_capacity(input.lines.len());
         for (number, line) in input.lines.iter().enumerate() {
-            match self.add_line(&order, number as i16 + 1, line)? {
-                Some(line) => lines.push(line),
-                None => return Ok(None),
-            }
+            lines.push(self.add_line(&order, number, line)?);
         }
         let amount: i128 = lines.iter().map(|line| line.amount_cents).sum();
         let total_cents = amount * (ONE - discount) * (ONE + warehouse_tax + district_tax) / (ONE * ONE);
@@ -86,105 +116,122 @@ impl Procedure<'_> {
         let columns = const { ColumnSet::of(&[district::D_TAX, district::D_NEXT_O_ID]) };
         let key = self.key.district(input.warehouse, input.district);
         let row = Self::require(self.transaction, table, key, columns)?;
-        let tax = self.transaction.decimal(table, row, district::D_TAX);
-        let id = self.transaction.integer(table, row, district::D_NEXT_O_ID);
-        self.transaction.update(table, row, vec![(district::D_NEXT_O_ID, Value::Integer(id + 1))])?;
+        let reader = self.transaction.row(table, row);
+        let tax = reader.decimal(district::D_TAX);
+        let id = reader.integer(district::D_NEXT_O_ID);
+        drop(reader);
+        self.transaction.update_cells(table, row, &[(district::D_NEXT_O_ID, Cell::integer(id + 1))])?;
         Ok((tax, id))
+    }
+
+    /// Finds all rows of ITEM and STOCK before the first of them is read, and asks for their memory meanwhile, so that
+    /// the waits for it overlap. False if an item number is not valid.
+    fn find_lines(&mut self, order: &Order, input: &NewOrderInput) -> Result<bool> {
+        let (items, stocks) = (&self.tables.item, &self.tables.stock);
+        let columns = stock_columns(order.district);
+        self.lines.clear();
+        for line in input.lines.iter() {
+            self.transaction.prefetch_key(items, PRIMARY, self.key.id(line.item));
+            self.transaction.prefetch_key(stocks, PRIMARY, self.key.stock(line.supply_warehouse, line.item));
+        }
+        for line in input.lines.iter() {
+            let key = self.key.id(line.item);
+            let Some(item) = self.transaction.find(items, PRIMARY, key, ITEM_COLUMNS)? else {
+                return Ok(false);
+            };
+            self.transaction.prefetch_row(items, item, ITEM_COLUMNS);
+            let key = self.key.stock(line.supply_warehouse, line.item);
+            let stock = Self::require(self.transaction, stocks, key, columns)?;
+            self.transaction.prefetch_row(stocks, stock, columns);
+            self.lines.push(LineRows { item, stock });
+        }
+        Ok(true)
     }
 
     fn insert_order(&mut self, order: &Order, input: &NewOrderInput) -> Result<()> {
         let local = input.lines.iter().all(|line| line.supply_warehouse == input.warehouse);
-        self.transaction.insert(
+        let key = [Cell::integer(order.id), Cell::smallint(order.district), Cell::integer(order.warehouse)];
+        let [id, district, warehouse] = key;
+        self.transaction.insert_cells(
             &self.tables.orders,
-            vec![
-                Value::Integer(order.id),
-                Value::SmallInt(order.district),
-                Value::Integer(order.warehouse),
-                Value::Integer(input.customer),
-                Value::Timestamp(self.now),
-                Value::Null,
-                Value::SmallInt(input.lines.len() as i16),
-                Value::SmallInt(i16::from(local)),
+            &[
+                id,
+                district,
+                warehouse,
+                Cell::integer(input.customer),
+                Cell::bigint(self.now),
+                Cell::Null,
+                Cell::smallint(input.lines.len() as i16),
+                Cell::smallint(i16::from(local)),
             ],
         )?;
-        self.transaction.insert(
-            &self.tables.new_order,
-            vec![Value::Integer(order.id), Value::SmallInt(order.district), Value::Integer(order.warehouse)],
-        )?;
+        self.transaction.insert_cells(&self.tables.new_order, &key)?;
         Ok(())
     }
 
-    /// Takes the item from stock and adds the line; `None` if there is no such item.
-    fn add_line(
-        &mut self,
-        order: &Order,
-        number: i16,
-        line: &OrderLineInput,
-    ) -> Result<Option<OrderLineOutput>> {
-        let items = &self.tables.item;
-        let columns = const { ColumnSet::of(&[item::I_PRICE, item::I_NAME, item::I_DATA]) };
-        let Some(row) = self.transaction.find(items, super::PRIMARY, self.key.id(line.item), columns)? else {
-            return Ok(None);
-        };
-        let price_cents = self.transaction.decimal(items, row, item::I_PRICE);
-        let item_name = self.transaction.text(items, row, item::I_NAME);
-        let original = self.transaction.text(items, row, item::I_DATA).contains("ORIGINAL");
-        let (stock_quantity, dist_info, stock_original) = self.take_from_stock(order, line)?;
+    /// Takes the item from stock and adds the line.
+    fn add_line(&mut self, order: &Order, number: usize, line: &OrderLineInput) -> Result<OrderLineOutput> {
+        let rows = self.lines[number];
+        let item = self.transaction.row(&self.tables.item, rows.item);
+        let price_cents = item.decimal(item::I_PRICE);
+        let item_name = item.text(item::I_NAME, Label::of);
+        let original = item.text(item::I_DATA, is_original);
+        drop(item);
+        let (stock_quantity, dist_info, stock_original) = self.take_from_stock(order, rows.stock, line)?;
         let amount_cents = price_cents * i128::from(line.quantity);
-        self.transaction.insert(
+        self.transaction.insert_cells(
             &self.tables.order_line,
-            vec![
-                Value::Integer(order.id),
-                Value::SmallInt(order.district),
-                Value::Integer(order.warehouse),
-                Value::SmallInt(number),
-                Value::Integer(line.item),
-                Value::Integer(line.supply_warehouse),
-                Value::Null,
-                Value::SmallInt(line.quantity),
-                money(amount_cents),
-                Value::Text(dist_info),
+            &[
+                Cell::integer(order.id),
+                Cell::smallint(order.district),
+                Cell::integer(order.warehouse),
+                Cell::smallint(number as i16 + 1),
+                Cell::integer(line.item),
+                Cell::integer(line.supply_warehouse),
+                Cell::Null,
+                Cell::smallint(line.quantity),
+                money_cell(amount_cents),
+                Cell::Bytes(dist_info.as_bytes()),
             ],
         )?;
         let brand = if original && stock_original { 'B' } else { 'G' };
-        Ok(Some(OrderLineOutput { item_name, stock_quantity, brand, price_cents, amount_cents }))
+        Ok(OrderLineOutput { item_name, stock_quantity, brand, price_cents, amount_cents })
     }
 
     /// Lowers the stock, restocking by 91 when fewer than ten would be left. Returns the quantity left, the
     /// district's information, and whether the stock is "original".
-    fn take_from_stock(&mut self, order: &Order, line: &OrderLineInput) -> Result<(i16, Box<str>, bool)> {
+    fn take_from_stock(
+        &mut self,
+        order: &Order,
+        row: RowId,
+        line: &OrderLineInput,
+    ) -> Result<(i16, Label, bool)> {
         let table = &self.tables.stock;
-        let dist_column = stock::S_DIST_01 + order.district as usize - 1;
-        let mut columns = const {
-            ColumnSet::of(&[
-                stock::S_QUANTITY,
-                stock::S_YTD,
-                stock::S_ORDER_CNT,
-                stock::S_REMOTE_CNT,
-                stock::S_DATA,
-            ])
-        };
-        columns.insert(dist_column);
-        let key = self.key.stock(line.supply_warehouse, line.item);
-        let row = Self::require(self.transaction, table, key, columns)?;
-        let quantity = self.transaction.smallint(table, row, stock::S_QUANTITY);
+        let stock = self.transaction.row(table, row);
+        let quantity = stock.smallint(stock::S_QUANTITY);
         let left = if quantity >= line.quantity + 10 {
             quantity - line.quantity
         } else {
             quantity - line.quantity + 91
         };
-        let integer = |column| self.transaction.integer(table, row, column);
-        let mut changes = vec![
-            (stock::S_QUANTITY, Value::SmallInt(left)),
-            (stock::S_YTD, Value::Integer(integer(stock::S_YTD) + i32::from(line.quantity))),
-            (stock::S_ORDER_CNT, Value::Integer(integer(stock::S_ORDER_CNT) + 1)),
+        let remote = line.supply_warehouse != order.warehouse;
+        let changes = [
+            (stock::S_QUANTITY, Cell::smallint(left)),
+            (stock::S_YTD, Cell::integer(stock.integer(stock::S_YTD) + i32::from(line.quantity))),
+            (stock::S_ORDER_CNT, Cell::integer(stock.integer(stock::S_ORDER_CNT) + 1)),
+            (stock::S_REMOTE_CNT, Cell::integer(stock.integer(stock::S_REMOTE_CNT) + 1)),
         ];
-        if line.supply_warehouse != order.warehouse {
-            changes.push((stock::S_REMOTE_CNT, Value::Integer(integer(stock::S_REMOTE_CNT) + 1)));
-        }
-        let dist_info = self.transaction.text(table, row, dist_column);
-        let original = self.transaction.text(table, row, stock::S_DATA).contains("ORIGINAL");
-        self.transaction.update(table, row, changes)?;
+        let dist_info = stock.text(dist_column(order.district), Label::of);
+        let original = stock.text(stock::S_DATA, is_original);
+        drop(stock);
+        let changes = if remote { &changes[..] } else { &changes[..3] };
+        self.transaction.update_cells(table, row, changes)?;
         Ok((left, dist_info, original))
     }
+}
+
+/// Clause 2.4.2.2: whether the text contains `ORIGINAL`. A general search prepares longer than it takes to look at these
+/// few letters.
+fn is_original(data: &str) -> bool {
+    data.as_bytes().windows(ORIGINAL.len()).any(|part| part == ORIGINAL)
 }

@@ -2,8 +2,9 @@
 
 use super::Procedure;
 use crate::tpcc::input::OrderStatusInput;
+use crate::tpcc::label::Label;
 use crate::tpcc::schema::{PRIMARY, customer, order_line, orders};
-use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result, RowId, Value};
+use ankerdb_engine::{ColumnSet, Direction, Result, RowId, Value};
 use std::ops::ControlFlow;
 
 /// What the terminal shows (clause 2.6.3).
@@ -12,7 +13,7 @@ pub struct OrderStatusOutput {
     /// C_ID
     pub customer: i32,
     /// C_FIRST, C_MIDDLE and C_LAST
-    pub name: [Box<str>; 3],
+    pub name: [Label; 3],
     /// C_BALANCE in cents.
     pub balance_cents: i128,
     /// O_ID, if the customer ever ordered.
@@ -53,15 +54,17 @@ impl Procedure<'_> {
     pub(super) fn order_status(&mut self, input: &OrderStatusInput) -> Result<OrderStatusOutput> {
         let row = self.find_customer(input.warehouse, input.district, &input.customer, CUSTOMER_COLUMNS)?;
         let table = &self.tables.customer;
-        let text = |column| self.transaction.text(table, row, column);
+        let reader = self.transaction.row(table, row);
+        let text = |column| reader.text(column, Label::of);
         let mut output = OrderStatusOutput {
-            customer: self.transaction.integer(table, row, customer::C_ID),
+            customer: reader.integer(customer::C_ID),
             name: [text(customer::C_FIRST), text(customer::C_MIDDLE), text(customer::C_LAST)],
-            balance_cents: self.transaction.decimal(table, row, customer::C_BALANCE),
+            balance_cents: reader.decimal(customer::C_BALANCE),
             order: None,
             entry_and_carrier: None,
             lines: Vec::new(),
         };
+        drop(reader);
         if let Some(order) = self.last_order(input, output.customer)? {
             let table = &self.tables.orders;
             let id = self.transaction.integer(table, order, orders::O_ID);
@@ -75,13 +78,13 @@ impl Procedure<'_> {
 
     /// The customer's order with the largest number.
     fn last_order(&mut self, input: &OrderStatusInput, customer: i32) -> Result<Option<RowId>> {
-        let range = KeyRange::prefix(self.key.in_district(input.warehouse, input.district, customer));
+        let prefix = self.key.in_district(input.warehouse, input.district, customer);
         let (table, index) = (&self.tables.orders, self.tables.orders_by_customer);
         let mut last = None;
-        self.transaction.scan_index(
+        self.transaction.scan_prefix(
             table,
             index,
-            &range,
+            prefix,
             Direction::Backward,
             ORDER_COLUMNS,
             &mut |_, row| {
@@ -93,22 +96,23 @@ impl Procedure<'_> {
     }
 
     fn order_lines(&mut self, input: &OrderStatusInput, order: i32) -> Result<Vec<OrderStatusLine>> {
-        let range = KeyRange::prefix(self.key.in_district(input.warehouse, input.district, order));
+        let prefix = self.key.in_district(input.warehouse, input.district, order);
         let table = &self.tables.order_line;
         let mut lines = Vec::with_capacity(15);
-        self.transaction.scan_index(
+        self.transaction.scan_prefix(
             table,
             PRIMARY,
-            &range,
+            prefix,
             Direction::Forward,
             LINE_COLUMNS,
             &mut |transaction, row| {
+                let line = transaction.row(table, row);
                 lines.push(OrderStatusLine {
-                    item: transaction.integer(table, row, order_line::OL_I_ID),
-                    supply_warehouse: transaction.integer(table, row, order_line::OL_SUPPLY_W_ID),
-                    quantity: transaction.smallint(table, row, order_line::OL_QUANTITY),
-                    amount_cents: transaction.decimal(table, row, order_line::OL_AMOUNT),
-                    delivery: transaction.value(table, row, order_line::OL_DELIVERY_D),
+                    item: line.integer(order_line::OL_I_ID),
+                    supply_warehouse: line.integer(order_line::OL_SUPPLY_W_ID),
+                    quantity: line.smallint(order_line::OL_QUANTITY),
+                    amount_cents: line.decimal(order_line::OL_AMOUNT),
+                    delivery: line.value(order_line::OL_DELIVERY_D),
                 });
                 Ok(ControlFlow::Continue(()))
             },

@@ -2,10 +2,10 @@
 
 use super::Procedure;
 use crate::tpcc::input::PaymentInput;
-use crate::tpcc::load::money;
+use crate::tpcc::label::Label;
+use crate::tpcc::load::money_cell;
 use crate::tpcc::schema::{customer, district, warehouse};
-use ankerdb_engine::{ColumnSet, Result, RowId, Table, Transaction, Value};
-use std::sync::Arc;
+use ankerdb_engine::{Cell, ColumnSet, Result, RowId, RowReader};
 
 /// The most characters of C_DATA.
 const DATA_LENGTH: usize = 500;
@@ -20,7 +20,7 @@ pub struct PaymentOutput {
     /// C_ID
     pub customer: i32,
     /// First, middle and last name, address, phone and credit.
-    pub customer_texts: [Box<str>; 10],
+    pub customer_texts: [Label; 10],
     /// C_BALANCE after the payment, in cents.
     pub balance_cents: i128,
     /// C_CREDIT_LIM in cents.
@@ -35,9 +35,9 @@ pub struct PaymentOutput {
 #[derive(Debug)]
 pub struct Place {
     /// The name.
-    pub name: Box<str>,
+    pub name: Label,
     /// Streets, city, state, zip.
-    pub address: [Box<str>; 5],
+    pub address: [Label; 5],
 }
 
 const WAREHOUSE_COLUMNS: ColumnSet = ColumnSet::of(&[
@@ -104,16 +104,24 @@ impl Procedure<'_> {
     fn pay_warehouse(&mut self, input: &PaymentInput) -> Result<Place> {
         let table = &self.tables.warehouse;
         let row = Self::require(self.transaction, table, self.key.id(input.warehouse), WAREHOUSE_COLUMNS)?;
-        add(self.transaction, table, row, warehouse::W_YTD, input.amount)?;
-        Ok(place(self.transaction, table, row, warehouse::W_NAME))
+        let reader = self.transaction.row(table, row);
+        let sum = money_cell(reader.decimal(warehouse::W_YTD) + input.amount);
+        let place = place(&reader, warehouse::W_NAME);
+        drop(reader);
+        self.transaction.update_cells(table, row, &[(warehouse::W_YTD, sum)])?;
+        Ok(place)
     }
 
     fn pay_district(&mut self, input: &PaymentInput) -> Result<Place> {
         let table = &self.tables.district;
         let key = self.key.district(input.warehouse, input.district);
         let row = Self::require(self.transaction, table, key, DISTRICT_COLUMNS)?;
-        add(self.transaction, table, row, district::D_YTD, input.amount)?;
-        Ok(place(self.transaction, table, row, district::D_NAME))
+        let reader = self.transaction.row(table, row);
+        let sum = money_cell(reader.decimal(district::D_YTD) + input.amount);
+        let place = place(&reader, district::D_NAME);
+        drop(reader);
+        self.transaction.update_cells(table, row, &[(district::D_YTD, sum)])?;
+        Ok(place)
     }
 
     fn pay_customer(
@@ -124,26 +132,27 @@ impl Procedure<'_> {
         district: Place,
     ) -> Result<PaymentOutput> {
         let table = &self.tables.customer;
-        let decimal = |column| self.transaction.decimal(table, row, column);
-        let id = self.transaction.integer(table, row, customer::C_ID);
-        let balance_cents = decimal(customer::C_BALANCE) - input.amount;
-        let paid = decimal(customer::C_YTD_PAYMENT) + input.amount;
-        let payments = self.transaction.integer(table, row, customer::C_PAYMENT_CNT) + 1;
-        let mut changes = vec![
-            (customer::C_BALANCE, money(balance_cents)),
-            (customer::C_YTD_PAYMENT, money(paid)),
-            (customer::C_PAYMENT_CNT, Value::Integer(payments)),
+        let reader = self.transaction.row(table, row);
+        let id = reader.integer(customer::C_ID);
+        let balance_cents = reader.decimal(customer::C_BALANCE) - input.amount;
+        let paid = reader.decimal(customer::C_YTD_PAYMENT) + input.amount;
+        let payments = reader.integer(customer::C_PAYMENT_CNT) + 1;
+        let customer_texts = CUSTOMER_TEXTS.map(|column| reader.text(column, Label::of));
+        let has_bad_credit = &*customer_texts[9] == "BC";
+        let data =
+            has_bad_credit.then(|| reader.text(customer::C_DATA, |data| bad_credit_data(id, input, data)));
+        let credit_limit_cents = reader.decimal(customer::C_CREDIT_LIM);
+        let discount = reader.decimal(customer::C_DISCOUNT);
+        drop(reader);
+        let new_data = data.as_deref().unwrap_or_default();
+        let changes = [
+            (customer::C_BALANCE, money_cell(balance_cents)),
+            (customer::C_YTD_PAYMENT, money_cell(paid)),
+            (customer::C_PAYMENT_CNT, Cell::integer(payments)),
+            (customer::C_DATA, Cell::Bytes(new_data.as_bytes())),
         ];
-        let customer_texts = CUSTOMER_TEXTS.map(|column| self.transaction.text(table, row, column));
-        let mut data = None;
-        if customer_texts[9].as_ref() == "BC" {
-            let text = bad_credit_data(id, input, &self.transaction.text(table, row, customer::C_DATA));
-            data = Some(text[..text.len().min(200)].into());
-            changes.push((customer::C_DATA, Value::text(text)));
-        }
-        let credit_limit_cents = decimal(customer::C_CREDIT_LIM);
-        let discount = decimal(customer::C_DISCOUNT);
-        self.transaction.update(table, row, changes)?;
+        let changes = if has_bad_credit { &changes[..] } else { &changes[..3] };
+        self.transaction.update_cells(table, row, changes)?;
         Ok(PaymentOutput {
             warehouse,
             district,
@@ -152,43 +161,37 @@ impl Procedure<'_> {
             balance_cents,
             credit_limit_cents,
             discount,
-            data,
+            data: data.map(|data| data[..data.len().min(200)].into()),
         })
     }
 
     fn insert_history(&mut self, output: &PaymentOutput, input: &PaymentInput) -> Result<()> {
-        let data = format!("{}    {}", output.warehouse.name, output.district.name);
-        let row = vec![
-            Value::Integer(output.customer),
-            Value::SmallInt(input.customer_district),
-            Value::Integer(input.customer_warehouse),
-            Value::SmallInt(input.district),
-            Value::Integer(input.warehouse),
-            Value::Timestamp(self.now),
-            money(input.amount),
-            Value::text(data),
-        ];
-        self.transaction.insert(&self.tables.history, row)?;
+        let data = &mut *self.text;
+        data.clear();
+        data.push_str(&output.warehouse.name);
+        data.push_str("    ");
+        data.push_str(&output.district.name);
+        self.transaction.insert_cells(
+            &self.tables.history,
+            &[
+                Cell::integer(output.customer),
+                Cell::smallint(input.customer_district),
+                Cell::integer(input.customer_warehouse),
+                Cell::smallint(input.district),
+                Cell::integer(input.warehouse),
+                Cell::bigint(self.now),
+                money_cell(input.amount),
+                Cell::Bytes(data.as_bytes()),
+            ],
+        )?;
         Ok(())
     }
 }
 
-/// Adds an amount to a sum of money.
-fn add(
-    transaction: &mut Transaction,
-    table: &Arc<Table>,
-    row: RowId,
-    column: usize,
-    amount: i128,
-) -> Result<()> {
-    let sum = transaction.decimal(table, row, column) + amount;
-    transaction.update(table, row, vec![(column, money(sum))])
-}
-
 /// Reads the name and the five columns after it.
-fn place(transaction: &Transaction, table: &Arc<Table>, row: RowId, name: usize) -> Place {
-    let address = std::array::from_fn(|offset| transaction.text(table, row, name + 1 + offset));
-    Place { name: transaction.text(table, row, name), address }
+fn place(row: &RowReader<'_>, name: usize) -> Place {
+    let label = |column| row.text(column, Label::of);
+    Place { name: label(name), address: std::array::from_fn(|offset| label(name + 1 + offset)) }
 }
 
 /// Puts the payment before a bad payer's data, cut to 500 characters (clause 2.5.2.2). All of it is ASCII.

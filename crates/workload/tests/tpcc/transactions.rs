@@ -1,123 +1,19 @@
-//! TPC-C against a real database: the population, what each procedure does, and that consistency survives
-//! concurrency.
+//! The population, and what each procedure does.
 
-use ankerdb_engine::{ColumnSet, Database, Isolation, RowId, Table, Transaction, Value};
-use ankerdb_workload::htap::marker::Marker;
-use ankerdb_workload::htap::oltp::{OltpOptions, OltpStream, OltpWorld};
+use crate::world::{loaded, shared};
+use ankerdb_engine::{Database, Value};
 use ankerdb_workload::tpcc::check::check;
 use ankerdb_workload::tpcc::input::{
-    Access, CustomerInput, Input, NewOrderInput, OrderLineInput, OrderStatusInput, PaymentInput, UNUSED_ITEM,
+    CustomerInput, DeliveryInput, Input, NewOrderInput, OrderLineInput, OrderLines, OrderStatusInput,
+    PaymentInput, StockLevelInput, UNUSED_ITEM,
 };
 use ankerdb_workload::tpcc::key::KeyBuffer;
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
-use ankerdb_workload::tpcc::schema::{PRIMARY, Tables, customer, district, item, orders, stock, warehouse};
-use ankerdb_workload::tpcc::transactions::{Client, Outcome};
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use ankerdb_workload::tpcc::schema::{customer, district, item, order_line, orders, stock, warehouse};
+use ankerdb_workload::tpcc::transactions::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, OnceLock};
-
-struct World {
-    database: Database,
-    tables: Arc<Tables>,
-}
-
-fn loaded(threads: usize) -> World {
-    let database = Database::new();
-    let options = LoadOptions { warehouses: 1, seed: 42, threads, now: 1_500_000_000_000_000 };
-    let tables = load(&database, &options, &|_, _| ControlFlow::Continue(())).expect("loading works");
-    World { database, tables: Arc::new(tables) }
-}
-
-/// One database for tests that each stay in a district of their own.
-fn shared() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| loaded(2))
-}
-
-impl World {
-    fn read<T>(&self, body: impl FnOnce(&mut Transaction) -> T) -> T {
-        let mut session = self.database.session();
-        let mut transaction = session.begin(Isolation::RepeatableRead);
-        let value = body(&mut transaction);
-        transaction.rollback();
-        value
-    }
-
-    fn write(&self, body: impl FnMut(&mut Transaction) -> ankerdb_engine::Result<()>) {
-        self.database.session().run(Isolation::Serializable, body).expect("the write works");
-    }
-
-    fn scan(&self, table: &Arc<Table>, mut visit: impl FnMut(&Transaction, RowId)) {
-        self.read(|transaction| {
-            let mut visit = |transaction: &mut Transaction, row| {
-                visit(transaction, row);
-                Ok(ControlFlow::Continue(()))
-            };
-            transaction.scan_table(table, ColumnSet::ALL, None, &mut visit).expect("scans work");
-        });
-    }
-
-    fn count(&self, table: &Arc<Table>) -> usize {
-        let mut rows = 0;
-        self.scan(table, |_, _| rows += 1);
-        rows
-    }
-
-    /// A hash of all rows that does not depend on their order.
-    fn digest(&self, table: &Arc<Table>) -> u64 {
-        let mut sum = 0u64;
-        self.scan(table, |transaction, row| {
-            let mut hasher = DefaultHasher::new();
-            for column in 0..table.columns().len() {
-                format!("{:?}", transaction.value(table, row, column)).hash(&mut hasher);
-            }
-            sum = sum.wrapping_add(hasher.finish());
-        });
-        sum
-    }
-
-    fn find(&self, table: &Arc<Table>, key: &[u8]) -> Option<RowId> {
-        self.read(|transaction| transaction.find(table, PRIMARY, key, ColumnSet::ALL).expect("finding works"))
-    }
-
-    fn value(&self, table: &Arc<Table>, key: &[u8], column: usize) -> Value {
-        self.read(|transaction| {
-            let row = transaction.find(table, PRIMARY, key, ColumnSet::ALL).expect("finding works");
-            transaction.value(table, row.expect("the row exists"), column)
-        })
-    }
-
-    fn client(&self) -> Client {
-        Client::new(&self.database, self.tables.clone(), Isolation::Serializable)
-    }
-
-    /// Runs a transaction; other tests share the warehouse row, so it may have to be run again.
-    fn run(&self, input: &Input) -> Outcome {
-        let mut client = self.client();
-        loop {
-            match client.run_once(input, 7) {
-                Err(error) if error.is_retryable() => continue,
-                outcome => return outcome.expect("the transaction works"),
-            }
-        }
-    }
-
-    fn all_tables(&self) -> [&Arc<Table>; 9] {
-        let tables = &self.tables;
-        [
-            &tables.warehouse,
-            &tables.district,
-            &tables.customer,
-            &tables.history,
-            &tables.new_order,
-            &tables.orders,
-            &tables.order_line,
-            &tables.item,
-            &tables.stock,
-        ]
-    }
-}
+use std::sync::Mutex;
 
 fn cents(value: &Value) -> i128 {
     match value {
@@ -157,7 +53,7 @@ fn the_population_is_the_specifications_and_depends_on_the_seed_alone() {
     }
 }
 
-fn order_lines(items: &[i32]) -> Vec<OrderLineInput> {
+fn order_lines(items: &[i32]) -> OrderLines {
     items.iter().map(|&item| OrderLineInput { item, supply_warehouse: 1, quantity: 7 }).collect()
 }
 
@@ -304,78 +200,73 @@ fn order_status_shows_the_latest_order() {
 }
 
 #[test]
-fn consistency_survives_concurrent_transactions_and_its_violation_is_found() {
-    let world = loaded(2);
-    let marker = Arc::new(Marker::create(&world.database).expect("the table is new"));
-    let oltp = OltpWorld { database: world.database.clone(), tables: world.tables.clone(), marker };
-    let options = OltpOptions {
-        threads: 4,
-        isolation: Isolation::Serializable,
-        access: Access::Skewed,
-        warehouses: 1,
-        seed: 3,
-        limit: Some(2_000),
-    };
-    let mut stream = OltpStream::start(&oltp, &options);
-    stream.record();
-    stream.join().expect("the transactions work");
-    assert_eq!(check(&world.database, &world.tables).expect("checking works"), []);
-    let mut expected = 0;
-    world.scan(&world.tables.district, |transaction, row| {
-        expected += transaction.integer(&world.tables.district, row, district::D_NEXT_O_ID) - 1;
+fn delivery_takes_the_oldest_order_of_each_district() {
+    let (world, mut key) = (loaded(2), KeyBuffer::default());
+    let tables = &world.tables;
+    let order = key.in_district(1, 6, 2101).to_vec();
+    let Value::Integer(customer) = world.value(&tables.orders, &order, orders::O_C_ID) else { panic!() };
+    let customer = key.in_district(1, 6, customer).to_vec();
+    let balance = || cents(&world.value(&tables.customer, &customer, customer::C_BALANCE));
+    let (mut amount, before) = (0, balance());
+    world.scan(&tables.order_line, |transaction, row| {
+        let table = &tables.order_line;
+        let is_line = transaction.smallint(table, row, order_line::OL_D_ID) == 6
+            && transaction.integer(table, row, order_line::OL_O_ID) == 2101;
+        amount += if is_line { transaction.decimal(table, row, order_line::OL_AMOUNT) } else { 0 };
     });
-    assert!(expected > 32_000, "{expected} orders after 8,000 transactions, a third of them new orders");
-    assert_eq!(world.count(&world.tables.orders), expected as usize);
-    for (clause, damage) in DAMAGES {
-        violated(&world, clause, *damage);
+    let deliver = |carrier| match world.run(&Input::Delivery(DeliveryInput { warehouse: 1, carrier })) {
+        Outcome::Delivery(output) => output,
+        other => panic!("{other:?}"),
+    };
+    let output = deliver(7);
+    assert_eq!((output.orders, output.skipped()), ([Some(2101); 10], 0));
+    assert!(amount > 0);
+    assert_eq!(balance(), before + amount);
+    assert_eq!(world.value(&tables.customer, &customer, customer::C_DELIVERY_CNT), Value::Integer(1));
+    assert_eq!(world.value(&tables.orders, &order, orders::O_CARRIER_ID), Value::SmallInt(7));
+    assert_eq!(world.find(&tables.new_order, &order), None);
+    let mut first_line = order.clone();
+    ankerdb_value::push_smallint(&mut first_line, 1);
+    assert_eq!(world.value(&tables.order_line, &first_line, order_line::OL_DELIVERY_D), Value::Timestamp(7));
+    for next in 2102..=3000 {
+        assert_eq!(deliver(1).orders, [Some(next); 10]);
     }
+    let output = deliver(1);
+    assert_eq!((output.orders, output.skipped()), ([None; 10], 10));
+    assert_eq!(world.count(&tables.new_order), 0);
+    assert_eq!(check(&world.database, tables).expect("checking works"), []);
 }
 
-type Damage = fn(&Tables, &mut Transaction) -> ankerdb_engine::Result<()>;
-
-/// For each clause a change that violates it.
-const DAMAGES: &[(&str, Damage)] = &[
-    ("3.3.2.4", |tables, transaction| {
-        let row = row_of(transaction, &tables.order_line, &first_line(1));
-        transaction.delete(&tables.order_line, row)
-    }),
-    ("3.3.2.3", |tables, transaction| {
-        let row = row_of(transaction, &tables.new_order, KeyBuffer::default().in_district(1, 2, 2500));
-        transaction.delete(&tables.new_order, row)
-    }),
-    ("3.3.2.2", |tables, transaction| {
-        let row = row_of(transaction, &tables.district, KeyBuffer::default().district(1, 3));
-        transaction.update(&tables.district, row, vec![(district::D_NEXT_O_ID, Value::Integer(99_999))])
-    }),
-    ("3.3.2.1", |tables, transaction| {
-        let row = row_of(transaction, &tables.district, KeyBuffer::default().district(1, 4));
-        let ytd = transaction.value(&tables.district, row, district::D_YTD);
-        let Value::Numeric(mut sum) = ytd else { panic!("{ytd:?}") };
-        sum.unscaled += 1;
-        transaction.update(&tables.district, row, vec![(district::D_YTD, Value::Numeric(sum))])
-    }),
-];
-
-/// Key of the first line of the district's first order.
-fn first_line(district: i16) -> Vec<u8> {
-    let mut key = KeyBuffer::default().in_district(1, district, 1).to_vec();
-    ankerdb_value::push_smallint(&mut key, 1);
-    key
-}
-
-fn row_of(transaction: &mut Transaction, table: &Arc<Table>, key: &[u8]) -> RowId {
-    transaction.find(table, PRIMARY, key, ColumnSet::ALL).expect("finding works").expect("the row exists")
-}
-
-fn violated(world: &World, clause: &str, damage: Damage) {
-    let before = check(&world.database, &world.tables).expect("checking works").len();
-    world.write(|transaction| damage(&world.tables, transaction));
-    let violations = check(&world.database, &world.tables).expect("checking works");
-    assert!(
-        violations.iter().any(|violation| violation.clause == clause),
-        "{clause} is not in {violations:?}"
-    );
-    assert!(violations.len() > before);
+#[test]
+fn stock_level_counts_different_low_items_of_the_last_twenty_orders() {
+    let world = shared();
+    for _ in 0..19 {
+        world.run(&place_order(7, 1, &[801, 802, 803, 804, 805]));
+    }
+    world.run(&place_order(7, 2, &[801, 806, 806, 807, 808]));
+    let low_stock = |threshold| {
+        let input = StockLevelInput { warehouse: 1, district: 7, threshold };
+        match world.run(&Input::StockLevel(input)) {
+            Outcome::StockLevel(output) => output.low_stock,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (mut quantities, mut key) = (Vec::new(), KeyBuffer::default());
+    for item in (801..=808).collect::<BTreeSet<i32>>() {
+        match world.value(&world.tables.stock, key.stock(1, item), stock::S_QUANTITY) {
+            Value::SmallInt(quantity) => quantities.push(quantity),
+            other => panic!("{other:?}"),
+        }
+    }
+    for threshold in [0, 10, 20, 50, 101] {
+        let expected = quantities.iter().filter(|&&quantity| quantity < threshold).count();
+        assert_eq!(low_stock(threshold), expected, "below {threshold} of {quantities:?}");
+    }
+    // The twenty-first last order is not looked at.
+    world.run(&place_order(7, 3, &[801, 802, 803, 804, 805]));
+    assert_eq!(low_stock(101), 8);
+    (0..19).for_each(|_| drop(world.run(&place_order(7, 3, &[801, 802, 803, 804, 805]))));
+    assert_eq!(low_stock(101), 5);
 }
 
 #[test]

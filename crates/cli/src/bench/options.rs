@@ -1,0 +1,84 @@
+//! Options that all benchmarks of transactions have, and how such a benchmark is run and reported.
+
+use super::isolation;
+use crate::interrupt;
+use crate::progress::LoadProgress;
+use ankerdb_engine::{Error, Isolation, Result};
+use ankerdb_workload::bench::config::BenchConfig;
+use ankerdb_workload::bench::course::{Event, Watch};
+use ankerdb_workload::bench::report::Report;
+use ankerdb_workload::htap::bench::is_stop;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Threads, time, isolation level.
+#[derive(Args)]
+pub struct BenchOptions {
+    /// Threads that run transactions, a client each
+    #[arg(long, value_name = "N", default_value_t = all_cores())]
+    threads: usize,
+    /// Seconds of measuring, all rounds together; loading comes on top
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    seconds: u64,
+    /// Rounds; results are medians over them
+    #[arg(long, value_name = "R", default_value_t = 5)]
+    rounds: u32,
+    /// Isolation level: serializable, repeatable-read, read-committed, read-uncommitted
+    #[arg(long, value_name = "L", default_value = "serializable", value_parser = isolation)]
+    isolation: Isolation,
+    /// Write the result here as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Seed of the data and the inputs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+impl BenchOptions {
+    /// As the benchmark wants them.
+    pub fn config(&self) -> BenchConfig {
+        BenchConfig {
+            threads: self.threads,
+            seconds: self.seconds,
+            rounds: self.rounds,
+            isolation: self.isolation,
+            seed: self.seed,
+            json: self.json.clone(),
+        }
+    }
+}
+
+/// Runs a benchmark that was checked, shows its progress, prints and writes its report. An error if a condition is
+/// violated.
+pub fn perform(
+    config: &BenchConfig,
+    title: &str,
+    warnings: &[String],
+    benchmark: impl FnOnce(&Watch<'_>) -> Result<Report>,
+) -> Result<()> {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+    eprintln!("{title}");
+    let stop = interrupt::flag();
+    let loading = LoadProgress::new();
+    let observer = |event: Event<'_>| match event {
+        Event::Loading { done, total } => loading.show(done, total),
+        Event::Phase { round, name } => eprintln!("round {round}: {name}"),
+        Event::Checking => eprintln!("checking the consistency conditions"),
+    };
+    let report = match benchmark(&Watch { stop: &stop, observer: &observer }) {
+        Err(error) if is_stop(&error) => return Err(error.with_hint("Nothing was measured yet.")),
+        other => other?,
+    };
+    println!("{}", report.text());
+    if let Some(path) = &config.json {
+        report.write_json(path)?;
+        println!("result: {}", path.display());
+    }
+    report.failure().map_or(Ok(()), |message| Err(Error::internal(message)))
+}

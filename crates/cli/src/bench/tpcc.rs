@@ -1,0 +1,50 @@
+//! `ankerdb bench tpcc`
+
+use super::options::{BenchOptions, perform};
+use ankerdb_engine::Result;
+use ankerdb_workload::bench::config::parse_name;
+use ankerdb_workload::bench::tpcc::{self, TpccConfig};
+use ankerdb_workload::htap::machine::Machine;
+use ankerdb_workload::tpcc::input::Access;
+use ankerdb_workload::tpcc::mix::Mix;
+use clap::Args;
+
+/// Options of `bench tpcc`.
+#[derive(Args)]
+pub struct TpccOptions {
+    /// Warehouses to load (about 200 MiB each)
+    #[arg(long, value_name = "W", default_value_t = 4)]
+    warehouses: u32,
+    /// Transactions: full (all five, 45/43/4/4/4), or paper (New-Order, Payment, Order-Status alike)
+    #[arg(long, value_name = "MIX", default_value = "full", value_parser = mix)]
+    mix: Mix,
+    /// Where transactions go: home (thread i to warehouse 1 + i mod W), uniform, or skewed (half of them to
+    /// five districts)
+    #[arg(long, value_name = "PATTERN", default_value = "home", value_parser = access)]
+    access: Access,
+    #[command(flatten)]
+    bench: BenchOptions,
+}
+
+fn mix(name: &str) -> std::result::Result<Mix, String> {
+    parse_name("mix", &Mix::ALL, Mix::name, name).map_err(|error| error.to_string())
+}
+
+fn access(name: &str) -> std::result::Result<Access, String> {
+    let all = [Access::Home, Access::Uniform, Access::Skewed];
+    parse_name("access pattern", &all, Access::name, name).map_err(|error| error.to_string())
+}
+
+/// Runs `bench tpcc`.
+pub fn run(options: &TpccOptions) -> Result<()> {
+    let config = TpccConfig {
+        bench: options.bench.config(),
+        warehouses: options.warehouses,
+        mix: options.mix,
+        access: options.access,
+    };
+    let machine = Machine::detect();
+    let warnings = config.check(&machine)?;
+    let title = format!("bench tpcc: {}", config.title());
+    perform(&config.bench, &title, &warnings.clone(), |watch| tpcc::run(&config, &machine, warnings, watch))
+}

@@ -1,0 +1,93 @@
+//! `ankerdb experiment`: a table or figure of a paper.
+
+use crate::progress::ExperimentProgress;
+use crate::{engine, interrupt};
+use ankerdb_engine::{Configuration, Result};
+use ankerdb_experiment::lab::Watch;
+use ankerdb_experiment::report::check_folder;
+use ankerdb_experiment::{all, find, setup};
+use ankerdb_workload::htap::machine::Machine;
+use clap::Args;
+use std::path::PathBuf;
+
+/// The word that asks for the list.
+const LIST: &str = "list";
+
+/// Options of `experiment`.
+#[derive(Args)]
+pub struct Options {
+    /// `list`, or the experiment to run
+    id: String,
+    /// TPC-C warehouses (about 200 MiB each)
+    #[arg(long, value_name = "W")]
+    warehouses: Option<u32>,
+    /// TPC-H scale factor
+    #[arg(long, value_name = "SF")]
+    scale: Option<f64>,
+    /// Threads that run transactions; the most, if they vary
+    #[arg(long, value_name = "N")]
+    oltp: Option<usize>,
+    /// Threads that answer queries; the most, if they vary
+    #[arg(long, value_name = "M")]
+    olap: Option<usize>,
+    /// Seconds of each measurement; loading comes on top
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+    /// Engines to compare, separated by commas; all if not given
+    #[arg(long, value_name = "ENGINES", value_delimiter = ',', value_parser = engine::parse)]
+    engine: Vec<Configuration>,
+    /// The paper's durations, data sizes and numbers of threads
+    #[arg(long)]
+    full: bool,
+    /// Folder for the text, CSV, SVG and PNG
+    #[arg(long, value_name = "DIR", default_value = "experiments-out")]
+    out: PathBuf,
+    /// Seed of the data and the inputs
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Lists or runs.
+pub fn run(options: &Options) -> Result<()> {
+    if options.id == LIST {
+        list();
+        return Ok(());
+    }
+    let experiment = find(&options.id)?;
+    let machine = Machine::detect();
+    let (setup, deviations) = experiment.setup(&asked(options), &machine)?;
+    check_folder(&options.out)?;
+    eprintln!("{}: {}", experiment.id, experiment.title);
+    deviations.iter().for_each(|deviation| eprintln!("  {deviation}"));
+    let stop = interrupt::flag();
+    let progress = ExperimentProgress::default();
+    let watch = Watch { stop: &stop, observer: &|event| progress.show(event) };
+    let report = experiment.run(setup, deviations, &machine, &watch);
+    progress.clear();
+    let report = report?;
+    println!("{}", report.text());
+    for path in report.write(&options.out)? {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn list() {
+    let width = all().iter().map(|experiment| experiment.id.len()).max().unwrap_or(0);
+    for experiment in all() {
+        println!("{:<width$}  {}", experiment.id, experiment.title);
+    }
+}
+
+fn asked(options: &Options) -> setup::Options {
+    setup::Options {
+        warehouses: options.warehouses,
+        scale: options.scale,
+        oltp: options.oltp,
+        olap: options.olap,
+        seconds: options.seconds,
+        engines: options.engine.clone(),
+        full: options.full,
+        seed: options.seed,
+    }
+}

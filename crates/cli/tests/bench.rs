@@ -1,0 +1,70 @@
+//! The benchmarks of transactions as a user meets them: refusals, a run, ctrl-c.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+fn ankerdb(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ankerdb"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    ankerdb(arguments).output().expect("the command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Sends a signal to a process that this test has started.
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill exists");
+    assert!(sent.success());
+}
+
+#[test]
+fn impossible_requests_are_refused_in_one_line() {
+    for (arguments, part) in [
+        (&["bench", "tpcc", "--warehouses", "0"][..], "--warehouses must be at least 1"),
+        (&["bench", "tpcc", "--threads", "0"], "--threads must be at least 1"),
+        (&["bench", "tpcc", "--seconds", "0"], "--seconds must be at least 1"),
+        (&["bench", "tpcc", "--rounds", "0"], "--rounds must be at least 1"),
+        (&["bench", "tpcc", "--warehouses", "900000"], "at most --warehouses"),
+        (&["bench", "tpcc", "--mix", "all"], "there are full, paper"),
+        (&["bench", "tpcc", "--access", "zipf"], "there are home, uniform, skewed"),
+        (&["bench", "tpcc", "--json", "/no/such/folder/x.json"], "cannot write /no/such/folder/x.json"),
+    ] {
+        let output = run(arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        let line = message.lines().next().unwrap_or_default();
+        assert!(line.contains(part), "{arguments:?}: {message}");
+        assert!(!message.contains("loading"), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_tpcc_with_what_was_measured_and_too_many_threads_are_a_warning() {
+    let json = std::env::temp_dir().join(format!("ankerdb-tpcc-{}.json", std::process::id()));
+    let path = json.to_str().expect("the path is text");
+    let arguments =
+        ["bench", "tpcc", "--warehouses", "1", "--threads", "65", "--seconds", "40", "--rounds", "40"];
+    let mut child = ankerdb(&arguments).args(["--json", path]).spawn().expect("the command starts");
+    let mut progress = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
+    let reached = progress.by_ref().map_while(Result::ok).any(|line| line.starts_with("round 2: "));
+    assert!(reached, "the benchmark ended before its second round");
+    signal(&child, "-INT");
+    // Keeps the pipe empty.
+    let rest = std::thread::spawn(move || progress.map_while(Result::ok).count());
+    let output = child.wait_with_output().expect("the command ends");
+    rest.join().expect("reading does not panic");
+    let report = text(&output.stdout);
+    assert!(output.status.success() && report.contains("stopped by the user"), "{report}");
+    assert!(report.contains("warning: 65 threads share"), "{report}");
+    let result = std::fs::read_to_string(&json).expect("the result was written");
+    std::fs::remove_file(&json).expect("the result is ours");
+    let result: serde_json::Value = serde_json::from_str(&result).expect("the result is JSON");
+    assert_eq!(result["interrupted"], true);
+    assert!(result["results"][0]["tps"].as_f64().is_some_and(|tps| tps > 0.0));
+}

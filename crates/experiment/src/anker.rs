@@ -1,0 +1,35 @@
+//! The experiments of AnKer (SIGMOD 2018) §6.
+
+pub mod fig6;
+pub mod fig7;
+pub mod fig8;
+pub mod tab2;
+
+use crate::setup::PaperSetup;
+use ankerdb_workload::tpcc::input::Access;
+use std::time::Duration;
+
+/// §6.2 and §6.3: 40 warehouses, 6 + 2 threads, three minutes, a query each 500 ms after five seconds.
+pub const PAPER: PaperSetup = PaperSetup {
+    oltp: 6,
+    olap: 2,
+    seconds: 180,
+    quick_seconds: 6,
+    lead: Duration::from_secs(5),
+    interval: Duration::from_millis(500),
+    threads_vary: false,
+};
+/// Warehouses in the paper.
+pub const WAREHOUSES: &[u32] = &[40];
+/// Warehouses when shortened.
+pub const QUICK_WAREHOUSES: &[u32] = &[4];
+
+/// The two access patterns, as the figures' parts.
+pub const PATTERNS: [(&str, Access); 2] = [("(a) uniform", Access::Uniform), ("(b) skewed", Access::Skewed)];
+
+/// What holds for all of these experiments.
+pub const QUERY_THREADS: &str = "a query is executed by all OLAP threads together (a plan with that many partitions); in \
+                                 the paper each thread answers one query at a time";
+/// See above.
+pub const GROWTH: &str = "every configuration starts with freshly loaded tables, and tables grow with the orders that \
+                          are entered: a faster configuration has more to scan at the end (see the notes)";

@@ -1,0 +1,52 @@
+//! Figure 6: what a snapshot costs, and how long the eight queries take beside an endless stream of transactions.
+
+use super::PATTERNS;
+use crate::finding::{Findings, Panel};
+use crate::lab::{Lab, unless_stopped};
+use crate::tpcc::{ALL_QUERIES, Mix, TpcC};
+use ankerdb_engine::Result;
+use ankerdb_workload::htap::queries::QUERIES;
+use std::time::Duration;
+
+/// Runs it.
+pub fn run(lab: &Lab<'_>) -> Result<Findings> {
+    let setup = &lab.setup;
+    let names = QUERIES.map(|query| query.name);
+    let mut findings = Findings::default();
+    lab.expect(PATTERNS.len() * setup.engines.len());
+    for (pattern, access) in PATTERNS {
+        let mut latency = Panel::bars(&format!("{pattern}: latency"), "query", "ms", &names);
+        let mut creation = Panel::bars(&format!("{pattern}: snapshot creation"), "query", "us", &names);
+        for &engine in &setup.engines {
+            if lab.is_stopped() {
+                break;
+            }
+            let loaded = TpcC::load(lab, engine, setup.warehouses[0], setup.olap);
+            let Some(mut tpcc) = unless_stopped(loaded)? else { break };
+            let mix = Mix {
+                oltp: setup.oltp,
+                streams: 1,
+                access,
+                queries: &ALL_QUERIES,
+                sample: Duration::from_secs(1),
+            };
+            let result = lab.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(lab, &mix))?;
+            latency.add(engine.name(), &ALL_QUERIES.map(|query| result.latency_ms(query)));
+            if engine.has_snapshots() {
+                creation.add(engine.name(), &ALL_QUERIES.map(|query| result.creation_us(query)));
+            }
+            findings.notes.push(format!(
+                "{pattern}, {}: {:.0} transactions/s beside the queries, {} queries, {} order lines at the end",
+                engine.name(),
+                result.throughput,
+                result.queries.len(),
+                tpcc.order_lines()
+            ));
+        }
+        findings.panels.push(latency);
+        if !creation.series.is_empty() {
+            findings.panels.push(creation);
+        }
+    }
+    Ok(findings)
+}

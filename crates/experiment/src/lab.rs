@@ -1,0 +1,159 @@
+//! Where experiments run: what they may use, who watches, and a log of how disturbed every measurement was.
+
+use crate::setup::Setup;
+use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_workload::htap::machine::{CpuTimes, Disturbance, Machine};
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often waiting looks at the clock and at whether the user wants to stop.
+const POLL: Duration = Duration::from_millis(10);
+/// Stolen CPU above this share makes a measurement doubtful.
+pub const MAX_STEAL: f64 = 0.03;
+/// So does CPU used by other processes above this share.
+pub const MAX_OTHERS: f64 = 0.05;
+
+/// What the experiment is doing.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Rows loaded so far, and expected.
+    Loading {
+        /// So far.
+        done: u64,
+        /// Expected.
+        total: u64,
+    },
+    /// A measurement begins.
+    Begun {
+        /// From 1 on.
+        number: usize,
+        /// How many there are going to be.
+        of: usize,
+        /// What is measured.
+        label: &'a str,
+    },
+    /// The share of the measurement that is done, from 0 to 1.
+    Progress(f64),
+    /// The measurement has ended.
+    Ended,
+}
+
+/// Who watches the run, and may end it.
+pub struct Watch<'a> {
+    /// Set to end the run; what was measured so far is reported.
+    pub stop: &'a AtomicBool,
+    /// Told what happens, from any thread.
+    pub observer: &'a (dyn Fn(Event<'_>) + Sync),
+}
+
+/// One measurement, as the report lists it.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// What was measured.
+    pub label: String,
+    /// How long.
+    pub elapsed: Duration,
+    /// What this process could not have of the CPU.
+    pub disturbance: Disturbance,
+}
+
+impl Measurement {
+    /// Whether too much of the CPU went elsewhere.
+    pub fn is_disturbed(&self) -> bool {
+        self.disturbance.steal > MAX_STEAL || self.disturbance.others > MAX_OTHERS
+    }
+}
+
+/// What a running experiment has in its hands.
+pub struct Lab<'a> {
+    /// Sizes, threads, times.
+    pub setup: Setup,
+    /// The machine.
+    pub machine: Machine,
+    watch: &'a Watch<'a>,
+    expected: Cell<usize>,
+    log: RefCell<Vec<Measurement>>,
+}
+
+impl<'a> Lab<'a> {
+    /// A lab where nothing was measured yet.
+    pub fn new(setup: Setup, machine: Machine, watch: &'a Watch<'a>) -> Lab<'a> {
+        Lab { setup, machine, watch, expected: Cell::new(0), log: RefCell::default() }
+    }
+
+    /// Whether the user wants to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.stop.load(Ordering::Relaxed)
+    }
+
+    /// Says how many measurements there are going to be.
+    pub fn expect(&self, measurements: usize) {
+        self.expected.set(measurements);
+    }
+
+    /// For loaders: shows progress and passes the user's wish to stop on.
+    pub fn loading(&self) -> impl Fn(u64, u64) -> ControlFlow<()> + Sync + 'a {
+        let watch = self.watch;
+        move |done, total| {
+            (watch.observer)(Event::Loading { done, total });
+            if watch.stop.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        }
+    }
+
+    /// Runs one measurement and logs its length and disturbance.
+    pub fn measure<T>(&self, label: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let number = self.log.borrow().len() + 1;
+        (self.watch.observer)(Event::Begun { number, of: self.expected.get().max(number), label });
+        let (started, before) = (Instant::now(), CpuTimes::now());
+        let value = run();
+        let disturbance = CpuTimes::now().disturbance_since(before);
+        (self.watch.observer)(Event::Ended);
+        let measurement = Measurement { label: label.to_owned(), elapsed: started.elapsed(), disturbance };
+        self.log.borrow_mut().push(measurement);
+        value
+    }
+
+    /// Says how much of the measurement is done.
+    pub fn progress(&self, share: f64) {
+        (self.watch.observer)(Event::Progress(share));
+    }
+
+    /// Waits until the time is over or the user stops. `look` is called again and again, with the time that has passed,
+    /// and may end the wait, too.
+    pub fn wait(&self, time: Duration, look: &mut dyn FnMut(Duration) -> ControlFlow<()>) {
+        let begun = Instant::now();
+        loop {
+            let passed = begun.elapsed();
+            self.progress(passed.as_secs_f64() / time.as_secs_f64().max(1e-9));
+            if look(passed).is_break() || passed >= time || self.is_stopped() {
+                return;
+            }
+            std::thread::sleep(POLL.min(time - passed));
+        }
+    }
+
+    /// The measurements so far.
+    pub fn log(&self) -> Vec<Measurement> {
+        self.log.borrow().clone()
+    }
+}
+
+/// What was done, unless the user has stopped it.
+pub fn unless_stopped<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.state() == SqlState::QueryCanceled => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The result of a thread of the experiment.
+pub(crate) fn joined<T>(outcome: std::thread::Result<Result<T>>) -> Result<T> {
+    outcome.unwrap_or_else(|_| Err(Error::internal("a thread of the experiment panicked")))
+}

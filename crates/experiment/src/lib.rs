@@ -1,0 +1,148 @@
+//! The tables and figures of the papers, one experiment each.
+//!
+//! An [`Experiment`] is a value: an id, where it comes from, with what it runs in the paper, and a function that
+//! measures and returns [`finding::Findings`]. [`run`] resolves the user's [`setup::Options`] against the paper's setup
+//! and this machine, refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was
+//! found, which is written as text, CSV, SVG and PNG by the same renderers for all.
+//!
+//! Every experiment compares all configurations that this database has (`ankerdb_engine::Configuration::ALL`); a
+//! further one appears in all of them by being added there.
+#![forbid(unsafe_code)]
+
+pub mod anker;
+pub mod finding;
+pub mod lab;
+pub mod render;
+pub mod report;
+pub mod setup;
+pub mod stream;
+pub mod tpcc;
+
+use ankerdb_engine::Result;
+use ankerdb_workload::htap::machine::Machine;
+use finding::Findings;
+use lab::{Lab, Watch};
+use report::Report;
+use setup::{Data, Options, PaperSetup, Setup, invalid};
+
+/// One table or figure of a paper.
+pub struct Experiment {
+    /// What it is called on the command line.
+    pub id: &'static str,
+    /// What it shows, in one line.
+    pub title: &'static str,
+    /// Paper and section.
+    pub source: &'static str,
+    /// With what it runs in the paper.
+    pub paper: PaperSetup,
+    /// What it runs on.
+    pub data: Data,
+    /// Measures.
+    run: fn(&Lab<'_>) -> Result<Findings>,
+    /// Results that the paper prints, or that it prints none.
+    pub paper_says: &'static [&'static str],
+    /// What always differs from the paper.
+    pub deviations: &'static [&'static str],
+}
+
+const ANKER_TPCC: Data = Data::TpcC { paper: anker::WAREHOUSES, quick: anker::QUICK_WAREHOUSES };
+
+/// All of them, by paper.
+static EXPERIMENTS: [Experiment; 4] = [
+    Experiment {
+        id: "anker-fig6",
+        title: "snapshot cost and OLAP latency of eight queries beside TPC-C, uniform and skewed",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.3, Figure 6",
+        paper: anker::PAPER,
+        data: ANKER_TPCC,
+        run: anker::fig6::run,
+        paper_says: &[
+            "bars without printed values, so there are no numbers to put beside ours",
+            "SEE_FS and SEE_SI: up to 2200 ms for Q3 under the uniform pattern; both gain massively from skew",
+            "HEE_AnKer: creation over 100x faster than fork's and not visible in the plot; total latency almost that of \
+             SEE_RU; on Q6 to Q8 4.9x to 7.5x faster than HEE_fork",
+        ],
+        deviations: &[anker::QUERY_THREADS, anker::GROWTH],
+    },
+    Experiment {
+        id: "anker-fig7",
+        title: "OLTP throughput over time, first alone, then beside queries, uniform and skewed",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.4, Figure 7",
+        paper: anker::PAPER,
+        data: ANKER_TPCC,
+        run: anker::fig7::run,
+        paper_says: &[
+            "a plot without printed values; from the text, uniform, transactions/s: 60,000 to 70,000 before the first query \
+             in all configurations; then SEE_FS around 28,000, HEE_fork 30,000 to 38,000, SEE_SI around 42,000, HEE_AnKer \
+             47,000 on average",
+            "skewed: lower in all configurations",
+        ],
+        deviations: &[
+            anker::QUERY_THREADS,
+            anker::GROWTH,
+            "SEE_RU is shown, too; the paper leaves it out because its throughput is so much higher",
+        ],
+    },
+    Experiment {
+        id: "anker-fig8",
+        title: "latency of Q1 and Q6 over OLTP streams, OLTP throughput over OLAP streams",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.5, Figure 8",
+        paper: PaperSetup { olap: 6, quick_seconds: 2, threads_vary: true, ..anker::PAPER },
+        data: Data::TpcC { paper: anker::WAREHOUSES, quick: &[2] },
+        run: anker::fig8::run,
+        paper_says: &[
+            "a plot without printed values; from the text: the hybrid configurations and SEE_RU do not depend on the \
+             number of OLTP streams, SEE_FS and SEE_SI take longer the more there are",
+            "from 1 to 6 OLAP streams the throughput of HEE_AnKer falls by 11.6%, that of HEE_fork by 67.6%",
+        ],
+        deviations: &[
+            anker::QUERY_THREADS,
+            "(a) and (b) fire Q1 and Q6 only, to measure each more often; one database serves all points of a configuration, \
+             as these queries' tables do not grow; every OLAP stream fires at the interval",
+        ],
+    },
+    Experiment {
+        id: "anker-tab2",
+        title: "OLTP throughput beside queries over 1 to 40 warehouses",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.5, Table 2",
+        paper: anker::PAPER,
+        data: Data::TpcC { paper: anker::tab2::WAREHOUSES, quick: anker::tab2::QUICK_WAREHOUSES },
+        run: anker::tab2::run,
+        paper_says: &["its numbers stand in the table, marked (paper); SEE_RU is not in it"],
+        deviations: &[anker::QUERY_THREADS],
+    },
+];
+
+/// The experiment with this id. 22023 with all ids if there is none.
+pub fn find(id: &str) -> Result<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.id == id).ok_or_else(|| {
+        let ids: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
+        invalid(format!("unknown experiment \"{id}\"; there are {}", ids.join(", ")))
+    })
+}
+
+/// All experiments, by paper.
+pub fn all() -> &'static [Experiment] {
+    &EXPERIMENTS
+}
+
+impl Experiment {
+    /// Resolves what the user asks for. See [`Setup::of`].
+    pub fn setup(&self, options: &Options, machine: &Machine) -> Result<(Setup, Vec<String>)> {
+        Setup::of(self, options, machine)
+    }
+
+    /// Runs the experiment with a setup and its deviations from the paper. Stopped by the user, it returns what was
+    /// measured until then.
+    pub fn run(
+        &'static self,
+        setup: Setup,
+        deviations: Vec<String>,
+        machine: &Machine,
+        watch: &Watch<'_>,
+    ) -> Result<Report> {
+        let lab = Lab::new(setup, machine.clone(), watch);
+        let findings = (self.run)(&lab)?;
+        Ok(Report::new(self, findings, machine.clone(), deviations, lab.log(), lab.is_stopped()))
+    }
+}

@@ -1,0 +1,361 @@
+//! With what an experiment runs: the paper's setup, scaled to this machine and to little time unless asked otherwise,
+//! and refused before anything is loaded if it cannot work.
+
+use crate::Experiment;
+use ankerdb_engine::{Configuration, Error, Result, SqlState};
+use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
+use ankerdb_workload::htap::machine::{Machine, available_memory_bytes};
+use std::time::Duration;
+
+/// Memory that the program takes besides its data.
+const BASE_BYTES: u64 = 512 << 20;
+/// What one second of one OLTP thread adds to TPC-C: new orders with their lines and index entries.
+const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 24 << 20;
+/// Memory of TPC-H's three tables at scale factor 1, indexes and versions of a second included.
+const BYTES_PER_SCALE_FACTOR: f64 = 3.0 * (1u64 << 30) as f64;
+/// The shortest pause between queries when durations are shortened.
+const INTERVAL_MIN: Duration = Duration::from_millis(50);
+
+/// The data that an experiment uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Data {
+    /// TPC-C with these warehouses in the paper, and with these by default.
+    TpcC {
+        /// The paper's.
+        paper: &'static [u32],
+        /// When shortened.
+        quick: &'static [u32],
+    },
+    /// TPC-H's LINEITEM, ORDERS and PART at the scale factor of the paper (as far as it is known), and by default.
+    TpcH {
+        /// The paper's.
+        paper: f64,
+        /// When shortened.
+        quick: f64,
+    },
+}
+
+/// Threads, in the paper's words streams, and times of an experiment in its paper.
+#[derive(Clone, Copy, Debug)]
+pub struct PaperSetup {
+    /// Threads that run transactions (the most, if they vary).
+    pub oltp: usize,
+    /// Threads that answer queries (the most, if they vary).
+    pub olap: usize,
+    /// Length of one measurement.
+    pub seconds: u64,
+    /// Length of one measurement when shortened.
+    pub quick_seconds: u64,
+    /// Before the first query.
+    pub lead: Duration,
+    /// Between queries.
+    pub interval: Duration,
+    /// Whether one of the numbers of threads goes from 1 to its most while the other stays.
+    pub threads_vary: bool,
+}
+
+/// What the user asks for; the rest is as usual.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// TPC-C warehouses.
+    pub warehouses: Option<u32>,
+    /// TPC-H scale factor.
+    pub scale: Option<f64>,
+    /// OLTP threads.
+    pub oltp: Option<usize>,
+    /// OLAP threads.
+    pub olap: Option<usize>,
+    /// Seconds of one measurement.
+    pub seconds: Option<u64>,
+    /// Configurations to compare; all if empty.
+    pub engines: Vec<Configuration>,
+    /// As long, and with as much data and as many threads, as in the paper.
+    pub full: bool,
+    /// Seed of data and inputs.
+    pub seed: u64,
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// TPC-C warehouses, ascending; empty for TPC-H.
+    pub warehouses: Vec<u32>,
+    /// TPC-H scale factor; 0 for TPC-C.
+    pub scale: f64,
+    /// OLTP threads (the most, if they vary).
+    pub oltp: usize,
+    /// OLAP threads (the most, if they vary).
+    pub olap: usize,
+    /// Length of one measurement.
+    pub time: Duration,
+    /// Part of it before the first query.
+    pub lead: Duration,
+    /// Between queries.
+    pub interval: Duration,
+    /// Configurations to compare.
+    pub engines: Vec<Configuration>,
+    /// Seed of data and inputs.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// The setup of an experiment, with what differs from the paper's. 22023 for what cannot be, with what would be
+    /// accepted.
+    pub fn of(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<(Setup, Vec<String>)> {
+        let setup = Setup::resolve(experiment, options, machine)?;
+        let (mut setup, mut deviations) = (setup, Vec::new());
+        let available = available_memory_bytes().unwrap_or(u64::MAX);
+        setup.fit_memory(experiment, available, &mut deviations)?;
+        setup.compare(experiment, machine, &mut deviations);
+        Ok((setup, deviations))
+    }
+
+    fn resolve(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<Setup> {
+        let paper = &experiment.paper;
+        let (warehouses, scale) = match experiment.data {
+            Data::TpcC { paper, quick } => {
+                if options.scale.is_some() {
+                    return Err(foreign_option(experiment, "--scale", "TPC-C", "--warehouses"));
+                }
+                (warehouses(if options.full { paper } else { quick }, options.warehouses)?, 0.0)
+            }
+            Data::TpcH { paper, quick } => {
+                if options.warehouses.is_some() {
+                    return Err(foreign_option(experiment, "--warehouses", "TPC-H", "--scale"));
+                }
+                let scale = options.scale.unwrap_or(if options.full { paper } else { quick });
+                if !(0.001..=1000.0).contains(&scale) {
+                    return Err(invalid(format!("--scale must be between 0.001 and 1000, not {scale}")));
+                }
+                (Vec::new(), scale)
+            }
+        };
+        let threads = |asked: Option<usize>, paper: usize, scaled: usize, option: &str| match asked {
+            Some(0) => Err(invalid(format!("{option} must be at least 1"))),
+            Some(count) if count > 512 => Err(invalid(format!("{option} must be at most 512, not {count}"))),
+            Some(count) => Ok(count),
+            None if options.full => Ok(paper),
+            None => Ok(scaled.clamp(1, paper)),
+        };
+        // The paper's threads use all of its cores; ours keep the proportion.
+        let cores = machine.cores;
+        let (scaled_oltp, scaled_olap) = if paper.threads_vary {
+            (cores, cores)
+        } else {
+            let share = (cores * paper.olap).div_ceil(paper.oltp + paper.olap).clamp(1, cores);
+            (cores - share, share)
+        };
+        let oltp = threads(options.oltp, paper.oltp, scaled_oltp, "--oltp")?;
+        let olap = threads(options.olap, paper.olap, scaled_olap, "--olap")?;
+        let seconds =
+            options.seconds.unwrap_or(if options.full { paper.seconds } else { paper.quick_seconds });
+        if !(1..=86_400).contains(&seconds) {
+            return Err(invalid(format!("--seconds must be between 1 and 86400, not {seconds}")));
+        }
+        let time = Duration::from_secs(seconds);
+        let share = (seconds as f64 / paper.seconds as f64).min(1.0);
+        let engines = match options.engines.as_slice() {
+            [] => Configuration::ALL.to_vec(),
+            chosen => Configuration::ALL.into_iter().filter(|engine| chosen.contains(engine)).collect(),
+        };
+        Ok(Setup {
+            warehouses,
+            scale,
+            oltp,
+            olap,
+            time,
+            lead: paper.lead.min(time / 6),
+            interval: paper.interval.mul_f64(share).max(INTERVAL_MIN).min(paper.interval),
+            engines,
+            seed: options.seed,
+        })
+    }
+
+    /// Memory that the largest database of the experiment needs, roughly.
+    fn memory_bytes(&self, warehouses: u32) -> u64 {
+        let growth = match warehouses {
+            0 => 0,
+            _ => self.oltp as u64 * self.time.as_secs() * GROWTH_BYTES_PER_THREAD_SECOND,
+        };
+        let tpch = (self.scale * BYTES_PER_SCALE_FACTOR) as u64;
+        BASE_BYTES + u64::from(warehouses) * BYTES_PER_WAREHOUSE + tpch + growth
+    }
+
+    /// Leaves out sizes that do not fit, if the experiment has several; else refuses.
+    fn fit_memory(
+        &mut self,
+        experiment: &Experiment,
+        available: u64,
+        deviations: &mut Vec<String>,
+    ) -> Result<()> {
+        let largest = self.warehouses.last().copied().unwrap_or(0);
+        let needed = self.memory_bytes(largest);
+        if needed <= available {
+            return Ok(());
+        }
+        let fitting: Vec<u32> = self.warehouses.iter().copied().collect::<Vec<_>>();
+        let fitting: Vec<u32> =
+            fitting.into_iter().filter(|&count| self.memory_bytes(count) <= available).collect();
+        if !fitting.is_empty() {
+            deviations.push(format!(
+                "{} does not fit into {} of available memory: at most {} warehouses instead of {largest}",
+                gibibytes(needed),
+                gibibytes(available),
+                fitting[fitting.len() - 1],
+            ));
+            self.warehouses = fitting;
+            return Ok(());
+        }
+        let advice = match experiment.data {
+            Data::TpcC { .. } => {
+                let rest = needed - u64::from(largest) * BYTES_PER_WAREHOUSE;
+                match available.saturating_sub(rest) / BYTES_PER_WAREHOUSE {
+                    0 => "use fewer --seconds or --oltp threads".to_owned(),
+                    possible => format!("at most --warehouses {possible} fits"),
+                }
+            }
+            Data::TpcH { .. } => {
+                let possible = available.saturating_sub(BASE_BYTES) as f64 / BYTES_PER_SCALE_FACTOR;
+                format!("at most --scale {:.3} fits", (possible * 1000.0).floor() / 1000.0)
+            }
+        };
+        Err(invalid(format!(
+            "{} needs about {} of memory, but {} is available: {advice}",
+            experiment.id,
+            gibibytes(needed),
+            gibibytes(available)
+        )))
+    }
+
+    /// What differs from the paper.
+    fn compare(&self, experiment: &Experiment, machine: &Machine, deviations: &mut Vec<String>) {
+        let paper = &experiment.paper;
+        match experiment.data {
+            Data::TpcC { paper, .. } if paper != self.warehouses => {
+                deviations.push(format!("warehouses: {} instead of {}", list(&self.warehouses), list(paper)));
+            }
+            Data::TpcH { paper, .. } if paper != self.scale => {
+                deviations.push(format!("scale factor {} instead of {paper}", self.scale));
+            }
+            _ => {}
+        }
+        if (self.oltp, self.olap) != (paper.oltp, paper.olap) {
+            deviations.push(format!(
+                "threads scaled to {} cores: {} OLTP + {} OLAP at most instead of {} + {}",
+                machine.cores, self.oltp, self.olap, paper.oltp, paper.olap
+            ));
+        }
+        if self.time.as_secs() != paper.seconds {
+            deviations.push(format!(
+                "measurements of {} s instead of {} s",
+                self.time.as_secs(),
+                paper.seconds
+            ));
+        }
+        if !paper.interval.is_zero() && (self.lead, self.interval) != (paper.lead, paper.interval) {
+            deviations.push(format!(
+                "first query after {:.1} s, then one each {} ms, instead of {} s and {} ms",
+                self.lead.as_secs_f64(),
+                self.interval.as_millis(),
+                paper.lead.as_secs(),
+                paper.interval.as_millis()
+            ));
+        }
+        if self.oltp + self.olap > machine.cores {
+            deviations.push(format!(
+                "warning: {} threads share {} cores",
+                self.oltp + self.olap,
+                machine.cores
+            ));
+        }
+        if cfg!(debug_assertions) {
+            deviations.push("warning: built without optimization".to_owned());
+        }
+    }
+}
+
+/// The usual numbers of warehouses up to the one that was asked for.
+fn warehouses(usual: &[u32], asked: Option<u32>) -> Result<Vec<u32>> {
+    match asked {
+        None => Ok(usual.to_vec()),
+        Some(0) => Err(invalid("--warehouses must be at least 1".into())),
+        // A warehouse number is an integer.
+        Some(count) if count > 1_000_000 => {
+            Err(invalid(format!("--warehouses must be at most 1000000, not {count}")))
+        }
+        Some(count) if usual.len() == 1 => Ok(vec![count]),
+        Some(count) => {
+            let mut chosen: Vec<u32> =
+                [1, 10, 20, 30, 40].into_iter().filter(|usual| *usual < count).collect();
+            chosen.push(count);
+            Ok(chosen)
+        }
+    }
+}
+
+fn foreign_option(experiment: &Experiment, option: &str, data: &str, instead: &str) -> Error {
+    invalid(format!("{} uses {data}: {option} does not apply, {instead} does", experiment.id))
+}
+
+fn list(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) fn invalid(message: String) -> Error {
+    Error::new(SqlState::InvalidParameterValue, message)
+}
+
+fn gibibytes(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::find;
+
+    fn machine() -> Machine {
+        Machine { cores: 4, memory_bytes: 1 << 40, cpu: "any".into(), kernel: "any".into() }
+    }
+
+    fn resolved(id: &str, options: Options) -> Result<Setup> {
+        Setup::resolve(find(id)?, &options, &machine())
+    }
+
+    #[test]
+    fn threads_keep_the_papers_proportion_unless_it_is_asked_for_in_full() {
+        let setup = resolved("anker-fig6", Options::default()).expect("is fine");
+        assert_eq!((setup.oltp, setup.olap, setup.warehouses.len()), (3, 1, 1));
+        assert!(setup.interval < Duration::from_millis(500));
+        let setup = resolved("anker-fig6", Options { full: true, ..Options::default() }).expect("is fine");
+        assert_eq!((setup.oltp, setup.olap, setup.time.as_secs()), (6, 2, 180));
+        assert_eq!((setup.warehouses, setup.interval), (vec![40], Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_the_option_to_change() {
+        let refusal = |id, options| resolved(id, options).expect_err("must be refused").to_string();
+        let options = Options { warehouses: Some(0), ..Options::default() };
+        assert_eq!(refusal("anker-fig6", options), "--warehouses must be at least 1");
+        let options = Options { oltp: Some(0), ..Options::default() };
+        assert_eq!(refusal("anker-fig6", options), "--oltp must be at least 1");
+        let options = Options { scale: Some(1.0), ..Options::default() };
+        assert!(refusal("anker-fig6", options).contains("--scale does not apply, --warehouses does"));
+        assert!(find("anker-fig99").err().expect("unknown").to_string().contains("anker-fig6"));
+    }
+
+    #[test]
+    fn data_larger_than_memory_is_refused_or_left_out() {
+        let mut setup = resolved("anker-fig6", Options::default()).expect("is fine");
+        let experiment = find("anker-fig6").expect("is there");
+        let error = setup.fit_memory(experiment, 1 << 20, &mut Vec::new()).expect_err("too little");
+        assert!(error.to_string().contains("use fewer --seconds"), "{error}");
+        let error = setup.fit_memory(experiment, 1500 << 20, &mut Vec::new()).expect_err("too little");
+        assert!(error.to_string().contains("at most --warehouses"), "{error}");
+        let mut setup =
+            resolved("anker-tab2", Options { warehouses: Some(40), ..Options::default() }).expect("is fine");
+        let (experiment, mut deviations) = (find("anker-tab2").expect("is there"), Vec::new());
+        setup.fit_memory(experiment, 6 << 30, &mut deviations).expect("some fit");
+        assert_eq!((setup.warehouses, deviations.len()), (vec![1, 10, 20], 1));
+    }
+}

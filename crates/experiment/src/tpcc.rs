@@ -1,0 +1,132 @@
+//! TPC-C with AnKer's three transactions and eight queries (§6.2), in any configuration.
+
+use crate::lab::Lab;
+use crate::stream::{Ask, Hybrid, HybridResult, QueryTime, Transact, run};
+use ankerdb_engine::{Configuration, Database, Error, Isolation, Result, SqlState};
+use ankerdb_sql::{AnalyticalQuery, SqlEngine, SqlOptions};
+use ankerdb_workload::htap::queries::QUERIES;
+use ankerdb_workload::tpcc::input::{Access, Inputs};
+use ankerdb_workload::tpcc::load::{LoadOptions, load, now};
+use ankerdb_workload::tpcc::schema::{Tables, order_line};
+use ankerdb_workload::tpcc::transactions::Client;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A loaded database with its queries planned.
+pub struct TpcC {
+    database: Database,
+    tables: Arc<Tables>,
+    warehouses: u32,
+    queries: Vec<AnalyticalQuery>,
+    /// Runs so far: no two repeat the same inputs.
+    runs: u64,
+}
+
+/// What runs side by side.
+pub struct Mix<'a> {
+    /// OLTP threads.
+    pub oltp: usize,
+    /// Streams of queries.
+    pub streams: usize,
+    /// Where transactions go.
+    pub access: Access,
+    /// Positions in [`QUERIES`] of the queries to choose from.
+    pub queries: &'a [usize],
+    /// Width of the samples of throughput.
+    pub sample: Duration,
+}
+
+/// Positions of all eight queries.
+pub const ALL_QUERIES: [usize; QUERIES.len()] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+impl TpcC {
+    /// Loads a database. 57014 if the user stops it.
+    pub fn load(
+        lab: &Lab<'_>,
+        configuration: Configuration,
+        warehouses: u32,
+        olap_threads: usize,
+    ) -> Result<TpcC> {
+        let database = Database::with(configuration);
+        let options = LoadOptions::new(warehouses as i32, lab.setup.seed);
+        let tables = Arc::new(load(&database, &options, &lab.loading())?);
+        let engine = sql_engine(lab, &database, olap_threads)?;
+        let queries = QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?;
+        Ok(TpcC { database, tables, warehouses, queries, runs: 0 })
+    }
+
+    /// Rows of ORDER_LINE, the table that grows most.
+    pub fn order_lines(&self) -> usize {
+        self.database.catalog().table(order_line::NAME).map_or(0, |table| table.row_count())
+    }
+
+    /// Runs transactions and queries for one measurement.
+    pub fn run(&mut self, lab: &Lab<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
+        self.runs += 1;
+        let seed = lab.setup.seed.wrapping_add(self.runs << 20);
+        let isolation = self.database.configuration().isolation();
+        let transact = |number: usize| -> Transact<'_> {
+            let mut client = Client::new(&self.database, self.tables.clone(), isolation);
+            let mut inputs = Inputs::new(seed, number as u64, self.warehouses as i32, mix.access);
+            Box::new(move |stop| {
+                let input = inputs.next_input();
+                let mut retries = 0;
+                loop {
+                    match client.run_once(&input, now()) {
+                        Ok(_) => return Ok(retries),
+                        Err(error) if may_run_again(&error, isolation) => retries += 1,
+                        Err(error) => return Err(error),
+                    }
+                    if stop.load(Ordering::Relaxed) {
+                        return Ok(retries);
+                    }
+                    pause(retries);
+                }
+            })
+        };
+        let tpcc = &*self;
+        let ask = |_| -> Ask<'_> {
+            let mut session = tpcc.database.session();
+            Box::new(move |number| {
+                let query = mix.queries[number];
+                let started = Instant::now();
+                let snapshot = session.snapshot();
+                let creation = started.elapsed();
+                tpcc.queries[query].run(&snapshot.read_view())?;
+                Ok(QueryTime { query, creation, latency: started.elapsed() - creation })
+            })
+        };
+        let hybrid = Hybrid {
+            transactions: (0..mix.oltp).map(transact).collect(),
+            queries: (0..mix.streams).map(ask).collect(),
+            query_count: mix.queries.len(),
+            time: lab.setup.time,
+            lead: lab.setup.lead,
+            interval: lab.setup.interval,
+            sample: mix.sample,
+            seed,
+        };
+        run(lab, hybrid)
+    }
+}
+
+/// SQL over a database of an experiment.
+pub fn sql_engine(lab: &Lab<'_>, database: &Database, olap_threads: usize) -> Result<SqlEngine> {
+    let memory_limit_bytes = (lab.machine.memory_bytes / 4).max(1 << 30) as usize;
+    SqlEngine::new(database.clone(), SqlOptions { olap_threads, memory_limit_bytes })
+}
+
+/// Below REPEATABLE READ two New-Orders may read the same next order number; the primary key then refuses the second.
+fn may_run_again(error: &Error, isolation: Isolation) -> bool {
+    let weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
+    error.is_retryable() || (weak && error.state() == SqlState::UniqueViolation)
+}
+
+/// Lets the transaction that was in the way finish, the longer the more often it was met.
+pub fn pause(retries: u64) {
+    match retries {
+        0..=6 => (0..1 << retries).for_each(|_| std::hint::spin_loop()),
+        _ => std::thread::yield_now(),
+    }
+}

@@ -1,0 +1,84 @@
+//! Instructions per operation, for callgrind.
+//!
+//! ```text
+//! cargo build --release -p ankerdb-index --example instructions
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/instructions KEYS OPERATION [COUNT]
+//! ```
+//!
+//! KEYS: `sequential` (8 bytes, ascending), `random` (12 bytes) or `orders` (12 bytes: ten districts in turn).
+//! OPERATION: `get`, `insert`, `unique`, `last` (a backward scan for one entry), `ten` (a forward scan of ten).
+//! Divide callgrind's "Collected" by COUNT (a million, if not said). Nothing else is collected.
+
+use ankerdb_index::{Direction, OrderedIndex, UniqueInsert};
+use std::hint::black_box;
+use std::ops::{Bound, ControlFlow};
+
+fn keys(kind: &str, count: u64) -> Vec<Vec<u8>> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut key = |number: u64| match kind {
+        "sequential" => number.to_be_bytes().to_vec(),
+        "random" => std::iter::repeat_with(|| random.u8(..)).take(12).collect(),
+        "orders" => {
+            let [warehouse, district, order] = [1, (number % 10) as u32, (number / 10) as u32];
+            [warehouse.to_be_bytes(), district.to_be_bytes(), order.to_be_bytes()].concat()
+        }
+        other => panic!("no keys are called {other}"),
+    };
+    (0..count).map(&mut key).collect()
+}
+
+#[inline(never)]
+fn measured(keys: &[Vec<u8>], operation: impl Fn(&[u8], u64)) {
+    keys.iter().enumerate().for_each(|(row, key)| operation(key, row as u64));
+}
+
+fn insert_unique(index: &OrderedIndex, key: &[u8], row: u64) {
+    let inserted = index.insert_unique(key, row, Some).expect("a short key");
+    assert_eq!(inserted, UniqueInsert::Inserted);
+}
+
+fn insert(index: &OrderedIndex, key: &[u8], row: u64) {
+    assert!(index.insert(key, row).expect("a short key"));
+}
+
+fn get(index: &OrderedIndex, key: &[u8], row: u64) {
+    let mut found = None;
+    index.get(key, |row| {
+        found = Some(row);
+        ControlFlow::Break(())
+    });
+    assert_eq!(found, Some(row));
+}
+
+fn scan(index: &OrderedIndex, key: &[u8], direction: Direction, entries: usize) {
+    let (lower, upper) = match direction {
+        Direction::Forward => (Bound::Included(key), Bound::Unbounded),
+        Direction::Backward => (Bound::Unbounded, Bound::Included(key)),
+    };
+    let mut left = entries;
+    index.scan(lower, upper, direction, |_, row| {
+        black_box(row);
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, operation, rest @ ..] = arguments.as_slice() else { panic!("KEYS and OPERATION, please") };
+    let count = rest.first().map_or(1_000_000, |count| count.parse().expect("a number"));
+    let keys = keys(kind, count);
+    let index = OrderedIndex::new();
+    if !matches!(operation.as_str(), "insert" | "unique") {
+        keys.iter().enumerate().for_each(|(row, key)| insert(&index, key, row as u64));
+    }
+    match operation.as_str() {
+        "insert" => measured(&keys, |key, row| insert(&index, key, row)),
+        "unique" => measured(&keys, |key, row| insert_unique(&index, key, row)),
+        "get" => measured(&keys, |key, row| get(&index, key, row)),
+        "last" => measured(&keys, |key, _| scan(&index, key, Direction::Backward, 1)),
+        "ten" => measured(&keys, |key, _| scan(&index, key, Direction::Forward, 10)),
+        other => panic!("no operation is called {other}"),
+    }
+    println!("{} entries, {} bytes per entry", index.len(), index.memory_bytes() / index.len());
+}

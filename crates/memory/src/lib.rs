@@ -1,0 +1,163 @@
+//! Memory under row blocks and indexes: zeroed pieces of huge pages.
+//!
+//! A transaction touches a few cells in each of many arrays: with pages of 4 KiB nearly every touch misses the
+//! translation buffer as well as the cache. So the arrays lie in **slabs**, 2 MiB each and aligned to it, for which
+//! the operating system is asked to use one huge page; a database of some GiB then needs no more translations than a
+//! core can hold.
+//!
+//! ```text
+//! class of 64 KiB   slab ┌────┬────┬────┬────┬─ ─ ─┬────┐   slab ┌────┬─ ─
+//!                        │used│free│used│used│     │new │        │used│
+//!                        └────┴────┴────┴────┴─ ─ ─┴────┘        └────┴─ ─
+//! ```
+//!
+//! A slab holds pieces of one *class*: a power of two from 2 KiB to 1 MiB. Larger requests get a mapping of their own,
+//! smaller ones come from the global allocator. A piece's slab is found from its address. A slab without used pieces
+//! goes back to the operating system, unless it is the last one of its class with room: memory that a table gave up
+//! is free for everybody, and a table that shrinks and grows again does not map and unmap.
+//!
+//! Where there are no huge pages (other systems, or by the administrator's choice) everything works, slower.
+//!
+//! Not here: small objects, and who may look at the memory.
+#![warn(missing_docs)]
+
+mod mapping;
+mod slab;
+
+use slab::Class;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+/// Size and alignment of a slab: a huge page of x86-64 and of AArch64 with 4 KiB pages.
+const SLAB_BYTES: usize = 2 << 20;
+/// The smallest and the largest class, as powers of two.
+const CLASS_MIN: u32 = 11;
+const CLASS_MAX: u32 = 20;
+/// Alignment of small pieces; larger ones are aligned to their class.
+const ALIGNMENT: usize = 64;
+
+static CLASSES: [Class; (CLASS_MAX - CLASS_MIN + 1) as usize] =
+    [const { Class::new() }; (CLASS_MAX - CLASS_MIN + 1) as usize];
+
+/// Where a size comes from.
+enum Source {
+    Small(Layout),
+    /// Class number and bytes of a piece.
+    Class(usize, usize),
+    /// Bytes of a mapping.
+    Mapping(usize),
+}
+
+impl Source {
+    fn of(bytes: usize) -> Source {
+        match bytes.max(1).next_power_of_two().ilog2() {
+            ..CLASS_MIN => {
+                let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT);
+                Source::Small(layout.expect("a small size is far below isize::MAX"))
+            }
+            power @ CLASS_MIN..=CLASS_MAX => Source::Class((power - CLASS_MIN) as usize, 1 << power),
+            _ => Source::Mapping(bytes.next_multiple_of(SLAB_BYTES)),
+        }
+    }
+}
+
+/// Zeroed memory of at least `bytes` bytes, aligned to 64 bytes at least. Costs a short mutex; zeroes what was used
+/// before; asks the operating system once per slab. Ends the process when there is no memory left, as the global
+/// allocator does.
+pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
+    let pointer = match Source::of(bytes) {
+        // SAFETY: the layout has a size above zero.
+        Source::Small(layout) => NonNull::new(unsafe { alloc_zeroed(layout) }),
+        Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece),
+        Source::Mapping(bytes) => mapping::map(bytes),
+    };
+    pointer.unwrap_or_else(|| {
+        handle_alloc_error(Layout::from_size_align(bytes, ALIGNMENT).unwrap_or(Layout::new::<u8>()))
+    })
+}
+
+/// Gives memory back.
+///
+/// # Safety
+/// The memory came from [`allocate_zeroed`] with the same `bytes`; nobody uses it any more.
+pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
+    match Source::of(bytes) {
+        // SAFETY: allocated with the same layout, by the caller's promise.
+        Source::Small(layout) => unsafe { dealloc(pointer.as_ptr(), layout) },
+        // SAFETY: a piece of this class, by the caller's promise.
+        Source::Class(class, piece) => unsafe { CLASSES[class].free(pointer, piece) },
+        // SAFETY: a mapping of this size, by the caller's promise.
+        Source::Mapping(bytes) => unsafe { mapping::unmap(pointer, bytes) },
+    }
+}
+
+/// Bytes of all slabs that are mapped now, used or not.
+pub fn slab_bytes() -> usize {
+    CLASSES.iter().map(Class::slabs).sum::<usize>() * SLAB_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(pointer: NonNull<u8>, bytes: usize) -> &'static mut [u8] {
+        // SAFETY: the tests own the memory until they free it.
+        unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) }
+    }
+
+    #[test]
+    fn memory_of_every_size_is_zeroed_aligned_and_its_own() {
+        let sizes =
+            [1, 64, 1024, 2047, 2048, 2049, 16 << 10, 100_000, 128 << 10, 1 << 20, (1 << 20) + 1, 5 << 20];
+        let mut held = Vec::new();
+        for round in 1..=3u8 {
+            for bytes in sizes {
+                let pointer = allocate_zeroed(bytes);
+                assert_eq!(pointer.as_ptr() as usize % ALIGNMENT, 0);
+                let memory = bytes_of(pointer, bytes);
+                assert!(memory.iter().all(|byte| *byte == 0), "{bytes} bytes in round {round}");
+                memory.fill(round);
+                held.push((pointer, bytes, round));
+            }
+            // Every other piece goes back dirty and is handed out again in the next round.
+            for (pointer, bytes, _) in held.extract_if(.., |(_, bytes, _)| *bytes % 2 == 0) {
+                // SAFETY: allocated above, used by nobody any more.
+                unsafe { free(pointer, bytes) };
+            }
+        }
+        for (pointer, bytes, round) in held {
+            assert!(
+                bytes_of(pointer, bytes).iter().all(|byte| *byte == round),
+                "{bytes} bytes were overwritten"
+            );
+            // SAFETY: as above.
+            unsafe { free(pointer, bytes) };
+        }
+    }
+
+    #[test]
+    fn threads_share_the_classes() {
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                scope.spawn(move || {
+                    let mut held = Vec::new();
+                    for step in 0..3000usize {
+                        let bytes = 2048 << (step % 4);
+                        let pointer = allocate_zeroed(bytes);
+                        assert!(bytes_of(pointer, bytes).iter().all(|byte| *byte == 0));
+                        bytes_of(pointer, bytes).fill(thread + 1);
+                        held.push((pointer, bytes));
+                        if step % 3 > 0 {
+                            let (pointer, bytes) = held.swap_remove(step * 7 % held.len());
+                            assert!(bytes_of(pointer, bytes).iter().all(|byte| *byte == thread + 1));
+                            // SAFETY: allocated above, used by nobody any more.
+                            unsafe { free(pointer, bytes) };
+                        }
+                    }
+                    // SAFETY: as above.
+                    held.into_iter().for_each(|(pointer, bytes)| unsafe { free(pointer, bytes) });
+                });
+            }
+        });
+    }
+}

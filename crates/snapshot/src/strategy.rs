@@ -1,0 +1,25 @@
+//! How blocks are read as of a snapshot. A database chooses once, when it is created.
+
+/// A way of getting a block's columns as of a timestamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SnapshotStrategy {
+    /// *In place with history* (DESIGN §5): arrays that have not changed are lent, the others are materialized once
+    /// per snapshot and kept for its other queries.
+    #[default]
+    InPlace,
+    /// As a transaction of a single execution engine reads (AnKer §6.1, SEE_FS and SEE_SI): every query goes through
+    /// headers and version chains itself; nothing is lent, nothing is kept.
+    Versions(TightLoops),
+    /// The newest installed values, as they come, without a look at versions (AnKer §6.1, SEE_RU). Not consistent.
+    Newest,
+}
+
+/// Where a scan over versions may go in tight loops without checking headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TightLoops {
+    /// Before the first and behind the last versioned row of every 1,024 rows.
+    #[default]
+    OutsideVersioned,
+    /// Nowhere: each row's header is checked.
+    Nowhere,
+}

@@ -1,0 +1,116 @@
+//! Reading the cells of one row: what all cells have in common is looked up once.
+
+use crate::transaction::{Isolation, Transaction};
+use crate::write_set::Write;
+use ankerdb_base::RowId;
+use ankerdb_table::{Cell, ReadAt, Table};
+use ankerdb_value::Value;
+use crossbeam_epoch::Guard;
+use std::sync::atomic::Ordering;
+
+/// A row that a transaction can see, own writes included. Typed reads are for procedures: no [`Value`] is built; they
+/// panic if the column has another type or the cell is NULL.
+pub struct RowReader<'t> {
+    transaction: &'t Transaction,
+    table: &'t Table,
+    row: RowId,
+    at: ReadAt,
+    /// What the transaction itself has written to the row.
+    pending: Option<&'t Write>,
+    pin: Guard,
+}
+
+impl<'t> RowReader<'t> {
+    #[inline]
+    pub(crate) fn new(
+        transaction: &'t Transaction,
+        table: &'t Table,
+        row: RowId,
+        pending: Option<&'t Write>,
+    ) -> RowReader<'t> {
+        RowReader { transaction, table, row, at: transaction.read_at(), pending, pin: crossbeam_epoch::pin() }
+    }
+
+    /// One cell, handed to a function. Panics if the row is not visible.
+    ///
+    /// Below REPEATABLE READ a row may be gone since it was found: then the cell is what it was in the end. At READ
+    /// COMMITTED its slot may even hold another row by then, so the transaction will not commit (40001).
+    #[inline]
+    pub fn cell<R>(&self, column: usize, use_cell: impl FnOnce(Cell<'_>) -> R) -> R {
+        if let Some(write) = self.pending
+            && let Some(cell) = self.transaction.writes.cell(write, column)
+        {
+            return use_cell(cell);
+        }
+        let block = self.table.block(self.row.block());
+        let mut use_cell = Some(use_cell);
+        let mut once = |cell: Cell<'_>| (use_cell.take().expect("a cell is read once"))(cell);
+        if let Some(result) = block.read(self.row.offset(), column, self.at, &self.pin, &mut once) {
+            return result;
+        }
+        let isolation = self.transaction.isolation;
+        let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
+        assert!(is_weak, "rows come from this transaction's own finds and scans");
+        // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
+        let vanished = isolation == Isolation::ReadCommitted;
+        self.transaction.has_read_vanished.fetch_or(vanished, Ordering::Relaxed);
+        block.read_in_place(self.row.offset(), column, &self.pin, once)
+    }
+
+    /// One cell as a value.
+    pub fn value(&self, column: usize) -> Value {
+        let data_type = self.table.data_type(column);
+        self.cell(column, |cell| cell.to_value(data_type))
+    }
+
+    #[inline]
+    fn word(&self, column: usize) -> u64 {
+        self.cell(column, |cell| match cell {
+            Cell::Word(word) => word,
+            other => panic!("column {column} of {} is not a narrow number: {other:?}", self.table.name()),
+        })
+    }
+
+    /// A smallint.
+    #[inline]
+    pub fn smallint(&self, column: usize) -> i16 {
+        self.word(column) as i16
+    }
+
+    /// An integer or a date.
+    #[inline]
+    pub fn integer(&self, column: usize) -> i32 {
+        self.word(column) as i32
+    }
+
+    /// A bigint or a timestamp.
+    #[inline]
+    pub fn bigint(&self, column: usize) -> i64 {
+        self.word(column) as i64
+    }
+
+    /// The unscaled digits of a numeric; the scale is the column's.
+    #[inline]
+    pub fn decimal(&self, column: usize) -> i128 {
+        self.cell(column, |cell| match cell {
+            Cell::Word(word) => word as i64 as i128,
+            Cell::Wide(wide) => wide as i128,
+            other => panic!("column {column} of {} is not a number: {other:?}", self.table.name()),
+        })
+    }
+
+    /// A text, handed to a function.
+    #[inline]
+    pub fn text<R>(&self, column: usize, use_text: impl FnOnce(&str) -> R) -> R {
+        assert!(
+            self.table.data_type(column).is_text(),
+            "column {column} of {} is no text",
+            self.table.name()
+        );
+        self.cell(column, |cell| match cell {
+            // SAFETY: what is written to text columns is UTF-8: writing checks it, and installing demands it.
+            Cell::Bytes(bytes) => use_text(unsafe { std::str::from_utf8_unchecked(bytes) }),
+            other => panic!("column {column} of {} is not text: {other:?}", self.table.name()),
+        })
+    }
+}

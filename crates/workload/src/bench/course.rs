@@ -1,0 +1,183 @@
+//! Rounds of phases: each variant once a round, in alternating order.
+
+use super::client::Workload;
+use super::config::BenchConfig;
+use super::stream::{Stream, StreamOptions, StreamResult};
+use crate::htap::machine::{CpuTimes, Disturbance};
+use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
+use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Before a phase counts, its threads run this long unrecorded; the first phase's ten times as long.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How often a waiting phase looks whether the user wants to stop.
+const POLL: Duration = Duration::from_millis(10);
+/// A phase that the user cut shorter than this is not worth keeping.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// What a benchmark is doing.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Rows loaded so far, and expected.
+    Loading {
+        /// So far.
+        done: u64,
+        /// Expected.
+        total: u64,
+    },
+    /// A phase begins.
+    Phase {
+        /// From 1 on.
+        round: u32,
+        /// The variant.
+        name: &'a str,
+    },
+    /// The workload's conditions are being checked.
+    Checking,
+}
+
+/// Who watches the run, and may end it.
+pub struct Watch<'a> {
+    /// Set to end the run; what was measured so far is reported.
+    pub stop: &'a AtomicBool,
+    /// Told what happens, from any thread.
+    pub observer: &'a (dyn Fn(Event<'_>) + Sync),
+}
+
+impl Watch<'_> {
+    /// Whether the user wants to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells the observer.
+    pub fn tell(&self, event: Event<'_>) {
+        (self.observer)(event);
+    }
+
+    /// For loaders: tells how far the load is, and ends it when the user wants to stop.
+    pub fn loading(&self, done: u64, total: u64) -> ControlFlow<()> {
+        self.tell(Event::Loading { done, total });
+        if self.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Waits until the time is over, the user stops, or the stream breaks.
+    pub fn wait(&self, time: Duration, stream: &Stream) {
+        let end = Instant::now() + time;
+        while !self.is_stopped() && !stream.has_failed() {
+            match end.checked_duration_since(Instant::now()) {
+                Some(rest) => std::thread::sleep(rest.min(POLL)),
+                None => return,
+            }
+        }
+    }
+}
+
+/// 57014: the user stopped the run before anything was measured.
+pub fn stopped() -> Error {
+    Error::new(SqlState::QueryCanceled, "stopped by the user")
+}
+
+/// One way to run a workload.
+pub struct Variant<'a> {
+    /// In results.
+    pub name: String,
+    /// Threads.
+    pub threads: usize,
+    /// Isolation level.
+    pub isolation: Isolation,
+    /// What runs; variants may share it.
+    pub workload: &'a dyn Workload,
+}
+
+/// A ratio of two variants' throughputs.
+pub struct Ratio {
+    /// In results.
+    pub name: &'static str,
+    /// Position of the variant above the line.
+    pub over: usize,
+    /// Position of the variant below.
+    pub under: usize,
+    /// What it should be at least.
+    pub target: f64,
+}
+
+/// One phase as it went.
+pub struct Phase {
+    /// From 1 on.
+    pub round: u32,
+    /// Position of the variant.
+    pub variant: usize,
+    /// What it completed.
+    pub result: StreamResult,
+    /// What others took.
+    pub disturbance: Disturbance,
+}
+
+impl Phase {
+    /// Whether others took so much that the phase says little.
+    pub fn is_void(&self) -> bool {
+        self.disturbance.steal > MAX_STEAL || self.disturbance.others > MAX_OTHERS
+    }
+}
+
+/// The rounds of one benchmark.
+pub struct Course<'a> {
+    /// Threads and isolation are the variants'.
+    pub config: &'a BenchConfig,
+    /// At least one.
+    pub variants: Vec<Variant<'a>>,
+    /// What is compared.
+    pub ratios: Vec<Ratio>,
+    /// Who watches.
+    pub watch: &'a Watch<'a>,
+}
+
+impl Course<'_> {
+    /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
+    pub fn run(&self) -> Result<Vec<Phase>> {
+        let count = self.variants.len();
+        let time = Duration::from_secs(self.config.seconds) / self.config.rounds / count as u32;
+        let mut phases: Vec<Phase> = Vec::new();
+        for turn in 0..self.config.rounds as usize * count {
+            if self.watch.is_stopped() {
+                break;
+            }
+            let (round, place) = (turn / count, turn % count);
+            // What comes first finds a smaller database and perhaps a cooler processor; so take turns.
+            let variant = if round % 2 == 0 { place } else { count - 1 - place };
+            let warm_up = if turn == 0 { WARM_UP * 10 } else { WARM_UP }.min(time / 2);
+            let phase = self.phase(turn, variant, warm_up, time)?;
+            if phase.result.elapsed >= SHORTEST.min(time) {
+                phases.push(phase);
+            }
+        }
+        if phases.is_empty() { Err(stopped()) } else { Ok(phases) }
+    }
+
+    fn phase(&self, turn: usize, position: usize, warm_up: Duration, time: Duration) -> Result<Phase> {
+        let variant = &self.variants[position];
+        let round = (turn / self.variants.len()) as u32 + 1;
+        self.watch.tell(Event::Phase { round, name: &variant.name });
+        let options = StreamOptions {
+            threads: variant.threads,
+            isolation: variant.isolation,
+            seed: phase_seed(self.config.seed, turn as u64),
+        };
+        let mut stream = Stream::start(variant.workload, &options)?;
+        self.watch.wait(warm_up, &stream);
+        let before = CpuTimes::now();
+        stream.record();
+        self.watch.wait(time, &stream);
+        let result = stream.stop()?;
+        let disturbance = CpuTimes::now().disturbance_since(before);
+        Ok(Phase { round, variant: position, result, disturbance })
+    }
+}
+
+/// A seed for each phase: no two repeat the same inputs.
+pub fn phase_seed(seed: u64, turn: u64) -> u64 {
+    seed.wrapping_add((turn + 1).wrapping_mul(0x5851_f42d_4c95_7f2d))
+}

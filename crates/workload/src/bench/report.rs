@@ -1,0 +1,475 @@
+//! The result of a benchmark of transactions: for programs as JSON, for people as text.
+//!
+//! Machine, commit, configuration, warnings and phases stand where `bench htap` has them; `results` has one element
+//! for each variant, in the form of that benchmark's `oltp`.
+
+use super::config::{BenchConfig, ConfigReport};
+use super::course::{Course, Phase};
+use super::stream::{KindResult, StreamResult};
+use crate::htap::config::isolation_name;
+use crate::htap::latency::median;
+use crate::htap::machine::{Machine, commit};
+use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
+use ankerdb_engine::{Error, Isolation, Result};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// One result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    benchmark: &'static str,
+    config: BenchmarkConfig,
+    machine: Machine,
+    commit: &'static str,
+    /// The user stopped the run; the rest is what was measured until then.
+    interrupted: bool,
+    warnings: Vec<String>,
+    results: Vec<VariantReport>,
+    consistency: ConsistencyReport,
+    ratios: BTreeMap<&'static str, RatioReport>,
+    phases: Vec<PhaseReport>,
+    #[serde(skip)]
+    consistency_is_promised: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct BenchmarkConfig {
+    #[serde(flatten)]
+    common: ConfigReport,
+    /// What only this benchmark has.
+    #[serde(flatten)]
+    own: Json,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct VariantReport {
+    variant: String,
+    threads: usize,
+    isolation: &'static str,
+    /// Median over the phases that are not void, if there are any.
+    tps: f64,
+    /// Slowest and fastest of all phases.
+    tps_range: [f64; 2],
+    aborts: u64,
+    retries: u64,
+    latency_us: LatencyUs,
+    by_transaction: BTreeMap<&'static str, KindReport>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct KindReport {
+    tps: f64,
+    completed: u64,
+    /// Rolled back as the specification wants it.
+    rolled_back: u64,
+    /// Left out, where the specification wants that counted: districts without an order to deliver.
+    #[serde(skip_serializing_if = "is_zero")]
+    skipped: u64,
+    aborts: u64,
+    retries: u64,
+    latency_us: LatencyUs,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's interface
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct LatencyUs {
+    p50: f64,
+    p99: f64,
+    p999: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ConsistencyReport {
+    checked: bool,
+    /// What was checked.
+    conditions: &'static str,
+    violations: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RatioReport {
+    /// Median over rounds; `None` where a run was stopped before.
+    measured: Option<f64>,
+    target: f64,
+    over: String,
+    under: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PhaseReport {
+    round: u32,
+    name: String,
+    seconds: f64,
+    /// Share of all CPU time that the hypervisor gave to others.
+    steal: f64,
+    /// Share of all CPU time that other processes used.
+    other_processes: f64,
+    /// Too much of either: the phase is left out of medians, if there are others.
+    void: bool,
+    oltp_tps: f64,
+}
+
+/// What a report is made of besides the phases.
+pub struct About {
+    /// The benchmark's name.
+    pub benchmark: &'static str,
+    /// Its own options.
+    pub own: Json,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What to know about the result.
+    pub warnings: Vec<String>,
+    /// What was checked after the run.
+    pub conditions: &'static str,
+    /// Conditions that do not hold; `None` if they were not checked.
+    pub violations: Option<Vec<String>>,
+}
+
+impl Report {
+    /// Sums up.
+    pub fn new(course: &Course<'_>, about: About, phases: &[Phase]) -> Report {
+        let is_promised =
+            |isolation| matches!(isolation, Isolation::RepeatableRead | Isolation::Serializable);
+        let mut ran =
+            (0..course.variants.len()).filter(|&variant| phases_of(phases, variant).next().is_some());
+        Report {
+            benchmark: about.benchmark,
+            config: BenchmarkConfig { common: course.config.report(), own: about.own },
+            machine: about.machine,
+            commit: commit(),
+            interrupted: course.watch.is_stopped(),
+            warnings: about.warnings,
+            consistency_is_promised: ran.all(|variant| is_promised(course.variants[variant].isolation)),
+            results: (0..course.variants.len())
+                .map(|variant| VariantReport::of(course, phases, variant))
+                .collect(),
+            consistency: ConsistencyReport {
+                checked: about.violations.is_some(),
+                conditions: about.conditions,
+                violations: about.violations.unwrap_or_default(),
+            },
+            ratios: course.ratios.iter().map(|ratio| ratio_report(course, ratio, phases)).collect(),
+            phases: phases.iter().map(|phase| phase_report(course, phase)).collect(),
+        }
+    }
+
+    /// The result as indented JSON.
+    pub fn json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self)
+            .map_err(|error| Error::internal(format!("cannot write JSON: {error}")))
+    }
+
+    /// Writes the JSON to a file.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let written = std::fs::write(path, self.json()? + "\n");
+        written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
+    }
+
+    /// What makes the run a failure, whatever its speed: a condition that does not hold although the isolation levels
+    /// that were used promise it.
+    pub fn failure(&self) -> Option<String> {
+        let violations = &self.consistency.violations;
+        let first = violations.first().filter(|_| self.consistency_is_promised)?;
+        Some(format!("{first} (first of {})", violations.len()))
+    }
+
+    /// The median throughput of a variant, for programs.
+    pub fn tps(&self, variant: usize) -> f64 {
+        self.results[variant].tps
+    }
+
+    /// The result for people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.results.iter().for_each(|result| result.write(&mut text));
+        self.write_consistency(&mut text);
+        self.write_ratios(&mut text);
+        self.write_notes(&mut text);
+        text
+    }
+
+    fn write_consistency(&self, text: &mut String) {
+        let ConsistencyReport { checked, conditions, violations } = &self.consistency;
+        let outcome = match (checked, violations.as_slice()) {
+            (false, _) => "not checked".to_owned(),
+            (true, []) => "hold".to_owned(),
+            (true, violations) => format!("{} violations", violations.len()),
+        };
+        let _ = writeln!(text, "{conditions}: {outcome}");
+        if let (false, Some(first)) = (self.consistency_is_promised, violations.first()) {
+            let _ = writeln!(text, "  as this isolation level allows: {first}");
+        }
+    }
+
+    fn write_ratios(&self, text: &mut String) {
+        for (name, ratio) in &self.ratios {
+            let verdict = match ratio.measured {
+                None => "not measured",
+                Some(value) if value >= ratio.target => "met",
+                Some(_) => "MISSED",
+            };
+            let measured = ratio.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+            let RatioReport { over, under, target, .. } = ratio;
+            let _ = writeln!(text, "{name}: {measured} (at least {target}: {verdict}), {over} / {under}");
+        }
+    }
+
+    fn write_notes(&self, text: &mut String) {
+        for phase in &self.phases {
+            let mark = if phase.void { "  VOID" } else { "" };
+            let _ = writeln!(
+                text,
+                "round {} {:<28} {:>9.0}/s  {:>5.1} s  stolen {:.1}%  others {:.1}%{mark}",
+                phase.round,
+                phase.name,
+                phase.oltp_tps,
+                phase.seconds,
+                phase.steal * 100.0,
+                phase.other_processes * 100.0
+            );
+        }
+        if self.phases.iter().any(|phase| phase.void) {
+            let _ = writeln!(
+                text,
+                "note: of void phases the hypervisor took over {:.0}% of the CPU, or other processes over {:.0}%; \
+                 medians leave them out where they can",
+                MAX_STEAL * 100.0,
+                MAX_OTHERS * 100.0
+            );
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "warning: {warning}");
+        }
+        if self.interrupted {
+            text.push_str("stopped by the user: this is what was measured until then\n");
+        }
+    }
+
+    /// One line about what is going to run.
+    pub fn title(config: &BenchConfig) -> String {
+        let BenchConfig { threads, seconds, rounds, isolation, .. } = config;
+        format!("{threads} threads, {seconds} s in {rounds} rounds, {}", isolation_name(*isolation))
+    }
+}
+
+fn phases_of(phases: &[Phase], variant: usize) -> impl Iterator<Item = &Phase> {
+    phases.iter().filter(move |phase| phase.variant == variant)
+}
+
+/// The median of the samples that are not void, or of all if there are no others.
+fn settle(samples: &[(f64, bool)]) -> Option<f64> {
+    let calm = samples.iter().filter(|(_, void)| !void).map(|(value, _)| *value);
+    let mut calm: Vec<f64> = calm.collect();
+    if calm.is_empty() {
+        calm = samples.iter().map(|(value, _)| *value).collect();
+    }
+    median(&mut calm)
+}
+
+fn ratio_report(
+    course: &Course<'_>,
+    ratio: &super::course::Ratio,
+    phases: &[Phase],
+) -> (&'static str, RatioReport) {
+    let samples: Vec<(f64, bool)> = phases_of(phases, ratio.over)
+        .filter_map(|over| {
+            let under = phases_of(phases, ratio.under).find(|under| under.round == over.round)?;
+            let value = over.result.per_second() / under.result.per_second();
+            value.is_finite().then_some((value, over.is_void() || under.is_void()))
+        })
+        .collect();
+    let name = |variant: usize| course.variants[variant].name.clone();
+    let report = RatioReport {
+        measured: settle(&samples),
+        target: ratio.target,
+        over: name(ratio.over),
+        under: name(ratio.under),
+    };
+    (ratio.name, report)
+}
+
+fn phase_report(course: &Course<'_>, phase: &Phase) -> PhaseReport {
+    PhaseReport {
+        round: phase.round,
+        name: course.variants[phase.variant].name.clone(),
+        seconds: phase.result.elapsed.as_secs_f64(),
+        steal: phase.disturbance.steal,
+        other_processes: phase.disturbance.others,
+        void: phase.is_void(),
+        oltp_tps: phase.result.per_second(),
+    }
+}
+
+impl LatencyUs {
+    fn of(kind: &KindResult) -> LatencyUs {
+        let quantile = |share| kind.latency.quantile_us(share);
+        LatencyUs { p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999) }
+    }
+}
+
+impl VariantReport {
+    fn of(course: &Course<'_>, phases: &[Phase], position: usize) -> VariantReport {
+        let variant = &course.variants[position];
+        let mut sum = StreamResult::default();
+        phases_of(phases, position).for_each(|phase| sum.add(&phase.result));
+        let samples: Vec<(f64, bool)> =
+            phases_of(phases, position).map(|phase| (phase.result.per_second(), phase.is_void())).collect();
+        let speeds = || samples.iter().map(|(speed, _)| *speed);
+        let total = sum.total();
+        let seconds = sum.elapsed.as_secs_f64().max(1e-9);
+        let kind = |kind: &KindResult| KindReport {
+            tps: kind.completed as f64 / seconds,
+            completed: kind.completed,
+            rolled_back: kind.rolled_back,
+            skipped: kind.skipped,
+            aborts: kind.aborts,
+            retries: kind.aborts,
+            latency_us: LatencyUs::of(kind),
+        };
+        let names = variant.workload.kinds().iter().copied();
+        VariantReport {
+            variant: variant.name.clone(),
+            threads: variant.threads,
+            isolation: isolation_name(variant.isolation),
+            tps: settle(&samples).unwrap_or(0.0),
+            tps_range: [speeds().reduce(f64::min).unwrap_or(0.0), speeds().reduce(f64::max).unwrap_or(0.0)],
+            aborts: total.aborts,
+            retries: total.aborts,
+            latency_us: LatencyUs::of(&total),
+            by_transaction: names.zip(sum.kinds.iter().map(kind)).collect(),
+        }
+    }
+
+    fn write(&self, text: &mut String) {
+        let LatencyUs { p50, p99, p999 } = self.latency_us;
+        let _ = writeln!(
+            text,
+            "{}: {:.0} transactions/s ({:.0} to {:.0}), latency p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us, \
+             {} retries",
+            self.variant, self.tps, self.tps_range[0], self.tps_range[1], self.retries
+        );
+        for (name, kind) in &self.by_transaction {
+            let skipped =
+                if kind.skipped > 0 { format!(", {} skipped", kind.skipped) } else { String::new() };
+            let _ = writeln!(
+                text,
+                "  {name:<16} {:>9.0}/s  {:>10} completed  p50 {:>7.1} us  p99 {:>7.1} us  {} retries, {} rolled back{skipped}",
+                kind.tps,
+                kind.completed,
+                kind.latency_us.p50,
+                kind.latency_us.p99,
+                kind.retries,
+                kind.rolled_back,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::client::{Client, ClientSetup, Done, Workload};
+    use super::super::course::{Ratio, Variant, Watch};
+    use super::*;
+    use crate::htap::machine::Disturbance;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
+    struct Idle;
+
+    impl Workload for Idle {
+        fn kinds(&self) -> &[&'static str] {
+            &["idle"]
+        }
+
+        fn client(&self, _: &ClientSetup) -> Result<Box<dyn Client>> {
+            Ok(Box::new(Idle))
+        }
+    }
+
+    impl Client for Idle {
+        fn draw(&mut self) -> usize {
+            0
+        }
+
+        fn run(&mut self, _: i64) -> Result<Done> {
+            Ok(Done::Committed)
+        }
+    }
+
+    fn phase(round: u32, variant: usize, completed: u64, steal: f64) -> Phase {
+        let kinds = vec![KindResult { completed, ..KindResult::default() }];
+        let result = StreamResult { elapsed: Duration::from_secs(1), kinds };
+        Phase { round, variant, result, disturbance: Disturbance { steal, others: 0.0 } }
+    }
+
+    fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> Report {
+        let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
+        let (stop, observer) = (AtomicBool::new(false), |_: super::super::course::Event<'_>| ());
+        let watch = Watch { stop: &stop, observer: &observer };
+        let config = BenchConfig { threads: 1, seconds: 1, rounds: 3, isolation, seed: 1, json: None };
+        let course = Course {
+            config: &config,
+            variants: vec![variant("one"), variant("two")],
+            ratios: vec![Ratio { name: "one to two", over: 0, under: 1, target: 0.9 }],
+            watch: &watch,
+        };
+        let machine = Machine { cores: 1, memory_bytes: 1, cpu: "any".into(), kernel: "any".into() };
+        let about = About {
+            benchmark: "idle",
+            own: serde_json::json!({ "rows": 3 }),
+            machine,
+            warnings: Vec::new(),
+            conditions: "conditions",
+            violations,
+        };
+        Report::new(&course, about, phases)
+    }
+
+    #[test]
+    fn a_violation_is_a_failure_where_the_level_promises_consistency() {
+        let phases = [phase(1, 0, 100, 0.0)];
+        let violations = || Some(vec!["3.3.2.1 is violated".to_owned()]);
+        let failed = report(Isolation::Serializable, &phases, violations());
+        assert_eq!(failed.failure().as_deref(), Some("3.3.2.1 is violated (first of 1)"));
+        assert!(failed.text().contains("conditions: 1 violations"));
+        let weak = report(Isolation::ReadCommitted, &phases, violations());
+        assert_eq!(weak.failure(), None);
+        assert!(weak.text().contains("as this isolation level allows: 3.3.2.1"), "{}", weak.text());
+        assert_eq!(report(Isolation::Serializable, &phases, Some(Vec::new())).failure(), None);
+        assert!(report(Isolation::Serializable, &phases, None).text().contains("conditions: not checked"));
+    }
+
+    #[test]
+    fn void_phases_are_left_out_of_medians_and_ratios_as_long_as_there_are_others() {
+        let phases = [
+            phase(1, 0, 100, 0.0),
+            phase(1, 1, 200, 0.0),
+            phase(2, 1, 100, 0.0),
+            phase(2, 0, 10, 0.5),
+            phase(3, 0, 104, 0.0),
+            phase(3, 1, 100, 0.0),
+        ];
+        let report = report(Isolation::Serializable, &phases, None);
+        assert_eq!((report.tps(0), report.tps(1)), (102.0, 100.0));
+        let ratio = report.ratios["one to two"].measured.expect("there are rounds");
+        assert!((ratio - (0.5 + 1.04) / 2.0).abs() < 1e-9, "{ratio}");
+        assert!(report.text().contains("MISSED") && report.text().contains("VOID"), "{}", report.text());
+        let json: Json = serde_json::from_str(&report.json().expect("is JSON")).expect("is JSON");
+        assert_eq!((&json["config"]["rows"], &json["phases"][3]["void"]), (&3.into(), &true.into()));
+        assert_eq!(json["results"][0]["tps_range"], serde_json::json!([10.0, 104.0]));
+    }
+
+    #[test]
+    fn only_void_phases_are_better_than_nothing() {
+        let report = report(Isolation::Serializable, &[phase(1, 0, 70, 0.9)], None);
+        assert_eq!((report.tps(0), report.tps(1)), (70.0, 0.0));
+        assert_eq!(report.ratios["one to two"].measured, None);
+    }
+}
