@@ -74,6 +74,7 @@ impl Transaction {
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
         let number = self.tables.number(table);
+        self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
         Ok(())
     }
@@ -102,6 +103,7 @@ impl Transaction {
         }
         let number = self.tables.number(table);
         let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
+        self.note_unlocked(table, row);
         self.writes.update(number, row, cells);
         Ok(())
     }
@@ -109,8 +111,17 @@ impl Transaction {
     /// Ends a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table);
+        self.note_unlocked(table, row);
         self.writes.delete(number, row);
         Ok(())
+    }
+
+    /// The row must stay in its slot until the commit, which a lock would take care of; see `enter`.
+    fn note_unlocked(&mut self, table: &Table, row: RowId) {
+        let is_weak = matches!(self.isolation, Isolation::ReadCommitted | Isolation::ReadUncommitted);
+        if self.interactive && is_weak && !self.has_unlocked_writes && row.provisional_number().is_none() {
+            self.has_unlocked_writes = !self.has_locked(table, row);
+        }
     }
 
     /// 23505 if a row visible to this transaction, other than `myself`, has the key. It has then read that row.
@@ -190,7 +201,7 @@ impl Transaction {
 
     pub(crate) fn has_locked(&self, table: &Table, row: RowId) -> bool {
         !self.locked.is_empty()
-            && self.locked.iter().any(|locked| locked.row == row && locked.table.id() == table.id())
+            && self.locked.iter().rev().any(|locked| locked.row == row && locked.table.id() == table.id())
     }
 
     /// Waits, between two tries of a procedure, for the interactive transaction that has stopped the last one.
