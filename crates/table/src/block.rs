@@ -24,7 +24,7 @@ use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
 use crate::table::Derived;
-use crate::version::{BeforeCells, VersionChain};
+use crate::version::VersionChain;
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
 use ankerdb_memory::{allocate_zeroed, free};
@@ -388,7 +388,7 @@ impl RowBlock {
     ) {
         let old = self.owned_header(row, commit);
         let before = changes.clone().map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
-        self.push_version(row, old, before.collect(), commit, in_use, pin);
+        self.push_version(row, old, before, commit, in_use, pin);
         self.install(row, old, commit, true, changes, pin);
     }
 
@@ -411,7 +411,7 @@ impl RowBlock {
     /// handed out again. The caller owns the row, which exists.
     pub(crate) fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         let old = self.owned_header(row, commit);
-        self.push_version(row, old, BeforeCells::default(), commit, in_use, pin);
+        self.push_version(row, old, std::iter::empty(), commit, in_use, pin);
         self.install(row, old, commit, false, std::iter::empty(), pin);
     }
 
@@ -428,7 +428,7 @@ impl RowBlock {
         &self,
         row: usize,
         old: Header,
-        before: BeforeCells,
+        before: impl Iterator<Item = (u32, OwnedCell)>,
         commit: Timestamp,
         in_use: &[Timestamp],
         pin: &Guard,
