@@ -145,19 +145,23 @@ fn nothing_is_lost_or_doubled_while_the_index_grows() {
 
 #[test]
 fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
-    // The rows of a key lie in several lines, between which they move when others come and go.
-    const ROWS: u64 = 6;
+    // A key has always six rows, or seven between an insertion and a removal. They lie in several lines, between which
+    // they move.
+    const ROWS: usize = 6;
     let index = HashIndex::new();
-    (0..ROWS).for_each(|row| assert!(index.insert(b"key", row).unwrap()));
+    (0..ROWS as u64).for_each(|row| assert!(index.insert(b"key", row).unwrap()));
     let end = Instant::now() + DURATION;
     thread::scope(|scope| {
         let index = &index;
         scope.spawn(move || {
             let mut random = fastrand::Rng::with_seed(3);
-            while Instant::now() < end {
-                let row = ROWS + random.u64(0..8);
-                if !index.remove(b"key", row) {
-                    assert!(index.insert(b"key", row).unwrap());
+            let mut present: Vec<u64> = (0..ROWS as u64).collect();
+            for row in ROWS as u64.. {
+                assert!(index.insert(b"key", row).unwrap());
+                present.push(row);
+                assert!(index.remove(b"key", present.swap_remove(random.usize(..present.len()))));
+                if row % 64 == 0 && Instant::now() > end {
+                    return;
                 }
             }
         });
@@ -165,8 +169,8 @@ fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
             scope.spawn(move || {
                 while Instant::now() < end {
                     let found = rows(index, b"key");
-                    assert_eq!(found[..ROWS as usize], [0, 1, 2, 3, 4, 5]);
-                    assert!(found.is_sorted_by(|one, other| one < other));
+                    assert!((ROWS..=ROWS + 1).contains(&found.len()), "{found:?}");
+                    assert!(found.is_sorted_by(|one, other| one < other), "{found:?}");
                 }
             });
         }
