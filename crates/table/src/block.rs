@@ -332,6 +332,19 @@ impl RowBlock {
         }
     }
 
+    /// As [`prefetch`](Self::prefetch), of the bytes of long strings in these columns; loads their views.
+    #[inline]
+    pub fn prefetch_bytes(&self, row: usize, columns: ColumnSet, pin: &Guard) {
+        let _inside = pin;
+        for column in columns.iter().take_while(|column| *column < self.columns.len()) {
+            // SAFETY: inside a pin.
+            let array = unsafe { self.columns.current(column) };
+            if let Some(address) = array.bytes_address(row) {
+                prefetch(address);
+            }
+        }
+    }
+
     #[inline]
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).

@@ -119,12 +119,7 @@ impl VersionChain {
     }
 
     /// Adds the newest before-image. The caller owns the row.
-    pub fn push(
-        &self,
-        begin: Timestamp,
-        exists: bool,
-        cells: impl IntoIterator<Item = (u32, OwnedCell)>,
-    ) {
+    pub fn push(&self, begin: Timestamp, exists: bool, cells: impl IntoIterator<Item = (u32, OwnedCell)>) {
         let version = Version::new(begin, exists, cells, self.0.load(Ordering::Relaxed));
         self.0.store(Box::into_raw(version), Ordering::Release);
     }

@@ -31,7 +31,14 @@ impl<'t> RowReader<'t> {
     ) -> RowReader<'t> {
         let is_committed = row.provisional_number().is_none();
         let place = is_committed.then(|| (table.block(row.block()), row.offset()));
-        RowReader { transaction, table, place, at: transaction.read_at(), pending, pin: crossbeam_epoch::pin() }
+        RowReader {
+            transaction,
+            table,
+            place,
+            at: transaction.read_at(),
+            pending,
+            pin: crossbeam_epoch::pin(),
+        }
     }
 
     /// One cell, handed to a function. Panics if the row is not visible.

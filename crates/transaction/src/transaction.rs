@@ -542,6 +542,15 @@ impl Transaction {
         }
     }
 
+    /// Asks for the memory of the strings in cells of a found row; to be called when the cells have been asked for and
+    /// may have arrived.
+    #[inline]
+    pub fn prefetch_texts(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+        if row.provisional_number().is_none() {
+            table.block(row.block()).prefetch_bytes(row.offset(), columns, &crossbeam_epoch::pin());
+        }
+    }
+
     /// One cell of a visible row, own writes included. Panics if the row is not visible: rows come from this
     /// transaction's own `find` and scans.
     pub fn value(&self, table: &Arc<Table>, row: RowId, column: usize) -> Value {

@@ -60,6 +60,8 @@ const CUSTOMER_COLUMNS: ColumnSet =
     ColumnSet::of(&[customer::C_DISCOUNT, customer::C_LAST, customer::C_CREDIT]);
 const ITEM_COLUMNS: ColumnSet = ColumnSet::of(&[item::I_PRICE, item::I_NAME, item::I_DATA]);
 
+const ITEM_TEXTS: ColumnSet = ColumnSet::of(&[item::I_NAME, item::I_DATA]);
+
 /// The columns of STOCK that an order of the district looks at.
 fn stock_columns(district: i16) -> ColumnSet {
     const ALWAYS: ColumnSet = ColumnSet::of(&[
@@ -145,6 +147,11 @@ impl Procedure<'_> {
             let stock = Self::require(self.transaction, stocks, key, columns)?;
             self.transaction.prefetch_row(stocks, stock, columns);
             self.lines.push(LineRows { item, stock });
+        }
+        let stock_texts = ColumnSet::of(&[dist_column(order.district), stock::S_DATA]);
+        for line in self.lines.iter() {
+            self.transaction.prefetch_texts(items, line.item, ITEM_TEXTS);
+            self.transaction.prefetch_texts(stocks, line.stock, stock_texts);
         }
         Ok(true)
     }
