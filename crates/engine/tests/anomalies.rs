@@ -457,3 +457,59 @@ fn a_view_survives_own_writes_to_rows_that_have_gone() {
         assert!(writer.commit().is_err_and(|error| error.is_retryable()));
     }
 }
+
+/// A row that a transaction has found and is going to write is deleted. Its place must not go to another row while the
+/// transaction runs, or that one would be written instead: also at the levels whose statements read at newer and newer
+/// timestamps, also without locks.
+#[test]
+fn a_write_never_lands_in_another_row() {
+    for level in LEVELS {
+        for is_procedure in [false, true] {
+            let stage = Stage::new();
+            // The first session inserts into the block whose slot becomes free.
+            let (mut other, mut session) = (stage.database.session(), stage.database.session());
+            let mut write = |transaction: &mut Transaction| -> Result<()> {
+                let one = find(transaction, &stage.items, 1, &[])?.expect("item 1 is there");
+                if !is_procedure {
+                    transaction.update(&stage.items, one, vec![(A, Value::BigInt(-7))])?;
+                }
+                delete_item_1(&stage, &mut other);
+                transaction.begin_statement();
+                assert!(find(transaction, &stage.items, 2, &[])?.is_some());
+                insert_items(&stage, &mut other);
+                transaction.begin_statement();
+                transaction.update(&stage.items, one, vec![(A, Value::BigInt(-7))])
+            };
+            let outcome = match is_procedure {
+                true => session.try_run(level, &mut write),
+                false => {
+                    let mut transaction = session.begin(level);
+                    write(&mut transaction).and_then(|()| transaction.commit().map(drop))
+                }
+            };
+            let mut check = stage.begin(Isolation::Serializable);
+            for id in check.ids_by_filter(0, 9).unwrap() {
+                assert_ne!(check.read(id).unwrap(), Some(-7), "item {id} at {level:?}, {is_procedure}");
+            }
+            assert!(!went_through(outcome), "the row to write has gone: {level:?}, {is_procedure}");
+        }
+    }
+}
+
+fn delete_item_1(stage: &Stage, session: &mut Session) {
+    let delete = |transaction: &mut Transaction| {
+        let one = find(transaction, &stage.items, 1, &[])?.expect("item 1 is there");
+        transaction.delete(&stage.items, one)
+    };
+    session.run(Isolation::Serializable, delete).unwrap();
+}
+
+/// Adds items for as long as it takes the pruner to free a slot, if it may.
+fn insert_items(stage: &Stage, session: &mut Session) {
+    for id in 10..18 {
+        std::thread::sleep(Duration::from_millis(15));
+        let insert =
+            |transaction: &mut Transaction| transaction.insert(&stage.items, item(id, 0, 0, 1)).map(drop);
+        session.run(Isolation::Serializable, insert).unwrap();
+    }
+}

@@ -11,7 +11,8 @@
 //! ordering is what it is. The first three are model-checked: beside `x.rs` lies `x_model.rs`, in which loom
 //! tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
-//! the failure. All of it takes about two minutes:
+//! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
+//! `ankerdb_table` in small. All of it takes about two minutes:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p ankerdb-sync --release
@@ -40,3 +41,5 @@ mod commit_order_model;
 mod lending_model;
 #[cfg(all(test, loom))]
 mod readers_model;
+#[cfg(all(test, loom))]
+mod row_model;

@@ -146,6 +146,9 @@ pub(crate) enum Step {
     EnterFences,
     /// readers: a pruner's horizon is globally visible before it looks at the slots.
     PruneFences,
+    /// A step of the model of whole commits, which is code of tests only.
+    #[cfg(all(test, loom))]
+    Row(crate::row_model::RowStep),
 }
 
 #[cfg(all(test, loom))]
@@ -172,8 +175,17 @@ mod control {
 
     /// The same with one step of the protocol taken out. Two or three preemptions are enough to fail.
     pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
+        check_without_up_to(3, step, model);
+    }
+
+    /// The same, where a failure is found with fewer preemptions, and much sooner.
+    pub(crate) fn check_without_up_to(
+        preemptions: usize,
+        step: Step,
+        model: impl Fn() + Sync + Send + 'static,
+    ) {
         TAKEN_OUT.set(Some(step));
-        check(3, model);
+        check(preemptions, model);
         TAKEN_OUT.set(None);
     }
 }

@@ -42,6 +42,11 @@ pub struct Transaction {
     pub(crate) worker: Arc<Worker>,
     /// Shared with the views that were made of this transaction.
     slot: Arc<ReaderSlot>,
+    /// Announces an earlier statement's timestamp where rows found by it may still be written: until the end, their
+    /// slots are not given to other rows. See [`enter`](Self::enter).
+    anchor: Option<Arc<ReaderSlot>>,
+    /// Whether an interactive transaction has written to a row without locking it (below REPEATABLE READ).
+    pub(crate) has_unlocked_writes: bool,
     pub(crate) isolation: Isolation,
     /// Whether somebody waits for the next statement between two of them. Procedures run at once, and each read
     /// of theirs counts as a statement at READ COMMITTED.
@@ -75,7 +80,7 @@ pub(crate) struct LockedRow {
 /// Memory that commits reuse.
 #[derive(Default)]
 pub(crate) struct CommitBuffers {
-    pub order: Vec<usize>,
+    pub order: Vec<(TableId, RowId, usize)>,
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
     /// The end of a scan by prefix.
@@ -91,6 +96,8 @@ impl Transaction {
             manager,
             worker,
             slot,
+            anchor: None,
+            has_unlocked_writes: false,
             isolation: Isolation::Serializable,
             interactive: true,
             start: Timestamp::ZERO,
@@ -124,7 +131,18 @@ impl Transaction {
         self.enter();
     }
 
+    /// Reads at the watermark from now on.
+    ///
+    /// The statement before this one has found rows. Procedures may write to them at any later time, interactive
+    /// transactions lock them first or have written to them already. Were such a row deleted meanwhile, and its slot
+    /// given to another row, then that one would be written; so the first such statement's slot stays announced.
     fn enter(&mut self) {
+        let keeps_rows = !self.interactive || self.has_unlocked_writes;
+        let is_announced = |slot: &Arc<ReaderSlot>| slot.timestamp().is_some();
+        if keeps_rows && is_announced(&self.slot) && !self.anchor.as_ref().is_some_and(is_announced) {
+            let idle = self.anchor.take().unwrap_or_else(|| Arc::new(self.manager.readers().register()));
+            self.anchor = Some(std::mem::replace(&mut self.slot, idle));
+        }
         if Arc::strong_count(&self.slot) > 1 {
             // A view still reads at the old timestamp: leave it that slot.
             self.slot = Arc::new(self.manager.readers().register());
@@ -146,6 +164,13 @@ impl Transaction {
         } else {
             self.slot.leave();
         }
+        match &self.anchor {
+            // A view still reads through it.
+            Some(anchor) if Arc::strong_count(anchor) > 1 => self.anchor = None,
+            Some(anchor) => anchor.leave(),
+            None => {}
+        }
+        self.has_unlocked_writes = false;
         self.active = false;
     }
 
@@ -254,7 +279,14 @@ impl Transaction {
         }
         let (table, at) = (&self.tables[number], self.read_at());
         if !index.keys_move() {
-            return table.block(row.block()).exists_at(row.offset(), at, pin);
+            let block = table.block(row.block());
+            if !block.exists_at(row.offset(), at, pin) {
+                return false;
+            }
+            // Who reads the newest state may meet another row in a slot whose former row's entry was just found.
+            if at != ReadAt::Newest || block.header(row.offset()).timestamp() <= self.start {
+                return true;
+            }
         }
         table.key_at(index, row, at, pin).ok().flatten().is_some_and(|(found, _)| found == key)
     }

@@ -74,6 +74,7 @@ impl Transaction {
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
         let number = self.tables.number(table);
+        self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
         Ok(())
     }
@@ -102,6 +103,7 @@ impl Transaction {
         }
         let number = self.tables.number(table);
         let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
+        self.note_unlocked(table, row);
         self.writes.update(number, row, cells);
         Ok(())
     }
@@ -109,8 +111,17 @@ impl Transaction {
     /// Ends a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table);
+        self.note_unlocked(table, row);
         self.writes.delete(number, row);
         Ok(())
+    }
+
+    /// The row must stay in its slot until the commit, which a lock would take care of; see `enter`.
+    fn note_unlocked(&mut self, table: &Table, row: RowId) {
+        let is_weak = matches!(self.isolation, Isolation::ReadCommitted | Isolation::ReadUncommitted);
+        if self.interactive && is_weak && !self.has_unlocked_writes && row.provisional_number().is_none() {
+            self.has_unlocked_writes = !self.has_locked(table, row);
+        }
     }
 
     /// 23505 if a row visible to this transaction, other than `myself`, has the key. It has then read that row.
@@ -190,7 +201,7 @@ impl Transaction {
 
     pub(crate) fn has_locked(&self, table: &Table, row: RowId) -> bool {
         !self.locked.is_empty()
-            && self.locked.iter().any(|locked| locked.row == row && locked.table.id() == table.id())
+            && self.locked.iter().rev().any(|locked| locked.row == row && locked.table.id() == table.id())
     }
 
     /// Waits, between two tries of a procedure, for the interactive transaction that has stopped the last one.
@@ -242,23 +253,34 @@ fn cell_of<'a>(table: &Table, column: usize, value: &'a Value) -> Cell<'a> {
     Cell::of(value, table.data_type(column)).expect("checked when it was written")
 }
 
+#[inline]
 fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
-    let (data_type, nullable) = table.column_type(column);
-    match (cell, CellLayout::of(data_type)) {
-        (Cell::Null, _) if nullable => Ok(()),
-        (Cell::Null, _) => Err(not_null(table, column)),
-        (Cell::Wide(_), CellLayout::Wide) => Ok(()),
-        (Cell::Bytes(bytes), CellLayout::View) => {
-            match data_type.is_text() && std::str::from_utf8(bytes).is_err() {
-                true => Err(Error::new(
-                    SqlState::CharacterNotInRepertoire,
-                    "invalid byte sequence for encoding \"UTF8\"",
-                )),
-                false => Ok(()),
-            }
+    let layout = table.layout(column);
+    let fits = match cell {
+        Cell::Null => table.is_nullable(column),
+        Cell::Word(_) => !matches!(layout, CellLayout::Wide | CellLayout::View),
+        Cell::Wide(_) => layout == CellLayout::Wide,
+        Cell::Bytes(bytes) => {
+            layout == CellLayout::View && (std::str::from_utf8(bytes).is_ok() || is_bytea(table, column))
         }
-        (Cell::Word(_), CellLayout::Bit | CellLayout::Half | CellLayout::Quad | CellLayout::Word) => Ok(()),
-        (cell, _) => Err(Error::internal(format!("{cell:?} in a column of type {data_type}"))),
+    };
+    if fits { Ok(()) } else { Err(misfit(table, column, cell)) }
+}
+
+fn is_bytea(table: &Table, column: usize) -> bool {
+    !table.data_type(column).is_text()
+}
+
+/// What is wrong with a cell that does not fit.
+#[cold]
+fn misfit(table: &Table, column: usize, cell: Cell<'_>) -> Error {
+    match cell {
+        Cell::Null => not_null(table, column),
+        Cell::Bytes(_) if table.layout(column) == CellLayout::View => {
+            let message = "invalid byte sequence for encoding \"UTF8\"";
+            Error::new(SqlState::CharacterNotInRepertoire, message)
+        }
+        cell => Error::internal(format!("{cell:?} in a column of type {}", table.data_type(column))),
     }
 }
 

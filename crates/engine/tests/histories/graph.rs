@@ -17,6 +17,15 @@ pub enum Why {
     RealTime,
 }
 
+impl Why {
+    pub fn key(self) -> Option<i32> {
+        match self {
+            Why::WriteWrite(key) | Why::WriteRead(key) | Why::ReadWrite(key) => Some(key),
+            Why::Program | Why::RealTime => None,
+        }
+    }
+}
+
 /// A step of a cycle: the transaction at its start, and why it comes before the next step's.
 pub type Step = (Number, Why);
 

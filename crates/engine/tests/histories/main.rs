@@ -51,11 +51,18 @@ fn plans(level: Isolation) -> impl Iterator<Item = Plan> {
     })
 }
 
-/// Shows the transactions of a cycle, for whoever has to find out.
+/// Shows the transactions of a cycle and all who wrote the same keys around them, for whoever has to find out.
 fn explain(history: &[Done], verdict: &Verdict) {
-    if let Verdict::Cycle(steps) = verdict {
-        let members = history.iter().filter(|done| steps.iter().any(|(number, _)| *number == done.number));
-        members.for_each(|done| eprintln!("{done:?}"));
+    let Verdict::Cycle(steps) = verdict else { return };
+    let members = || history.iter().filter(|done| steps.iter().any(|(number, _)| *number == done.number));
+    members().for_each(|done| eprintln!("{done:?}"));
+    let around = |done: &&Done| members().any(|member| done.life.began.abs_diff(member.life.began) < 200);
+    for key in steps.iter().filter_map(|(_, why)| why.key()) {
+        for done in history.iter().filter(around) {
+            for write in done.writes.iter().filter(|write| write.key == key) {
+                eprintln!("{} at {:?} {:?}: {write:?}", done.number, done.timestamp, done.commit);
+            }
+        }
     }
 }
 

@@ -1,0 +1,291 @@
+//! One row: header, cells, version chain, and what its block keeps for those who copy columns.
+
+use ankerdb_base::Timestamp;
+use loom::cell::UnsafeCell;
+
+use super::{RowStep, without};
+use crate::primitive::{AtomicPtr, AtomicU64, Ordering, fence};
+
+const LOCKED: u64 = 1 << 63;
+const INSTALLING: u64 = 1 << 62;
+pub(super) const TIMESTAMP: u64 = (1 << 60) - 1;
+
+pub(super) const COLUMNS: usize = 2;
+
+/// Cells by column.
+type Cells = Vec<(usize, u64)>;
+
+/// A before-image.
+struct Version {
+    begin: u64,
+    cells: UnsafeCell<Cells>,
+    next: AtomicPtr<Version>,
+}
+
+impl Version {
+    fn raw(begin: u64, cells: Cells, next: *mut Version) -> *mut Version {
+        Box::into_raw(Box::new(Version { begin, cells: UnsafeCell::new(cells), next: AtomicPtr::new(next) }))
+    }
+
+    fn cells(&self) -> Cells {
+        // SAFETY: loom checks that no write is concurrent; they are written before the version is linked.
+        self.cells.with(|cells| unsafe { (*cells).clone() })
+    }
+
+    fn cell(&self, column: usize) -> Option<u64> {
+        self.cells().into_iter().find(|(position, _)| *position == column).map(|(_, cell)| cell)
+    }
+}
+
+pub(super) struct Row {
+    header: AtomicU64,
+    chain: AtomicPtr<Version>,
+    cells: [AtomicU64; COLUMNS],
+    /// The row's bit.
+    dirty: AtomicU64,
+    /// By column.
+    changes: [AtomicU64; COLUMNS],
+    /// Unlinked versions, and all others at the end. Not loom's: it orders nothing that the protocol does not order.
+    graveyard: std::sync::Mutex<Vec<*mut Version>>,
+}
+
+// SAFETY: loom checks all accesses to versions' cells; everything else is atomic or behind the mutex.
+unsafe impl Send for Row {}
+// SAFETY: as above.
+unsafe impl Sync for Row {}
+
+impl Row {
+    pub(super) fn new() -> Row {
+        Row {
+            header: AtomicU64::new(0),
+            chain: AtomicPtr::new(std::ptr::null_mut()),
+            cells: [AtomicU64::new(0), AtomicU64::new(0)],
+            dirty: AtomicU64::new(0),
+            changes: [AtomicU64::new(0), AtomicU64::new(0)],
+            graveyard: Default::default(),
+        }
+    }
+
+    /// `RowBlock::try_lock`: the header as it was, or `None` if somebody has the row.
+    pub(super) fn try_lock(&self) -> Option<u64> {
+        let seen = self.header.load(Ordering::Relaxed);
+        if without(RowStep::CommitLocks) {
+            return Some(seen & !LOCKED);
+        }
+        if seen & LOCKED != 0 {
+            return None;
+        }
+        self.header.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed).ok()
+    }
+
+    pub(super) fn unlock(&self) {
+        let seen = self.header.load(Ordering::Relaxed);
+        self.header.store(seen & !LOCKED, Ordering::Release);
+    }
+
+    pub(super) fn read(&self, column: usize, at: u64) -> u64 {
+        loop {
+            let header = self.header.load(Ordering::Acquire);
+            if header & TIMESTAMP > at {
+                if let Some(cell) = self.read_version(column, at) {
+                    return cell;
+                }
+            } else {
+                assert!(header & INSTALLING == 0, "the watermark covers finished commits only");
+            }
+            let cell = self.cells[column].load(Ordering::Relaxed);
+            if !without(RowStep::ReadFences) {
+                fence(Ordering::Acquire);
+            }
+            let now = self.header.load(Ordering::Relaxed);
+            if (now ^ header) & (TIMESTAMP | INSTALLING) == 0 || without(RowStep::ReadConfirms) {
+                return cell;
+            }
+        }
+    }
+
+    /// The cell as of `at`, which is before the row's newest change; `None` if it has not changed since.
+    fn read_version(&self, column: usize, at: u64) -> Option<u64> {
+        let mut found = None;
+        let mut next = self.chain.load(Ordering::Acquire);
+        // SAFETY: versions are kept until the end of the execution.
+        while let Some(version) = unsafe { next.as_ref() } {
+            found = version.cell(column).or(found);
+            if version.begin <= at {
+                return found;
+            }
+            next = version.next.load(Ordering::Acquire);
+        }
+        panic!("no version is old enough: the state at {at} is gone");
+    }
+
+    /// `ReadView::read` of a column that cannot be lent: data first, headers second.
+    pub(super) fn copy(&self, at: u64) -> [u64; COLUMNS] {
+        let mut copy = [0, 1].map(|column: usize| self.cells[column].load(Ordering::Relaxed));
+        if !without(RowStep::CopyFences) {
+            fence(Ordering::Acquire);
+        }
+        let is_changed = self.changes.iter().any(|change| change.load(Ordering::Acquire) > at);
+        let is_dirty = || self.dirty.load(Ordering::Relaxed) == 1;
+        if is_changed && is_dirty() && self.header.load(Ordering::Acquire) & TIMESTAMP > at {
+            copy = [0, 1].map(|column| self.read(column, at));
+        }
+        copy
+    }
+
+    fn push(&self, begin: u64, cells: Cells) {
+        let version = Version::raw(begin, cells, self.chain.load(Ordering::Relaxed));
+        let order = if without(RowStep::PushReleases) { Ordering::Relaxed } else { Ordering::Release };
+        self.chain.store(version, order);
+    }
+
+    fn prune(&self, end: u64, in_use: &[Timestamp]) {
+        let Some(watermark) = in_use.last().map(|last| last.0) else { return };
+        let mut link = &self.chain;
+        let mut end = end;
+        let mut run = Run { row: self, removed: Vec::new(), orphans: Vec::new() };
+        let mut pointer = link.load(Ordering::Relaxed);
+        // SAFETY: as in `read_version`.
+        while let Some(version) = unsafe { pointer.as_ref() } {
+            let next = version.next.load(Ordering::Relaxed);
+            let is_new = end > watermark && !without(RowStep::PruneKeepsNewcomers);
+            let user = in_use.get(in_use.partition_point(|used| used.0 < version.begin));
+            let is_read = user.is_some_and(|user| user.0 < end) && !without(RowStep::PruneKeepsReaders);
+            end = version.begin;
+            if is_new || is_read {
+                let kept = run.close(link, pointer, version);
+                // SAFETY: as in `read_version`.
+                link = unsafe { &(*kept).next };
+            } else {
+                run.add(pointer, version);
+            }
+            pointer = next;
+        }
+        if !run.removed.is_empty() {
+            link.store(std::ptr::null_mut(), Ordering::Release);
+            run.retire();
+        }
+    }
+
+    /// The owner makes the state of `commit`.
+    pub(super) fn install(&self, commit: u64, cells: &[(usize, u64)], in_use: &[Timestamp]) {
+        let old = self.header.load(Ordering::Relaxed);
+        let before = cells.iter().map(|&(column, _)| (column, self.cells[column].load(Ordering::Relaxed)));
+        let before: Cells = before.collect();
+        let push = || {
+            self.push(old & TIMESTAMP, before.clone());
+            self.prune(commit, in_use);
+        };
+        if !without(RowStep::PushesFirst) {
+            push();
+        }
+        let raise = || {
+            self.dirty.store(1, Ordering::Relaxed);
+            for &(column, _) in cells {
+                self.changes[column].fetch_max(commit, Ordering::AcqRel);
+            }
+        };
+        if !without(RowStep::RaisesFirst) {
+            raise();
+        }
+        if !without(RowStep::AnnouncesFirst) {
+            self.header.store(commit | LOCKED | INSTALLING, Ordering::Release);
+        }
+        if without(RowStep::PushesFirst) {
+            push();
+        }
+        if !without(RowStep::InstallFences) {
+            fence(Ordering::Release);
+        }
+        cells.iter().for_each(|&(column, cell)| self.cells[column].store(cell, Ordering::Relaxed));
+        if without(RowStep::RaisesFirst) {
+            raise();
+        }
+        self.header.store(commit, Ordering::Release);
+    }
+
+    /// Makes the row clean if every reader sees its newest state.
+    pub(super) fn sweep(&self, horizon: u64) {
+        let seen = self.header.load(Ordering::Acquire);
+        let is_old = |header: u64| header & TIMESTAMP <= horizon || without(RowStep::SweepAsksHorizon);
+        if seen & LOCKED != 0 || !is_old(seen) {
+            return;
+        }
+        let Some(header) = self.try_lock() else { return };
+        if self.dirty.load(Ordering::Relaxed) == 1 && is_old(header) {
+            let mut next = self.chain.swap(std::ptr::null_mut(), Ordering::AcqRel);
+            // SAFETY: as in `read_version`.
+            while let Some(version) = unsafe { next.as_ref() } {
+                self.graveyard.lock().unwrap().push(next);
+                next = version.next.load(Ordering::Relaxed);
+            }
+            self.dirty.store(0, Ordering::Relaxed);
+        }
+        self.unlock();
+    }
+
+    pub(super) fn versions(&self) -> usize {
+        let (mut count, mut next) = (0, self.chain.load(Ordering::Acquire));
+        // SAFETY: as in `read_version`.
+        while let Some(version) = unsafe { next.as_ref() } {
+            count += 1;
+            next = version.next.load(Ordering::Acquire);
+        }
+        count
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        let mut dead = std::mem::take(self.graveyard.get_mut().unwrap());
+        let mut next = self.chain.load(Ordering::Relaxed);
+        // SAFETY: nobody else is left.
+        while let Some(version) = unsafe { next.as_ref() } {
+            dead.push(next);
+            next = version.next.load(Ordering::Relaxed);
+        }
+        // SAFETY: each was unlinked, or is linked, once.
+        dead.into_iter().for_each(|version| drop(unsafe { Box::from_raw(version) }));
+    }
+}
+
+/// Neighbouring versions on their way out, and their cells on the way to the next older version.
+struct Run<'r> {
+    row: &'r Row,
+    removed: Vec<*mut Version>,
+    orphans: Cells,
+}
+
+impl Run<'_> {
+    fn add(&mut self, pointer: *mut Version, version: &Version) {
+        self.orphans.retain(|(column, _)| version.cell(*column).is_none());
+        self.orphans.extend(version.cells());
+        self.removed.push(pointer);
+    }
+
+    /// Ends the run in front of a version that stays; returns the version that now stands there.
+    fn close(&mut self, link: &AtomicPtr<Version>, pointer: *mut Version, version: &Version) -> *mut Version {
+        if self.removed.is_empty() {
+            return pointer;
+        }
+        let mut cells = std::mem::take(&mut self.orphans);
+        cells.retain(|(column, _)| version.cell(*column).is_none());
+        let kept = if cells.is_empty() || without(RowStep::PruneMovesCells) {
+            pointer
+        } else {
+            cells.extend(version.cells());
+            self.removed.push(pointer);
+            if without(RowStep::PruneReplacesAtOnce) {
+                link.store(pointer, Ordering::Release);
+            }
+            Version::raw(version.begin, cells, version.next.load(Ordering::Relaxed))
+        };
+        link.store(kept, Ordering::Release);
+        self.retire();
+        kept
+    }
+
+    fn retire(&mut self) {
+        self.row.graveyard.lock().unwrap().append(&mut self.removed);
+    }
+}
