@@ -35,7 +35,10 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["bench", "tpcc", "--access", "zipf"], "there are home, uniform, skewed"),
         (&["bench", "tpcc", "--compare", "speed"], "there are threads, isolation, contention"),
         (&["bench", "tpcc", "--compare", "threads", "--threads", "1"], "--threads must be at least 2"),
-        (&["bench", "tpcc", "--compare", "isolation", "--engine", "see-ru"], "leave --isolation serializable"),
+        (
+            &["bench", "tpcc", "--compare", "isolation", "--engine", "see-ru"],
+            "leave --isolation serializable",
+        ),
         (&["bench", "smallbank", "--compare", "contention"], "--compare contention is for tpcc"),
         (&["bench", "tpcc", "--engine", "sqlite"], "there are ankerdb, see-fs"),
         (&["bench", "ycsb", "--rows", "0"], "--rows must be at least 1"),

@@ -22,7 +22,7 @@ pub mod stream;
 pub mod tpcc;
 pub mod tpch;
 
-use ankerdb_engine::Result;
+use ankerdb_engine::{Error, Result, SqlState};
 use ankerdb_workload::htap::machine::Machine;
 use finding::Findings;
 use lab::{Lab, Watch};
@@ -199,7 +199,7 @@ impl Experiment {
     }
 
     /// Runs the experiment with a setup and its deviations from the paper. Stopped by the user, it returns what was
-    /// measured until then.
+    /// measured until then; 57014 if that is nothing.
     pub fn run(
         &'static self,
         setup: Setup,
@@ -209,6 +209,10 @@ impl Experiment {
     ) -> Result<Report> {
         let lab = Lab::new(setup, machine.clone(), watch);
         let findings = (self.run)(&lab)?;
+        if lab.is_stopped() && lab.log().is_empty() {
+            let message = "the experiment was stopped before anything was measured";
+            return Err(Error::new(SqlState::QueryCanceled, message));
+        }
         Ok(Report::new(self, findings, machine.clone(), deviations, lab.log(), lab.is_stopped()))
     }
 }

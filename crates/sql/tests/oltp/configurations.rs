@@ -55,7 +55,7 @@ fn wrong_totals(configuration: Configuration, setting: &str) -> usize {
         });
         client.run(setting);
         let total = |_: &i32| client.run("SELECT count(*), sum(balance) FROM account") != expected;
-        let wrong = (0..400).filter(total).count();
+        let wrong = (0..150).filter(total).count();
         stop.store(true, Ordering::Relaxed);
         wrong
     })
