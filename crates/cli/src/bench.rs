@@ -1,7 +1,9 @@
 //! `ankerdb bench`
 
 mod options;
+mod smallbank;
 mod tpcc;
+mod ycsb;
 
 use crate::engine::EngineOption;
 use crate::interrupt;
@@ -30,6 +32,10 @@ pub enum Benchmark {
     Htap(HtapOptions),
     /// TPC-C's transactions at full speed, and its consistency conditions.
     Tpcc(tpcc::TpccOptions),
+    /// YCSB: reads and updates by key, ten to a transaction.
+    Ycsb(ycsb::YcsbOptions),
+    /// Smallbank: six short transactions over savings and checking accounts.
+    Smallbank(smallbank::SmallbankOptions),
 }
 
 impl Benchmark {
@@ -38,6 +44,8 @@ impl Benchmark {
         match self {
             Benchmark::Htap(options) => run(options),
             Benchmark::Tpcc(options) => tpcc::run(options),
+            Benchmark::Ycsb(options) => ycsb::run(options),
+            Benchmark::Smallbank(options) => smallbank::run(options),
         }
     }
 }

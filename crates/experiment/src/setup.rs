@@ -341,6 +341,8 @@ mod tests {
         assert_eq!(refusal("anker-fig6", options), "--oltp must be at least 1");
         let options = Options { scale: Some(1.0), ..Options::default() };
         assert!(refusal("anker-fig6", options).contains("--scale does not apply, --warehouses does"));
+        let options = Options { warehouses: Some(1), ..Options::default() };
+        assert!(refusal("ankerdb-fig7", options).contains("--warehouses does not apply, --scale does"));
         assert!(find("anker-fig99").err().expect("unknown").to_string().contains("anker-fig6"));
     }
 

@@ -31,7 +31,9 @@ pub struct Hybrid<'a> {
     pub queries: Vec<Ask<'a>>,
     /// Queries to choose from.
     pub query_count: usize,
-    /// Everything.
+    /// Queries of a stream, after which the workload ends.
+    pub query_limit: usize,
+    /// Everything, at most.
     pub time: Duration,
     /// Before the first query.
     pub lead: Duration,
@@ -82,7 +84,8 @@ struct Counter(AtomicU64);
 
 /// Runs the workload.
 pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
-    let Hybrid { transactions, queries, query_count, time, lead, interval, sample, seed } = hybrid;
+    let Hybrid { transactions, queries, query_count, query_limit, time, lead, interval, sample, seed } =
+        hybrid;
     let stop = AtomicBool::new(false);
     let counters: Vec<Counter> = transactions.iter().map(|_| Counter::default()).collect();
     let begun = Instant::now();
@@ -96,7 +99,7 @@ pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
             .map(|(number, ask)| {
                 let first = begun + lead + interval.mul_f64(number as f64 / streams as f64);
                 let order = Order::new(query_count, seed.wrapping_add(number as u64));
-                scope.spawn(move || fire(ask, order, first, interval, stop))
+                scope.spawn(move || fire(ask, order, query_limit, (first, interval), stop))
             })
             .collect();
         let completed = || counters.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum::<u64>();
@@ -157,12 +160,12 @@ impl Order {
 fn fire(
     mut ask: Ask<'_>,
     mut order: Order,
-    first: Instant,
-    interval: Duration,
+    limit: usize,
+    (first, interval): (Instant, Duration),
     stop: &AtomicBool,
 ) -> Result<Vec<QueryTime>> {
     let (mut times, mut due) = (Vec::new(), first);
-    loop {
+    while times.len() < limit {
         while let Some(rest) = due.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(times);
@@ -175,6 +178,7 @@ fn fire(
         times.push(ask(order.draw())?);
         due = (due + interval).max(Instant::now());
     }
+    Ok(times)
 }
 
 /// Samples of throughput.

@@ -101,6 +101,7 @@ impl TpcC {
             transactions: (0..mix.oltp).map(transact).collect(),
             queries: (0..mix.streams).map(ask).collect(),
             query_count: mix.queries.len(),
+            query_limit: usize::MAX,
             time: lab.setup.time,
             lead: lab.setup.lead,
             interval: lab.setup.interval,

@@ -7,7 +7,7 @@
 
 use crate::image::{ColumnCopy, ColumnImage, all_ones};
 use ankerdb_base::{ROWS_PER_BLOCK, Timestamp};
-use ankerdb_table::{BITMAP_WORDS, Cell, ReadAt, RowBlock, ones_of};
+use ankerdb_table::{BITMAP_WORDS, Cell, OwnedCell, RowBlock, ones_of};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -36,9 +36,9 @@ pub fn lend(block: &RowBlock, columns: &[usize], at: Timestamp, pin: &Guard) -> 
     Some(ColumnImage::of_lent(arrays))
 }
 
-/// The rows of a block that exist at a timestamp, if no row has come or gone since and no slot is empty: two loads.
+/// The rows of a block that exist at a timestamp, if no row has come or gone since and no slot is empty: a look at the bits.
 fn all_rows(block: &RowBlock, at: Timestamp) -> Option<Rows> {
-    let full = block.fill() == ROWS_PER_BLOCK && block.exists().ones() == ROWS_PER_BLOCK;
+    let full = block.fill() == ROWS_PER_BLOCK && block.exists().is_full();
     fence(Ordering::Acquire);
     (full && block.rows_change() <= at).then_some(Rows { count: ROWS_PER_BLOCK, selection: None })
 }
@@ -66,16 +66,11 @@ pub fn copy_block(
     fence(Ordering::Acquire);
     let cells_changed = columns.iter().any(|&column| block.column_change(column) > at);
     if cells_changed || (bits.is_some() && block.rows_change() > at) {
+        let mut walk = Walk::new(block, columns, at, pin);
         for row in changed_rows(block, at).take_while(|row| *row < count) {
+            let existed = walk.correct(row, &mut copies);
             if let Some(bits) = &mut bits {
-                let bit = 1u64 << (row % 64);
-                match block.exists_at(row, ReadAt::Snapshot(at), pin) {
-                    true => bits[row / 64] |= bit,
-                    false => bits[row / 64] &= !bit,
-                }
-            }
-            for (copy, &column) in copies.iter_mut().zip(columns) {
-                correct(block, row, column, copy, at, pin);
+                put(bits, row, existed);
             }
         }
     }
@@ -84,20 +79,61 @@ pub fn copy_block(
     (rows, images)
 }
 
-/// Puts the cell of a changed row as it was into a copy.
-pub fn correct(
-    block: &RowBlock,
-    row: usize,
-    column: usize,
-    copy: &mut ColumnCopy,
+/// Corrects rows of a copy, with one walk through a row's versions for all columns.
+///
+/// Only cells that some version holds are replaced. A commit pushes its version before it writes a cell, and the copy was
+/// made before the walk; so a cell that no version newer than the snapshot holds was not being written, and the copy
+/// has it as it was.
+pub struct Walk<'a> {
+    block: &'a RowBlock,
+    columns: &'a [usize],
     at: Timestamp,
-    pin: &Guard,
-) {
-    let buffers = copy.buffers();
-    let found = block.read(row, column, ReadAt::Snapshot(at), pin, |cell| copy.set(row, cell, buffers));
-    if found.is_none() {
-        // The row does not exist here; leave no half-written view behind.
-        copy.set(row, Cell::Null, buffers);
+    pin: &'a Guard,
+    /// The oldest cell met on the way, by position in `columns`.
+    found: Vec<Option<&'a OwnedCell>>,
+}
+
+impl<'a> Walk<'a> {
+    /// For copies of these columns, made before an acquire fence.
+    pub fn new(block: &'a RowBlock, columns: &'a [usize], at: Timestamp, pin: &'a Guard) -> Walk<'a> {
+        Walk { block, columns, at, pin, found: vec![None; columns.len()] }
+    }
+
+    /// Puts the cells of a row whose header is newer than the snapshot as they were into the copies; returns whether the
+    /// row existed.
+    pub fn correct(&mut self, row: usize, copies: &mut [ColumnCopy]) -> bool {
+        self.found.fill(None);
+        let mut existed = false;
+        for version in self.block.chain(row).iter(self.pin) {
+            for (found, &column) in self.found.iter_mut().zip(self.columns) {
+                if let Some(cell) = version.cell(column) {
+                    *found = Some(cell);
+                }
+            }
+            if version.begin <= self.at {
+                existed = version.exists;
+                break;
+            }
+        }
+        for (copy, found) in copies.iter_mut().zip(&self.found) {
+            let buffers = copy.buffers();
+            match found {
+                Some(cell) if existed => copy.set(row, cell.borrow(), buffers),
+                // The row is not there; leave no half-written view behind.
+                _ if !existed => copy.set(row, Cell::Null, buffers),
+                _ => {}
+            }
+        }
+        existed
+    }
+}
+
+/// Sets or clears a bit.
+pub fn put(bits: &mut [u64], row: usize, on: bool) {
+    let bit = 1u64 << (row % 64);
+    match on {
+        true => bits[row / 64] |= bit,
+        false => bits[row / 64] &= !bit,
     }
 }
 

@@ -19,7 +19,7 @@
 //! view is no string.
 
 use crate::image::{ColumnCopy, ColumnImage};
-use crate::materialize::{Rows, changed_rows, clear_from, correct, rows_of};
+use crate::materialize::{Rows, Walk, changed_rows, clear_from, put, rows_of};
 use crate::strategy::TightLoops;
 use ankerdb_base::Timestamp;
 use ankerdb_table::{BITMAP_WORDS, Cell, CellLayout, ReadAt, RowBlock};
@@ -42,22 +42,16 @@ pub fn scan_versions(
     let count = block.fill();
     let (mut bits, mut copies) = cells_as_they_lie(block, columns, count, pin);
     fence(Ordering::Acquire);
+    let mut walk = Walk::new(block, columns, at, pin);
     for range in 0..count.div_ceil(ROWS_PER_RANGE) {
         let rows = match tight {
             TightLoops::OutsideVersioned => versioned_rows(block, range),
             TightLoops::Nowhere => range * ROWS_PER_RANGE..(range + 1) * ROWS_PER_RANGE,
         };
         for row in rows.start..rows.end.min(count) {
-            if block.header(row).timestamp() <= at {
-                continue;
-            }
-            let bit = 1u64 << (row % 64);
-            match block.exists_at(row, ReadAt::Snapshot(at), pin) {
-                true => bits[row / 64] |= bit,
-                false => bits[row / 64] &= !bit,
-            }
-            for (copy, &column) in copies.iter_mut().zip(columns) {
-                correct(block, row, column, copy, at, pin);
+            if block.header(row).timestamp() > at {
+                let existed = walk.correct(row, &mut copies);
+                put(&mut bits, row, existed);
             }
         }
     }

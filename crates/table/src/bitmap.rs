@@ -1,20 +1,19 @@
 //! One bit a row, shared by threads.
 
 use ankerdb_base::ROWS_PER_BLOCK;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a bitmap over one block.
 pub const BITMAP_WORDS: usize = ROWS_PER_BLOCK / 64;
 
-/// A bitmap over the rows of a block, with the number of bits set.
+/// A bitmap over the rows of a block.
 pub struct Bitmap {
     words: Box<[AtomicU64]>,
-    ones: AtomicU32,
 }
 
 impl Default for Bitmap {
     fn default() -> Bitmap {
-        Bitmap { words: (0..BITMAP_WORDS).map(|_| AtomicU64::new(0)).collect(), ones: AtomicU32::new(0) }
+        Bitmap { words: (0..BITMAP_WORDS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
@@ -22,24 +21,30 @@ impl Bitmap {
     /// Sets a bit. Relaxed: ordering comes from the row's header.
     pub fn set(&self, row: usize) {
         let bit = 1u64 << (row % 64);
-        if self.words[row / 64].load(Ordering::Relaxed) & bit == 0
-            && self.words[row / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
-        {
-            self.ones.fetch_add(1, Ordering::Relaxed);
+        let word = &self.words[row / 64];
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
     /// Clears a bit.
     pub fn clear(&self, row: usize) {
-        let bit = 1u64 << (row % 64);
-        if self.words[row / 64].fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
-            self.ones.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.words[row / 64].fetch_and(!(1u64 << (row % 64)), Ordering::Relaxed);
     }
 
-    /// The number of bits set; while others write, a recent one.
+    /// The number of bits set; while others write, a recent one. Looks at all words.
     pub fn ones(&self) -> usize {
-        self.ones.load(Ordering::Relaxed) as usize
+        self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    }
+
+    /// Whether no bit is set. Looks at words until it finds one.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Whether the bits of all rows are set. Looks at words until it finds one that is not.
+    pub fn is_full(&self) -> bool {
+        self.words.iter().all(|word| word.load(Ordering::Relaxed) == u64::MAX)
     }
 
     /// One word of 64 rows.

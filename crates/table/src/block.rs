@@ -11,9 +11,9 @@
 //! Invariants:
 //! 1. A row's cells, chain and header change only in the hands of its owner (LOCKED).
 //! 2. Before a cell or an `exists` bit changes for commit *c*: the writer is registered (`Columns::begin_write`),
-//!    the row is dirty, `last_change`, and `column_change` or `rows_change`, are at least *c*, and the header shows
-//!    *c*; in this order against a reader that loads
-//!    data first and then headers (or `last_change`) behind an acquire fence.
+//!    the row is dirty, `column_change` or `rows_change` (both, for a new row) are at least *c*, and the header shows
+//!    *c*; in this order against a reader that loads data first and then headers (or these timestamps) behind an
+//!    acquire fence.
 //! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
 //!    its chain is empty.
 //! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion fell below the
@@ -103,12 +103,13 @@ pub struct RowBlock {
     zones: Box<[Option<Zone>]>,
     exists: Bitmap,
     dirty: Bitmap,
-    /// The timestamp of the newest commit that changed, or is about to change, anything here.
-    last_change: AtomicU64,
-    /// The same for the cells of each column, so that a column that nobody writes stays lendable.
-    column_changes: Box<[AtomicU64]>,
-    /// The same for which rows exist.
-    rows_change: AtomicU64,
+    /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
+    /// that nobody writes stays lendable.
+    column_updates: Box<[AtomicU64]>,
+    /// The same for new rows, which write to all columns.
+    insertion: AtomicU64,
+    /// The same for rows that go.
+    deletion: AtomicU64,
     /// What readers have made of the newest state, for those who come after them.
     derived: Mutex<Option<Derived>>,
     /// Slots handed out.
@@ -132,9 +133,9 @@ impl RowBlock {
                 .collect(),
             exists: Bitmap::default(),
             dirty: Bitmap::default(),
-            last_change: AtomicU64::new(0),
-            column_changes: columns.iter().map(|_| AtomicU64::new(0)).collect(),
-            rows_change: AtomicU64::new(0),
+            column_updates: columns.iter().map(|_| AtomicU64::new(0)).collect(),
+            insertion: AtomicU64::new(0),
+            deletion: AtomicU64::new(0),
             derived: Mutex::new(None),
             fill: AtomicU32::new(0),
             swept_at: AtomicU64::new(0),
@@ -172,19 +173,22 @@ impl RowBlock {
         &self.dirty
     }
 
-    /// The newest commit that has changed, or is changing, anything in the block.
+    /// The newest commit that has changed, or is changing, anything in the block. A load per column.
     pub fn last_change(&self) -> Timestamp {
-        Timestamp(self.last_change.load(Ordering::Acquire))
+        let updates = self.column_updates.iter().map(|update| Timestamp(update.load(Ordering::Acquire)));
+        updates.fold(self.rows_change(), Timestamp::max)
     }
 
     /// The newest commit that has changed, or is changing, cells of the column.
     pub fn column_change(&self, column: usize) -> Timestamp {
-        Timestamp(self.column_changes[column].load(Ordering::Acquire))
+        let update = self.column_updates[column].load(Ordering::Acquire);
+        Timestamp(update.max(self.insertion.load(Ordering::Acquire)))
     }
 
     /// The newest commit that has changed, or is changing, which rows exist.
     pub fn rows_change(&self) -> Timestamp {
-        Timestamp(self.rows_change.load(Ordering::Acquire))
+        let deletion = self.deletion.load(Ordering::Acquire);
+        Timestamp(deletion.max(self.insertion.load(Ordering::Acquire)))
     }
 
     /// A place where readers keep what they have derived from the block; it goes with the block.
@@ -254,6 +258,19 @@ impl RowBlock {
         pin: &Guard,
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> Option<R> {
+        self.read_or(row, column, at, pin, use_cell).ok()
+    }
+
+    /// As [`read`](Self::read), giving the function back if the row does not exist.
+    #[inline]
+    pub fn read_or<R, F: FnOnce(Cell<'_>) -> R>(
+        &self,
+        row: usize,
+        column: usize,
+        at: ReadAt,
+        pin: &Guard,
+        use_cell: F,
+    ) -> Result<R, F> {
         let limit = match at {
             ReadAt::Snapshot(at) => at,
             ReadAt::Newest => Timestamp::MAX,
@@ -262,21 +279,21 @@ impl RowBlock {
             let header = self.header(row);
             if header.timestamp() > limit {
                 match self.read_version(row, column, limit, pin) {
-                    Older::Absent => return None,
-                    Older::Cell(cell) => return Some(use_cell(cell.borrow())),
+                    Older::Absent => return Err(use_cell),
+                    Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
                     Older::InPlace => {}
                 }
             } else if header.is_installing() {
                 std::hint::spin_loop();
                 continue;
             } else if !header.exists() {
-                return None;
+                return Err(use_cell);
             }
             let (array, raw) = self.load(row, column, pin);
             fence(Ordering::Acquire);
             if Header(self.rows[row].header.load(Ordering::Relaxed)).confirms(header) {
                 // SAFETY: the unchanged header confirms the load (see `header`).
-                return Some(use_cell(unsafe { array.resolve(&raw) }));
+                return Ok(use_cell(unsafe { array.resolve(&raw) }));
             }
         }
     }
@@ -315,6 +332,7 @@ impl RowBlock {
         }
     }
 
+    #[inline]
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
         let array = unsafe { self.columns.current(column) };
@@ -431,10 +449,12 @@ impl RowBlock {
     ) {
         let writing = self.columns.begin_write();
         self.dirty.set(row);
-        raise(&self.last_change, commit);
-        cells.clone().for_each(|(column, _)| raise(&self.column_changes[column], commit));
-        if exists != old.exists() {
-            raise(&self.rows_change, commit);
+        match (old.exists(), exists) {
+            (false, _) => raise(&self.insertion, commit),
+            (true, false) => raise(&self.deletion, commit),
+            (true, true) => {
+                cells.clone().for_each(|(column, _)| raise(&self.column_updates[column], commit));
+            }
         }
         let header = &self.rows[row].header;
         let new = Header::committed(commit, exists);
@@ -468,7 +488,7 @@ impl RowBlock {
 
     /// Whether a sweep may find something: history, and readers that moved on since the last sweep.
     pub(crate) fn wants_sweep(&self, horizon: Timestamp) -> bool {
-        self.dirty.ones() > 0 && self.swept_at.swap(horizon.0, Ordering::Relaxed) != horizon.0
+        self.swept_at.swap(horizon.0, Ordering::Relaxed) != horizon.0
     }
 
     /// Makes rows clean whose newest state every reader sees: drops their versions. `before_clean(row, exists)` is

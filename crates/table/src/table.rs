@@ -2,7 +2,7 @@
 
 use crate::append_list::AppendList;
 use crate::block::{ReadAt, RowBlock, RowLock};
-use crate::cell::{Cell, OwnedCell};
+use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
@@ -20,6 +20,7 @@ pub struct Table {
     id: TableId,
     definition: TableDefinition,
     types: Vec<(DataType, bool)>,
+    layouts: Vec<CellLayout>,
     blocks: AppendList<RowBlock>,
     grow: Mutex<()>,
     tails: [Mutex<Tail>; TAILS],
@@ -45,6 +46,7 @@ impl Table {
             definition.columns.iter().map(|column| (column.data_type, column.nullable)).collect();
         let table = Table {
             id,
+            layouts: types.iter().map(|&(data_type, _)| CellLayout::of(data_type)).collect(),
             types,
             blocks: AppendList::default(),
             grow: Mutex::new(()),
@@ -90,10 +92,16 @@ impl Table {
         self.types[column].0
     }
 
-    /// The type of a column, and whether it may hold NULL.
+    /// Whether a column may hold NULL.
     #[inline]
-    pub fn column_type(&self, column: usize) -> (DataType, bool) {
-        self.types[column]
+    pub fn is_nullable(&self, column: usize) -> bool {
+        self.types[column].1
+    }
+
+    /// How a column's cells lie in memory.
+    #[inline]
+    pub fn layout(&self, column: usize) -> CellLayout {
+        self.layouts[column]
     }
 
     /// All index positions ever used, dropped ones and ones being built included: what commits go through.
@@ -243,7 +251,7 @@ impl Table {
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) -> bool {
         let mut found = false;
         for (number, block) in self.blocks.iter().enumerate() {
-            if block.dirty().ones() == 0 {
+            if block.dirty().is_empty() {
                 continue;
             }
             // String garbage is nobody's history: it need not wait for readers.

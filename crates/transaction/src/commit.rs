@@ -145,17 +145,12 @@ impl Transaction {
     fn lock_rows(&mut self, progress: &mut Progress) -> Result<()> {
         let mut order = std::mem::take(&mut self.buffers.order);
         order.clear();
-        let committed = |&place: &usize| {
-            let write = &self.writes.writes[place];
-            write.row.provisional_number().is_none()
-        };
-        order.extend((0..self.writes.writes.len()).filter(committed));
-        order.sort_unstable_by_key(|&place| {
-            let write = &self.writes.writes[place];
-            (self.tables[write.table].id(), write.row)
-        });
+        let committed = self.writes.writes.iter().enumerate();
+        let committed = committed.filter(|(_, write)| write.row.provisional_number().is_none());
+        order.extend(committed.map(|(place, write)| (self.tables[write.table].id(), write.row, place)));
+        order.sort_unstable();
         let mut outcome = Ok(());
-        for &place in &order {
+        for &(.., place) in &order {
             outcome = self.lock_row(place, progress);
             if outcome.is_err() {
                 break;

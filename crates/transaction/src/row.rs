@@ -43,18 +43,23 @@ impl<'t> RowReader<'t> {
             return use_cell(cell);
         }
         let block = self.table.block(self.row.block());
-        let mut use_cell = Some(use_cell);
-        let mut once = |cell: Cell<'_>| (use_cell.take().expect("a cell is read once"))(cell);
-        if let Some(result) = block.read(self.row.offset(), column, self.at, &self.pin, &mut once) {
-            return result;
+        match block.read_or(self.row.offset(), column, self.at, &self.pin, use_cell) {
+            Ok(result) => result,
+            Err(use_cell) => self.vanished_cell(column, use_cell),
         }
+    }
+
+    /// A cell of a row that has gone since it was found.
+    #[cold]
+    fn vanished_cell<R>(&self, column: usize, use_cell: impl FnOnce(Cell<'_>) -> R) -> R {
+        let block = self.table.block(self.row.block());
         let isolation = self.transaction.isolation;
         let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
         assert!(is_weak, "rows come from this transaction's own finds and scans");
         // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
         let vanished = isolation == Isolation::ReadCommitted;
         self.transaction.has_read_vanished.fetch_or(vanished, Ordering::Relaxed);
-        block.read_in_place(self.row.offset(), column, &self.pin, once)
+        block.read_in_place(self.row.offset(), column, &self.pin, use_cell)
     }
 
     /// One cell as a value.

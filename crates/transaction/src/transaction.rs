@@ -80,7 +80,7 @@ pub(crate) struct LockedRow {
 /// Memory that commits reuse.
 #[derive(Default)]
 pub(crate) struct CommitBuffers {
-    pub order: Vec<usize>,
+    pub order: Vec<(TableId, RowId, usize)>,
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
     /// The end of a scan by prefix.

@@ -253,23 +253,34 @@ fn cell_of<'a>(table: &Table, column: usize, value: &'a Value) -> Cell<'a> {
     Cell::of(value, table.data_type(column)).expect("checked when it was written")
 }
 
+#[inline]
 fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
-    let (data_type, nullable) = table.column_type(column);
-    match (cell, CellLayout::of(data_type)) {
-        (Cell::Null, _) if nullable => Ok(()),
-        (Cell::Null, _) => Err(not_null(table, column)),
-        (Cell::Wide(_), CellLayout::Wide) => Ok(()),
-        (Cell::Bytes(bytes), CellLayout::View) => {
-            match data_type.is_text() && std::str::from_utf8(bytes).is_err() {
-                true => Err(Error::new(
-                    SqlState::CharacterNotInRepertoire,
-                    "invalid byte sequence for encoding \"UTF8\"",
-                )),
-                false => Ok(()),
-            }
+    let layout = table.layout(column);
+    let fits = match cell {
+        Cell::Null => table.is_nullable(column),
+        Cell::Word(_) => !matches!(layout, CellLayout::Wide | CellLayout::View),
+        Cell::Wide(_) => layout == CellLayout::Wide,
+        Cell::Bytes(bytes) => {
+            layout == CellLayout::View && (std::str::from_utf8(bytes).is_ok() || is_bytea(table, column))
         }
-        (Cell::Word(_), CellLayout::Bit | CellLayout::Half | CellLayout::Quad | CellLayout::Word) => Ok(()),
-        (cell, _) => Err(Error::internal(format!("{cell:?} in a column of type {data_type}"))),
+    };
+    if fits { Ok(()) } else { Err(misfit(table, column, cell)) }
+}
+
+fn is_bytea(table: &Table, column: usize) -> bool {
+    !table.data_type(column).is_text()
+}
+
+/// What is wrong with a cell that does not fit.
+#[cold]
+fn misfit(table: &Table, column: usize, cell: Cell<'_>) -> Error {
+    match cell {
+        Cell::Null => not_null(table, column),
+        Cell::Bytes(_) if table.layout(column) == CellLayout::View => {
+            let message = "invalid byte sequence for encoding \"UTF8\"";
+            Error::new(SqlState::CharacterNotInRepertoire, message)
+        }
+        cell => Error::internal(format!("{cell:?} in a column of type {}", table.data_type(column))),
     }
 }
 

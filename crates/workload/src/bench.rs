@@ -12,9 +12,14 @@
 //! any. After the last round the workload's own conditions are checked, and a violation fails the run.
 
 pub mod client;
+pub mod compare;
 pub mod config;
 pub mod course;
+pub mod fill;
 pub mod histogram;
+pub mod profile;
 pub mod report;
+pub mod smallbank;
 pub mod stream;
 pub mod tpcc;
+pub mod ycsb;

@@ -2,7 +2,8 @@
 //!
 //! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must hold whatever
 //!   ran.
-//! - [`bench`]: transactional workloads at full speed: TPC-C and what they have in common.
+//! - [`bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and what they have in common.
+//! - [`zipf`]: skewed choices.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
 //!   that compares them.
 //!
@@ -13,3 +14,4 @@
 pub mod bench;
 pub mod htap;
 pub mod tpcc;
+pub mod zipf;

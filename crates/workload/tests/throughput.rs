@@ -1,19 +1,34 @@
 //! Tiny runs of the benchmarks of transactions: the results have the shape that was promised, at every isolation
 //! level, and stopping gives one, too.
 
-use ankerdb_engine::Isolation;
+use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cell};
+use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::course::{Event, Watch};
+use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::Report;
+use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
+use ankerdb_workload::bench::ycsb::{self, Distribution, YcsbConfig, YcsbWorkload};
 use ankerdb_workload::htap::machine::Machine;
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::mix::Mix;
 use serde_json::Value;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn bench(threads: usize, isolation: Isolation) -> BenchConfig {
-    BenchConfig { threads, seconds: 1, rounds: 2, isolation, seed: 5, json: None }
+    BenchConfig {
+        threads,
+        seconds: 1,
+        rounds: 2,
+        isolation,
+        engine: Configuration::default(),
+        compare: Vec::new(),
+        probes: None,
+        seed: 5,
+        json: None,
+    }
 }
 
 fn tpcc(threads: usize, isolation: Isolation, mix: Mix, access: Access) -> TpccConfig {
@@ -85,6 +100,57 @@ fn the_full_mix_has_the_shares_and_the_report_of_the_specification() {
 }
 
 #[test]
+fn comparisons_run_side_by_side_and_give_ratios() {
+    let mut config = tpcc(2, Isolation::Serializable, Mix::Full, Access::Home);
+    config.bench.compare = vec![Compare::Threads, Compare::Isolation, Compare::Contention];
+    config.bench.probes = Some(Probes { allocations: Some(|| 7) });
+    let report = tpcc_report(&config, None);
+    assert_eq!(report.failure(), None);
+    let json = json(&report);
+    assert_eq!(json["config"]["compare"], serde_json::json!(["threads", "isolation", "contention"]));
+    let names: Vec<&str> = json["phases"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|phase| phase["name"].as_str())
+        .collect();
+    let variants = [
+        "2 threads, serializable",
+        "1 thread, serializable",
+        "2 threads, repeatable-read",
+        "1 warehouse, 2 threads",
+        "1 warehouse, 1 thread",
+    ];
+    assert_eq!(names[..5], variants);
+    assert!(names[5..].iter().rev().eq(&variants), "the second round runs backwards: {names:?}");
+    for (ratio, target) in [
+        ("all threads to one thread", 1.6),
+        ("serializable to snapshot isolation", 0.95),
+        ("all threads to one thread in one warehouse", 1.0),
+    ] {
+        assert!(positive(&json["ratios"][ratio]["measured"]), "{ratio}");
+        assert_eq!(json["ratios"][ratio]["target"], target, "{ratio}");
+        assert!(report.text().contains(&format!("{ratio}: ")), "{}", report.text());
+    }
+    for (number, variant) in variants.iter().enumerate() {
+        let result = &json["results"][number];
+        assert_eq!(result["variant"], *variant);
+        assert_eq!(result["threads"], if variant.contains("2 threads") { 2 } else { 1 });
+        assert_eq!(result["profile"]["allocations"], 0.0);
+        let profile = &result["profile"];
+        assert!(positive(&profile["instructions"]) || profile["unavailable"].is_string(), "{profile}");
+    }
+}
+
+#[test]
+fn other_engines_run_the_same_benchmark() {
+    let mut config = tpcc(2, Isolation::RepeatableRead, Mix::Full, Access::Home);
+    config.bench.engine = Configuration::SeeSi;
+    let report = tpcc_report(&config, None);
+    assert_eq!((report.failure(), &json(&report)["config"]["engine"]), (None, &"see-si".into()));
+}
+
+#[test]
 fn weak_levels_run_and_violations_are_no_failure_there() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted, Isolation::ReadUncommitted] {
         let report = tpcc_report(&tpcc(3, isolation, Mix::Full, Access::Skewed), None);
@@ -115,4 +181,105 @@ fn impossible_configurations_are_refused_before_loading() {
     let warnings = busy.check(&Machine::detect()).expect("too many threads are accepted");
     assert!(warnings.iter().any(|warning| warning.contains("200 threads share")), "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("home warehouses")), "{warnings:?}");
+}
+
+fn ycsb(fields: u64, field_bytes: u64, reads_percent: u32, distribution: Distribution) -> YcsbConfig {
+    let bench = bench(2, Isolation::Serializable);
+    YcsbConfig { bench, rows: 5_000, fields, field_bytes, reads_percent, distribution }
+}
+
+#[test]
+fn ycsb_runs_with_any_shape_of_rows_and_keys() {
+    for config in [
+        ycsb(1, 100, 50, Distribution::Uniform),
+        ycsb(10, 16, 95, Distribution::Zipf(0.9)),
+        YcsbConfig { rows: 1, ..ycsb(2, 20, 0, Distribution::Zipf(2.0)) },
+    ] {
+        let warnings = config.check(&Machine::detect()).expect("the configuration is fine");
+        let report = report_of(None, |machine, watch| ycsb::run(&config, machine, warnings, watch));
+        assert_eq!(report.failure(), None);
+        let json = json(&report);
+        assert_eq!(json["config"]["distribution"], config.distribution.name());
+        assert_eq!(json["consistency"]["checked"], true);
+        assert!(positive(&json["results"][0]["by_transaction"]["operations_10"]["tps"]));
+    }
+}
+
+/// Changes one column of the first row of a table, or deletes the row.
+fn damage(database: &Database, table: &str, change: Option<(usize, Cell)>) {
+    let table = database.catalog().table(table).expect("the table exists");
+    let mut session = database.session();
+    let done = session.run(Isolation::Serializable, |transaction| {
+        let mut first = None;
+        transaction.scan_table(&table, ColumnSet::ALL, None, &mut |_, row| {
+            first = Some(row);
+            Ok(ControlFlow::Break(()))
+        })?;
+        let row = first.expect("the table has rows");
+        match &change {
+            Some(change) => transaction.update(&table, row, vec![change.clone()]),
+            None => transaction.delete(&table, row),
+        }
+    });
+    done.expect("the change works");
+}
+
+#[test]
+fn damaged_ycsb_rows_are_found() {
+    let (stop, observer) = (AtomicBool::new(false), |_: Event<'_>| ());
+    let watch = Watch { stop: &stop, observer: &observer };
+    let database = Database::new();
+    let config = ycsb(2, 100, 50, Distribution::Uniform);
+    let workload = YcsbWorkload::load(&database, &config, &watch).expect("loading works");
+    assert_eq!(workload.check().expect("checking works"), Vec::<String>::new());
+    damage(&database, "usertable", Some((2, Cell::text("of another row"))));
+    let found = workload.check().expect("checking works");
+    assert!(found.len() == 1 && found[0].contains("field 1 of row"), "{found:?}");
+    damage(&database, "usertable", None);
+    assert_eq!(workload.check().expect("checking works"), ["4999 rows instead of 5000"]);
+}
+
+fn smallbank(customers: u64, zipf: f64) -> SmallbankConfig {
+    SmallbankConfig { bench: bench(4, Isolation::Serializable), customers, zipf }
+}
+
+#[test]
+fn smallbank_keeps_its_money_under_any_skew() {
+    for config in [smallbank(1_000, 0.0), smallbank(100, 1.0), smallbank(2, 2.0)] {
+        let warnings = config.check(&Machine::detect()).expect("the configuration is fine");
+        let report = report_of(None, |machine, watch| smallbank::run(&config, machine, warnings, watch));
+        assert_eq!(report.failure(), None);
+        let json = json(&report);
+        assert_eq!(json["config"]["customers"], config.customers);
+        let kinds = json["results"][0]["by_transaction"].as_object().expect("kinds have names");
+        assert_eq!(kinds.len(), 6);
+        assert!(kinds.values().all(|kind| positive(&kind["completed"])), "{kinds:?}");
+    }
+}
+
+#[test]
+fn money_from_nowhere_and_debts_are_found() {
+    let (stop, observer) = (AtomicBool::new(false), |_: Event<'_>| ());
+    let watch = Watch { stop: &stop, observer: &observer };
+    let database = Database::new();
+    let workload = SmallbankWorkload::load(&database, &smallbank(10, 0.0), &watch).expect("loading works");
+    assert_eq!(workload.check().expect("checking works"), Vec::<String>::new());
+    let cents = |cents| Cell::Numeric(ankerdb_engine::Decimal::new(cents, 2));
+    damage(&database, "checking", Some((1, cents(1))));
+    let found = workload.check().expect("checking works");
+    assert!(found.len() == 1 && found[0].contains("cents in all accounts, and should be"), "{found:?}");
+    damage(&database, "savings", Some((1, cents(-5))));
+    let found = workload.check().expect("checking works");
+    assert!(found.len() == 2 && found[1].contains("are -5 cents"), "{found:?}");
+    damage(&database, "savings", None);
+    assert!(workload.check().expect("checking works")[0].contains("19 accounts instead of 20"));
+}
+
+#[test]
+fn a_stopped_load_ends_the_run() {
+    let (stop, observer) = (AtomicBool::new(true), |_: Event<'_>| ());
+    let watch = Watch { stop: &stop, observer: &observer };
+    let config = YcsbConfig { rows: 1_000_000, ..ycsb(1, 100, 50, Distribution::Uniform) };
+    let error = ycsb::run(&config, &Machine::detect(), Vec::new(), &watch).err().expect("it was stopped");
+    assert_eq!(error.state(), ankerdb_engine::SqlState::QueryCanceled);
 }

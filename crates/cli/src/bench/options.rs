@@ -1,11 +1,14 @@
 //! Options that all benchmarks of transactions have, and how such a benchmark is run and reported.
 
 use super::isolation;
+use crate::engine::EngineOption;
 use crate::interrupt;
 use crate::progress::LoadProgress;
 use ankerdb_engine::{Error, Isolation, Result};
+use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::course::{Event, Watch};
+use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::Report;
 use ankerdb_workload::htap::bench::is_stop;
 use clap::Args;
@@ -23,15 +26,28 @@ pub struct BenchOptions {
     /// Rounds; results are medians over them
     #[arg(long, value_name = "R", default_value_t = 5)]
     rounds: u32,
-    /// Isolation level: serializable, repeatable-read, read-committed, read-uncommitted
-    #[arg(long, value_name = "L", default_value = "serializable", value_parser = isolation)]
-    isolation: Isolation,
+    /// Isolation level: serializable, repeatable-read, read-committed, read-uncommitted; the engine's if not given
+    #[arg(long, value_name = "L", value_parser = isolation)]
+    isolation: Option<Isolation>,
+    #[command(flatten)]
+    engine: EngineOption,
+    /// Run alternately with: threads (one thread), isolation (repeatable-read), contention (all and one thread in one
+    /// warehouse)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = compare)]
+    compare: Vec<Compare>,
+    /// Count instructions, cache misses (where the machine has counters) and allocations of each transaction
+    #[arg(long)]
+    profile: bool,
     /// Write the result here as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Seed of the data and the inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+fn compare(name: &str) -> std::result::Result<Compare, String> {
+    Compare::parse(name).map_err(|error| error.to_string())
 }
 
 fn all_cores() -> usize {
@@ -45,7 +61,10 @@ impl BenchOptions {
             threads: self.threads,
             seconds: self.seconds,
             rounds: self.rounds,
-            isolation: self.isolation,
+            isolation: self.isolation.unwrap_or(self.engine.engine.isolation()),
+            engine: self.engine.engine,
+            compare: self.compare.clone(),
+            probes: self.profile.then_some(Probes { allocations: Some(crate::allocation::count) }),
             seed: self.seed,
             json: self.json.clone(),
         }

@@ -3,6 +3,7 @@
 use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
 use ankerdb_workload::bench::config::parse_name;
+use ankerdb_workload::bench::course::Watch;
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::htap::machine::Machine;
 use ankerdb_workload::tpcc::input::Access;
@@ -46,5 +47,6 @@ pub fn run(options: &TpccOptions) -> Result<()> {
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;
     let title = format!("bench tpcc: {}", config.title());
-    perform(&config.bench, &title, &warnings.clone(), |watch| tpcc::run(&config, &machine, warnings, watch))
+    let run = |watch: &Watch<'_>| tpcc::run(&config, &machine, warnings.clone(), watch);
+    perform(&config.bench, &title, &warnings, run)
 }

@@ -1,8 +1,10 @@
 //! What all benchmarks of transactions are asked, and what is refused before anything is loaded.
 
+use super::compare::Compare;
+use super::profile::Probes;
 use crate::htap::config::{check_writable, isolation_name};
 use crate::htap::machine::{Machine, available_memory_bytes};
-use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -17,6 +19,12 @@ pub struct BenchConfig {
     pub rounds: u32,
     /// Isolation level.
     pub isolation: Isolation,
+    /// How the database processes transactions.
+    pub engine: Configuration,
+    /// What to run alternately with it.
+    pub compare: Vec<Compare>,
+    /// What transactions cost besides time is to be counted, with these means.
+    pub probes: Option<Probes>,
     /// Same seed, same data and inputs.
     pub seed: u64,
     /// Where the result goes.
@@ -30,6 +38,9 @@ pub struct ConfigReport {
     seconds: u64,
     rounds: u32,
     isolation: &'static str,
+    engine: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    compare: Vec<&'static str>,
     seed: u64,
 }
 
@@ -55,6 +66,7 @@ impl BenchConfig {
         at_most("--threads", self.threads as u64, 512)?;
         at_most("--seconds", self.seconds, 86_400)?;
         at_most("--rounds", u64::from(self.rounds), 1000)?;
+        self.check_comparisons()?;
         if let Some(available) = available_memory_bytes() {
             need.check(available)?;
         }
@@ -62,6 +74,31 @@ impl BenchConfig {
             check_writable(path)?;
         }
         Ok(self.warnings(machine))
+    }
+
+    fn check_comparisons(&self) -> Result<()> {
+        if self.compare.contains(&Compare::Isolation) && self.isolation != Isolation::Serializable {
+            let message = "--compare isolation compares with repeatable-read: leave --isolation serializable";
+            return Err(invalid(message.to_owned()));
+        }
+        let several = |&&compare: &&Compare| compare != Compare::Isolation;
+        match self.compare.iter().find(several) {
+            Some(compare) if self.threads < 2 => {
+                let name = compare.name();
+                Err(invalid(format!(
+                    "--compare {name} compares with one thread: --threads must be at least 2"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// For benchmarks that have no place for all threads to meet.
+    pub fn without_contention(&self, benchmark: &str) -> Result<()> {
+        match self.compare.contains(&Compare::Contention) {
+            true => Err(invalid(format!("--compare contention is for tpcc, not for {benchmark}"))),
+            false => Ok(()),
+        }
     }
 
     fn warnings(&self, machine: &Machine) -> Vec<String> {
@@ -91,6 +128,8 @@ impl BenchConfig {
             seconds: self.seconds,
             rounds: self.rounds,
             isolation: isolation_name(self.isolation),
+            engine: self.engine.name(),
+            compare: self.compare.iter().map(|compare| compare.name()).collect(),
             seed: self.seed,
         }
     }
@@ -157,6 +196,9 @@ mod tests {
             seconds: 10,
             rounds: 3,
             isolation: Isolation::Serializable,
+            engine: Configuration::default(),
+            compare: Vec::new(),
+            probes: None,
             seed: 1,
             json: None,
         }
@@ -182,6 +224,14 @@ mod tests {
             refusal(BenchConfig { threads: 513, ..config() }),
             "--threads must be at most 512, not 513"
         );
+        let alone = BenchConfig { threads: 1, compare: vec![Compare::Threads], ..config() };
+        assert!(refusal(alone).contains("--threads must be at least 2"));
+        let weak = BenchConfig {
+            isolation: Isolation::ReadCommitted,
+            compare: vec![Compare::Isolation],
+            ..config()
+        };
+        assert!(refusal(weak).contains("leave --isolation serializable"));
         let message = refusal(BenchConfig { json: Some("/no/such/folder/x.json".into()), ..config() });
         assert!(message.contains("cannot write /no/such/folder/x.json"), "{message}");
     }

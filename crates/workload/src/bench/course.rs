@@ -1,7 +1,9 @@
 //! Rounds of phases: each variant once a round, in alternating order.
 
 use super::client::Workload;
+use super::compare::variants;
 use super::config::BenchConfig;
+use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
 use crate::htap::machine::{CpuTimes, Disturbance};
 use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
@@ -135,7 +137,18 @@ pub struct Course<'a> {
     pub watch: &'a Watch<'a>,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    /// What the configuration says, and what it is to be compared with; see [`compare`](super::compare).
+    pub fn new(
+        config: &'a BenchConfig,
+        workload: &'a dyn Workload,
+        narrow: Option<&'a dyn Workload>,
+        watch: &'a Watch<'a>,
+    ) -> Course<'a> {
+        let (variants, ratios) = variants(config, workload, narrow);
+        Course { config, variants, ratios, watch }
+    }
+
     /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
     pub fn run(&self) -> Result<Vec<Phase>> {
         let count = self.variants.len();
@@ -165,13 +178,19 @@ impl Course<'_> {
             threads: variant.threads,
             isolation: variant.isolation,
             seed: phase_seed(self.config.seed, turn as u64),
+            allocations: self.config.probes.and_then(|probes| probes.allocations),
         };
+        // Before the threads: counters cover those that are started later.
+        let mut counters = self.config.probes.map(|_| Counters::open());
         let mut stream = Stream::start(variant.workload, &options)?;
         self.watch.wait(warm_up, &stream);
         let before = CpuTimes::now();
         stream.record();
+        counters.iter_mut().for_each(Counters::start);
         self.watch.wait(time, &stream);
-        let result = stream.stop()?;
+        counters.iter_mut().for_each(Counters::stop);
+        let mut result = stream.stop()?;
+        result.counts = counters.map(|counters| counters.read()).unwrap_or_default();
         let disturbance = CpuTimes::now().disturbance_since(before);
         Ok(Phase { round, variant: position, result, disturbance })
     }

@@ -5,6 +5,7 @@
 
 use super::config::{BenchConfig, ConfigReport};
 use super::course::{Course, Phase};
+use super::profile::ProfileReport;
 use super::stream::{KindResult, StreamResult};
 use crate::htap::config::isolation_name;
 use crate::htap::latency::median;
@@ -57,6 +58,9 @@ struct VariantReport {
     retries: u64,
     latency_us: LatencyUs,
     by_transaction: BTreeMap<&'static str, KindReport>,
+    /// Costs of one transaction, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileReport>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -254,8 +258,9 @@ impl Report {
 
     /// One line about what is going to run.
     pub fn title(config: &BenchConfig) -> String {
-        let BenchConfig { threads, seconds, rounds, isolation, .. } = config;
-        format!("{threads} threads, {seconds} s in {rounds} rounds, {}", isolation_name(*isolation))
+        let BenchConfig { threads, seconds, rounds, isolation, engine, .. } = config;
+        let (level, engine) = (isolation_name(*isolation), engine.name());
+        format!("{threads} threads, {seconds} s in {rounds} rounds, {level}, engine {engine}")
     }
 }
 
@@ -344,6 +349,8 @@ impl VariantReport {
             retries: total.aborts,
             latency_us: LatencyUs::of(&total),
             by_transaction: names.zip(sum.kinds.iter().map(kind)).collect(),
+            profile: (course.config.probes)
+                .map(|_| ProfileReport::of(&sum.counts, sum.allocations, sum.completed())),
         }
     }
 
@@ -369,6 +376,9 @@ impl VariantReport {
                 kind.rolled_back,
             );
         }
+        if let Some(profile) = &self.profile {
+            let _ = writeln!(text, "  {}", profile.text());
+        }
     }
 }
 
@@ -378,6 +388,7 @@ mod tests {
     use super::super::course::{Ratio, Variant, Watch};
     use super::*;
     use crate::htap::machine::Disturbance;
+    use ankerdb_engine::Configuration;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
@@ -405,7 +416,7 @@ mod tests {
 
     fn phase(round: u32, variant: usize, completed: u64, steal: f64) -> Phase {
         let kinds = vec![KindResult { completed, ..KindResult::default() }];
-        let result = StreamResult { elapsed: Duration::from_secs(1), kinds };
+        let result = StreamResult { elapsed: Duration::from_secs(1), kinds, ..StreamResult::default() };
         Phase { round, variant, result, disturbance: Disturbance { steal, others: 0.0 } }
     }
 
@@ -413,7 +424,17 @@ mod tests {
         let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
         let (stop, observer) = (AtomicBool::new(false), |_: super::super::course::Event<'_>| ());
         let watch = Watch { stop: &stop, observer: &observer };
-        let config = BenchConfig { threads: 1, seconds: 1, rounds: 3, isolation, seed: 1, json: None };
+        let config = BenchConfig {
+            threads: 1,
+            seconds: 1,
+            rounds: 3,
+            isolation,
+            engine: Configuration::default(),
+            compare: Vec::new(),
+            probes: None,
+            seed: 1,
+            json: None,
+        };
         let course = Course {
             config: &config,
             variants: vec![variant("one"), variant("two")],

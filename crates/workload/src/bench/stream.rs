@@ -2,6 +2,7 @@
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::histogram::Histogram;
+use super::profile::Counts;
 use crate::tpcc::load::now;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct StreamOptions {
     pub isolation: Isolation,
     /// Same seed, same inputs.
     pub seed: u64,
+    /// Allocations of the calling thread so far, if they are to be counted.
+    pub allocations: Option<fn() -> u64>,
 }
 
 /// What became of one kind of transaction.
@@ -53,6 +56,10 @@ pub struct StreamResult {
     pub elapsed: Duration,
     /// By [`Workload::kinds`].
     pub kinds: Vec<KindResult>,
+    /// By the client threads, if they were counted.
+    pub allocations: Option<u64>,
+    /// What the processor counted.
+    pub counts: Counts,
 }
 
 impl StreamResult {
@@ -78,6 +85,10 @@ impl StreamResult {
         self.elapsed += other.elapsed;
         self.kinds.resize_with(self.kinds.len().max(other.kinds.len()), KindResult::default);
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(kind, other)| kind.add(other));
+        if let Some(allocations) = other.allocations {
+            *self.allocations.get_or_insert(0) += allocations;
+        }
+        self.counts.add(&other.counts);
     }
 }
 
@@ -98,7 +109,7 @@ struct Shared {
 /// A running stream.
 pub struct Stream {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<Result<Vec<KindResult>>>>,
+    workers: Vec<JoinHandle<Result<StreamResult>>>,
     recording_since: Instant,
 }
 
@@ -120,6 +131,7 @@ impl Stream {
                 number,
                 is_weak: matches!(options.isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted),
                 kinds: vec![KindResult::default(); kinds],
+                allocations: options.allocations,
             };
             let builder = std::thread::Builder::new().name(format!("client-{number}"));
             let spawned = builder.spawn(move || worker.work());
@@ -149,12 +161,12 @@ impl Stream {
 
     /// Ends the stream and returns what was recorded, or the first error that a thread met.
     pub fn stop(mut self) -> Result<StreamResult> {
-        let mut result = StreamResult { elapsed: self.recording_since.elapsed(), kinds: Vec::new() };
+        let mut result = StreamResult { elapsed: self.recording_since.elapsed(), ..StreamResult::default() };
         self.shared.state.store(STOPPED, Ordering::Relaxed);
         let mut failure = None;
         for worker in std::mem::take(&mut self.workers) {
             match worker.join() {
-                Ok(Ok(kinds)) => result.add(&StreamResult { elapsed: Duration::ZERO, kinds }),
+                Ok(Ok(of_thread)) => result.add(&of_thread),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(_) => failure = failure.or(Some(Error::internal("a client thread panicked"))),
             }
@@ -175,13 +187,14 @@ struct Worker {
     number: usize,
     is_weak: bool,
     kinds: Vec<KindResult>,
+    allocations: Option<fn() -> u64>,
 }
 
 impl Worker {
-    fn work(mut self) -> Result<Vec<KindResult>> {
+    fn work(mut self) -> Result<StreamResult> {
         let (began, date) = (Instant::now(), now());
         let mut started = began;
-        let mut completed = 0;
+        let (mut completed, mut allocations_before) = (0, None);
         while self.shared.state.load(Ordering::Relaxed) != STOPPED {
             let today = date + (started - began).as_micros() as i64;
             let kind = self.client.draw();
@@ -189,6 +202,9 @@ impl Worker {
             let ended = Instant::now();
             // Only now: what began before the recording and ended in it is as good as what began in it and did not end.
             if self.shared.state.load(Ordering::Relaxed) == RECORDING {
+                if let (Some(allocations), None) = (self.allocations, allocations_before) {
+                    allocations_before = Some(allocations());
+                }
                 let kind = &mut self.kinds[kind];
                 kind.completed += 1;
                 kind.aborts += aborts;
@@ -203,7 +219,9 @@ impl Worker {
             self.shared.completed[self.number].0.store(completed, Ordering::Relaxed);
             started = ended;
         }
-        Ok(self.kinds)
+        let counted = self.allocations.zip(allocations_before);
+        let allocations = counted.map(|(allocations, before)| allocations() - before);
+        Ok(StreamResult { kinds: self.kinds, allocations, ..StreamResult::default() })
     }
 
     /// Runs the drawn transaction until it is completed, counting failures; `None` if the stream was stopped before.

@@ -2,9 +2,9 @@
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
-use super::course::{Course, Event, Variant, Watch};
+use super::course::{Course, Event, Watch};
 use super::report::{About, Report};
-use crate::htap::config::{BYTES_PER_WAREHOUSE, isolation_name};
+use crate::htap::config::BYTES_PER_WAREHOUSE;
 use crate::htap::machine::Machine;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
@@ -142,17 +142,12 @@ pub fn run(
     warnings: Vec<String>,
     watch: &Watch<'_>,
 ) -> Result<Report> {
-    let database = Database::new();
+    let database = Database::with(config.bench.engine);
     let options = LoadOptions::new(config.warehouses as i32, config.bench.seed);
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
     let workload = TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
-    let variant = Variant {
-        name: isolation_name(config.bench.isolation).to_owned(),
-        threads: config.bench.threads,
-        isolation: config.bench.isolation,
-        workload: &workload,
-    };
-    let course = Course { config: &config.bench, variants: vec![variant], ratios: Vec::new(), watch };
+    let narrow = TpccWorkload::new(&database, &tables, 1, config.mix, config.access);
+    let course = Course::new(&config.bench, &workload, Some(&narrow), watch);
     let phases = course.run()?;
     watch.tell(Event::Checking);
     let violations = check(&database, &tables)?.iter().map(ToString::to_string).collect();

@@ -1,6 +1,6 @@
 //! Encoded index keys, written into a buffer that the caller keeps: no allocation per lookup.
 
-use ankerdb_value::{push_integer, push_smallint, push_text};
+use ankerdb_value::{push_bigint, push_integer, push_smallint, push_text};
 
 /// A reusable key buffer. Each method clears it and returns the encoded key.
 #[derive(Default)]
@@ -15,6 +15,18 @@ impl KeyBuffer {
     /// Primary key of WAREHOUSE or ITEM.
     pub fn id(&mut self, id: i32) -> &[u8] {
         push_integer(self.begin(), id);
+        &self.0
+    }
+
+    /// A key of one bigint, in workloads besides TPC-C.
+    pub fn bigint(&mut self, number: i64) -> &[u8] {
+        push_bigint(self.begin(), number);
+        &self.0
+    }
+
+    /// A key of one text, in workloads besides TPC-C.
+    pub fn text(&mut self, text: &str) -> &[u8] {
+        push_text(self.begin(), text);
         &self.0
     }
 

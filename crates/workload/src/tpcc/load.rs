@@ -225,12 +225,12 @@ impl<'a> Writer<'a> {
 }
 
 /// A numeric with two fractional digits.
-pub(super) fn money(cents: i128) -> Value {
+pub(crate) fn money(cents: i128) -> Value {
     Value::Numeric(Decimal::new(cents, 2))
 }
 
 /// The same as a cell.
-pub(super) fn money_cell(cents: i128) -> Cell<'static> {
+pub(crate) fn money_cell(cents: i128) -> Cell<'static> {
     Cell::bigint(cents as i64)
 }
 

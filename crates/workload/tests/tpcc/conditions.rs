@@ -19,7 +19,8 @@ use std::time::Duration;
 /// Runs the full mix until so many transactions are completed.
 fn run_transactions(world: &World, completed: u64) {
     let workload = TpccWorkload::new(&world.database, &world.tables, 1, Mix::Full, Access::Skewed);
-    let options = StreamOptions { threads: 4, isolation: Isolation::Serializable, seed: 3 };
+    let options =
+        StreamOptions { threads: 4, isolation: Isolation::Serializable, seed: 3, allocations: None };
     let stream = Stream::start(&workload, &options).expect("the stream starts");
     while stream.completed() < completed && !stream.has_failed() {
         std::thread::sleep(Duration::from_millis(1));

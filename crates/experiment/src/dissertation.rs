@@ -1,0 +1,3 @@
+//! The experiments that only the dissertation (or it first) has.
+
+pub mod fig2_5;
