@@ -22,8 +22,8 @@ use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
-    Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, KeyBatch, KeyRange, Result, RowId, Session, SqlState,
+    Table, Transaction,
 };
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -93,8 +93,19 @@ impl Client {
         let (range, delivered) = (&mut self.range, &self.delivered);
         let mut item_is_unused = false;
         let outcome = self.session.try_run(self.isolation, |transaction| {
-            let mut procedure =
-                Procedure { transaction, tables, key, items, lines, rows, text, range, delivered, now };
+            let mut procedure = Procedure {
+                transaction,
+                tables,
+                key,
+                items,
+                lines,
+                batch,
+                rows,
+                text,
+                range,
+                delivered,
+                now,
+            };
             match input {
                 Input::NewOrder(input) => {
                     procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
