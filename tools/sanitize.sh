@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The concurrency and unsafe parts under a sanitizer of the nightly toolchain. Called by `./run sanitize`.
+#
+#   sanitize thread  [short]   data races                              ThreadSanitizer
+#   sanitize address [short]   overflows, use after free, leaks        AddressSanitizer
+#
+# `short` leaves out the tests that take minutes. Both first run bugs that were planted for them
+# (crates/sync/examples/planted.rs), and fail if they find none.
+#
+# What ThreadSanitizer needs to be told: nothing in our own code. It does not understand fences, but they order only
+# atomics here (cells of rows, headers); what is read as plain memory (versions, strings, lent arrays, index nodes) is
+# ordered by acquiring loads of what was released after it was written. crossbeam-epoch replaces its fences when it is
+# built for the sanitizer, and so does the standard library, which is therefore built along (-Zbuild-std). Where its
+# sources are missing, tools/tsan-suppressions.txt names what the library does unseen.
+#
+# What AddressSanitizer needs to be told: --cfg ankerdb_sanitize, by which crates/memory takes every piece of memory
+# from the global allocator, since nothing else is guarded.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\n== %s\n' "$*" >&2; }
+fail() { printf 'sanitize: %s\n' "$*" >&2; exit 1; }
+
+kind="${1:-}" part="${2:-all}"
+target="$(rustc -vV | sed -n 's/^host: //p')"
+CRATES=(sync index table transaction snapshot engine)
+
+if ! cargo +nightly --version >/dev/null 2>&1; then
+    say "SKIPPED: sanitizers (no nightly toolchain here; rustup toolchain install nightly)"
+    exit 0
+fi
+[ "$(uname -s)" = Linux ] || { say "SKIPPED: sanitizers (set up for Linux only)"; exit 0; }
+
+# Whether the standard library can be built along; its sources are a small component.
+has_library_sources() {
+    local sources
+    sources="$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock"
+    [ -f "$sources" ] || rustup component add rust-src --toolchain nightly >/dev/null 2>&1 || true
+    [ -f "$sources" ]
+}
+
+build=(--locked --target "$target")
+export RUST_BACKTRACE=0
+case "$kind" in
+    thread)
+        export TSAN_OPTIONS="halt_on_error=1"
+        if has_library_sources; then
+            export RUSTFLAGS="-Zsanitizer=thread"
+            build+=(-Zbuild-std)
+        else
+            say "no sources of the standard library (rustup component add rust-src --toolchain nightly): some reports are suppressed"
+            export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer"
+            TSAN_OPTIONS+=" suppressions=$PWD/tools/tsan-suppressions.txt"
+        fi
+        planted=(race)
+        ;;
+    address)
+        export RUSTFLAGS="-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer --cfg ankerdb_sanitize"
+        planted=(overflow use-after-free)
+        ;;
+    *) fail "run it as: ./run sanitize thread|address [short]" ;;
+esac
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:?the folder of build results}/sanitize-$kind"
+
+# A bug that must be found.
+expect_report() {
+    local output
+    if output="$(cargo +nightly run -q "${build[@]}" -p ankerdb-sync --example planted -- "$1" 2>&1)"; then
+        fail "the planted $1 was not found: $output"
+    fi
+    grep -q "Sanitizer: " <<<"$output" || fail "the planted $1 ended without a report: $output"
+    echo "planted $1: found"
+}
+
+run() { cargo +nightly test "${build[@]}" "$@"; }
+
+say "controls: planted bugs"
+for bug in "${planted[@]}"; do expect_report "$bug"; done
+
+say "tests under the ${kind} sanitizer"
+if [ "$part" = short ]; then
+    run "${CRATES[@]/#/-pankerdb-}" --lib --test concurrent --test anomalies --test lending --test locks \
+        --test precision --test transfers
+    run -p ankerdb-engine --test histories -- serializable
+else
+    run "${CRATES[@]/#/-pankerdb-}" --lib --tests
+fi
+say "the ${kind} sanitizer found nothing"
