@@ -222,6 +222,11 @@ impl Transaction {
         !self.writes.is_empty()
     }
 
+    /// Rows that would be inserted, changed or deleted.
+    pub fn write_count(&self) -> usize {
+        self.writes.writes.len()
+    }
+
     pub(crate) fn check_canceled(&self) -> Result<()> {
         match &self.cancel {
             Some(flag) if flag.load(Ordering::Relaxed) => {
