@@ -1,5 +1,6 @@
 //! `ankerdb bench`
 
+mod long_reader;
 mod options;
 mod smallbank;
 mod tpcc;
@@ -36,6 +37,8 @@ pub enum Benchmark {
     Ycsb(ycsb::YcsbOptions),
     /// Smallbank: six short transactions over savings and checking accounts.
     Smallbank(smallbank::SmallbankOptions),
+    /// TPC-C while a transaction or snapshot stays open: throughput and memory of versions over time.
+    LongReader(long_reader::LongReaderOptions),
 }
 
 impl Benchmark {
@@ -46,6 +49,7 @@ impl Benchmark {
             Benchmark::Tpcc(options) => tpcc::run(options),
             Benchmark::Ycsb(options) => ycsb::run(options),
             Benchmark::Smallbank(options) => smallbank::run(options),
+            Benchmark::LongReader(options) => long_reader::run(options),
         }
     }
 }

@@ -40,7 +40,16 @@ impl Drop for Folder {
 #[test]
 fn the_list_has_a_line_for_every_experiment() {
     let list = text(&run(&["experiment", "list"]).stdout);
-    for id in ["anker-fig6", "anker-fig7", "anker-fig8", "anker-tab2"] {
+    for id in [
+        "anker-fig6",
+        "anker-fig7",
+        "anker-fig8",
+        "anker-tab2",
+        "dissertation-fig2.5",
+        "ankerdb-fig7",
+        "ankerdb-fig8",
+        "ankerdb-fig11",
+    ] {
         let line = list.lines().find(|line| line.starts_with(id));
         assert!(line.is_some_and(|line| line.len() > id.len() + 20), "{id} in\n{list}");
     }
@@ -55,6 +64,9 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         (&["anker-fig6", "--seconds", "0"], "--seconds must be between 1 and 86400"),
         (&["anker-fig6", "--olap", "0"], "--olap must be at least 1"),
         (&["anker-fig6", "--scale", "1"], "--scale does not apply"),
+        (&["ankerdb-fig7", "--warehouses", "1"], "--warehouses does not apply"),
+        (&["ankerdb-fig8", "--scale", "0"], "--scale must be between 0.001 and 1000"),
+        (&["dissertation-fig2.5", "--scale", "900"], "at most --scale"),
         (&["anker-fig6", "--out", "/dev/null/x"], "cannot write into /dev/null/x"),
         (&["anker-fig6", "--engine", "hee-anker"], "it needs the system call vm_snapshot"),
         (&["anker-fig6", "--engine", "silo"], "there are ankerdb, see-fs, see-si, see-ru"),
@@ -135,6 +147,29 @@ fn anker_fig8_in_miniature() {
 #[test]
 fn anker_tab2_in_miniature() {
     miniature("anker-tab2", &ONE_WAREHOUSE);
+}
+
+/// Options that make TPC-H small.
+const TINY_SCALE: [&str; 6] = ["--scale", "0.002", "--oltp", "2", "--olap", "1"];
+
+#[test]
+fn dissertation_fig2_5_in_miniature() {
+    miniature("dissertation-fig2.5", &TINY_SCALE);
+}
+
+#[test]
+fn ankerdb_fig7_in_miniature() {
+    miniature("ankerdb-fig7", &TINY_SCALE);
+}
+
+#[test]
+fn ankerdb_fig8_in_miniature() {
+    miniature("ankerdb-fig8", &TINY_SCALE);
+}
+
+#[test]
+fn ankerdb_fig11_in_miniature() {
+    miniature("ankerdb-fig11", &TINY_SCALE);
 }
 
 #[test]

@@ -88,6 +88,11 @@ impl Session {
         }
     }
 
+    /// Whether tables stay at hand between two procedures (the default); see [`Transaction::set_keeps_tables`].
+    pub fn set_keeps_tables(&mut self, keeps: bool) {
+        self.transaction.set_keeps_tables(keeps);
+    }
+
     /// A snapshot of everything committed so far.
     pub fn snapshot(&mut self) -> Snapshot {
         self.database.snapshot()

@@ -408,6 +408,34 @@ fn a_dropped_table_lives_on_for_those_who_use_it() {
     assert!(by_table(&database, &new).is_empty());
 }
 
+/// Sessions have tables at hand between procedures, but not for ever.
+#[test]
+fn sessions_let_go_of_a_dropped_table() {
+    for keeps in [true, false] {
+        let database = Database::new();
+        let table = items(&database, "items");
+        fill(&database, &table, [item(1, 7, 0, 0)]);
+        let mut session = database.session();
+        session.set_keeps_tables(keeps);
+        let mut key = Vec::new();
+        table.index(0).encode(&[Value::Integer(1)], &mut key).unwrap();
+        let find = |session: &mut ankerdb_engine::Session, table: &Arc<Table>| {
+            let found = session.run(Isolation::Serializable, |transaction| {
+                transaction.find(table, 0, &key, ColumnSet::of(&[A])).map(|row| row.is_some())
+            });
+            found.unwrap()
+        };
+        assert!(find(&mut session, &table));
+        let other = items(&database, "others");
+        let held = Arc::downgrade(&table);
+        drop(table);
+        database.drop_table("items").unwrap();
+        assert_eq!(held.upgrade().is_some(), keeps, "who does not keep tables has none at hand");
+        assert!(!find(&mut session, &other));
+        assert!(held.upgrade().is_none(), "the next procedure lets go");
+    }
+}
+
 #[test]
 fn names_are_taken_once() {
     let database = Database::new();

@@ -124,13 +124,12 @@ impl<'a> Lab<'a> {
         (self.watch.observer)(Event::Progress(share));
     }
 
-    /// Waits until the time is over or the user stops. `look` is called again and again, with the time that has passed,
-    /// and may end the wait, too.
+    /// Waits until the time is over or the user stops. `look` is called again and again, with the time that has passed;
+    /// it shows progress and may end the wait, too.
     pub fn wait(&self, time: Duration, look: &mut dyn FnMut(Duration) -> ControlFlow<()>) {
         let begun = Instant::now();
         loop {
             let passed = begun.elapsed();
-            self.progress(passed.as_secs_f64() / time.as_secs_f64().max(1e-9));
             if look(passed).is_break() || passed >= time || self.is_stopped() {
                 return;
             }

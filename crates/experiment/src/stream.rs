@@ -88,15 +88,20 @@ pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
         hybrid;
     let stop = AtomicBool::new(false);
     let counters: Vec<Counter> = transactions.iter().map(|_| Counter::default()).collect();
+    let asked = AtomicU64::new(0);
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let (stop, counters) = (&stop, &counters);
+        let (stop, counters, asked) = (&stop, &counters, &asked);
         let workers: Vec<_> = (transactions.into_iter().zip(counters))
             .map(|(transact, counter)| scope.spawn(move || work(transact, counter, stop)))
             .collect();
         let streams = queries.len();
         let analysts: Vec<_> = (queries.into_iter().enumerate())
-            .map(|(number, ask)| {
+            .map(|(number, mut ask)| {
+                let ask: Ask<'_> = Box::new(move |query| {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    ask(query)
+                });
                 let first = begun + lead + interval.mul_f64(number as f64 / streams as f64);
                 let order = Order::new(query_count, seed.wrapping_add(number as u64));
                 scope.spawn(move || fire(ask, order, query_limit, (first, interval), stop))
@@ -106,6 +111,10 @@ pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
         let mut clock = Clock::new(sample, lead);
         lab.wait(time, &mut |passed| {
             clock.look(passed, completed());
+            let of_time = passed.as_secs_f64() / time.as_secs_f64().max(1e-9);
+            let of_queries =
+                asked.load(Ordering::Relaxed) as f64 / (query_limit as f64 * streams.max(1) as f64);
+            lab.progress(of_time.max(of_queries));
             let has_ended = workers.iter().any(|worker| worker.is_finished())
                 || analysts.iter().any(|analyst| analyst.is_finished());
             if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -201,9 +210,11 @@ impl Clock {
         if passed >= self.lead && self.first_query.is_none() {
             self.first_query = Some((passed, completed));
         }
-        if passed >= self.last.0 + self.sample {
+        // Samples stand at the same places whenever exactly they were taken, so that runs can be compared.
+        let due = self.sample * (self.samples.len() as u32 + 1);
+        if passed >= due {
             let rate = rate((passed, completed), self.last);
-            self.samples.push((passed.as_secs_f64(), rate));
+            self.samples.push((due.as_secs_f64(), rate));
             self.last = (passed, completed);
         }
     }

@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! cargo build --release -p ankerdb-index --example instructions
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/instructions KEYS OPERATION [COUNT]
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/instructions MAP KEYS OPERATION [COUNT]
 //! ```
 //!
+//! MAP: `ordered` or `hash` (which has no scans).
 //! KEYS: `sequential` (8 bytes, ascending), `random` (12 bytes) or `orders` (12 bytes: ten districts in turn).
 //! OPERATION: `get`, `insert`, `unique`, `last` (a backward scan for one entry), `ten` (a forward scan of ten).
 //! Divide callgrind's "Collected" by COUNT (a million, if not said). Nothing else is collected.
 
-use ankerdb_index::{Direction, OrderedIndex, UniqueInsert};
+use ankerdb_index::{Direction, HashIndex, OrderedIndex, UniqueInsert};
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 
@@ -32,23 +33,49 @@ fn measured(keys: &[Vec<u8>], operation: impl Fn(&[u8], u64)) {
     keys.iter().enumerate().for_each(|(row, key)| operation(key, row as u64));
 }
 
-fn insert_unique(index: &OrderedIndex, key: &[u8], row: u64) {
-    let inserted = index.insert_unique(key, row, Some).expect("a short key");
-    assert_eq!(inserted, UniqueInsert::Inserted);
+/// The operations that both kinds of index have.
+macro_rules! operations {
+    ($module:ident, $Index:ty) => {
+        mod $module {
+            use super::*;
+
+            pub fn insert_unique(index: &$Index, key: &[u8], row: u64) {
+                let inserted = index.insert_unique(key, row, Some).expect("a short key");
+                assert_eq!(inserted, UniqueInsert::Inserted);
+            }
+
+            pub fn insert(index: &$Index, key: &[u8], row: u64) {
+                assert!(index.insert(key, row).expect("a short key"));
+            }
+
+            pub fn get(index: &$Index, key: &[u8], row: u64) {
+                let mut found = None;
+                index.get(key, |row| {
+                    found = Some(row);
+                    ControlFlow::Break(())
+                });
+                assert_eq!(found, Some(row));
+            }
+
+            /// Runs one of these, if it is called like that, on an index that has the keys where it should.
+            pub fn run(index: &$Index, keys: &[Vec<u8>], operation: &str) -> bool {
+                if !matches!(operation, "insert" | "unique") {
+                    keys.iter().enumerate().for_each(|(row, key)| insert(index, key, row as u64));
+                }
+                match operation {
+                    "insert" => measured(keys, |key, row| insert(index, key, row)),
+                    "unique" => measured(keys, |key, row| insert_unique(index, key, row)),
+                    "get" => measured(keys, |key, row| get(index, key, row)),
+                    _ => return false,
+                }
+                true
+            }
+        }
+    };
 }
 
-fn insert(index: &OrderedIndex, key: &[u8], row: u64) {
-    assert!(index.insert(key, row).expect("a short key"));
-}
-
-fn get(index: &OrderedIndex, key: &[u8], row: u64) {
-    let mut found = None;
-    index.get(key, |row| {
-        found = Some(row);
-        ControlFlow::Break(())
-    });
-    assert_eq!(found, Some(row));
-}
+operations!(ordered, OrderedIndex);
+operations!(hash, HashIndex);
 
 fn scan(index: &OrderedIndex, key: &[u8], direction: Direction, entries: usize) {
     let (lower, upper) = match direction {
@@ -65,20 +92,24 @@ fn scan(index: &OrderedIndex, key: &[u8], direction: Direction, entries: usize) 
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [kind, operation, rest @ ..] = arguments.as_slice() else { panic!("KEYS and OPERATION, please") };
+    let [map, kind, operation, rest @ ..] = arguments.as_slice() else {
+        panic!("MAP, KEYS and OPERATION, please")
+    };
     let count = rest.first().map_or(1_000_000, |count| count.parse().expect("a number"));
     let keys = keys(kind, count);
-    let index = OrderedIndex::new();
-    if !matches!(operation.as_str(), "insert" | "unique") {
-        keys.iter().enumerate().for_each(|(row, key)| insert(&index, key, row as u64));
+    if map == "hash" {
+        let index = HashIndex::new();
+        assert!(hash::run(&index, &keys, operation), "no operation is called {operation}");
+        println!("{} entries, {} bytes per entry", index.len(), index.memory_bytes() / index.len());
+        return;
     }
-    match operation.as_str() {
-        "insert" => measured(&keys, |key, row| insert(&index, key, row)),
-        "unique" => measured(&keys, |key, row| insert_unique(&index, key, row)),
-        "get" => measured(&keys, |key, row| get(&index, key, row)),
-        "last" => measured(&keys, |key, _| scan(&index, key, Direction::Backward, 1)),
-        "ten" => measured(&keys, |key, _| scan(&index, key, Direction::Forward, 10)),
-        other => panic!("no operation is called {other}"),
+    let index = OrderedIndex::new();
+    if !ordered::run(&index, &keys, operation) {
+        match operation.as_str() {
+            "last" => measured(&keys, |key, _| scan(&index, key, Direction::Backward, 1)),
+            "ten" => measured(&keys, |key, _| scan(&index, key, Direction::Forward, 10)),
+            other => panic!("no operation is called {other}"),
+        }
     }
     println!("{} entries, {} bytes per entry", index.len(), index.memory_bytes() / index.len());
 }

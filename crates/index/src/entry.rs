@@ -186,7 +186,7 @@ impl Slot {
 
 /// The words of a key's first bytes, by a few loads that may overlap and no loop over bytes.
 #[inline]
-fn words_of(key: &[u8]) -> [u64; KEY_WORDS] {
+pub(crate) fn words_of(key: &[u8]) -> [u64; KEY_WORDS] {
     let eight_at = |at: usize| u64::from_be_bytes(key[at..at + 8].try_into().expect("eight bytes"));
     // The last bytes of a key whose number is no multiple of eight: its last eight, less those of the word before.
     let last = |bytes: usize| if bytes == 0 { 0 } else { eight_at(key.len() - 8) << (64 - 8 * bytes) };
@@ -220,7 +220,7 @@ fn tail_layout(length: usize) -> Layout {
 }
 
 /// Allocates a tail and returns its address as a rest word.
-fn new_tail(bytes: &[u8]) -> u64 {
+pub(crate) fn new_tail(bytes: &[u8]) -> u64 {
     let layout = tail_layout(bytes.len());
     // SAFETY: the layout is not empty; the length and the bytes fit into it, one behind the other, and the
     // address is aligned for the length.

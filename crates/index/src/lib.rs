@@ -24,12 +24,15 @@
 
 mod counter;
 mod entry;
+mod hash;
 mod latch;
 mod lookup;
 mod node;
 mod scan;
 mod tree;
 mod unique;
+
+pub use hash::HashIndex;
 
 use ankerdb_base::{Error, Result, SqlState};
 use std::ops::{Bound, ControlFlow};

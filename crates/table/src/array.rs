@@ -77,6 +77,16 @@ impl ColumnArray {
         self.values.pointer().wrapping_add(self.layout.bytes(row)).cast_const()
     }
 
+    /// As [`cell_address`](Self::cell_address), of the bytes behind a long string's view, for which it loads the view.
+    #[inline]
+    pub(crate) fn bytes_address(&self, row: usize) -> Option<*const u8> {
+        let heap = self.heap.as_ref()?;
+        let view = self.load_wide(row);
+        // The view may be half of an old and half of a new one: no matter for an address that nobody reads from.
+        let is_long = view as u32 as usize > INLINE_BYTES;
+        is_long.then(|| heap.address((view >> 64) as u32, (view >> 96) as u32)).flatten()
+    }
+
     /// Loads a cell; see [`RawCell`].
     #[inline]
     pub fn load(&self, row: usize) -> RawCell {

@@ -24,7 +24,7 @@ use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
 use crate::table::Derived;
-use crate::version::{BeforeCells, VersionChain};
+use crate::version::VersionChain;
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
 use ankerdb_memory::{allocate_zeroed, free};
@@ -332,6 +332,19 @@ impl RowBlock {
         }
     }
 
+    /// As [`prefetch`](Self::prefetch), of the bytes of long strings in these columns; loads their views.
+    #[inline]
+    pub fn prefetch_bytes(&self, row: usize, columns: ColumnSet, pin: &Guard) {
+        let _inside = pin;
+        for column in columns.iter().take_while(|column| *column < self.columns.len()) {
+            // SAFETY: inside a pin.
+            let array = unsafe { self.columns.current(column) };
+            if let Some(address) = array.bytes_address(row) {
+                prefetch(address);
+            }
+        }
+    }
+
     #[inline]
     fn load<'pin>(&self, row: usize, column: usize, _pin: &'pin Guard) -> (&'pin ColumnArray, RawCell) {
         // SAFETY: inside a pin; retired arrays are dropped an epoch later (`install`).
@@ -388,7 +401,7 @@ impl RowBlock {
     ) {
         let old = self.owned_header(row, commit);
         let before = changes.clone().map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
-        self.push_version(row, old, before.collect(), commit, in_use, pin);
+        self.push_version(row, old, before, commit, in_use, pin);
         self.install(row, old, commit, true, changes, pin);
     }
 
@@ -411,7 +424,7 @@ impl RowBlock {
     /// handed out again. The caller owns the row, which exists.
     pub(crate) fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         let old = self.owned_header(row, commit);
-        self.push_version(row, old, BeforeCells::default(), commit, in_use, pin);
+        self.push_version(row, old, std::iter::empty(), commit, in_use, pin);
         self.install(row, old, commit, false, std::iter::empty(), pin);
     }
 
@@ -428,7 +441,7 @@ impl RowBlock {
         &self,
         row: usize,
         old: Header,
-        before: BeforeCells,
+        before: impl Iterator<Item = (u32, OwnedCell)>,
         commit: Timestamp,
         in_use: &[Timestamp],
         pin: &Guard,

@@ -107,6 +107,13 @@ impl Heap {
         }
     }
 
+    /// Where a place would be: not to be read from, only to ask for the memory. Takes any place.
+    #[inline]
+    pub fn address(&self, chunk: u32, offset: u32) -> Option<*const u8> {
+        let chunk = self.chunks.get(chunk as usize)?.get()?;
+        Some(chunk.pointer().wrapping_add(offset as usize))
+    }
+
     /// The bytes at a place that `append` returned.
     ///
     /// # Safety

@@ -37,7 +37,7 @@ pub struct Version {
 /// Overwritten cells with their column positions. Commits overwrite few cells of a row, so the first ones lie in the
 /// version itself: one allocation a version.
 #[derive(Default)]
-pub struct BeforeCells {
+struct BeforeCells {
     first: [(u32, OwnedCell); CELLS_INLINE],
     first_count: u32,
     rest: Vec<(u32, OwnedCell)>,
@@ -58,24 +58,26 @@ impl BeforeCells {
     }
 
     /// The cells, each with its column.
-    pub fn iter(&self) -> impl Iterator<Item = &(u32, OwnedCell)> {
+    fn iter(&self) -> impl Iterator<Item = &(u32, OwnedCell)> {
         self.first[..self.first_count as usize].iter().chain(&self.rest)
     }
 }
 
-impl FromIterator<(u32, OwnedCell)> for BeforeCells {
-    fn from_iter<I: IntoIterator<Item = (u32, OwnedCell)>>(cells: I) -> BeforeCells {
-        let mut before = BeforeCells::default();
-        cells.into_iter().for_each(|(column, cell)| before.push(column, cell));
-        before
-    }
-}
-
 impl Version {
-    fn new(begin: Timestamp, exists: bool, cells: BeforeCells, next: *mut Version) -> Box<Version> {
-        let mut columns = ColumnSet::EMPTY;
-        cells.iter().for_each(|(column, _)| columns.insert(*column as usize));
-        Box::new(Version { begin, exists, columns, cells, next: AtomicPtr::new(next) })
+    fn new(
+        begin: Timestamp,
+        exists: bool,
+        cells: impl IntoIterator<Item = (u32, OwnedCell)>,
+        next: *mut Version,
+    ) -> Box<Version> {
+        let next = AtomicPtr::new(next);
+        let empty = Version { begin, exists, columns: ColumnSet::EMPTY, cells: BeforeCells::default(), next };
+        let mut version = Box::new(empty);
+        for (column, cell) in cells {
+            version.columns.insert(column as usize);
+            version.cells.push(column, cell);
+        }
+        version
     }
 
     /// The cell of a column, if this version holds it.
@@ -117,7 +119,7 @@ impl VersionChain {
     }
 
     /// Adds the newest before-image. The caller owns the row.
-    pub fn push(&self, begin: Timestamp, exists: bool, cells: BeforeCells) {
+    pub fn push(&self, begin: Timestamp, exists: bool, cells: impl IntoIterator<Item = (u32, OwnedCell)>) {
         let version = Version::new(begin, exists, cells, self.0.load(Ordering::Relaxed));
         self.0.store(Box::into_raw(version), Ordering::Release);
     }
@@ -200,7 +202,7 @@ impl Run {
             cells.extend(version.cells.iter().cloned());
             self.removed.push(pointer);
             let next = version.next.load(Ordering::Relaxed);
-            Box::into_raw(Version::new(version.begin, version.exists, cells.into_iter().collect(), next))
+            Box::into_raw(Version::new(version.begin, version.exists, cells, next))
         };
         link.store(kept, Ordering::Release);
         self.retire(pin);
@@ -276,7 +278,7 @@ mod tests {
                     place[second] = value + 1;
                 }
                 let begin = states.last().unwrap().0;
-                chain.push(begin, true, before.into_iter().collect());
+                chain.push(begin, true, before);
                 states.push((commit, place.clone()));
                 let watermark = Timestamp(commit.0 - 1);
                 let mut in_use: Vec<Timestamp> =

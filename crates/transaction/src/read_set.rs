@@ -7,8 +7,8 @@
 //! - a table, optionally under a filter: any change of the columns looked at is, if the row satisfies the filter
 //!   before or after.
 //!
-//! Rows are found in a record of writes through a small Bloom filter, so that validation costs a few nanoseconds
-//! for each foreign write, whatever the transaction has read.
+//! A record of writes has filters that tell, nearly always, that none of it was read here. Only else are its writes
+//! looked at one by one, through a filter over the rows read.
 
 use crate::record::{CommitRecord, WriteRecord};
 use ankerdb_base::{ColumnSet, RowId, TableId, Timestamp};
@@ -186,6 +186,19 @@ impl ReadSet {
     /// the transaction read at to the last one before its own; `wait` returns when all commits up to there have
     /// finished (tables under a filter need their rows).
     pub fn conflicts_with(
+        &self,
+        record: &CommitRecord,
+        window: (Timestamp, Timestamp),
+        pin: &Guard,
+        wait: impl Fn(),
+    ) -> bool {
+        let may_concern_me = !self.tables.is_empty()
+            || self.rows.iter().any(|read| record.may_have_written(read.table, read.row))
+            || self.ranges.iter().any(|read| record.may_have_keys(read.table));
+        may_concern_me && self.writes_conflict(record, window, pin, wait)
+    }
+
+    fn writes_conflict(
         &self,
         record: &CommitRecord,
         window: (Timestamp, Timestamp),

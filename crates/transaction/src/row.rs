@@ -3,7 +3,7 @@
 use crate::transaction::{Isolation, Transaction};
 use crate::write_set::Write;
 use ankerdb_base::RowId;
-use ankerdb_table::{Cell, ReadAt, Table};
+use ankerdb_table::{Cell, ReadAt, RowBlock, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 pub struct RowReader<'t> {
     transaction: &'t Transaction,
     table: &'t Table,
-    row: RowId,
+    /// Where it lies, if it is not new in this transaction.
+    place: Option<(&'t RowBlock, usize)>,
     at: ReadAt,
     /// What the transaction itself has written to the row.
     pending: Option<&'t Write>,
@@ -28,7 +29,16 @@ impl<'t> RowReader<'t> {
         row: RowId,
         pending: Option<&'t Write>,
     ) -> RowReader<'t> {
-        RowReader { transaction, table, row, at: transaction.read_at(), pending, pin: crossbeam_epoch::pin() }
+        let is_committed = row.provisional_number().is_none();
+        let place = is_committed.then(|| (table.block(row.block()), row.offset()));
+        RowReader {
+            transaction,
+            table,
+            place,
+            at: transaction.read_at(),
+            pending,
+            pin: crossbeam_epoch::pin(),
+        }
     }
 
     /// One cell, handed to a function. Panics if the row is not visible.
@@ -42,24 +52,29 @@ impl<'t> RowReader<'t> {
         {
             return use_cell(cell);
         }
-        let block = self.table.block(self.row.block());
-        match block.read_or(self.row.offset(), column, self.at, &self.pin, use_cell) {
+        let (block, offset) = self.place();
+        match block.read_or(offset, column, self.at, &self.pin, use_cell) {
             Ok(result) => result,
             Err(use_cell) => self.vanished_cell(column, use_cell),
         }
     }
 
+    #[inline]
+    fn place(&self) -> (&'t RowBlock, usize) {
+        self.place.expect("a new row has all of its cells pending")
+    }
+
     /// A cell of a row that has gone since it was found.
     #[cold]
     fn vanished_cell<R>(&self, column: usize, use_cell: impl FnOnce(Cell<'_>) -> R) -> R {
-        let block = self.table.block(self.row.block());
+        let (block, offset) = self.place();
         let isolation = self.transaction.isolation;
         let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
         assert!(is_weak, "rows come from this transaction's own finds and scans");
         // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
         let vanished = isolation == Isolation::ReadCommitted;
         self.transaction.has_read_vanished.fetch_or(vanished, Ordering::Relaxed);
-        block.read_in_place(self.row.offset(), column, &self.pin, use_cell)
+        block.read_in_place(offset, column, &self.pin, use_cell)
     }
 
     /// One cell as a value.

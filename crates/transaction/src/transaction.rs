@@ -53,6 +53,8 @@ pub struct Transaction {
     pub(crate) interactive: bool,
     pub(crate) start: Timestamp,
     pub(crate) tables: TouchedTables,
+    /// Whether procedures leave `tables` to their successors.
+    keeps_tables: bool,
     /// The definitions when `tables` was begun; see [`TransactionManager::note_definitions`].
     definitions: u64,
     pub(crate) reads: ReadSet,
@@ -102,6 +104,7 @@ impl Transaction {
             interactive: true,
             start: Timestamp::ZERO,
             tables: TouchedTables::default(),
+            keeps_tables: true,
             definitions: 0,
             reads: ReadSet::default(),
             writes: WriteSet::default(),
@@ -156,7 +159,7 @@ impl Transaction {
         self.reads.clear();
         self.writes.clear();
         self.release_locks();
-        if self.interactive {
+        if self.interactive || !self.keeps_tables {
             self.tables.clear();
         }
         if Arc::strong_count(&self.slot) > 1 {
@@ -172,6 +175,12 @@ impl Transaction {
         }
         self.has_unlocked_writes = false;
         self.active = false;
+    }
+
+    /// Whether tables stay at hand between two procedures, which saves counting references that all threads share. A
+    /// session that may rest for long should not keep them: a table that is dropped meanwhile would keep its memory.
+    pub fn set_keeps_tables(&mut self, keeps: bool) {
+        self.keeps_tables = keeps;
     }
 
     /// The worker that this transaction runs as.
@@ -539,6 +548,15 @@ impl Transaction {
     pub fn prefetch_row(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
         if row.provisional_number().is_none() {
             table.block(row.block()).prefetch(row.offset(), columns, &crossbeam_epoch::pin());
+        }
+    }
+
+    /// Asks for the memory of the strings in cells of a found row; to be called when the cells have been asked for and
+    /// may have arrived.
+    #[inline]
+    pub fn prefetch_texts(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+        if row.provisional_number().is_none() {
+            table.block(row.block()).prefetch_bytes(row.offset(), columns, &crossbeam_epoch::pin());
         }
     }
 

@@ -17,6 +17,7 @@ pub mod config;
 pub mod course;
 pub mod fill;
 pub mod histogram;
+pub mod long_reader;
 pub mod profile;
 pub mod report;
 pub mod smallbank;

@@ -5,6 +5,7 @@ use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cel
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::course::{Event, Watch};
+use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
 use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::Report;
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
@@ -140,6 +141,38 @@ fn comparisons_run_side_by_side_and_give_ratios() {
         let profile = &result["profile"];
         assert!(positive(&profile["instructions"]) || profile["unavailable"].is_string(), "{profile}");
     }
+}
+
+#[test]
+fn versions_grow_beside_a_long_reader_and_go_with_it() {
+    let mut tpcc = tpcc(2, Isolation::Serializable, Mix::Full, Access::Home);
+    tpcc.bench.rounds = 1;
+    let config = LongReaderConfig { tpcc, readers: Reader::ALL.to_vec() };
+    let warnings = config.check(&Machine::detect()).expect("the configuration is fine");
+    let report = report_of(None, |machine, watch| long_reader::run(&config, machine, warnings, watch));
+    assert_eq!(report.failure(), None);
+    let json = json(&report);
+    assert_eq!(json["config"]["readers"], serde_json::json!(["snapshot", "transaction"]));
+    let timeline = json["timeline"].as_array().expect("there are samples");
+    let versions = |phase: &str| {
+        let samples = timeline.iter().filter(|sample| sample["phase"] == phase);
+        let bytes: Vec<u64> = samples.filter_map(|sample| sample["version_bytes"].as_u64()).collect();
+        assert!(!bytes.is_empty(), "{phase}");
+        bytes
+    };
+    let free = versions("no reader").into_iter().max().unwrap_or(0);
+    for (phase, ratio) in [
+        ("snapshot open", "throughput kept beside an open snapshot"),
+        ("transaction open, serializable", "throughput kept beside an open transaction"),
+    ] {
+        let held = versions(phase).into_iter().max().unwrap_or(0);
+        assert!(held > free, "{held} bytes of versions with a reader ({phase}), {free} without");
+        assert!(positive(&json["ratios"][ratio]["measured"]));
+    }
+    for sample in timeline {
+        assert!(positive(&sample["oltp_tps"]) && positive(&sample["table_bytes"]), "{sample}");
+    }
+    assert!(report.text().contains("MiB of versions"), "{}", report.text());
 }
 
 #[test]

@@ -20,12 +20,13 @@ pub struct BenchOptions {
     /// Threads that run transactions, a client each
     #[arg(long, value_name = "N", default_value_t = all_cores())]
     threads: usize,
-    /// Seconds of measuring, all rounds together; loading comes on top
-    #[arg(long, value_name = "S", default_value_t = 30)]
-    seconds: u64,
-    /// Rounds; results are medians over them
-    #[arg(long, value_name = "R", default_value_t = 5)]
-    rounds: u32,
+    /// Seconds of measuring, all rounds together; loading comes on top [default: 30]. Of long-reader: that a reader is
+    /// held each time [default: 15]
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
+    /// Rounds; results are medians over them [default: 5, of long-reader 2]
+    #[arg(long, value_name = "R")]
+    rounds: Option<u32>,
     /// Isolation level: serializable, repeatable-read, read-committed, read-uncommitted; the engine's if not given
     #[arg(long, value_name = "L", value_parser = isolation)]
     isolation: Option<Isolation>,
@@ -55,12 +56,17 @@ fn all_cores() -> usize {
 }
 
 impl BenchOptions {
-    /// As the benchmark wants them.
+    /// As most benchmarks want them.
     pub fn config(&self) -> BenchConfig {
+        self.config_or(30, 5)
+    }
+
+    /// With a benchmark's own defaults.
+    pub fn config_or(&self, seconds: u64, rounds: u32) -> BenchConfig {
         BenchConfig {
             threads: self.threads,
-            seconds: self.seconds,
-            rounds: self.rounds,
+            seconds: self.seconds.unwrap_or(seconds),
+            rounds: self.rounds.unwrap_or(rounds),
             isolation: self.isolation.unwrap_or(self.engine.engine.isolation()),
             engine: self.engine.engine,
             compare: self.compare.clone(),

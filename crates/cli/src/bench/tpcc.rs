@@ -2,7 +2,7 @@
 
 use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
-use ankerdb_workload::bench::config::parse_name;
+use ankerdb_workload::bench::config::{BenchConfig, parse_name};
 use ankerdb_workload::bench::course::Watch;
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::htap::machine::Machine;
@@ -36,14 +36,21 @@ fn access(name: &str) -> std::result::Result<Access, String> {
     parse_name("access pattern", &all, Access::name, name).map_err(|error| error.to_string())
 }
 
+impl TpccOptions {
+    /// With the common options as the benchmark reads them.
+    pub fn config(&self, read: impl FnOnce(&BenchOptions) -> BenchConfig) -> TpccConfig {
+        TpccConfig {
+            bench: read(&self.bench),
+            warehouses: self.warehouses,
+            mix: self.mix,
+            access: self.access,
+        }
+    }
+}
+
 /// Runs `bench tpcc`.
 pub fn run(options: &TpccOptions) -> Result<()> {
-    let config = TpccConfig {
-        bench: options.bench.config(),
-        warehouses: options.warehouses,
-        mix: options.mix,
-        access: options.access,
-    };
+    let config = options.config(BenchOptions::config);
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;
     let title = format!("bench tpcc: {}", config.title());

@@ -69,7 +69,9 @@ pub struct SqlSession {
 
 impl SqlSession {
     pub(crate) fn new(engine: SqlEngine) -> SqlSession {
-        let session = engine.database().session();
+        let mut session = engine.database().session();
+        // A client may think for long between two statements.
+        session.set_keeps_tables(false);
         let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
         let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };

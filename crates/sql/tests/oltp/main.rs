@@ -2,6 +2,7 @@
 //! takes.
 
 mod client;
+mod configurations;
 mod definitions;
 mod prepared;
 mod reads;

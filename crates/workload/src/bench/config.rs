@@ -8,6 +8,9 @@ use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// A day.
+pub const SECONDS_MAX: u64 = 86_400;
+
 /// Options that every benchmark of transactions has.
 #[derive(Clone, Debug)]
 pub struct BenchConfig {
@@ -64,7 +67,7 @@ impl BenchConfig {
         at_least_one("--seconds", self.seconds)?;
         at_least_one("--rounds", u64::from(self.rounds))?;
         at_most("--threads", self.threads as u64, 512)?;
-        at_most("--seconds", self.seconds, 86_400)?;
+        at_most("--seconds", self.seconds, SECONDS_MAX)?;
         at_most("--rounds", u64::from(self.rounds), 1000)?;
         self.check_comparisons()?;
         if let Some(available) = available_memory_bytes() {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Before a phase counts, its threads run this long unrecorded; the first phase's ten times as long.
-const WARM_UP: Duration = Duration::from_millis(200);
+pub const WARM_UP: Duration = Duration::from_millis(200);
 /// How often a waiting phase looks whether the user wants to stop.
 const POLL: Duration = Duration::from_millis(10);
 /// A phase that the user cut shorter than this is not worth keeping.
@@ -171,9 +171,24 @@ impl<'a> Course<'a> {
     }
 
     fn phase(&self, turn: usize, position: usize, warm_up: Duration, time: Duration) -> Result<Phase> {
+        self.watch.tell(Event::Phase {
+            round: (turn / self.variants.len()) as u32 + 1,
+            name: &self.variants[position].name,
+        });
+        let mut phase = self.measure(turn, position, warm_up, |stream| self.watch.wait(time, stream))?;
+        phase.round = (turn / self.variants.len()) as u32 + 1;
+        Ok(phase)
+    }
+
+    /// Runs a variant and records it during `wait`. Turns are numbered: no two have the same inputs.
+    pub fn measure(
+        &self,
+        turn: usize,
+        position: usize,
+        warm_up: Duration,
+        wait: impl FnOnce(&Stream),
+    ) -> Result<Phase> {
         let variant = &self.variants[position];
-        let round = (turn / self.variants.len()) as u32 + 1;
-        self.watch.tell(Event::Phase { round, name: &variant.name });
         let options = StreamOptions {
             threads: variant.threads,
             isolation: variant.isolation,
@@ -187,12 +202,12 @@ impl<'a> Course<'a> {
         let before = CpuTimes::now();
         stream.record();
         counters.iter_mut().for_each(Counters::start);
-        self.watch.wait(time, &stream);
+        wait(&stream);
         counters.iter_mut().for_each(Counters::stop);
         let mut result = stream.stop()?;
         result.counts = counters.map(|counters| counters.read()).unwrap_or_default();
         let disturbance = CpuTimes::now().disturbance_since(before);
-        Ok(Phase { round, variant: position, result, disturbance })
+        Ok(Phase { round: turn as u32 + 1, variant: position, result, disturbance })
     }
 }
 

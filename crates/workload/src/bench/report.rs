@@ -32,8 +32,30 @@ pub struct Report {
     consistency: ConsistencyReport,
     ratios: BTreeMap<&'static str, RatioReport>,
     phases: Vec<PhaseReport>,
+    /// Where a benchmark takes samples: one after the other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    timeline: Vec<Sample>,
     #[serde(skip)]
     consistency_is_promised: bool,
+}
+
+/// The state at one moment, and the throughput since the one before.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// Since the run began.
+    pub second: f64,
+    /// In the words of the phases.
+    pub phase: String,
+    /// Transactions per second.
+    pub oltp_tps: f64,
+    /// Memory of row versions.
+    pub version_bytes: u64,
+    /// Memory of the newest values.
+    pub table_bytes: u64,
+    /// Memory of the process.
+    pub process_bytes: u64,
+    /// Rows that transactions may change.
+    pub rows: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -161,7 +183,13 @@ impl Report {
             },
             ratios: course.ratios.iter().map(|ratio| ratio_report(course, ratio, phases)).collect(),
             phases: phases.iter().map(|phase| phase_report(course, phase)).collect(),
+            timeline: Vec::new(),
         }
+    }
+
+    /// Adds samples.
+    pub fn with_timeline(self, timeline: Vec<Sample>) -> Report {
+        Report { timeline, ..self }
     }
 
     /// The result as indented JSON.
@@ -195,8 +223,43 @@ impl Report {
         self.results.iter().for_each(|result| result.write(&mut text));
         self.write_consistency(&mut text);
         self.write_ratios(&mut text);
+        self.write_timeline(&mut text);
         self.write_notes(&mut text);
         text
+    }
+
+    fn write_timeline(&self, text: &mut String) {
+        if self.timeline.is_empty() {
+            return;
+        }
+        text.push_str("\n second  transactions/s  versions MiB  newest MiB  process MiB  phase\n");
+        let mebibytes = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+        for sample in &self.timeline {
+            let _ = writeln!(
+                text,
+                "{:>7.1} {:>15.0} {:>13.1} {:>11.0} {:>12.0}  {}",
+                sample.second,
+                sample.oltp_tps,
+                mebibytes(sample.version_bytes),
+                mebibytes(sample.table_bytes),
+                mebibytes(sample.process_bytes),
+                sample.phase
+            );
+        }
+        for result in &self.results {
+            let samples = self.timeline.iter().filter(|sample| sample.phase == result.variant);
+            if let Some(most) = samples.max_by_key(|sample| sample.version_bytes) {
+                let _ = writeln!(
+                    text,
+                    "{}: at most {:.1} MiB of versions, {:.0} bytes for each of the {} rows that may change",
+                    result.variant,
+                    mebibytes(most.version_bytes),
+                    most.version_bytes as f64 / most.rows.max(1) as f64,
+                    most.rows
+                );
+            }
+        }
+        text.push('\n');
     }
 
     fn write_consistency(&self, text: &mut String) {

@@ -10,6 +10,7 @@ mod order_status;
 mod payment;
 mod stock_level;
 
+use delivery::Delivered;
 pub use delivery::DeliveryOutput;
 use new_order::LineRows;
 pub use new_order::{NewOrderOutput, OrderLineOutput};
@@ -21,9 +22,10 @@ use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, Result, RowId, Session, SqlState, Table, Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
+    Transaction,
 };
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 /// How a transaction ended. The outputs are what a terminal would show.
@@ -53,6 +55,8 @@ pub struct Client {
     lines: Vec<LineRows>,
     rows: Vec<RowId>,
     text: String,
+    range: KeyRange,
+    delivered: Delivered,
 }
 
 impl Client {
@@ -68,6 +72,8 @@ impl Client {
             lines: Vec::new(),
             rows: Vec::new(),
             text: String::new(),
+            range: KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded },
+            delivered: Delivered::default(),
         }
     }
 
@@ -81,9 +87,11 @@ impl Client {
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
         let (tables, key, items) = (&self.tables, &mut self.key, &mut self.items);
         let (lines, rows, text) = (&mut self.lines, &mut self.rows, &mut self.text);
+        let (range, delivered) = (&mut self.range, &self.delivered);
         let mut item_is_unused = false;
         let outcome = self.session.try_run(self.isolation, |transaction| {
-            let mut procedure = Procedure { transaction, tables, key, items, lines, rows, text, now };
+            let mut procedure =
+                Procedure { transaction, tables, key, items, lines, rows, text, range, delivered, now };
             match input {
                 Input::NewOrder(input) => {
                     procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
@@ -97,6 +105,9 @@ impl Client {
                 Input::StockLevel(input) => procedure.stock_level(input).map(Outcome::StockLevel),
             }
         });
+        if let (Input::Delivery(input), Ok(Outcome::Delivery(output))) = (input, &outcome) {
+            self.delivered.note(input.warehouse, output);
+        }
         if item_is_unused { Ok(Outcome::NewOrderRolledBack) } else { outcome }
     }
 }
@@ -114,6 +125,9 @@ struct Procedure<'a> {
     rows: &'a mut Vec<RowId>,
     /// H_DATA
     text: &'a mut String,
+    /// Where Delivery looks for orders.
+    range: &'a mut KeyRange,
+    delivered: &'a Delivered,
     now: i64,
 }
 

@@ -2,13 +2,18 @@
 //!
 //! All ten districts in one transaction, run at once by the client instead of from a queue: clause 2.7.2.2 asks for a
 //! queue because terminals must not wait, and allows one transaction for all districts.
+//!
+//! The rows of NEW-ORDER are a queue: orders are numbered upwards, and leave at the lower end. While some reader still
+//! sees the rows that have left, their index entries stay, and looking for the first row from the lower end on would step
+//! over all of them, longer with every delivery. So a client remembers, by district, the last order that it has seen
+//! delivered, and looks from there: nothing below can come back.
 
 use super::Procedure;
 use crate::tpcc::input::DeliveryInput;
 use crate::tpcc::load::{DISTRICTS, money_cell};
 use crate::tpcc::schema::{PRIMARY, customer, new_order, order_line, orders};
 use ankerdb_engine::{Cell, ColumnSet, Direction, Result, RowId};
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 
 /// What is written to the result file (clause 2.7.2.2).
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +26,39 @@ impl DeliveryOutput {
     /// Districts without an order to deliver; clause 2.7.4.2 wants them counted.
     pub fn skipped(&self) -> u64 {
         self.orders.iter().filter(|order| order.is_none()).count() as u64
+    }
+}
+
+/// The last order of each district that a client has seen delivered.
+#[derive(Default)]
+pub(super) struct Delivered(Vec<[i32; DISTRICTS as usize]>);
+
+impl Delivered {
+    /// 0 if none was.
+    fn last(&self, warehouse: i32, district: i16) -> i32 {
+        self.0.get(warehouse as usize).map_or(0, |districts| districts[district as usize - 1])
+    }
+
+    /// Remembers what a committed delivery did.
+    pub fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
+        let place = warehouse as usize;
+        if self.0.len() <= place {
+            self.0.resize(place + 1, [0; DISTRICTS as usize]);
+        }
+        for (last, order) in self.0[place].iter_mut().zip(output.orders) {
+            *last = order.unwrap_or(*last);
+        }
+    }
+}
+
+/// Replaces a bound, in the memory that it has.
+fn put(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
+    match bound {
+        Bound::Included(old) => {
+            old.clear();
+            old.extend_from_slice(key);
+        }
+        other => *other = Bound::Included(key.to_vec()),
     }
 }
 
@@ -45,7 +83,10 @@ impl Procedure<'_> {
 
     /// The district's row of NEW-ORDER with the smallest number.
     fn oldest_new_order(&mut self, warehouse: i32, district: i16) -> Result<Option<(RowId, i32)>> {
-        let prefix = self.key.district(warehouse, district);
+        let next = self.delivered.last(warehouse, district) + 1;
+        put(&mut self.range.lower, self.key.in_district(warehouse, district, next));
+        // All numbers of the district.
+        put(&mut self.range.upper, self.key.in_district(warehouse, district, i32::MAX));
         let table = &self.tables.new_order;
         let mut oldest = None;
         let columns = ColumnSet::of(&[new_order::NO_O_ID]);
@@ -53,7 +94,7 @@ impl Procedure<'_> {
             oldest = Some((row, transaction.integer(table, row, new_order::NO_O_ID)));
             Ok(ControlFlow::Break(()))
         };
-        self.transaction.scan_prefix(table, PRIMARY, prefix, Direction::Forward, columns, &mut first)?;
+        self.transaction.scan_index(table, PRIMARY, self.range, Direction::Forward, columns, &mut first)?;
         Ok(oldest)
     }
 

@@ -1,0 +1,259 @@
+//! Many threads at once on a hash index. Each test runs for a fixed number of operations or a second or two.
+
+use ankerdb_index::{HashIndex, UniqueInsert};
+use std::ops::ControlFlow;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const DURATION: Duration = Duration::from_millis(1500);
+
+/// The key of a number: short for most, out of line for every seventh.
+fn key(number: u64) -> Vec<u8> {
+    let mut key = number.to_be_bytes().to_vec();
+    if number.is_multiple_of(7) {
+        key.extend([b'k'; 40]);
+    }
+    key
+}
+
+fn rows(index: &HashIndex, key: &[u8]) -> Vec<u64> {
+    let mut rows = Vec::new();
+    index.get(key, |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    });
+    rows
+}
+
+/// Numbers divisible by this are never removed, the others come and go.
+const STABLE: u64 = 5;
+const NUMBERS: u64 = 6_000;
+
+fn check_all(index: &HashIndex) {
+    let mut stable = Vec::new();
+    index.visit_all(|found, row| {
+        assert_eq!(found, key(row), "key and row belong together");
+        if row.is_multiple_of(STABLE) {
+            stable.push(row);
+        }
+        ControlFlow::Continue(())
+    });
+    stable.sort_unstable();
+    let expected: Vec<u64> = (0..NUMBERS).step_by(STABLE as usize).collect();
+    assert!(stable == expected, "every stable entry exactly once");
+}
+
+/// Inserts or removes unstable numbers of a range; returns by how many entries the index has grown.
+fn churn(index: &HashIndex, random: &mut fastrand::Rng) -> i64 {
+    let start = random.u64(0..NUMBERS);
+    let end = (start + random.u64(0..600)).min(NUMBERS);
+    let insert = random.bool();
+    let mut grown = 0;
+    for number in (start..end).filter(|number| !number.is_multiple_of(STABLE)) {
+        if insert {
+            grown += i64::from(index.insert(&key(number), number).unwrap());
+        } else {
+            grown -= i64::from(index.remove(&key(number), number));
+        }
+    }
+    grown
+}
+
+#[test]
+fn lookups_and_visits_are_exact_while_others_insert_and_remove() {
+    let index = HashIndex::new();
+    for number in (0..NUMBERS).step_by(STABLE as usize) {
+        index.insert(&key(number), number).unwrap();
+    }
+    let entries = AtomicU64::new(NUMBERS / STABLE);
+    let end = Instant::now() + DURATION;
+    thread::scope(|scope| {
+        for thread in 0..6u64 {
+            let (index, entries) = (&index, &entries);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                while Instant::now() < end {
+                    match thread {
+                        0..3 => {
+                            entries.fetch_add(churn(index, &mut random) as u64, Relaxed);
+                        }
+                        3 => check_all(index),
+                        _ => {
+                            let number = random.u64(0..NUMBERS / STABLE) * STABLE;
+                            assert_eq!(rows(index, &key(number)), [number]);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let mut found = 0;
+    index.visit_all(|_, _| {
+        found += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!((found, index.len() as u64), (entries.load(Relaxed), entries.load(Relaxed)));
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_while_the_index_grows() {
+    // Again and again: stable entries, and three threads that make an empty index grow through many levels.
+    let end = Instant::now() + DURATION;
+    while Instant::now() < end {
+        let index = HashIndex::new();
+        (0..20).for_each(|number| assert!(index.insert(&key(number), number).unwrap()));
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (index, done) = (&index, &done);
+            let writers: Vec<_> = (0..3u64)
+                .map(|thread| {
+                    scope.spawn(move || {
+                        for number in 0..4_000 {
+                            let number = 1_000 + number * 3 + thread;
+                            assert!(index.insert(&key(number), number).unwrap());
+                            assert_eq!(
+                                rows(index, &key(number)),
+                                [number],
+                                "a thread sees its own insertion"
+                            );
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    let mut stable = Vec::new();
+                    (0..20).for_each(|number| assert_eq!(rows(index, &key(number)), [number]));
+                    index.visit_all(|_, row| {
+                        stable.extend((row < 20).then_some(row));
+                        ControlFlow::Continue(())
+                    });
+                    stable.sort_unstable();
+                    assert_eq!(stable, (0..20).collect::<Vec<_>>());
+                }
+            });
+            let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+            done.store(true, Relaxed);
+            outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+        });
+        assert_eq!(index.len(), 12_020);
+        (1_000..13_000).for_each(|number| assert_eq!(rows(&index, &key(number)), [number]));
+    }
+}
+
+#[test]
+fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
+    // A key has always six rows, or seven between an insertion and a removal. They lie in several lines, between which
+    // they move.
+    const ROWS: usize = 6;
+    let index = HashIndex::new();
+    (0..ROWS as u64).for_each(|row| assert!(index.insert(b"key", row).unwrap()));
+    let end = Instant::now() + DURATION;
+    thread::scope(|scope| {
+        let index = &index;
+        scope.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(3);
+            let mut present: Vec<u64> = (0..ROWS as u64).collect();
+            for row in ROWS as u64.. {
+                assert!(index.insert(b"key", row).unwrap());
+                present.push(row);
+                assert!(index.remove(b"key", present.swap_remove(random.usize(..present.len()))));
+                if row % 64 == 0 && Instant::now() > end {
+                    return;
+                }
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(move || {
+                while Instant::now() < end {
+                    let found = rows(index, b"key");
+                    assert!((ROWS..=ROWS + 1).contains(&found.len()), "{found:?}");
+                    assert!(found.is_sorted_by(|one, other| one < other), "{found:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn exactly_one_of_several_unique_inserts_wins() {
+    const THREADS: u64 = 4;
+    const KEYS: u64 = 3_000;
+    // Each key has entries that are no conflicts, deleted rows': asked about them, a thread lets others go on
+    // between its look and its insertion. Some have more than are copied without allocating.
+    const DELETED: u64 = 1_000;
+    let deleted = |number: u64| DELETED..DELETED + [1, 7, 8, 12][number as usize % 4];
+    let index = HashIndex::new();
+    for number in 0..KEYS {
+        deleted(number).for_each(|row| assert!(index.insert(&key(number), row).unwrap()));
+    }
+    let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let start = Barrier::new(THREADS as usize);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (index, wins, start) = (&index, &wins, &start);
+            scope.spawn(move || {
+                start.wait();
+                for number in 0..KEYS {
+                    let conflicts = |row| {
+                        if row % 4 == 0 {
+                            thread::yield_now();
+                        }
+                        (row < DELETED).then_some(row)
+                    };
+                    match index.insert_unique(&key(number), thread, conflicts).unwrap() {
+                        UniqueInsert::Inserted => {
+                            wins[number as usize].fetch_add(1 + (thread << 32), Relaxed);
+                        }
+                        UniqueInsert::Present => panic!("nobody else inserts this row"),
+                        UniqueInsert::Conflict(winner) => assert_ne!(winner, thread),
+                    }
+                }
+            });
+        }
+    });
+    for (number, wins) in wins.iter().enumerate() {
+        let wins = wins.load(Relaxed);
+        assert_eq!(wins & 0xffff_ffff, 1, "one winner for {number}");
+        let expected: Vec<u64> = [wins >> 32].into_iter().chain(deleted(number as u64)).collect();
+        assert_eq!(rows(&index, &key(number as u64)), expected);
+    }
+}
+
+#[test]
+fn an_entry_that_is_there_already_can_be_entered_by_one_only() {
+    // One row has an entry with the key, as a row that had it once; another one has none yet. Each thread announces
+    // that its row is about to have the key, and enters it; who finds the other one announced gives up. Never do
+    // both get it, although one of them changes no entry.
+    const KEYS: u64 = 20_000;
+    let index = HashIndex::new();
+    (0..KEYS).for_each(|number| assert!(index.insert(&key(number), 1).unwrap()));
+    let announced: Vec<[AtomicBool; 2]> = (0..KEYS).map(|_| Default::default()).collect();
+    let reached = [AtomicU64::new(0), AtomicU64::new(0)];
+    let enter = |row: u64| {
+        let enter_one = |number: u64| {
+            reached[row as usize].store(number, Relaxed);
+            while reached[1 - row as usize].load(Relaxed) < number {
+                thread::yield_now();
+            }
+            let announced = &announced[number as usize];
+            announced[row as usize].store(true, Relaxed);
+            let conflicts = |other: u64| {
+                let is_conflict = announced[other as usize].load(Relaxed);
+                // A different moment for each key.
+                (0..number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58).for_each(|_| std::hint::spin_loop());
+                is_conflict.then_some(())
+            };
+            !matches!(index.insert_unique(&key(number), row, conflicts).unwrap(), UniqueInsert::Conflict(()))
+        };
+        (0..KEYS).map(enter_one).collect::<Vec<bool>>()
+    };
+    let (one, other) = thread::scope(|scope| {
+        let one = scope.spawn(|| enter(0));
+        let other = enter(1);
+        (one.join().unwrap(), other)
+    });
+    assert_eq!(one.iter().zip(&other).position(|(one, other)| *one && *other), None, "both have a key");
+}
