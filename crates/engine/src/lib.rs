@@ -40,7 +40,7 @@ pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,
 };
-pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
+pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
     Direction, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
 };
