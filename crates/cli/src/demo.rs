@@ -150,7 +150,7 @@ impl Stage {
     fn perform(&self, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
         let mut analyst = Analyst::new(&self.world.database, &self.engine)?;
         let idle_ms = idle_latencies(&mut analyst)?;
-        let live = Live::new(idle_ms, options.seconds);
+        let live = Live::new(idle_ms, options.seconds, options.engine.engine.isolation());
         let mut stream = OltpStream::start(&self.world, &self.oltp_options(options));
         stream.record();
         let ended = AtomicBool::new(false);

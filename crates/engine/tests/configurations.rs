@@ -264,3 +264,132 @@ fn all_strategies_that_promise_consistency_read_the_same() {
     let newest = snapshot.by(SnapshotStrategy::Newest).read_view();
     assert_eq!(view_rows(&newest, &table, &[0, 1, 2]), after, "nothing is being written");
 }
+
+/// Where versions are not checked, texts, NULLs and wide numbers are nevertheless whole.
+#[test]
+fn read_uncommitted_reads_no_half_cells() {
+    let database = Database::with(Configuration::SeeRu);
+    let definition = TableDefinition::new("cell")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("body", DataType::Text).nullable())
+        .column(ColumnDefinition::new("amount", DataType::BigInt).nullable())
+        .column(ColumnDefinition::new("wide", DataType::Numeric { precision: 38, scale: 0 }))
+        .primary_key(&["id"]);
+    let table = database.create_table(definition).expect("the name is free");
+    let wide = |sign: i128| Value::Numeric(Decimal::new(sign * 0x1111_2222_3333_4444_5555_6666, 0));
+    let states = [
+        vec![(1, Value::text("a".repeat(40))), (2, Value::Null), (3, wide(1))],
+        vec![(1, Value::text("b".repeat(50))), (2, Value::BigInt(77)), (3, wide(-1))],
+        vec![(1, Value::text("short")), (2, Value::Null), (3, wide(1))],
+    ];
+    let row = |id: i32| {
+        std::iter::once(Value::Integer(id)).chain(states[0].iter().map(|(_, value)| value.clone())).collect()
+    };
+    fill(&database, &table, (0..64).map(row));
+    let known =
+        |column: usize| -> Vec<Value> { states.iter().map(|state| state[column].1.clone()).collect() };
+    let known = [known(0), known(1), known(2)];
+    let running = Running::default();
+    std::thread::scope(|scope| {
+        let stop = running.until_drop();
+        for seed in 0..2 {
+            let (database, table, running, states) = (&database, &table, &running, &states);
+            scope.spawn(move || {
+                let (mut random, mut session) = (fastrand::Rng::with_seed(seed), database.session());
+                while running.goes_on() {
+                    let (id, state) = (random.i32(0..64), random.usize(0..3));
+                    let mut key = Vec::new();
+                    table.index(0).encode(&[Value::Integer(id)], &mut key).expect("a key");
+                    let changed = session.run(Isolation::ReadUncommitted, |transaction| {
+                        let row = transaction.find(table, 0, &key, ColumnSet::ALL)?.expect("rows stay");
+                        transaction.update(table, row, states[state].clone())
+                    });
+                    changed.expect("it commits");
+                }
+            });
+        }
+        for _ in 0..3_000 {
+            for row in view_rows(&database.snapshot().read_view(), &table, &[1, 2, 3]) {
+                for (value, known) in row.iter().zip(&known) {
+                    assert!(known.contains(value), "half a cell: {value:?}");
+                }
+            }
+        }
+        drop(stop);
+    });
+}
+
+/// A text that is too long for its view and says a number.
+fn numbered(number: i64) -> Value {
+    Value::text(format!("a text that is long enough to lie in the heap: {number}"))
+}
+
+/// Commits change the text and the sum, or the number and the sum. Scans beside them that find a row whose number and
+/// text do not add up to its sum.
+fn rows_that_do_not_add_up(configuration: Configuration, scans: usize) -> usize {
+    const ROWS: i32 = 200;
+    let database = Database::with(configuration);
+    let definition = TableDefinition::new("parts")
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("body", DataType::Text))
+        .column(ColumnDefinition::new("number", DataType::BigInt))
+        .column(ColumnDefinition::new("sum", DataType::BigInt))
+        .primary_key(&["id"]);
+    let table = database.create_table(definition).expect("the name is free");
+    let row = |id| vec![Value::Integer(id), numbered(0), Value::BigInt(0), Value::BigInt(0)];
+    fill(&database, &table, (0..ROWS).map(row));
+    let in_text = |value: &Value| -> i64 {
+        let Value::Text(text) = value else { panic!("{value:?} is no text") };
+        text.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("it ends with a number")
+    };
+    let running = Running::default();
+    std::thread::scope(|scope| {
+        let stop = running.until_drop();
+        for seed in 0..2 {
+            let (database, table, running) = (&database, &table, &running);
+            scope.spawn(move || {
+                let (mut random, mut session) = (fastrand::Rng::with_seed(seed), database.session());
+                while running.goes_on() {
+                    let (id, changes_text) = (random.i32(0..ROWS), random.bool());
+                    let mut key = Vec::new();
+                    table.index(0).encode(&[Value::Integer(id)], &mut key).expect("a key");
+                    let changed = session.run(Isolation::Serializable, |transaction| {
+                        let row = transaction.find(table, 0, &key, ColumnSet::ALL)?.expect("rows stay");
+                        let sum = Value::BigInt(transaction.bigint(table, row, 3) + 1);
+                        let part = match changes_text {
+                            true => (1, numbered(in_text(&transaction.value(table, row, 1)) + 1)),
+                            false => (2, Value::BigInt(transaction.bigint(table, row, 2) + 1)),
+                        };
+                        transaction.update(table, row, vec![part, (3, sum)])
+                    });
+                    changed.expect("it commits");
+                }
+            });
+        }
+        let wrong = (0..scans).map(|_| {
+            let rows = view_rows(&database.snapshot().read_view(), &table, &[1, 2, 3]);
+            assert_eq!(rows.len(), ROWS as usize);
+            let adds_up = |row: &Vec<Value>| {
+                in_text(&row[0]) + row[1].as_integer().expect("a number")
+                    == row[2].as_integer().expect("a number")
+            };
+            rows.iter().filter(|row| !adds_up(row)).count()
+        });
+        let wrong = wrong.sum();
+        drop(stop);
+        wrong
+    })
+}
+
+#[test]
+fn cells_of_one_row_belong_together_where_they_are_promised_to() {
+    for configuration in [Configuration::AnkerDb, Configuration::SeeFs, Configuration::SeeSi] {
+        assert_eq!(rows_that_do_not_add_up(configuration, 3_000), 0, "{}", configuration.name());
+    }
+}
+
+/// The control of the test above.
+#[test]
+fn without_versions_cells_of_one_row_come_from_different_states() {
+    assert!(rows_that_do_not_add_up(Configuration::SeeRu, 3_000) > 0);
+}

@@ -181,6 +181,13 @@ impl Setup {
         BASE_BYTES + u64::from(warehouses) * BYTES_PER_WAREHOUSE + tpch + growth
     }
 
+    /// Seconds in which the smallest database of the experiment does not outgrow the memory.
+    fn seconds_that_fit(&self, available: u64) -> u64 {
+        let smallest = self.warehouses.first().copied().unwrap_or(0);
+        let loaded = BASE_BYTES + u64::from(smallest) * BYTES_PER_WAREHOUSE;
+        available.saturating_sub(loaded) / (self.oltp as u64 * GROWTH_BYTES_PER_THREAD_SECOND)
+    }
+
     /// Leaves out sizes that do not fit, if the experiment has several; else refuses.
     fn fit_memory(
         &mut self,
@@ -209,9 +216,12 @@ impl Setup {
         let advice = match experiment.data {
             Data::TpcC { .. } => {
                 let rest = needed - u64::from(largest) * BYTES_PER_WAREHOUSE;
-                match available.saturating_sub(rest) / BYTES_PER_WAREHOUSE {
-                    0 => "use fewer --seconds or --oltp threads".to_owned(),
-                    possible => format!("at most --warehouses {possible} fits"),
+                let warehouses = available.saturating_sub(rest) / BYTES_PER_WAREHOUSE;
+                let seconds = self.seconds_that_fit(available);
+                match (warehouses, seconds) {
+                    (1.., _) => format!("at most --warehouses {warehouses} fits"),
+                    (0, 1..) => format!("at most --seconds {seconds} fits"),
+                    (0, 0) => "use fewer --oltp threads or --warehouses".to_owned(),
                 }
             }
             Data::TpcH { .. } => {
@@ -351,7 +361,7 @@ mod tests {
         let mut setup = resolved("anker-fig6", Options::default()).expect("is fine");
         let experiment = find("anker-fig6").expect("is there");
         let error = setup.fit_memory(experiment, 1 << 20, &mut Vec::new()).expect_err("too little");
-        assert!(error.to_string().contains("use fewer --seconds"), "{error}");
+        assert!(error.to_string().contains("use fewer --oltp"), "{error}");
         let error = setup.fit_memory(experiment, 1500 << 20, &mut Vec::new()).expect_err("too little");
         assert!(error.to_string().contains("at most --warehouses"), "{error}");
         let mut setup =

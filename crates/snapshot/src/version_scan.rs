@@ -66,7 +66,7 @@ pub fn scan_newest(
     pin: &Guard,
 ) -> (Rows, Vec<ColumnImage>) {
     let count = block.fill();
-    let (bits, mut copies) = cells_as_they_lie(block, columns, count, pin);
+    let (mut bits, mut copies) = cells_as_they_lie(block, columns, count, pin);
     fence(Ordering::Acquire);
     let mut compound: Vec<_> = copies.iter_mut().zip(columns).filter(|(copy, _)| is_compound(copy)).collect();
     if !compound.is_empty() {
@@ -75,7 +75,9 @@ pub fn scan_newest(
                 let buffers = copy.buffers();
                 let read = |cell: Cell<'_>| copy.set(row, cell, buffers);
                 if block.read(row, **column, ReadAt::Newest, pin, read).is_none() {
+                    // It has gone; leave no half-written view behind.
                     copy.set(row, Cell::Null, buffers);
+                    put(&mut bits, row, false);
                 }
             }
         }

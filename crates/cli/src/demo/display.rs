@@ -106,8 +106,9 @@ fn draw(frame: &mut Frame<'_>, live: &Live) {
     draw_olap(frame, olap, live);
     let (completed, snapshots) = live.totals();
     let text = format!(
-        " {completed} serializable transactions committed, {snapshots} snapshots taken\n \
-         every query reads a fresh snapshot that shows all commits acknowledged before it began"
+        " {completed} {} transactions committed, {snapshots} snapshots taken\n \
+         every query reads a fresh snapshot that shows all commits acknowledged before it began",
+        live.level()
     );
     frame.render_widget(Paragraph::new(text).dim(), notes);
 }
@@ -156,12 +157,13 @@ fn query_row(number: usize, line: &QueryLine) -> Row<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_engine::Isolation;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     #[test]
     fn everything_fits_a_small_terminal() {
-        let live = Live::new(vec![1.5; QUERIES.len()], 20);
+        let live = Live::new(vec![1.5; QUERIES.len()], 20, Isolation::Serializable);
         live.sample(1000);
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a test backend works");
         terminal.draw(|frame| draw(frame, &live)).expect("drawing works");

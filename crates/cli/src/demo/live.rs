@@ -1,5 +1,7 @@
 //! What the demo has seen so far, shared between the streams and the display.
 
+use ankerdb_engine::Isolation;
+use ankerdb_workload::htap::config::isolation_name;
 use ankerdb_workload::htap::latency::median;
 use ankerdb_workload::htap::olap::QueryRun;
 use ankerdb_workload::htap::queries::QUERIES;
@@ -38,6 +40,8 @@ pub struct QueryLine {
 pub struct Live {
     started: Instant,
     seconds: u64,
+    /// The transactions' isolation level.
+    level: String,
     idle_ms: Vec<f64>,
     state: Mutex<State>,
 }
@@ -52,8 +56,14 @@ struct State {
 
 impl Live {
     /// Starts the clock.
-    pub fn new(idle_ms: Vec<f64>, seconds: u64) -> Live {
-        Live { started: Instant::now(), seconds, idle_ms, state: Mutex::default() }
+    pub fn new(idle_ms: Vec<f64>, seconds: u64, isolation: Isolation) -> Live {
+        let level = isolation_name(isolation).replace('-', " ");
+        Live { started: Instant::now(), seconds, level, idle_ms, state: Mutex::default() }
+    }
+
+    /// The transactions' isolation level, as SQL writes it.
+    pub fn level(&self) -> &str {
+        &self.level
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -11,8 +11,9 @@ pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
     let seconds = outcome.oltp.elapsed.as_secs_f64();
     println!();
     println!(
-        "{} serializable transactions in {seconds:.0} s: {:.0} per second, p50 {:.0} us, p99 {:.0} us, {} retried",
+        "{} {} transactions in {seconds:.0} s: {:.0} per second, p50 {:.0} us, p99 {:.0} us, {} retried",
         total.completed,
+        outcome.live.level(),
         outcome.oltp.per_second(),
         total.latency.quantile_us(0.5),
         total.latency.quantile_us(0.99),
