@@ -30,7 +30,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         let rates = over_olap_streams(lab, engine)?;
         if let [(first, most), .., (last, least)] = rates[..] {
             findings.notes.push(format!(
-                "{}: throughput with {last} OLAP streams is {:+.1}% of that with {first}",
+                "{}: throughput with {last} OLAP streams {:+.1}% against {first}",
                 engine.name(),
                 (least / most.max(1e-9) - 1.0) * 100.0
             ));
