@@ -42,7 +42,7 @@ pub use ankerdb_snapshot::{
 };
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, Table, TableDefinition};
 pub use ankerdb_transaction::{
-    Direction, Isolation, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
+    Direction, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;

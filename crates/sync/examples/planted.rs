@@ -17,18 +17,29 @@ struct Version {
     begin: u64,
 }
 
-/// The writer links the version with Relaxed where Release belongs; the reader loads it with Acquire, in vain.
+/// The writer links the version with Relaxed where Release belongs; the reader loads it with Acquire, in vain. The writer
+/// stays until the reader has been there, and both come again: what a thread did that has ended may be forgotten.
 fn race() -> u64 {
-    let chain = AtomicPtr::new(null_mut::<Version>());
-    std::thread::scope(|scope| {
-        scope.spawn(|| chain.store(Box::into_raw(Box::new(Version { begin: 7 })), Ordering::Relaxed));
-        loop {
-            // SAFETY: never freed; that its content may not be there yet is the bug.
-            if let Some(version) = unsafe { chain.load(Ordering::Acquire).as_ref() } {
-                return version.begin;
+    let read = || {
+        let (chain, was_read) = (AtomicPtr::new(null_mut::<Version>()), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                chain.store(Box::into_raw(Box::new(Version { begin: 7 })), Ordering::Relaxed);
+                while was_read.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+            });
+            loop {
+                // SAFETY: never freed; that its content may not be there yet is the bug.
+                if let Some(version) = unsafe { chain.load(Ordering::Acquire).as_ref() } {
+                    was_read.store(1, Ordering::Relaxed);
+                    return version.begin;
+                }
+                std::thread::yield_now();
             }
-        }
-    })
+        })
+    };
+    (0..100).map(|_| read()).sum()
 }
 
 /// One cell too many.

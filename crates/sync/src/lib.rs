@@ -12,7 +12,7 @@
 //! tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
 //! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
-//! `ankerdb_table` in small. All of it takes about two minutes:
+//! `ankerdb_table` in small. All of it takes some minutes:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test -p ankerdb-sync --release

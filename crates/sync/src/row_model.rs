@@ -10,7 +10,7 @@
 //! | [`Row::read`], [`Row::read_version`] | `RowBlock::read`, `read_version` (`crates/table/src/block.rs`) |
 //! | [`Row::install`] | `RowBlock::install`; the order of stores is that of `crates/table/src/header.rs` |
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
-//! | [`Row::copy`] | `copy_block` (`crates/snapshot/src/materialize.rs`) |
+//! | [`copy_rows`], [`Changes`] | `copy_block` (`crates/snapshot/src/materialize.rs`); `raise` |
 //! | [`Row::sweep`] | `RowBlock::sweep` |
 //! | [`Database::commit`] | `Transaction::commit_writes` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
 //!
@@ -32,7 +32,7 @@ use ankerdb_base::Timestamp;
 use crate::commit_order::{CommitOrder, Visited};
 use crate::primitive::{Arc, Step, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
-use row::{COLUMNS, Row, TIMESTAMP};
+use row::{COLUMNS, Changes, Row, TIMESTAMP, copy_rows};
 
 /// Steps that control models take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +93,10 @@ enum Ended {
     Conflict,
 }
 
-/// Rows, a commit order and readers.
+/// The rows of one block, a commit order and readers.
 struct Database {
     rows: Vec<Row>,
+    changes: Changes,
     /// Not dropped when a model has failed: loom cannot go on then, and would abort the process.
     order: ManuallyDrop<CommitOrder<Record>>,
     readers: Shared<ActiveReaders>,
@@ -133,6 +134,7 @@ impl Database {
     fn new(rows: usize) -> Shared<Database> {
         Shared::new(Database {
             rows: (0..rows).map(|_| Row::new()).collect(),
+            changes: Changes::new(),
             order: ManuallyDrop::new(CommitOrder::new(4)),
             readers: ActiveReaders::new(),
             retired: Default::default(),
@@ -164,13 +166,13 @@ impl Transaction<'_> {
         self.database.rows[row].read(column, self.start)
     }
 
-    fn copy(&self, row: usize) -> [u64; COLUMNS] {
-        self.database.rows[row].copy(self.start)
+    fn copy(&self) -> Vec<[u64; COLUMNS]> {
+        copy_rows(&self.database.rows, &self.database.changes, self.start)
     }
 
     /// Commits one cell in each of some rows, in the order of rows. `serializable` or by snapshot isolation.
     fn commit(self, writes: &[(usize, usize, u64)], serializable: bool) -> Result<u64, Ended> {
-        let rows = &self.database.rows;
+        let (rows, changes) = (&self.database.rows, &self.database.changes);
         for (place, &(row, ..)) in writes.iter().enumerate() {
             let locked = rows[row].try_lock();
             let is_newer = |header| header & TIMESTAMP > self.start && !without(RowStep::FirstCommitterWins);
@@ -187,7 +189,9 @@ impl Transaction<'_> {
             order.finish(Timestamp(commit), true);
         }
         let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
-        writes.iter().for_each(|&(row, column, cell)| rows[row].install(commit, &[(column, cell)], &in_use));
+        writes
+            .iter()
+            .for_each(|&(row, column, cell)| rows[row].install(commit, &[(column, cell)], &in_use, changes));
         if !without(RowStep::FinishesLast) {
             order.finish(Timestamp(commit), true);
         }

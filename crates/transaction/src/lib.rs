@@ -9,6 +9,7 @@
 //! and comes out of it, which relies on its being UTF-8.
 
 mod commit;
+mod key_batch;
 mod manager;
 mod read_set;
 mod record;
@@ -19,6 +20,7 @@ mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
+pub use key_batch::KeyBatch;
 pub use manager::{History, TransactionManager, Worker};
 pub use read_set::{KeyRange, RowFilter};
 pub use record::CommitRecord;

@@ -1,6 +1,7 @@
 //! One transaction: reads at its timestamp, keeps its writes to itself, commits or vanishes.
 
 use crate::commit::Progress;
+use crate::key_batch::KeyBatch;
 use crate::manager::{TransactionManager, Worker};
 use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
 use crate::row::RowReader;
@@ -221,6 +222,11 @@ impl Transaction {
         !self.writes.is_empty()
     }
 
+    /// Rows that would be inserted, changed or deleted.
+    pub fn write_count(&self) -> usize {
+        self.writes.writes.len()
+    }
+
     pub(crate) fn check_canceled(&self) -> Result<()> {
         match &self.cancel {
             Some(flag) if flag.load(Ordering::Relaxed) => {
@@ -319,22 +325,85 @@ impl Transaction {
         {
             return Ok(Some(*row));
         }
-        let mut found = None;
+        let found = self.committed_row(number, index, key, &crossbeam_epoch::pin());
+        self.check_still_there(index)?;
+        self.note_lookup(number, position, index, key, columns, found);
+        Ok(found)
+    }
+
+    /// The rows with these keys in a unique index, as [`find`](Self::find) finds each: `rows` gets one for each key, or
+    /// `None`. For procedures that know several keys at once: the index, and then the headers and `columns` of all rows,
+    /// are asked for before the first row is looked at, so that the waits for memory overlap.
+    pub fn find_all(
+        &mut self,
+        table: &Arc<Table>,
+        index: usize,
+        keys: &KeyBatch,
+        columns: ColumnSet,
+        rows: &mut Vec<Option<RowId>>,
+    ) -> Result<()> {
+        self.before_read();
+        rows.clear();
+        let position = index;
+        let index = self.usable(table, position)?;
+        let number = self.tables.number(table);
+        if self.writes.has_own_keys(number, index.key_columns()) {
+            for key in keys.iter() {
+                rows.push(self.find(table, position, key, columns)?);
+            }
+            return Ok(());
+        }
         let pin = crossbeam_epoch::pin();
+        keys.iter().for_each(|key| index.prefetch(key));
+        rows.extend(keys.iter().map(|key| {
+            let row = candidate(index, key);
+            if let Some(row) = row {
+                table.block(row.block()).prefetch(row.offset(), columns, &pin);
+            }
+            row
+        }));
+        for (key, row) in keys.iter().zip(rows.iter_mut()) {
+            let is_visible = row.is_some_and(|row| self.visible_as(number, index, key, row, &pin));
+            if !is_visible {
+                // Rare: the entry is out of date, or there are several.
+                *row = self.committed_row(number, index, key, &pin);
+            }
+            self.note_lookup(number, position, index, key, columns, *row);
+        }
+        self.check_still_there(index)
+    }
+
+    /// The committed row that this transaction sees under a key.
+    fn committed_row(&self, number: usize, index: &Index, key: &[u8], pin: &Guard) -> Option<RowId> {
+        let mut found = None;
         index.tree().get(key, |row| {
             let row = RowId(row);
-            if self.visible_as(number, index, key, row, &pin) {
+            if self.visible_as(number, index, key, row, pin) {
                 found = Some(row);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
-        self.check_still_there(index)?;
+        found
+    }
+
+    /// Notes what a lookup has read: the row, or that there is none with the key.
+    fn note_lookup(
+        &mut self,
+        number: usize,
+        position: usize,
+        index: &Index,
+        key: &[u8],
+        columns: ColumnSet,
+        found: Option<RowId>,
+    ) {
         match found {
-            Some(row) => self.note_row(table.id(), row, columns.union(index.key_columns())),
-            None => self.note_range(number, position, exactly.0, exactly.1),
+            Some(row) => {
+                let table = self.tables[number].id();
+                self.note_row(table, row, columns.union(index.key_columns()));
+            }
+            None => self.note_range(number, position, Bound::Included(key), Bound::Included(key)),
         }
-        Ok(found)
     }
 
     /// Pending rows whose keys come from this transaction and lie in the range, in key order.
@@ -536,23 +605,8 @@ impl Transaction {
         RowReader::new(self, table, row, pending)
     }
 
-    /// Asks for the memory of an index where a key is going to be looked up. For procedures that know several keys
-    /// before they need the first row: the waits for memory overlap.
-    #[inline]
-    pub fn prefetch_key(&self, table: &Arc<Table>, index: usize, key: &[u8]) {
-        table.index(index).prefetch(key);
-    }
-
-    /// Asks for the memory of a found row's cells.
-    #[inline]
-    pub fn prefetch_row(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
-        if row.provisional_number().is_none() {
-            table.block(row.block()).prefetch(row.offset(), columns, &crossbeam_epoch::pin());
-        }
-    }
-
-    /// Asks for the memory of the strings in cells of a found row; to be called when the cells have been asked for and
-    /// may have arrived.
+    /// Asks for the memory of the strings in cells of rows that [`find_all`](Self::find_all) has found: their bytes lie
+    /// elsewhere.
     #[inline]
     pub fn prefetch_texts(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
         if row.provisional_number().is_none() {
@@ -648,6 +702,16 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.rollback();
     }
+}
+
+/// The first row that has an entry under a key, to ask for its memory: not yet known to be visible.
+fn candidate(index: &Index, key: &[u8]) -> Option<RowId> {
+    let mut candidate = None;
+    index.tree().get(key, |row| {
+        candidate = Some(RowId(row));
+        ControlFlow::Break(())
+    });
+    candidate
 }
 
 /// Appends the key in an index that a row with a pending write is going to have; returns whether a part is NULL. What

@@ -15,14 +15,15 @@
 //!
 //! | phase | OLTP | OLAP | for |
 //! | --- | --- | --- | --- |
-//! | `idle` | - | all eight in turn | latency without transactions, directly before and after `hybrid` |
-//! | `hybrid` | N threads | random queries | throughput and latency side by side, freshness |
+//! | `idle` | - | all eight in turn | latency without transactions, directly before and after the two below |
+//! | `hybrid` | N threads | random queries, a snapshot each | throughput and latency side by side, freshness |
+//! | `hybrid, 1000 snapshots/s` | N threads | the same; a thread takes 1,000 snapshots a second besides | the same |
 //! | `control` | N threads | M threads only burn CPU | throughput without analytics on equally busy cores |
 //! | `snapshots` | N threads | a loop that takes snapshots | cost of creation at full OLTP speed |
 //! | `memory tables` | - | own tables and DataFusion's own, query by query | what our storage costs |
 //! | `serializable`, `read uncommitted` | N threads | - | price of serializability |
 //!
-//! - `oltp_kept` = throughput(`hybrid`) / throughput(`control`), median over rounds.
+//! - `oltp_kept` = throughput(`hybrid`) / throughput(`control`), median over rounds; `new_order_p99` likewise.
 //! - `olap_slowdown` = latency in `hybrid` / idle latency, the median over the runs of a query, then over rounds. The idle
 //!   latency is interpolated between the medians of the two `idle` phases by the rows that the query's table had
 //!   when the run began. This takes out the growth of the tables: New-Order adds up to millions of rows in a run.

@@ -37,14 +37,50 @@ impl Version {
     }
 }
 
+/// What the rows of a block share: when each column was last changed, at least.
+pub(super) struct Changes([AtomicU64; COLUMNS]);
+
+impl Changes {
+    pub(super) fn new() -> Changes {
+        Changes([AtomicU64::new(0), AtomicU64::new(0)])
+    }
+
+    /// `raise`: a commit that comes late finds a larger timestamp, and leaves it.
+    fn raise(&self, column: usize, commit: u64) {
+        if self.0[column].load(Ordering::Relaxed) < commit {
+            self.0[column].fetch_max(commit, Ordering::AcqRel);
+        }
+    }
+
+    fn any_after(&self, at: u64) -> bool {
+        self.0.iter().any(|change| change.load(Ordering::Acquire) > at)
+    }
+}
+
+/// `copy_block`, of columns that cannot be lent: data first, headers second.
+pub(super) fn copy_rows(rows: &[Row], changes: &Changes, at: u64) -> Vec<[u64; COLUMNS]> {
+    let load = |row: &Row| [0, 1].map(|column: usize| row.cells[column].load(Ordering::Relaxed));
+    let mut copies: Vec<_> = rows.iter().map(load).collect();
+    if !without(RowStep::CopyFences) {
+        fence(Ordering::Acquire);
+    }
+    if changes.any_after(at) {
+        let dirty: Vec<bool> = rows.iter().map(|row| row.dirty.load(Ordering::Relaxed) == 1).collect();
+        for ((row, copy), dirty) in rows.iter().zip(&mut copies).zip(dirty) {
+            if dirty && row.header.load(Ordering::Acquire) & TIMESTAMP > at {
+                *copy = [0, 1].map(|column| row.read(column, at));
+            }
+        }
+    }
+    copies
+}
+
 pub(super) struct Row {
     header: AtomicU64,
     chain: AtomicPtr<Version>,
     cells: [AtomicU64; COLUMNS],
     /// The row's bit.
     dirty: AtomicU64,
-    /// By column.
-    changes: [AtomicU64; COLUMNS],
     /// Unlinked versions, and all others at the end. Not loom's: it orders nothing that the protocol does not order.
     graveyard: std::sync::Mutex<Vec<*mut Version>>,
 }
@@ -61,7 +97,6 @@ impl Row {
             chain: AtomicPtr::new(std::ptr::null_mut()),
             cells: [AtomicU64::new(0), AtomicU64::new(0)],
             dirty: AtomicU64::new(0),
-            changes: [AtomicU64::new(0), AtomicU64::new(0)],
             graveyard: Default::default(),
         }
     }
@@ -119,20 +154,6 @@ impl Row {
         panic!("no version is old enough: the state at {at} is gone");
     }
 
-    /// `ReadView::read` of a column that cannot be lent: data first, headers second.
-    pub(super) fn copy(&self, at: u64) -> [u64; COLUMNS] {
-        let mut copy = [0, 1].map(|column: usize| self.cells[column].load(Ordering::Relaxed));
-        if !without(RowStep::CopyFences) {
-            fence(Ordering::Acquire);
-        }
-        let is_changed = self.changes.iter().any(|change| change.load(Ordering::Acquire) > at);
-        let is_dirty = || self.dirty.load(Ordering::Relaxed) == 1;
-        if is_changed && is_dirty() && self.header.load(Ordering::Acquire) & TIMESTAMP > at {
-            copy = [0, 1].map(|column| self.read(column, at));
-        }
-        copy
-    }
-
     fn push(&self, begin: u64, cells: Cells) {
         let version = Version::raw(begin, cells, self.chain.load(Ordering::Relaxed));
         let order = if without(RowStep::PushReleases) { Ordering::Relaxed } else { Ordering::Release };
@@ -168,7 +189,13 @@ impl Row {
     }
 
     /// The owner makes the state of `commit`.
-    pub(super) fn install(&self, commit: u64, cells: &[(usize, u64)], in_use: &[Timestamp]) {
+    pub(super) fn install(
+        &self,
+        commit: u64,
+        cells: &[(usize, u64)],
+        in_use: &[Timestamp],
+        changes: &Changes,
+    ) {
         let old = self.header.load(Ordering::Relaxed);
         let before = cells.iter().map(|&(column, _)| (column, self.cells[column].load(Ordering::Relaxed)));
         let before: Cells = before.collect();
@@ -180,10 +207,10 @@ impl Row {
             push();
         }
         let raise = || {
-            self.dirty.store(1, Ordering::Relaxed);
-            for &(column, _) in cells {
-                self.changes[column].fetch_max(commit, Ordering::AcqRel);
+            if self.dirty.load(Ordering::Relaxed) == 0 {
+                self.dirty.store(1, Ordering::Relaxed);
             }
+            cells.iter().for_each(|&(column, _)| changes.raise(column, commit));
         };
         if !without(RowStep::RaisesFirst) {
             raise();

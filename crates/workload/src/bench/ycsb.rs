@@ -18,8 +18,8 @@ use crate::htap::machine::Machine;
 use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
-    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, RowId, Session, Table,
-    TableDefinition, Value,
+    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, KeyBatch, Result, RowId,
+    Session, Table, TableDefinition, Value,
 };
 use fastrand::Rng;
 use serde_json::json;
@@ -220,6 +220,8 @@ impl Workload for YcsbWorkload {
             letter: b'b' + (setup.number % 25) as u8,
             operations: [Operation::default(); OPERATIONS],
             key: KeyBuffer::default(),
+            keys: KeyBatch::default(),
+            rows: Vec::new(),
             text: Vec::new(),
         }))
     }
@@ -245,6 +247,8 @@ struct YcsbClient {
     letter: u8,
     operations: [Operation; OPERATIONS],
     key: KeyBuffer,
+    keys: KeyBatch,
+    rows: Vec<Option<RowId>>,
     text: Vec<u8>,
 }
 
@@ -261,19 +265,19 @@ impl Client for YcsbClient {
 
     /// Finds all rows before it looks into the first, so that the waits for memory overlap.
     fn run(&mut self, _: i64) -> Result<Done> {
-        let YcsbClient { session, table, operations, key, text, fields, field_bytes, letter, .. } = self;
+        let YcsbClient {
+            session, table, operations, key, keys, rows, text, fields, field_bytes, letter, ..
+        } = self;
         session.try_run(self.isolation, |transaction| {
-            let mut rows = [RowId(0); OPERATIONS];
-            for operation in operations.iter() {
-                transaction.prefetch_key(table, PRIMARY, key.bigint(operation.row as i64));
+            keys.clear();
+            operations.iter().for_each(|operation| keys.push(key.bigint(operation.row as i64)));
+            // A blind update conflicts with any other update of its row, so that it may as well have read it.
+            transaction.find_all(table, PRIMARY, keys, ColumnSet::ALL, rows)?;
+            for row in rows.iter().flatten() {
+                transaction.prefetch_texts(table, *row, ColumnSet::ALL);
             }
-            for (operation, place) in operations.iter().zip(&mut rows) {
-                let columns = if operation.update.is_some() { ColumnSet::EMPTY } else { ColumnSet::ALL };
-                let row = transaction.find(table, PRIMARY, key.bigint(operation.row as i64), columns)?;
-                *place = row.ok_or_else(|| Error::internal(format!("row {} is missing", operation.row)))?;
-                transaction.prefetch_row(table, *place, columns);
-            }
-            for (operation, row) in operations.iter().zip(rows) {
+            for (operation, row) in operations.iter().zip(rows.iter()) {
+                let row = row.ok_or_else(|| Error::internal(format!("row {} is missing", operation.row)))?;
                 match operation.update {
                     Some(field) => {
                         stamp(text, operation.row, field, *letter, *field_bytes);

@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::marker::Marker;
 use super::olap::{Analyst, OlapResult};
 use super::oltp::{OltpResult, OltpWorld};
-use super::phases::{Measured, Phases, StoragePair};
+use super::phases::{Hybrid, Measured, Phases, StoragePair};
 use super::report::Report;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
@@ -61,23 +61,25 @@ struct Shares {
     idle: Duration,
     control: Duration,
     hybrid: Duration,
+    frequent: Duration,
     snapshots: Duration,
     memory_tables: Duration,
     alone: Duration,
 }
 
 impl Shares {
-    /// 2 x 11% + 20% + 24% + 6% + 10% + 2 x 9%.
+    /// 2 x 10% + 17% + 20% + 17% + 4% + 8% + 2 x 7%.
     fn of_round(config: &HtapConfig) -> Shares {
         let round = Duration::from_secs(config.seconds) / config.rounds;
         let share = |percent: u32| round * percent / 100;
         Shares {
-            idle: share(11),
-            control: share(20),
-            hybrid: share(24),
-            snapshots: share(6),
-            memory_tables: share(10),
-            alone: share(9),
+            idle: share(10),
+            control: share(17),
+            hybrid: share(20),
+            frequent: share(17),
+            snapshots: share(4),
+            memory_tables: share(8),
+            alone: share(7),
         }
     }
 }
@@ -86,7 +88,9 @@ impl Shares {
 pub(super) struct Round {
     pub control: Measured<OltpResult>,
     pub idle_before: Measured<OlapResult>,
-    pub hybrid: Measured<(OltpResult, OlapResult)>,
+    pub hybrid: Measured<Hybrid>,
+    /// The same with 1,000 snapshots per second.
+    pub frequent: Measured<Hybrid>,
     pub idle_after: Measured<OlapResult>,
     pub snapshots: Measured<(OltpResult, Latencies)>,
     pub memory_tables: Measured<Vec<StoragePair>>,
@@ -167,7 +171,13 @@ fn round(phases: &mut Phases<'_>, shares: &Shares, measurements: &mut Measuremen
     }
     let idle_before = phases.idle(shares.idle)?;
     let before = phases.world.database.statistics();
-    let hybrid = phases.hybrid(shares.hybrid)?;
+    let (hybrid, frequent) = if phases.round % 2 == 1 {
+        let hybrid = phases.hybrid(shares.hybrid)?;
+        (hybrid, phases.frequent(shares.frequent)?)
+    } else {
+        let frequent = phases.frequent(shares.frequent)?;
+        (phases.hybrid(shares.hybrid)?, frequent)
+    };
     let after = phases.world.database.statistics();
     measurements.lent += after.columns_lent - before.columns_lent;
     measurements.materialized += after.columns_materialized - before.columns_materialized;
@@ -178,7 +188,7 @@ fn round(phases: &mut Phases<'_>, shares: &Shares, measurements: &mut Measuremen
         Some(control) => control,
         None => phases.control(shares.control)?,
     };
-    Ok(Round { control, idle_before, hybrid, idle_after, snapshots, memory_tables })
+    Ok(Round { control, idle_before, hybrid, frequent, idle_after, snapshots, memory_tables })
 }
 
 /// The check, then what may break consistency.

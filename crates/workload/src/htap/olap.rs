@@ -47,6 +47,14 @@ impl OlapResult {
         self.commits_missed += other.commits_missed;
     }
 
+    /// Rows of the queries' largest tables per second of latency: the runs of one query, or all.
+    pub fn rows_per_second(&self, query: Option<usize>) -> Option<f64> {
+        let runs = || self.runs.iter().filter(|run| query.is_none_or(|query| run.query == query));
+        let rows: usize = runs().map(|run| run.table_rows).sum();
+        let seconds: f64 = runs().map(|run| run.latency.as_secs_f64()).sum();
+        (seconds > 0.0).then(|| rows as f64 / seconds)
+    }
+
     /// Latencies of one query in milliseconds.
     pub fn latencies_ms(&self, query: usize) -> Vec<f64> {
         let runs = self.runs.iter().filter(|run| run.query == query);

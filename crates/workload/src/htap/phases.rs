@@ -14,10 +14,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Snapshots taken beside both streams, where many are asked for.
+pub const SNAPSHOTS_PER_SECOND: u64 = 1000;
 /// Before a phase counts, its threads run this long unrecorded.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How often a waiting phase looks whether the user wants to stop.
 const POLL: Duration = Duration::from_millis(10);
+/// Time between two snapshots where many are asked for.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_micros(1_000_000 / SNAPSHOTS_PER_SECOND);
 /// Pause between snapshots of the loop that only takes snapshots, so that it is no load of its own.
 const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
 
@@ -25,6 +29,17 @@ const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
 pub struct Measured<T> {
     pub value: T,
     pub void: bool,
+}
+
+/// Both streams side by side.
+#[derive(Default)]
+pub struct Hybrid {
+    pub oltp: OltpResult,
+    pub olap: OlapResult,
+    /// Of the snapshots that nobody queried, where many were asked for.
+    pub creation: Latencies,
+    /// How long these were being taken.
+    pub seconds_of_snapshots: f64,
 }
 
 /// Latencies in milliseconds of one query over both storages.
@@ -127,20 +142,35 @@ impl Phases<'_> {
         self.phase("control", run, describe_oltp)
     }
 
-    /// Both streams.
-    pub fn hybrid(&mut self, time: Duration) -> Result<Measured<(OltpResult, OlapResult)>> {
+    /// Both streams, one snapshot for each query.
+    pub fn hybrid(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
+        self.phase("hybrid", |phases| phases.side_by_side(time), describe_hybrid)
+    }
+
+    /// Both streams, and 1,000 snapshots per second besides, each held until the next one is taken.
+    pub fn frequent(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
         let run = |phases: &mut Self| {
-            let mut stream = phases.start_oltp(phases.config.isolation);
-            phases.wait(WARM_UP.min(time / 4), &stream);
-            stream.record();
-            let olap = phases.hybrid_queries(time, &stream);
-            let oltp = stream.stop()?;
-            Ok((oltp, olap?))
+            let (stop, database) = (AtomicBool::new(false), phases.world.database.clone());
+            std::thread::scope(|scope| {
+                let began = Instant::now();
+                let taker = scope.spawn(|| hold_snapshots(&mut database.session(), &stop));
+                let hybrid = phases.side_by_side(time);
+                stop.store(true, Ordering::Relaxed);
+                let creation = taker.join().expect("taking snapshots does not panic");
+                let seconds_of_snapshots = began.elapsed().as_secs_f64();
+                Ok(Hybrid { creation, seconds_of_snapshots, ..hybrid? })
+            })
         };
-        self.phase("hybrid", run, |(oltp, olap), report| {
-            describe_oltp(oltp, report);
-            report.queries = Some(olap.runs.len());
-        })
+        self.phase("hybrid, 1000 snapshots/s", run, describe_hybrid)
+    }
+
+    fn side_by_side(&mut self, time: Duration) -> Result<Hybrid> {
+        let mut stream = self.start_oltp(self.config.isolation);
+        self.wait(WARM_UP.min(time / 4), &stream);
+        stream.record();
+        let olap = self.hybrid_queries(time, &stream);
+        let oltp = stream.stop()?;
+        Ok(Hybrid { oltp, olap: olap?, ..Hybrid::default() })
     }
 
     fn hybrid_queries(&mut self, time: Duration, stream: &OltpStream) -> Result<OlapResult> {
@@ -235,6 +265,11 @@ fn describe_oltp(result: &OltpResult, report: &mut PhaseReport) {
     report.oltp_tps = Some(result.per_second());
 }
 
+fn describe_hybrid(hybrid: &Hybrid, report: &mut PhaseReport) {
+    describe_oltp(&hybrid.oltp, report);
+    report.queries = Some(hybrid.olap.runs.len());
+}
+
 /// Keeps one core busy without touching memory.
 fn burn(stop: &AtomicBool) {
     let mut state = 1u64;
@@ -257,6 +292,22 @@ fn take_snapshots(session: &mut ankerdb_engine::Session, stop: &AtomicBool) -> L
         while Instant::now() < next {
             std::hint::spin_loop();
         }
+    }
+    creation
+}
+
+/// Takes a snapshot every millisecond, on time, and holds it until the next one is there.
+fn hold_snapshots(session: &mut ankerdb_engine::Session, stop: &AtomicBool) -> Latencies {
+    let mut creation = Latencies::default();
+    let mut held = None;
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        let snapshot = session.snapshot();
+        creation.record(started.elapsed());
+        held.replace(snapshot);
+        next += SNAPSHOT_INTERVAL;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     creation
 }

@@ -6,21 +6,67 @@
 use super::bench::{Measurements, Round};
 use super::latency::median;
 use super::olap::OlapResult;
+use super::oltp::OltpResult;
+use super::phases::{Hybrid, Measured};
 use super::queries::QUERIES;
+use crate::tpcc::input::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The ratios that the benchmark is about; `None` where a run was stopped before.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ratios {
-    /// Throughput beside analytics, relative to throughput beside threads that burn CPU.
-    pub oltp_kept: Option<f64>,
-    /// Latency beside transactions, relative to the idle database, by query.
-    pub olap_slowdown: BTreeMap<&'static str, Option<f64>>,
+    /// With one snapshot for each query.
+    #[serde(flatten)]
+    pub beside: Beside,
+    /// With 1,000 snapshots per second besides.
+    pub at_1000_snapshots_per_second: Beside,
     /// Throughput at SERIALIZABLE, relative to READ UNCOMMITTED, both alone.
     pub serializable_to_read_uncommitted: Option<f64>,
     /// Latency on the idle database, relative to DataFusion's own in-memory tables, by query.
     pub olap_to_memory_tables: BTreeMap<&'static str, Option<f64>>,
+}
+
+/// What the two streams cost each other.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Beside {
+    /// Throughput beside analytics, relative to throughput beside threads that burn CPU.
+    pub oltp_kept: Option<f64>,
+    /// 99th percentile of New-Order's latency, relative to the same.
+    pub new_order_p99: Option<f64>,
+    /// Latency beside transactions, relative to the idle database, by query.
+    pub olap_slowdown: BTreeMap<&'static str, Option<f64>>,
+    /// Its geometric mean over the queries.
+    pub olap_slowdown_mean: Option<f64>,
+}
+
+impl Beside {
+    fn of(rounds: &[Round], hybrid: fn(&Round) -> &Measured<Hybrid>) -> Beside {
+        let to_control = |ratio: fn(&OltpResult, &OltpResult) -> f64| {
+            settle(rounds.iter().map(|round| Sample {
+                value: ratio(&hybrid(round).value.oltp, &round.control.value),
+                void: hybrid(round).void || round.control.void,
+            }))
+        };
+        let slowdowns =
+            |query| settle(rounds.iter().filter_map(|round| slowdown(round, hybrid(round), query)));
+        let slowdowns: Vec<Option<f64>> = (0..QUERIES.len()).map(slowdowns).collect();
+        Beside {
+            oltp_kept: to_control(|beside, control| beside.per_second() / control.per_second()),
+            new_order_p99: to_control(|beside, control| new_order_p99(beside) / new_order_p99(control)),
+            olap_slowdown_mean: geometric_mean(&slowdowns),
+            olap_slowdown: QUERIES.iter().map(|query| query.name).zip(slowdowns).collect(),
+        }
+    }
+}
+
+fn new_order_p99(result: &OltpResult) -> f64 {
+    result.kinds[Kind::NewOrder as usize].latency.quantile_ns(0.99) as f64
+}
+
+fn geometric_mean(values: &[Option<f64>]) -> Option<f64> {
+    let logarithms: Option<f64> = values.iter().map(|value| value.map(f64::ln)).sum();
+    logarithms.map(|sum| (sum / values.len() as f64).exp())
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +93,8 @@ impl Ratios {
             QUERIES.iter().enumerate().map(|(number, query)| (query.name, settled(number))).collect()
         };
         Ratios {
-            oltp_kept: settle(rounds.iter().map(oltp_kept)),
-            olap_slowdown: by_query(&slowdown),
+            beside: Beside::of(rounds, |round| &round.hybrid),
+            at_1000_snapshots_per_second: Beside::of(rounds, |round| &round.frequent),
             serializable_to_read_uncommitted: settle(measurements.pairs.iter().map(|pair| Sample {
                 value: pair.serializable.value.per_second() / pair.read_uncommitted.value.per_second(),
                 void: pair.serializable.void || pair.read_uncommitted.void,
@@ -58,27 +104,20 @@ impl Ratios {
     }
 }
 
-fn oltp_kept(round: &Round) -> Sample {
-    Sample {
-        value: round.hybrid.value.0.per_second() / round.control.value.per_second(),
-        void: round.hybrid.void || round.control.void,
-    }
-}
-
 fn to_memory_tables(round: &Round, query: usize) -> Option<Sample> {
     let pair = &round.memory_tables.value[query];
     let value = median(&mut pair.own.clone())? / median(&mut pair.memory.clone())?;
     Some(Sample { value, void: round.memory_tables.void })
 }
 
-fn slowdown(round: &Round, query: usize) -> Option<Sample> {
+fn slowdown(round: &Round, hybrid: &Measured<Hybrid>, query: usize) -> Option<Sample> {
     let before = IdlePoint::of(&round.idle_before.value, query)?;
     let after = IdlePoint::of(&round.idle_after.value, query)?;
-    let runs = round.hybrid.value.1.runs.iter().filter(|run| run.query == query);
+    let runs = hybrid.value.olap.runs.iter().filter(|run| run.query == query);
     let mut ratios: Vec<f64> = runs
         .map(|run| run.latency.as_secs_f64() * 1e3 / expected_ms(before, after, run.table_rows))
         .collect();
-    let void = round.hybrid.void || round.idle_before.void || round.idle_after.void;
+    let void = hybrid.void || round.idle_before.void || round.idle_after.void;
     Some(Sample { value: median(&mut ratios)?, void })
 }
 

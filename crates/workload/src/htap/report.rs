@@ -1,4 +1,6 @@
-//! The benchmark's result: as JSON, and as a table with the targets.
+//! The benchmark's result as JSON; [`text`] is for people.
+
+mod text;
 
 use super::bench::Measurements;
 use super::config::{ConfigReport, HtapConfig, isolation_name};
@@ -6,14 +8,13 @@ use super::latency::{Latencies, quantile};
 use super::machine::{Disturbance, Machine, commit};
 use super::olap::OlapResult;
 use super::oltp::{KindResult, OltpResult};
+use super::phases::Hybrid;
 use super::queries::QUERIES;
 use super::ratios::Ratios;
-use crate::tpcc::check::CONDITIONS;
 use crate::tpcc::input::Kind;
 use ankerdb_engine::{Error, Isolation, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub struct Report {
     olap: Vec<QueryReport>,
     snapshot: SnapshotReport,
     freshness: FreshnessReport,
+    /// What 1,000 snapshots per second change.
+    frequent: FrequentReport,
+    /// Rows of the queries' largest tables per second of latency.
+    olap_rows_per_second: RowsPerSecond,
     consistency: ConsistencyReport,
     ratios: Ratios,
     phases: Vec<PhaseReport>,
@@ -119,6 +124,7 @@ struct QueryReport {
     latency_ms: LatencyMs,
     /// On the idle database, before and after.
     idle_latency_ms: LatencyMs,
+    rows_per_second: RowsPerSecond,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -149,6 +155,22 @@ struct LatencyNs {
     max: u64,
 }
 
+/// Both streams with 1,000 snapshots per second besides.
+#[derive(Clone, Debug, Serialize)]
+struct FrequentReport {
+    /// Taken by the thread that only takes them; queries take theirs besides.
+    snapshots_per_second: f64,
+    create_ns: LatencyNs,
+    oltp_tps: f64,
+    olap_rows_per_second: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RowsPerSecond {
+    idle: Option<f64>,
+    beside_oltp: Option<f64>,
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct FreshnessReport {
     queries_checked: u64,
@@ -173,10 +195,14 @@ impl Report {
         let ratios = Ratios::of(&measurements);
         let (mut oltp, mut olap, mut idle) =
             (OltpResult::default(), OlapResult::default(), OlapResult::default());
-        let mut creation = Latencies::default();
+        let (mut creation, mut frequent) = (Latencies::default(), Hybrid::default());
         for round in &measurements.rounds {
-            oltp.add(&round.hybrid.value.0);
-            olap.add(&round.hybrid.value.1);
+            oltp.add(&round.hybrid.value.oltp);
+            olap.add(&round.hybrid.value.olap);
+            frequent.oltp.add(&round.frequent.value.oltp);
+            frequent.olap.add(&round.frequent.value.olap);
+            frequent.creation.add(&round.frequent.value.creation);
+            frequent.seconds_of_snapshots += round.frequent.value.seconds_of_snapshots;
             idle.add(&round.idle_before.value);
             idle.add(&round.idle_after.value);
             creation.add(&round.snapshots.value.1);
@@ -198,9 +224,11 @@ impl Report {
                 blocks_materialized: measurements.materialized,
             },
             freshness: FreshnessReport {
-                queries_checked: olap.queries_checked,
-                commits_missed: olap.commits_missed,
+                queries_checked: olap.queries_checked + frequent.olap.queries_checked,
+                commits_missed: olap.commits_missed + frequent.olap.commits_missed,
             },
+            frequent: FrequentReport::of(&frequent),
+            olap_rows_per_second: RowsPerSecond::of(&olap, &idle, None),
             consistency: ConsistencyReport {
                 checked: measurements.violations.is_some(),
                 violations: violations.iter().map(ToString::to_string).collect(),
@@ -239,119 +267,6 @@ impl Report {
             .then(|| format!("{missed} queries missed a commit that was acknowledged before they began"))
     }
 
-    /// The result for people.
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        self.write_streams(&mut text);
-        self.write_queries(&mut text);
-        self.write_targets(&mut text);
-        let void = self.phases.iter().filter(|phase| phase.void).count();
-        if void > 0 {
-            let _ = writeln!(
-                text,
-                "note: {void} of {} phases were disturbed (over {:.0}% of the CPU stolen by the hypervisor, or over \
-                 {:.0}% used by other processes); ratios leave them out where they can",
-                self.phases.len(),
-                MAX_STEAL * 100.0,
-                MAX_OTHERS * 100.0
-            );
-        }
-        for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {warning}");
-        }
-        if self.interrupted {
-            text.push_str("stopped by the user: this is what was measured until then\n");
-        }
-        text
-    }
-
-    fn write_streams(&self, text: &mut String) {
-        let oltp = &self.oltp;
-        let _ = writeln!(
-            text,
-            "OLTP beside OLAP: {:.0} transactions/s, latency p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, {} retries",
-            oltp.tps, oltp.latency_us.p50, oltp.latency_us.p99, oltp.latency_us.p999, oltp.retries
-        );
-        for (name, kind) in &oltp.by_transaction {
-            let _ = writeln!(
-                text,
-                "  {name:<13} {:>8.0}/s  p50 {:>6.0} us  p99 {:>6.0} us  {} retries",
-                kind.tps, kind.latency_us.p50, kind.latency_us.p99, kind.retries
-            );
-        }
-        let conditions = match (&self.consistency.checked, self.consistency.violations.as_slice()) {
-            (false, _) => "not checked".to_owned(),
-            (true, []) => "hold".to_owned(),
-            (true, violations) => format!("{} violations", violations.len()),
-        };
-        let _ = writeln!(text, "{CONDITIONS}: {conditions}");
-        if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
-            let _ = writeln!(text, "  as this isolation level allows: {first}");
-        }
-    }
-
-    fn write_queries(&self, text: &mut String) {
-        text.push_str("\nquery   runs   p50 ms   p99 ms   idle p50   slowdown   to memory tables\n");
-        for query in &self.olap {
-            let ratio =
-                |map: &BTreeMap<&str, Option<f64>>| number(map.get(query.query).copied().flatten(), 2);
-            let _ = writeln!(
-                text,
-                "{:<5} {:>6} {:>8} {:>8} {:>10} {:>10} {:>18}",
-                query.query,
-                query.runs,
-                number(query.latency_ms.p50, 2),
-                number(query.latency_ms.p99, 2),
-                number(query.idle_latency_ms.p50, 2),
-                ratio(&self.ratios.olap_slowdown),
-                ratio(&self.ratios.olap_to_memory_tables),
-            );
-        }
-    }
-
-    fn write_targets(&self, text: &mut String) {
-        text.push_str("\nratio                                            measured     target\n");
-        for target in self.targets() {
-            let verdict = match target.measured {
-                None => "not measured",
-                Some(value) if target.is_met(value) => "met",
-                Some(_) => "MISSED",
-            };
-            let sign = if target.at_least { ">=" } else { "<=" };
-            let measured = number(target.measured, target.digits);
-            let _ = writeln!(
-                text,
-                "{:<46} {:>10} {:>4} {:<6} {verdict}",
-                target.name, measured, sign, target.limit
-            );
-        }
-    }
-
-    fn targets(&self) -> Vec<Target> {
-        let worst =
-            |map: &BTreeMap<&str, Option<f64>>| map.values().flatten().copied().max_by(f64::total_cmp);
-        let creation = &self.snapshot.create_ns;
-        let nanoseconds = |value: u64| (creation.samples > 0).then_some(value as f64);
-        let missed = (self.freshness.queries_checked > 0).then_some(self.freshness.commits_missed as f64);
-        let at_most =
-            |name, measured, limit, digits| Target { name, measured, limit, digits, at_least: false };
-        let at_least = |name, measured, limit| Target { name, measured, limit, digits: 3, at_least: true };
-        vec![
-            at_least("OLTP throughput kept beside OLAP", self.ratios.oltp_kept, 0.90),
-            at_most("OLAP slowdown beside OLTP, worst query", worst(&self.ratios.olap_slowdown), 1.25, 3),
-            at_least("serializable to read uncommitted", self.ratios.serializable_to_read_uncommitted, 0.6),
-            at_most(
-                "idle latency to memory tables, worst query",
-                worst(&self.ratios.olap_to_memory_tables),
-                1.05,
-                3,
-            ),
-            at_most("snapshot creation p50, ns", nanoseconds(creation.p50), 1000.0, 0),
-            at_most("snapshot creation p99, ns", nanoseconds(creation.p99), 20_000.0, 0),
-            at_most("acknowledged commits missed by queries", missed, 0.0, 0),
-        ]
-    }
-
     /// One line about what was run.
     pub fn title(config: &HtapConfig) -> String {
         format!(
@@ -365,24 +280,6 @@ impl Report {
             config.access.name()
         )
     }
-}
-
-struct Target {
-    name: &'static str,
-    measured: Option<f64>,
-    limit: f64,
-    digits: usize,
-    at_least: bool,
-}
-
-impl Target {
-    fn is_met(&self, value: f64) -> bool {
-        if self.at_least { value >= self.limit } else { value <= self.limit }
-    }
-}
-
-fn number(value: Option<f64>, digits: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
 impl LatencyUs {
@@ -407,6 +304,25 @@ impl LatencyNs {
 impl LatencyMs {
     fn of(mut values: Vec<f64>) -> LatencyMs {
         LatencyMs { p50: quantile(&mut values, 0.5), p99: quantile(&mut values, 0.99) }
+    }
+}
+
+impl FrequentReport {
+    fn of(hybrid: &Hybrid) -> FrequentReport {
+        // The thread that takes them starts before the phase warms up, and ends after it.
+        let seconds = hybrid.seconds_of_snapshots.max(1e-9);
+        FrequentReport {
+            snapshots_per_second: hybrid.creation.count() as f64 / seconds,
+            create_ns: LatencyNs::of(&hybrid.creation),
+            oltp_tps: hybrid.oltp.per_second(),
+            olap_rows_per_second: hybrid.olap.rows_per_second(None),
+        }
+    }
+}
+
+impl RowsPerSecond {
+    fn of(beside: &OlapResult, idle: &OlapResult, query: Option<usize>) -> RowsPerSecond {
+        RowsPerSecond { idle: idle.rows_per_second(query), beside_oltp: beside.rows_per_second(query) }
     }
 }
 
@@ -444,6 +360,7 @@ fn query_reports(beside: &OlapResult, idle: &OlapResult) -> Vec<QueryReport> {
             runs: latencies.len(),
             latency_ms: LatencyMs::of(latencies),
             idle_latency_ms: LatencyMs::of(idle.latencies_ms(number)),
+            rows_per_second: RowsPerSecond::of(beside, idle, Some(number)),
         }
     };
     (0..QUERIES.len()).map(report).collect()

@@ -22,8 +22,8 @@ use super::input::{CustomerInput, Input};
 use super::key::KeyBuffer;
 use super::schema::{PRIMARY, Tables, customer};
 use ankerdb_engine::{
-    ColumnSet, Database, Direction, Error, Isolation, KeyRange, Result, RowId, Session, SqlState, Table,
-    Transaction,
+    ColumnSet, Database, Direction, Error, Isolation, KeyBatch, KeyRange, Result, RowId, Session, SqlState,
+    Table, Transaction,
 };
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ pub struct Client {
     key: KeyBuffer,
     items: Vec<i32>,
     lines: Vec<LineRows>,
+    batch: Batch,
     rows: Vec<RowId>,
     text: String,
     range: KeyRange,
@@ -70,6 +71,7 @@ impl Client {
             key: KeyBuffer::default(),
             items: Vec::new(),
             lines: Vec::new(),
+            batch: Batch::default(),
             rows: Vec::new(),
             text: String::new(),
             range: KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded },
@@ -86,12 +88,24 @@ impl Client {
     /// run it again. `now` is the date of orders and payments, in microseconds since 1970.
     pub fn run_once(&mut self, input: &Input, now: i64) -> Result<Outcome> {
         let (tables, key, items) = (&self.tables, &mut self.key, &mut self.items);
-        let (lines, rows, text) = (&mut self.lines, &mut self.rows, &mut self.text);
+        let (lines, batch) = (&mut self.lines, &mut self.batch);
+        let (rows, text) = (&mut self.rows, &mut self.text);
         let (range, delivered) = (&mut self.range, &self.delivered);
         let mut item_is_unused = false;
         let outcome = self.session.try_run(self.isolation, |transaction| {
-            let mut procedure =
-                Procedure { transaction, tables, key, items, lines, rows, text, range, delivered, now };
+            let mut procedure = Procedure {
+                transaction,
+                tables,
+                key,
+                items,
+                lines,
+                batch,
+                rows,
+                text,
+                range,
+                delivered,
+                now,
+            };
             match input {
                 Input::NewOrder(input) => {
                     procedure.new_order(input)?.map(Outcome::NewOrder).ok_or_else(|| {
@@ -112,6 +126,18 @@ impl Client {
     }
 }
 
+/// Keys to look up together, and the rows found.
+#[derive(Default)]
+struct Batch {
+    keys: KeyBatch,
+    rows: Vec<Option<RowId>>,
+}
+
+fn missing_row(table: &Table) -> Error {
+    let hint = "Load the TPC-C tables with as many warehouses as the transactions use.";
+    Error::internal(format!("a row of table \"{}\" is missing", table.name())).with_hint(hint)
+}
+
 /// A procedure at work.
 struct Procedure<'a> {
     transaction: &'a mut Transaction,
@@ -121,6 +147,7 @@ struct Procedure<'a> {
     items: &'a mut Vec<i32>,
     /// Rows of a new order's lines.
     lines: &'a mut Vec<LineRows>,
+    batch: &'a mut Batch,
     /// Customers of one name.
     rows: &'a mut Vec<RowId>,
     /// H_DATA
@@ -139,10 +166,7 @@ impl Procedure<'_> {
         key: &[u8],
         columns: ColumnSet,
     ) -> Result<RowId> {
-        transaction.find(table, PRIMARY, key, columns)?.ok_or_else(|| {
-            let hint = "Load the TPC-C tables with as many warehouses as the transactions use.";
-            Error::internal(format!("a row of table \"{}\" is missing", table.name())).with_hint(hint)
-        })
+        transaction.find(table, PRIMARY, key, columns)?.ok_or_else(|| missing_row(table))
     }
 
     /// The customer meant by the input; by name it is the one at position n/2 rounded up of the n customers

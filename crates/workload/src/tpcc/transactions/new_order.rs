@@ -1,6 +1,6 @@
 //! New-Order (clause 2.4): a customer orders five to fifteen items.
 
-use super::Procedure;
+use super::{Procedure, missing_row};
 use crate::tpcc::input::{NewOrderInput, OrderLineInput};
 use crate::tpcc::label::Label;
 use crate::tpcc::load::money_cell;
@@ -127,26 +127,24 @@ impl Procedure<'_> {
         Ok((tax, id))
     }
 
-    /// Finds all rows of ITEM and STOCK before the first of them is read, and asks for their memory meanwhile, so that
-    /// the waits for it overlap. False if an item number is not valid.
+    /// Finds all rows of ITEM and STOCK before the first of them is read, so that the waits for memory overlap. False if
+    /// an item number is not valid.
     fn find_lines(&mut self, order: &Order, input: &NewOrderInput) -> Result<bool> {
         let (items, stocks) = (&self.tables.item, &self.tables.stock);
-        let columns = stock_columns(order.district);
+        let (batch, found) = (&mut self.batch.keys, &mut self.batch.rows);
+        batch.clear();
+        input.lines.iter().for_each(|line| batch.push(self.key.id(line.item)));
+        self.transaction.find_all(items, PRIMARY, batch, ITEM_COLUMNS, found)?;
         self.lines.clear();
-        for line in input.lines.iter() {
-            self.transaction.prefetch_key(items, PRIMARY, self.key.id(line.item));
-            self.transaction.prefetch_key(stocks, PRIMARY, self.key.stock(line.supply_warehouse, line.item));
+        for item in found.iter() {
+            let Some(item) = *item else { return Ok(false) };
+            self.lines.push(LineRows { item, stock: item });
         }
-        for line in input.lines.iter() {
-            let key = self.key.id(line.item);
-            let Some(item) = self.transaction.find(items, PRIMARY, key, ITEM_COLUMNS)? else {
-                return Ok(false);
-            };
-            self.transaction.prefetch_row(items, item, ITEM_COLUMNS);
-            let key = self.key.stock(line.supply_warehouse, line.item);
-            let stock = Self::require(self.transaction, stocks, key, columns)?;
-            self.transaction.prefetch_row(stocks, stock, columns);
-            self.lines.push(LineRows { item, stock });
+        batch.clear();
+        input.lines.iter().for_each(|line| batch.push(self.key.stock(line.supply_warehouse, line.item)));
+        self.transaction.find_all(stocks, PRIMARY, batch, stock_columns(order.district), found)?;
+        for (line, stock) in self.lines.iter_mut().zip(found.iter()) {
+            line.stock = stock.ok_or_else(|| missing_row(stocks))?;
         }
         let stock_texts = ColumnSet::of(&[dist_column(order.district), stock::S_DATA]);
         for line in self.lines.iter() {

@@ -1,6 +1,6 @@
 //! Stock-Level (clause 2.8): how many of the items that a district sold last are low in stock. Reads only.
 
-use super::Procedure;
+use super::{Procedure, missing_row};
 use crate::tpcc::input::StockLevelInput;
 use crate::tpcc::schema::{PRIMARY, district, order_line, stock};
 use ankerdb_engine::{ColumnSet, Direction, KeyRange, Result};
@@ -26,10 +26,13 @@ impl Procedure<'_> {
         let row = Self::require(self.transaction, table, key, columns)?;
         let next = self.transaction.integer(table, row, district::D_NEXT_O_ID);
         self.items_sold(input, next)?;
+        let (table, batch) = (&self.tables.stock, &mut *self.batch);
+        batch.keys.clear();
+        self.items.iter().for_each(|item| batch.keys.push(self.key.stock(input.warehouse, *item)));
+        self.transaction.find_all(table, PRIMARY, &batch.keys, STOCK_COLUMNS, &mut batch.rows)?;
         let mut low_stock = 0;
-        for &item in self.items.iter() {
-            let (table, key) = (&self.tables.stock, self.key.stock(input.warehouse, item));
-            let row = Self::require(self.transaction, table, key, STOCK_COLUMNS)?;
+        for row in &batch.rows {
+            let row = row.ok_or_else(|| missing_row(table))?;
             let quantity = self.transaction.smallint(table, row, stock::S_QUANTITY);
             low_stock += usize::from(quantity < input.threshold);
         }
