@@ -8,7 +8,7 @@ use ankerdb_workload::tpcc::input::Access;
 use std::time::Duration;
 
 /// Streams of the kind that does not vary.
-const FIXED_STREAMS: usize = 2;
+pub(crate) const FIXED_STREAMS: usize = 2;
 /// Positions of Q1 and Q6.
 const ASKED: [usize; 2] = [0, 5];
 
