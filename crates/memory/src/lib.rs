@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A slab holds pieces of one *class*: a power of two from 2 KiB to 1 MiB. Larger requests get a mapping of their own,
-//! smaller ones come from the global allocator. A piece's slab is found from its address. A slab without used pieces
-//! goes back to the operating system, unless it is the last one of its class with room: memory that a table gave up
+//! smaller ones come from the global allocator. A piece's slab is found from its address. A few slabs without used
+//! pieces are kept in each class, the others go back to the operating system: memory that a table gave up
 //! is free for everybody, and a table that shrinks and grows again does not map and unmap.
 //!
 //! Where there are no huge pages (other systems, or by the administrator's choice) everything works, slower.
@@ -25,7 +25,7 @@ mod mapping;
 mod slab;
 
 use slab::Class;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 /// Size and alignment of a slab: a huge page of x86-64 and of AArch64 with 4 KiB pages.
@@ -81,15 +81,29 @@ pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
         Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece),
         Source::Mapping(bytes) => mapping::map(bytes),
     };
-    pointer.unwrap_or_else(|| {
-        handle_alloc_error(Layout::from_size_align(bytes, ALIGNMENT).unwrap_or(Layout::new::<u8>()))
-    })
+    pointer.unwrap_or_else(|| out_of_memory(bytes))
+}
+
+/// The same with any content, for who is going to write all of it.
+pub fn allocate(bytes: usize) -> NonNull<u8> {
+    let pointer = match Source::of(bytes) {
+        // SAFETY: the layout has a size above zero.
+        Source::Small(layout) => NonNull::new(unsafe { alloc(layout) }),
+        Source::Class(class, piece) => CLASSES[class].allocate(piece),
+        Source::Mapping(bytes) => mapping::map(bytes),
+    };
+    pointer.unwrap_or_else(|| out_of_memory(bytes))
+}
+
+#[cold]
+fn out_of_memory(bytes: usize) -> ! {
+    handle_alloc_error(Layout::from_size_align(bytes, ALIGNMENT).unwrap_or(Layout::new::<u8>()))
 }
 
 /// Gives memory back.
 ///
 /// # Safety
-/// The memory came from [`allocate_zeroed`] with the same `bytes`; nobody uses it any more.
+/// The memory came from [`allocate_zeroed`] or [`allocate`] with the same `bytes`; nobody uses it any more.
 pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
     match Source::of(bytes) {
         // SAFETY: allocated with the same layout, by the caller's promise.

@@ -9,6 +9,10 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
+/// Empty slabs of a class that are kept for the next who comes. Copies for snapshots come and go with every query, and
+/// a slab that is mapped anew costs the zeroing of a huge page.
+const EMPTY_KEPT: usize = 4;
+
 /// The slabs of one class.
 pub struct Class(Mutex<Slabs>);
 
@@ -17,6 +21,8 @@ struct Slabs {
     all: BTreeMap<usize, Slab>,
     /// Addresses of slabs with room, the one to be filled next last.
     with_room: Vec<usize>,
+    /// How many of them have no used piece.
+    empty: usize,
 }
 
 struct Slab {
@@ -33,12 +39,17 @@ unsafe impl Send for Slab {}
 
 impl Class {
     pub const fn new() -> Class {
-        Class(Mutex::new(Slabs { all: BTreeMap::new(), with_room: Vec::new() }))
+        Class(Mutex::new(Slabs { all: BTreeMap::new(), with_room: Vec::new(), empty: 0 }))
     }
 
     /// Slabs that are mapped.
     pub fn slabs(&self) -> usize {
         self.0.lock().all.len()
+    }
+
+    /// A piece with any content; `None` if the system has no memory left.
+    pub fn allocate(&self, piece_bytes: usize) -> Option<NonNull<u8>> {
+        self.0.lock().take(piece_bytes).map(|(pointer, _)| pointer)
     }
 
     /// A zeroed piece; `None` if the system has no memory left.
@@ -75,6 +86,9 @@ impl Slabs {
                 (slab.fresh_from - 1, false)
             }
         };
+        if slab.used == 0 {
+            self.empty -= 1;
+        }
         slab.used += 1;
         if slab.is_full(piece_bytes) {
             self.with_room.pop();
@@ -88,6 +102,7 @@ impl Slabs {
         let address = start.addr().get();
         self.all.insert(address, Slab { start, free: Vec::new(), fresh_from: 0, used: 0 });
         self.with_room.push(address);
+        self.empty += 1;
         Some(address)
     }
 
@@ -99,7 +114,12 @@ impl Slabs {
         }
         slab.free.push(((pointer.addr().get() - address) / piece_bytes) as u16);
         slab.used -= 1;
-        if slab.used == 0 && self.with_room.len() > 1 {
+        if slab.used > 0 {
+            return;
+        }
+        self.empty += 1;
+        if self.empty > EMPTY_KEPT {
+            self.empty -= 1;
             self.with_room.retain(|with_room| *with_room != address);
             let slab = self.all.remove(&address).expect("found above");
             // SAFETY: nobody has a piece of it, and it is forgotten here.
@@ -119,21 +139,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_slabs_go_back_and_pieces_are_used_again() {
+    fn some_empty_slabs_are_kept_and_pieces_are_used_again() {
         let class = Class::new();
         let piece = 512 << 10;
-        let pieces: Vec<_> = (0..13).map(|_| class.allocate_zeroed(piece).unwrap()).collect();
-        assert_eq!(class.slabs(), 4);
+        let pieces: Vec<_> = (0..25).map(|_| class.allocate_zeroed(piece).unwrap()).collect();
+        assert_eq!(class.slabs(), 7);
         let mut addresses: Vec<usize> = pieces.iter().map(|piece| piece.addr().get()).collect();
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= piece));
-        for pointer in &pieces[..8] {
+        for pointer in &pieces[..24] {
             // SAFETY: handed out above, used by nobody.
             unsafe { class.free(*pointer, piece) };
         }
-        assert_eq!(class.slabs(), 2, "the empty slabs are gone, as another one has room");
+        assert_eq!(class.slabs(), 1 + EMPTY_KEPT, "the other empty slabs are gone");
         // SAFETY: as above.
-        unsafe { class.free(pieces[8], piece) };
-        assert_eq!(class.allocate_zeroed(piece).unwrap(), pieces[8]);
+        unsafe { class.free(pieces[24], piece) };
+        assert_eq!(class.slabs(), EMPTY_KEPT);
+        let again: Vec<_> = (0..EMPTY_KEPT * 4).map(|_| class.allocate(piece).unwrap()).collect();
+        assert_eq!(class.slabs(), EMPTY_KEPT, "no slab is mapped while there are empty ones");
+        assert!(again.iter().all(|pointer| addresses.contains(&pointer.addr().get())));
     }
 }

@@ -1,20 +1,20 @@
 //! Aligned memory that several threads read and write through atomics.
 //!
 //! Words of the trade, used by the SAFETY notes of this crate:
-//! - an *area* is zeroed memory, 64-byte aligned, of fixed size, freed with its owner;
+//! - an *area* is initialized memory, 64-byte aligned, of fixed size, freed with its owner;
 //! - all access to a live area is by relaxed atomic loads and stores of naturally aligned units, so that a
 //!   concurrent reader sees an old or a new unit, never undefined behaviour. Ordering comes from row headers
 //!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
 //! - *lent* memory is not written while the loan lasts; only then may it be read as plain bytes.
 
-use ankerdb_memory::{allocate_zeroed, free};
+use ankerdb_memory::{allocate, allocate_zeroed, free};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Arrow's recommended alignment, and that of a cache line.
 const ALIGNMENT: usize = 64;
 
-/// Zeroed, aligned, shared memory. Its size is a multiple of 64 bytes.
+/// Aligned, shared memory. Its size is a multiple of 64 bytes.
 pub struct Area {
     pointer: NonNull<u8>,
     bytes: usize,
@@ -72,13 +72,16 @@ impl Area {
     /// A copy of the first `bytes` bytes (rounded up to whole words), word by word: a concurrent write is in
     /// the copy or not, unit by unit.
     pub fn copy_prefix(&self, bytes: usize) -> Area {
-        let copy = Area::zeroed(bytes);
+        let rounded = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        let copy = Area { pointer: allocate(rounded), bytes: rounded };
         let words = bytes.min(self.bytes).div_ceil(8);
         let target = copy.pointer.as_ptr().cast::<u64>();
         for (index, from) in self.words(words).iter().enumerate() {
             // SAFETY: `words` words fit into the new memory, which is aligned and ours alone.
             unsafe { target.add(index).write(from.load(Relaxed)) };
         }
+        // SAFETY: the rest of the new memory, which makes it wholly initialized before anybody else sees it.
+        unsafe { std::ptr::write_bytes(target.add(words), 0, rounded / 8 - words) };
         copy
     }
 

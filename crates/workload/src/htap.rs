@@ -7,7 +7,8 @@
 //! all M analytical threads, one partition of the plan each. One stream rather than M, because M concurrent
 //! queries over the same M threads would slow each other down by chance; with one, a query on the idle
 //! database and the same query beside transactions get the same M threads, and only the transactions differ.
-//! Every query, idle or not, reads a fresh snapshot; its latency includes taking that snapshot and planning.
+//! Every query, idle or not, reads a fresh snapshot; its latency includes taking that snapshot and planning. Before it
+//! the analytical threads rest: for as long as a marker (below) takes to commit, or for a pause of that length.
 //!
 //! # The benchmark
 //! [`bench`] loads TPC-C and runs several rounds of short phases, because cores are shared with neighbours and
