@@ -143,8 +143,7 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         keys.dedup();
         return Ok(keys.iter().map(|key| pinned(key, values.len() + 1)).collect());
     }
-    let mut whole =
-        if values.is_empty() { KeyRange::all() } else { pinned(&encode(&values)?, values.len()) };
+    let mut whole = if values.is_empty() { KeyRange::all() } else { pinned(&encode(&values)?, values.len()) };
     let mut end = |bound: &Option<KeyBound>| -> Result<End> {
         let Some(bound) = bound else { return Ok(End::Open) };
         let value = match evaluate(&bound.part.value, context)? {

@@ -2,7 +2,9 @@
 
 use crate::expression::types::data_type;
 use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
-use ankerdb_engine::{ColumnDefinition, Error, IndexDefinition, IndexKind, Result, SqlState, TableDefinition};
+use ankerdb_engine::{
+    ColumnDefinition, Error, IndexDefinition, IndexKind, Result, SqlState, TableDefinition,
+};
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
 /// A change of the catalog. Names are looked up when it runs.
