@@ -185,19 +185,10 @@ impl Database {
         index.set_dropped();
         self.shared.manager.wait_for_commits();
         let tree = index.tree();
-        loop {
-            let mut entries = Vec::new();
-            tree.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
-                entries.push((key.to_vec(), row));
-                if entries.len() < 1024 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            if entries.is_empty() {
-                return;
-            }
-            for (key, row) in entries {
-                tree.remove(&key, row);
-            }
-        }
+        tree.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
+            tree.remove(key, row);
+            ControlFlow::Continue(())
+        });
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {

@@ -4,10 +4,13 @@
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
 //! have changed since the last pass costs two loads.
 //!
+//! What an old reader holds up is left to [`thinning`](crate::thinning).
+//!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
 //! to it, and it makes a pass every second down to the oldest active transaction.
 
 use crate::database::Shared;
+use crate::thinning::Thinning;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -33,12 +36,16 @@ impl Pruner {
             let (flag, wake) = &*stopped;
             let mut stop = flag.lock();
             let mut pause = interval.unwrap_or(PAUSE_IDLE);
+            let mut thinning = Thinning::new();
             while !*stop {
                 wake.wait_for(&mut stop, pause);
                 let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
                 match interval {
                     Some(_) => collect(&shared),
-                    None => pause = if prune(&shared) { PAUSE_BUSY } else { PAUSE_IDLE },
+                    None => {
+                        pause = if prune(&shared) { PAUSE_BUSY } else { PAUSE_IDLE };
+                        thinning.pass(&shared);
+                    }
                 }
             }
         };

@@ -40,7 +40,13 @@ fn by_table(database: &Database, table: &Arc<Table>) -> Vec<(i32, i32)> {
 }
 
 fn index_on_kind(name: &str, unique: bool) -> IndexDefinition {
-    IndexDefinition { name: name.into(), columns: vec![KIND], unique, primary: false }
+    IndexDefinition {
+        name: name.into(),
+        columns: vec![KIND],
+        unique,
+        primary: false,
+        kind: IndexKind::Ordered,
+    }
 }
 
 #[test]

@@ -61,6 +61,38 @@ fn a_hot_row_under_an_old_reader_keeps_a_handful_of_versions() {
 }
 
 #[test]
+fn an_old_reader_keeps_nothing_of_rows_that_came_after_it() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, (0..1000).map(|id| item(id, 0, 0, 0)));
+    let mut session = database.session();
+    let snapshot = database.snapshot();
+    // Rows that the snapshot sees, and as many that it does not.
+    fill(&database, &table, (1000..2000).map(|id| item(id, 0, 0, 0)));
+    (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(1))]));
+    let all = database.statistics().version_bytes;
+    // Time goes on: timestamps are logical.
+    let mut reached = || {
+        set(&database, &mut session, &table, 0, &[(A, Value::BigInt(2))]);
+        let kept = database.statistics().version_bytes;
+        kept < all * 6 / 10 && kept > all * 4 / 10
+    };
+    eventually("the versions of every other row", &mut reached);
+    let rows = view_rows(&snapshot.read_view(), &table, &[A]);
+    assert!(rows.len() == 1000 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
+    // A younger reader keeps what it sees, also when the oldest one goes.
+    let younger = database.snapshot();
+    (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(3))]));
+    drop(snapshot);
+    std::thread::sleep(Duration::from_millis(2500));
+    let rows = view_rows(&younger.read_view(), &table, &[A]);
+    let seen = |value| rows.iter().filter(|row| *row == &[Value::BigInt(value)]).count();
+    assert_eq!((rows.len(), seen(1), seen(2)), (2000, 1999, 1));
+    drop(younger);
+    eventually("no versions", || database.statistics().version_bytes == 0);
+}
+
+#[test]
 fn entries_of_former_keys_go() {
     let database = Database::new();
     let table = items(&database, "items");

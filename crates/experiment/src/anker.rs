@@ -33,3 +33,6 @@ pub const QUERY_THREADS: &str = "a query is executed by all OLAP threads togethe
 /// See above.
 pub const GROWTH: &str = "every configuration starts with freshly loaded tables, and tables grow with the orders that \
                           are entered: a faster configuration has more to scan at the end (see the notes)";
+/// What holds wherever latencies are shown.
+pub const MEDIANS: &str =
+    "latencies are medians where the paper has averages: one query that waits for a core would decide";

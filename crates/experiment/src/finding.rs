@@ -137,11 +137,6 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// The mean; `None` of nothing.
-pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

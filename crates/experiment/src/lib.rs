@@ -67,7 +67,7 @@ static EXPERIMENTS: [Experiment; 8] = [
             "HEE_AnKer: creation over 100x faster than fork's and not visible in the plot; total latency almost that of \
              SEE_RU; on Q6 to Q8 4.9x to 7.5x faster than HEE_fork",
         ],
-        deviations: &[anker::QUERY_THREADS, anker::GROWTH],
+        deviations: &[anker::QUERY_THREADS, anker::GROWTH, anker::MEDIANS],
     },
     Experiment {
         id: "anker-fig7",
@@ -102,6 +102,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         ],
         deviations: &[
             anker::QUERY_THREADS,
+            anker::MEDIANS,
             "(a) and (b) fire Q1 and Q6 only, to measure each more often; one database serves all points of a configuration, \
              as these queries' tables do not grow; every OLAP stream fires at the interval",
         ],
@@ -142,7 +143,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         data: ankerdb::DATA,
         run: ankerdb::fig7::run,
         paper_says: &["a plot; the factors in the text are lost in our copy"],
-        deviations: &[ankerdb::PAPER_DATA, ankerdb::SNAPSHOTS, ankerdb::BASELINES],
+        deviations: &[ankerdb::PAPER_DATA, ankerdb::SNAPSHOTS, ankerdb::BASELINES, anker::MEDIANS],
     },
     Experiment {
         id: "ankerdb-fig8",

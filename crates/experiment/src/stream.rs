@@ -3,6 +3,7 @@
 
 use crate::lab::{Lab, joined};
 use ankerdb_engine::Result;
+use ankerdb_workload::htap::latency::median;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -61,19 +62,19 @@ pub struct HybridResult {
 }
 
 impl HybridResult {
-    /// Mean latency of a query in milliseconds, without the creation of its snapshot.
+    /// Median latency of a query in milliseconds, without the creation of its snapshot.
     pub fn latency_ms(&self, query: usize) -> Option<f64> {
-        self.mean_of(query, |run| run.latency.as_secs_f64() * 1e3)
+        self.median_of(query, |run| run.latency.as_secs_f64() * 1e3)
     }
 
-    /// Mean time to create a query's snapshot, in microseconds.
+    /// Median time to create a query's snapshot, in microseconds.
     pub fn creation_us(&self, query: usize) -> Option<f64> {
-        self.mean_of(query, |run| run.creation.as_secs_f64() * 1e6)
+        self.median_of(query, |run| run.creation.as_secs_f64() * 1e6)
     }
 
-    fn mean_of(&self, query: usize, value: impl Fn(&QueryTime) -> f64) -> Option<f64> {
+    fn median_of(&self, query: usize, value: impl Fn(&QueryTime) -> f64) -> Option<f64> {
         let runs = self.queries.iter().filter(|run| run.query == query);
-        crate::finding::mean(&runs.map(value).collect::<Vec<_>>())
+        median(&mut runs.map(value).collect::<Vec<_>>())
     }
 }
 

@@ -31,11 +31,13 @@
 
 use crate::entry::{INLINE_BYTES, KEY_WORDS, Probe, Side, Slot, free_tail, tail_bytes};
 use crate::latch::{Latch, Locked, NodeVersion, Restart};
+use ankerdb_memory::{allocate_zeroed, free};
 use crossbeam_epoch::Guard;
-use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::cell::UnsafeCell;
 use std::cmp::Ordering;
+use std::ops::Deref;
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// Size of every node.
@@ -89,30 +91,53 @@ enum Ranked {
     AmongEquals(usize),
 }
 
+/// A node that is not in a tree (yet, or any more). Frees it, but not the tails in its slots.
+pub(crate) struct NewNode(NonNull<Node>);
+
+impl NewNode {
+    /// Gives the node to the tree; from here on, its address is the node.
+    pub(crate) fn into_child(self) -> Child {
+        let node = self.0.as_ptr();
+        std::mem::forget(self);
+        node.expose_provenance() as u64
+    }
+}
+
+impl Deref for NewNode {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        // SAFETY: owned, and initialized by zeros.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for NewNode {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this size in `allocate`, and owned; a node has nothing to drop but its memory.
+        unsafe { free(self.0.cast(), NODE_BYTES) };
+    }
+}
+
 /// A child as a word of an inner node's slot.
 pub(crate) type Child = u64;
 
 impl Node {
     /// A new leaf for keys of `width` words.
-    pub(crate) fn new_leaf(width: usize) -> Box<Node> {
+    pub(crate) fn new_leaf(width: usize) -> NewNode {
         Node::allocate(0, width)
     }
 
     /// A new inner node, `level` above the leaves.
-    pub(crate) fn new_inner(level: usize) -> Box<Node> {
+    pub(crate) fn new_inner(level: usize) -> NewNode {
         Node::allocate(level, KEY_WORDS)
     }
 
-    fn allocate(level: usize, width: usize) -> Box<Node> {
-        let layout = Layout::new::<Node>();
-        // SAFETY: the layout is not empty. All zeros is a valid node: integers and a free latch.
-        let mut node = unsafe {
-            let address = alloc_zeroed(layout).cast::<Node>();
-            if address.is_null() {
-                handle_alloc_error(layout);
-            }
-            Box::from_raw(address)
-        };
+    fn allocate(level: usize, width: usize) -> NewNode {
+        // All zeros is a valid node: integers and a free latch.
+        let mut new = NewNode(allocate_zeroed(NODE_BYTES).cast());
+        // SAFETY: allocated for a node, aligned to 64 bytes, and ours alone.
+        let node = unsafe { new.0.as_mut() };
         let child_bytes = if level > 0 { size_of::<Child>() } else { 0 };
         let slot_bytes = (width + ENTRY_WORDS) * 8;
         let capacity = BODY_BYTES / (GUIDE_BYTES + child_bytes + slot_bytes);
@@ -124,12 +149,7 @@ impl Node {
         node.width = width as u8;
         node.level = level as u8;
         (0..capacity).for_each(|place| node.set_guide(place, place as u64));
-        node
-    }
-
-    /// Gives the node to the tree; from here on, its address is the node.
-    pub(crate) fn into_child(self: Box<Node>) -> Child {
-        Box::into_raw(self).expose_provenance() as u64
+        new
     }
 
     /// The node of an address.
@@ -152,8 +172,9 @@ impl Node {
     /// # Safety
     /// The node is not part of a tree (any more), and all guards under which it could be found are gone.
     pub(crate) unsafe fn free(child: Child) {
-        // SAFETY: by the contract, nobody else knows the node; it was allocated as a box.
-        let node = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Node>(child as usize)) };
+        let address = std::ptr::with_exposed_provenance_mut::<Node>(child as usize);
+        // By the contract, nobody else knows the node; this is what `into_child` has let go of.
+        let node = NewNode(NonNull::new(address).expect("a node has an address"));
         // SAFETY: the slots below the count own their tails, and nobody else knows them.
         (0..node.count()).for_each(|index| unsafe { free_tail(node.rest(index)) });
     }

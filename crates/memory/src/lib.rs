@@ -33,7 +33,9 @@ const SLAB_BYTES: usize = 2 << 20;
 /// The smallest and the largest class, as powers of two.
 const CLASS_MIN: u32 = 11;
 const CLASS_MAX: u32 = 20;
-/// Alignment of small pieces; larger ones are aligned to their class.
+/// From this class on pieces are aligned to their size.
+const POWER_ALIGNED: u32 = 14;
+/// Alignment of smaller ones.
 const ALIGNMENT: usize = 64;
 
 static CLASSES: [Class; (CLASS_MAX - CLASS_MIN + 1) as usize] =
@@ -56,10 +58,17 @@ impl Source {
                 let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT);
                 Source::Small(layout.expect("a size is far below isize::MAX"))
             }
-            power @ ..=CLASS_MAX => Source::Class((power - CLASS_MIN) as usize, 1 << power),
+            power @ ..=CLASS_MAX => Source::Class((power - CLASS_MIN) as usize, piece_bytes(power)),
             _ => Source::Mapping(bytes.next_multiple_of(SLAB_BYTES)),
         }
     }
+}
+
+/// Bytes from one piece of a class to the next. Small pieces are nodes of trees, whose headers would all compete for the
+/// same few places of a cache if they lay at multiples of a power of two: so these lie a line further apart.
+fn piece_bytes(power: u32) -> usize {
+    const LINE: usize = 64;
+    if power < POWER_ALIGNED { (1 << power) + LINE } else { 1 << power }
 }
 
 /// Zeroed memory of at least `bytes` bytes, aligned to 64 bytes at least. Costs a short mutex; zeroes what was used

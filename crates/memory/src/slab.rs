@@ -130,7 +130,7 @@ impl Slabs {
 
 impl Slab {
     fn is_full(&self, piece_bytes: usize) -> bool {
-        self.free.is_empty() && usize::from(self.fresh_from) * piece_bytes == SLAB_BYTES
+        self.free.is_empty() && usize::from(self.fresh_from) == SLAB_BYTES / piece_bytes
     }
 }
 

@@ -48,12 +48,8 @@ pub fn scan_versions(
             TightLoops::OutsideVersioned => versioned_rows(block, range),
             TightLoops::Nowhere => range * ROWS_PER_RANGE..(range + 1) * ROWS_PER_RANGE,
         };
-        for row in rows.start..rows.end.min(count) {
-            if block.header(row).timestamp() > at {
-                let existed = walk.correct(row, &mut copies);
-                put(&mut bits, row, existed);
-            }
-        }
+        let changed = (rows.start..rows.end.min(count)).filter(|&row| block.header(row).timestamp() > at);
+        walk.correct_all(changed, &mut copies, |row, existed| put(&mut bits, row, existed));
     }
     (rows_of(bits, count), finish(copies))
 }

@@ -1,13 +1,13 @@
-//! An index of a table: the ordered tree, and how a row's values become its keys.
+//! An index of a table: its entries, and how a row's values become their keys.
 //!
 //! An entry (key, row) says that some state of the row has, or had, this key. Entries are added before a commit
 //! installs and removed when no reader can see the state any more, so whoever finds a row by a key checks that
 //! the row exists for him and, if keys of this index were ever updated, that it has this key.
 
 use crate::cell::Cell;
+use crate::entries::Entries;
 use crate::schema::IndexDefinition;
 use ankerdb_base::{ColumnSet, Result, Timestamp};
-use ankerdb_index::OrderedIndex;
 use ankerdb_value::{DataType, Value, push_bigint, push_integer, push_smallint, push_value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ pub struct Index {
     definition: IndexDefinition,
     key_types: Vec<(DataType, bool)>,
     key_columns: ColumnSet,
-    tree: OrderedIndex,
+    tree: Entries,
     /// Whether an update has ever changed a key column, so that entries may be out of date.
     keys_move: AtomicBool,
     /// Readers below this timestamp must not use the index: it may lack their rows. MAX while it is being built.
@@ -34,8 +34,8 @@ impl Index {
         Index {
             key_types: definition.columns.iter().map(|&column| columns[column]).collect(),
             key_columns: ColumnSet::of(&definition.columns),
+            tree: Entries::new(definition.kind),
             definition,
-            tree: OrderedIndex::new(),
             keys_move: AtomicBool::new(false),
             valid_from: AtomicU64::new(valid_from.0),
             dropped: AtomicBool::new(false),
@@ -53,13 +53,16 @@ impl Index {
     }
 
     /// The entries.
-    pub fn tree(&self) -> &OrderedIndex {
+    #[inline]
+    pub fn tree(&self) -> &Entries {
         &self.tree
     }
 
     /// Asks for the memory where a key is going to be looked up, if that can be known without looking.
     #[inline]
-    pub fn prefetch(&self, _key: &[u8]) {}
+    pub fn prefetch(&self, key: &[u8]) {
+        self.tree.prefetch(key);
+    }
 
     /// Whether entries may be out of date with their rows' newest keys.
     pub fn keys_move(&self) -> bool {

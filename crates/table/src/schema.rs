@@ -27,7 +27,17 @@ impl ColumnDefinition {
     }
 }
 
-/// One index of a table. All indexes are ordered; NULL keys sort last and never conflict.
+/// How an index finds its entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IndexKind {
+    /// A tree in the order of the keys: whole keys, leading columns, ranges, order.
+    #[default]
+    Ordered,
+    /// A hash table: whole keys only, and those with one cache miss.
+    Hash,
+}
+
+/// One index of a table. In an ordered one, NULL keys sort last; in any, they never conflict.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexDefinition {
     /// Its name, unique in the database.
@@ -38,6 +48,8 @@ pub struct IndexDefinition {
     pub unique: bool,
     /// Whether it is the primary key: unique, and its columns forbid NULL.
     pub primary: bool,
+    /// How it finds its entries.
+    pub kind: IndexKind,
 }
 
 /// A table's name, columns and the indexes it starts with.
@@ -73,14 +85,25 @@ impl TableDefinition {
         let columns: Vec<usize> = columns.iter().map(|name| self.position_or_panic(name)).collect();
         columns.iter().for_each(|&column| self.columns[column].nullable = false);
         let name = format!("{}_pkey", self.name);
-        self.indexes.insert(0, IndexDefinition { name, columns, unique: true, primary: true });
+        self.indexes.insert(
+            0,
+            IndexDefinition { name, columns, unique: true, primary: true, kind: IndexKind::Ordered },
+        );
         self
     }
 
     /// Adds an index over named columns. Panics on an unknown name, as [`primary_key`](Self::primary_key).
     pub fn index(mut self, name: impl Into<String>, columns: &[&str], unique: bool) -> TableDefinition {
         let columns = columns.iter().map(|name| self.position_or_panic(name)).collect();
-        self.indexes.push(IndexDefinition { name: name.into(), columns, unique, primary: false });
+        let kind = IndexKind::Ordered;
+        self.indexes.push(IndexDefinition { name: name.into(), columns, unique, primary: false, kind });
+        self
+    }
+
+    /// Makes an index that was added (`<table>_pkey` is the primary key's) a hash index. Panics on an unknown name.
+    pub fn hashed(mut self, name: &str) -> TableDefinition {
+        let index = self.indexes.iter_mut().find(|index| index.name == name);
+        index.unwrap_or_else(|| panic!("no index is called {name}")).kind = IndexKind::Hash;
         self
     }
 

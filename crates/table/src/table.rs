@@ -276,6 +276,36 @@ impl Table {
         found
     }
 
+    /// Prunes the rows whose newest change came after `after` and not after `up_to`: of their versions those go that
+    /// nobody reads, `in_use` being the timestamps of readers (as in [`VersionChain::prune`](crate::VersionChain::prune)).
+    /// For what a [`sweep`](Self::sweep) leaves behind while an old reader holds up its horizon. Costs a look at every
+    /// dirty row of the blocks that have changed after `after`.
+    pub fn thin(&self, after: Timestamp, up_to: Timestamp, in_use: &[Timestamp]) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            if block.dirty().is_empty() || block.last_change() <= after {
+                continue;
+            }
+            // A pin a block, so that what is retired meanwhile can be freed soon.
+            let pin = crossbeam_epoch::pin();
+            let mut found = false;
+            for offset in block.dirty().rows() {
+                let changed = block.header(offset).timestamp();
+                if changed <= after || changed > up_to || block.chain(offset).is_empty() {
+                    continue;
+                }
+                // Who has the row is about to write to it, and prunes it then.
+                let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
+                self.prune_entries(RowId::new(number, offset), std::iter::empty(), in_use, &pin);
+                block.chain(offset).prune(header.timestamp(), in_use, &pin);
+                block.unlock(offset);
+                found = true;
+            }
+            if found {
+                pin.flush();
+            }
+        }
+    }
+
     /// One pass of a collector, for databases in which writers do not prune: a [`sweep`](Self::sweep), and the chains of
     /// rows that have changed since `horizon` are cut behind the version that a reader at `horizon` sees.
     pub fn collect(&self, horizon: Timestamp, pin: &Guard) {

@@ -8,7 +8,7 @@ use ankerdb_workload::tpcc::input::Access;
 use std::time::Duration;
 
 /// Streams of the kind that does not vary.
-const FIXED_STREAMS: usize = 2;
+pub(crate) const FIXED_STREAMS: usize = 2;
 /// Positions of Q1 and Q6.
 const ASKED: [usize; 2] = [0, 5];
 
@@ -30,7 +30,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         let rates = over_olap_streams(lab, engine)?;
         if let [(first, most), .., (last, least)] = rates[..] {
             findings.notes.push(format!(
-                "{}: throughput with {last} OLAP streams is {:+.1}% of that with {first}",
+                "{}: throughput with {last} OLAP streams {:+.1}% against {first}",
                 engine.name(),
                 (least / most.max(1e-9) - 1.0) * 100.0
             ));

@@ -25,9 +25,9 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     let setup = &lab.setup;
     let sizes = &setup.warehouses;
     lab.expect(setup.engines.len() * sizes.len());
-    let names: Vec<String> = sizes.iter().map(|count| format!("{count} WH")).collect();
+    let names: Vec<String> = sizes.iter().map(|count| count.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut rates = Panel::bars("Throughput over warehouses", "method", "transactions/s", &names);
+    let mut rates = Panel::bars("Throughput over warehouses", "warehouses", "transactions/s", &names);
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(Findings::default()) };
     let title = format!("Slowdown from {first} to {last} warehouses");
     let mut slowdown = Panel::bars(&title, "method", "x", &["slowdown"]);
@@ -61,5 +61,6 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
             slowdown.series.push(Series::paper(method, vec![(0.0, first / last)]));
         }
     }
-    Ok(Findings { panels: vec![rates, slowdown], notes: Vec::new() })
+    let panels = if sizes.len() > 1 { vec![rates, slowdown] } else { vec![rates] };
+    Ok(Findings { panels, notes: Vec::new() })
 }

@@ -106,9 +106,13 @@ fn write_pixels(
     encoder.write_header()?.write_image_data(pixels)
 }
 
+/// The colour of a series. A configuration has the same one in the paper's numbers, only paler.
 fn colour(panel: &Panel, number: usize) -> RGBAColor {
-    let paper = panel.series[number].source == Source::Paper;
-    COLOURS[number % COLOURS.len()].mix(if paper { 0.4 } else { 1.0 })
+    let plain = |series: &Series| series.name.to_ascii_lowercase().replace('_', "-");
+    let series = &panel.series[number];
+    let same = panel.series.iter().position(|other| plain(other) == plain(series)).unwrap_or(number);
+    let paper = series.source == Source::Paper;
+    COLOURS[same % COLOURS.len()].mix(if paper { 0.4 } else { 1.0 })
 }
 
 fn draw_panel<B: DrawingBackend>(area: &DrawingArea<B, Shift>, panel: &Panel) -> Drawn
@@ -117,8 +121,8 @@ where
 {
     let area = area.margin(6, 6, 6, 14);
     area.draw_text(&panel.title, &(font::FAMILY, 16).into_font().color(&BLACK), (10, 0))?;
-    draw_legend(&area, panel)?;
-    let (_, area) = area.split_vertically(24 + LEGEND_HEIGHT);
+    let legend_bottom = draw_legend(&area, panel)?;
+    let (_, area) = area.split_vertically(legend_bottom);
     let values = panel.series.iter().flat_map(|series| &series.points).map(|point| point.1);
     let (low, high) = values
         .filter(|value| value.is_finite() && *value > 0.0)
@@ -151,20 +155,28 @@ where
     }
 }
 
-fn draw_legend<B: DrawingBackend>(area: &DrawingArea<B, Shift>, panel: &Panel) -> Drawn
+/// Draws the legend, in as many lines as it needs; returns where it ends.
+fn draw_legend<B: DrawingBackend>(
+    area: &DrawingArea<B, Shift>,
+    panel: &Panel,
+) -> std::result::Result<i32, Box<dyn std::error::Error>>
 where
     B::ErrorType: 'static,
 {
     let style = (font::FAMILY, 13).into_font().color(&BLACK);
-    let mut x = 82;
+    let (left, right) = (82, area.dim_in_pixel().0 as i32);
+    let (mut x, mut y) = (left, 25);
     for (number, series) in panel.series.iter().enumerate() {
         let label = series.label();
-        area.draw(&Rectangle::new([(x, 25), (x + 12, 37)], colour(panel, number).filled()))?;
-        area.draw_text(&label, &style, (x + 17, 25))?;
-        let (width, _) = area.estimate_text_size(&label, &style)?;
-        x += width as i32 + 36;
+        let width = area.estimate_text_size(&label, &style)?.0 as i32 + 17;
+        if x > left && x + width > right {
+            (x, y) = (left, y + LEGEND_HEIGHT - 4);
+        }
+        area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], colour(panel, number).filled()))?;
+        area.draw_text(&label, &style, (x + 17, y))?;
+        x += width + 19;
     }
-    Ok(())
+    Ok(y + LEGEND_HEIGHT)
 }
 
 type Chart<'a, 'b, B, Y> = ChartContext<'a, B, Cartesian2d<plotters::coord::types::RangedCoordf64, Y>>;
@@ -282,6 +294,32 @@ mod tests {
         for part in ["<svg", "Figure 6", "Q2", "see-fs", "a machine", "</svg>"] {
             assert!(svg.contains(part), "{part} is missing");
         }
+    }
+
+    #[test]
+    fn a_long_legend_takes_several_lines() {
+        let mut panel = Panel::bars("Many", "x", "y", &["a"]);
+        let heights = [2, 12].map(|count| {
+            panel.series.clear();
+            (0..count).for_each(|number| panel.add(&format!("configuration number {number}"), &[Some(1.0)]));
+            let mut pixels = vec![0u8; (PANEL_WIDTH * PANEL_HEIGHT * 3) as usize];
+            font::prepare();
+            let backend = BitMapBackend::with_buffer(&mut pixels, (PANEL_WIDTH, PANEL_HEIGHT));
+            draw_legend(&backend.into_drawing_area(), &panel).expect("drawing works")
+        });
+        assert!(heights[1] >= heights[0] + 3 * 18, "{heights:?}");
+    }
+
+    #[test]
+    fn a_configuration_keeps_its_colour_in_the_papers_numbers() {
+        let mut panel = Panel::bars("t", "x", "y", &["a"]);
+        panel.add("ankerdb", &[Some(1.0)]);
+        panel.add("see-fs", &[Some(1.0)]);
+        panel.series.push(Series::paper("HEE_fork", vec![(0.0, 1.0)]));
+        panel.series.push(Series::paper("SEE_FS", vec![(0.0, 1.0)]));
+        let rgb = |number| colour(&panel, number).rgb();
+        assert_eq!(rgb(3), rgb(1));
+        assert!(rgb(2) != rgb(0) && rgb(2) != rgb(1));
     }
 
     #[test]

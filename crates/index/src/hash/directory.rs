@@ -12,8 +12,9 @@
 //! begins as untouched zeros: buckets that are not born. Large ones cost nothing before they are touched.
 
 use super::line::{LINE_BYTES, Line};
+use ankerdb_memory::{allocate_zeroed, free};
 use parking_lot::Mutex;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// The level of an empty index.
@@ -30,11 +31,10 @@ pub(crate) struct Directory {
     memory: Mutex<Vec<Segment>>,
 }
 
-/// Zeroed memory for an array of lines, which begins at the first multiple of 64 in it. (An allocator that is asked
-/// for aligned zeros writes them; asked for plain ones, it gets pages that are zero anyway.)
+/// Zeroed memory for an array of lines.
 struct Segment {
-    address: *mut u8,
-    layout: Layout,
+    address: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: a segment is plain memory that it owns; what is in it is atomic.
@@ -42,27 +42,19 @@ unsafe impl Send for Segment {}
 
 impl Segment {
     fn allocate(lines: usize) -> Segment {
-        let layout = Layout::from_size_align((lines + 1) * LINE_BYTES, 16).expect("segments fit into memory");
-        // SAFETY: the layout is not empty.
-        let address = unsafe { alloc_zeroed(layout) };
-        if address.is_null() {
-            handle_alloc_error(layout);
-        }
-        Segment { address, layout }
+        let bytes = lines * LINE_BYTES;
+        Segment { address: allocate_zeroed(bytes), bytes }
     }
 
     fn lines(&self) -> *mut Line {
-        let offset = self.address.align_offset(LINE_BYTES);
-        debug_assert!(offset < LINE_BYTES);
-        // SAFETY: the memory is a line longer than the lines take.
-        unsafe { self.address.add(offset) }.cast()
+        self.address.as_ptr().cast()
     }
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and owned.
-        unsafe { dealloc(self.address, self.layout) };
+        // SAFETY: allocated with this size, and owned.
+        unsafe { free(self.address, self.bytes) };
     }
 }
 
@@ -139,7 +131,7 @@ impl Directory {
 
     /// Bytes of all arrays, touched or not.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.memory.lock().iter().map(|segment| segment.layout.size()).sum()
+        self.memory.lock().iter().map(|segment| segment.bytes).sum()
     }
 }
 

@@ -5,7 +5,7 @@ use super::compare::variants;
 use super::config::BenchConfig;
 use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
-use crate::htap::machine::{CpuTimes, Disturbance};
+use crate::htap::machine::{CpuTimes, Disturbance, available_memory_bytes};
 use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::ops::ControlFlow;
@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 pub const WARM_UP: Duration = Duration::from_millis(200);
 /// How often a waiting phase looks whether the user wants to stop.
 const POLL: Duration = Duration::from_millis(10);
+/// How often a waiting phase looks whether there is memory left.
+const MEMORY_POLL: Duration = Duration::from_millis(500);
+/// A run ends when less than this is left: other processes live here, too.
+const MEMORY_RESERVE_BYTES: u64 = 512 << 20;
 /// A phase that the user cut shorter than this is not worth keeping.
 const SHORTEST: Duration = Duration::from_millis(50);
 
@@ -135,6 +139,8 @@ pub struct Course<'a> {
     pub ratios: Vec<Ratio>,
     /// Who watches.
     pub watch: &'a Watch<'a>,
+    /// Whether the run was ended because memory was running out.
+    pub memory_ran_out: AtomicBool,
 }
 
 impl<'a> Course<'a> {
@@ -146,7 +152,37 @@ impl<'a> Course<'a> {
         watch: &'a Watch<'a>,
     ) -> Course<'a> {
         let (variants, ratios) = variants(config, workload, narrow);
-        Course { config, variants, ratios, watch }
+        Course::of(config, variants, ratios, watch)
+    }
+
+    /// Of these variants.
+    pub fn of(
+        config: &'a BenchConfig,
+        variants: Vec<Variant<'a>>,
+        ratios: Vec<Ratio>,
+        watch: &'a Watch<'a>,
+    ) -> Course<'a> {
+        Course { config, variants, ratios, watch, memory_ran_out: AtomicBool::new(false) }
+    }
+
+    /// Whether the run is to end, because of the user or of memory.
+    pub fn is_over(&self) -> bool {
+        self.watch.is_stopped() || self.memory_ran_out.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the time is over, the user stops, memory runs out, or the stream breaks.
+    pub fn wait(&self, time: Duration, stream: &Stream) {
+        let end = Instant::now() + time;
+        while !self.is_over() && !stream.has_failed() {
+            match end.checked_duration_since(Instant::now()) {
+                Some(rest) => self.watch.wait(rest.min(MEMORY_POLL), stream),
+                None => return,
+            }
+            // How fast tables grow depends on how fast transactions are, so no forecast is safe.
+            if available_memory_bytes().is_some_and(|available| available < MEMORY_RESERVE_BYTES) {
+                self.memory_ran_out.store(true, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Runs all rounds, or those until the user stops; 57014 if that is before anything was measured.
@@ -155,7 +191,7 @@ impl<'a> Course<'a> {
         let time = Duration::from_secs(self.config.seconds) / self.config.rounds / count as u32;
         let mut phases: Vec<Phase> = Vec::new();
         for turn in 0..self.config.rounds as usize * count {
-            if self.watch.is_stopped() {
+            if self.is_over() {
                 break;
             }
             let (round, place) = (turn / count, turn % count);
@@ -175,7 +211,7 @@ impl<'a> Course<'a> {
             round: (turn / self.variants.len()) as u32 + 1,
             name: &self.variants[position].name,
         });
-        let mut phase = self.measure(turn, position, warm_up, |stream| self.watch.wait(time, stream))?;
+        let mut phase = self.measure(turn, position, warm_up, |stream| self.wait(time, stream))?;
         phase.round = (turn / self.variants.len()) as u32 + 1;
         Ok(phase)
     }

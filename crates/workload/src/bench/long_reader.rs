@@ -137,7 +137,10 @@ pub fn run(
         streams: 0,
     };
     let turns = tpcc.bench.rounds as usize * config.readers.len();
-    for turn in (0..turns).take_while(|_| !watch.is_stopped()) {
+    for turn in 0..turns {
+        if run.course.is_over() {
+            break;
+        }
         run.turn(turn, Duration::from_secs(tpcc.bench.seconds))?;
     }
     if run.phases.is_empty() {
@@ -179,7 +182,7 @@ fn course<'a>(config: &'a LongReaderConfig, workload: &'a TpccWorkload, watch: &
         variants.push(variant(name));
         ratios.push(Ratio { name: ratio, over: number + 1, under: 0, target: KEPT });
     }
-    Course { config: bench, variants, ratios, watch }
+    Course::of(bench, variants, ratios, watch)
 }
 
 impl Run<'_> {
@@ -192,7 +195,7 @@ impl Run<'_> {
         free.disturbance.steal = free.disturbance.steal.max(after.disturbance.steal);
         free.disturbance.others = free.disturbance.others.max(after.disturbance.others);
         // A turn that the user cut short is not comparable.
-        if !self.course.watch.is_stopped() || self.phases.is_empty() {
+        if !self.course.is_over() || self.phases.is_empty() {
             self.phases.extend([free, held]);
         }
         Ok(())
@@ -259,9 +262,9 @@ impl Run<'_> {
     /// Waits until the phase is over, taking samples.
     fn watch_phase(&self, name: &str, time: Duration, stream: &Stream, timeline: &mut Vec<Sample>) {
         let (begin, mut last, mut before) = (Instant::now(), Instant::now(), stream.completed());
-        while begin.elapsed() < time && !self.course.watch.is_stopped() && !stream.has_failed() {
+        while begin.elapsed() < time && !self.course.is_over() && !stream.has_failed() {
             let rest = time.saturating_sub(begin.elapsed());
-            self.course.watch.wait(INTERVAL.min(rest), stream);
+            self.course.wait(INTERVAL.min(rest), stream);
             let (now, completed) = (Instant::now(), stream.completed());
             let statistics = self.database.statistics();
             timeline.push(Sample {

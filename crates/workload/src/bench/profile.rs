@@ -103,6 +103,16 @@ mod processor {
         builder.build()
     }
 
+    /// What an error of the system call means here.
+    fn reason(error: &io::Error) -> String {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("not permitted, see /proc/sys/kernel/perf_event_paranoid: {error}")
+            }
+            _ => format!("the machine has none: {error}"),
+        }
+    }
+
     impl Counters {
         /// Opens what the machine has; nothing is counted yet.
         pub fn open() -> Counters {
@@ -134,7 +144,7 @@ mod processor {
             {
                 Ok(count) => Some(count),
                 Err(error) => {
-                    unavailable = Some(error.to_string());
+                    unavailable = Some(reason(&error));
                     None
                 }
             };

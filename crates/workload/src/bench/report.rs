@@ -17,6 +17,7 @@ use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
@@ -171,7 +172,7 @@ impl Report {
             machine: about.machine,
             commit: commit(),
             interrupted: course.watch.is_stopped(),
-            warnings: about.warnings,
+            warnings: warnings_of(course, about.warnings),
             consistency_is_promised: ran.all(|variant| is_promised(course.variants[variant].isolation)),
             results: (0..course.variants.len())
                 .map(|variant| VariantReport::of(course, phases, variant))
@@ -325,6 +326,14 @@ impl Report {
         let (level, engine) = (isolation_name(*isolation), engine.name());
         format!("{threads} threads, {seconds} s in {rounds} rounds, {level}, engine {engine}")
     }
+}
+
+/// Those known before the run, and what happened in it.
+fn warnings_of(course: &Course<'_>, mut warnings: Vec<String>) -> Vec<String> {
+    if course.memory_ran_out.load(Ordering::Relaxed) {
+        warnings.push("the run was ended early, because memory was running out".to_owned());
+    }
+    warnings
 }
 
 fn phases_of(phases: &[Phase], variant: usize) -> impl Iterator<Item = &Phase> {
@@ -498,12 +507,8 @@ mod tests {
             seed: 1,
             json: None,
         };
-        let course = Course {
-            config: &config,
-            variants: vec![variant("one"), variant("two")],
-            ratios: vec![Ratio { name: "one to two", over: 0, under: 1, target: 0.9 }],
-            watch: &watch,
-        };
+        let ratios = vec![Ratio { name: "one to two", over: 0, under: 1, target: 0.9 }];
+        let course = Course::of(&config, vec![variant("one"), variant("two")], ratios, &watch);
         let machine = Machine { cores: 1, memory_bytes: 1, cpu: "any".into(), kernel: "any".into() };
         let about = About {
             benchmark: "idle",

@@ -158,7 +158,8 @@ impl YcsbWorkload {
     pub fn load(database: &Database, config: &YcsbConfig, watch: &Watch<'_>) -> Result<YcsbWorkload> {
         let mut definition = TableDefinition::new("usertable")
             .column(ColumnDefinition::new("ycsb_key", DataType::BigInt))
-            .primary_key(&["ycsb_key"]);
+            .primary_key(&["ycsb_key"])
+            .hashed("usertable_pkey");
         for number in 0..config.fields {
             definition = definition.column(ColumnDefinition::new(format!("field{number}"), DataType::Text));
         }

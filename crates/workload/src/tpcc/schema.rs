@@ -20,7 +20,7 @@ const RATE: DataType = numeric(4, 4);
 
 macro_rules! table {
     (
-        $(#[$doc:meta])* $module:ident ($($key:ident),*) {
+        $(#[$doc:meta])* $module:ident $([$hashed:ident])? ($($key:ident),*) {
             $($column:ident: $data_type:expr $(, $nullable:ident)?;)*
         }
         $(index $index:literal ($($index_column:ident),*);)*
@@ -46,6 +46,7 @@ macro_rules! table {
                 let key: Vec<String> = vec![$(name(stringify!($key))),*];
                 let key: Vec<&str> = key.iter().map(String::as_str).collect();
                 let definition = if key.is_empty() { definition } else { definition.primary_key(&key) };
+                $(let definition = definition.$hashed(concat!(stringify!($module), "_pkey"));)?
                 $(
                     let columns = [$(name(stringify!($index_column))),*];
                     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
@@ -59,7 +60,7 @@ macro_rules! table {
 
 table! {
     /// WAREHOUSE
-    warehouse (W_ID) {
+    warehouse [hashed] (W_ID) {
         W_ID: DataType::Integer;
         W_NAME: DataType::Varchar(10);
         W_STREET_1: DataType::Varchar(20);
@@ -74,7 +75,7 @@ table! {
 
 table! {
     /// DISTRICT
-    district (D_W_ID, D_ID) {
+    district [hashed] (D_W_ID, D_ID) {
         D_ID: DataType::SmallInt;
         D_W_ID: DataType::Integer;
         D_NAME: DataType::Varchar(10);
@@ -91,7 +92,7 @@ table! {
 
 table! {
     /// CUSTOMER
-    customer (C_W_ID, C_D_ID, C_ID) {
+    customer [hashed] (C_W_ID, C_D_ID, C_ID) {
         C_ID: DataType::Integer;
         C_D_ID: DataType::SmallInt;
         C_W_ID: DataType::Integer;
@@ -142,7 +143,7 @@ table! {
 
 table! {
     /// ORDER, under the name `orders` as the word itself is reserved in SQL.
-    orders (O_W_ID, O_D_ID, O_ID) {
+    orders [hashed] (O_W_ID, O_D_ID, O_ID) {
         O_ID: DataType::Integer;
         O_D_ID: DataType::SmallInt;
         O_W_ID: DataType::Integer;
@@ -173,7 +174,7 @@ table! {
 
 table! {
     /// ITEM
-    item (I_ID) {
+    item [hashed] (I_ID) {
         I_ID: DataType::Integer;
         I_IM_ID: DataType::Integer;
         I_NAME: DataType::Varchar(24);
@@ -184,7 +185,7 @@ table! {
 
 table! {
     /// STOCK
-    stock (S_W_ID, S_I_ID) {
+    stock [hashed] (S_W_ID, S_I_ID) {
         S_I_ID: DataType::Integer;
         S_W_ID: DataType::Integer;
         S_QUANTITY: DataType::SmallInt;

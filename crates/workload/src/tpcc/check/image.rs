@@ -1,7 +1,7 @@
 //! What the conditions compare: sums over the tables by warehouse, district, customer and order.
 
 use crate::tpcc::schema::{Tables, customer, district, history, new_order, order_line, orders, warehouse};
-use ankerdb_engine::{ColumnSet, Result, RowId, Table, Transaction};
+use ankerdb_engine::{Cell, ColumnSet, Result, RowReader, Table, Transaction};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -184,28 +184,24 @@ impl Image {
 }
 
 /// A row being looked at.
-struct Row<'a> {
-    transaction: &'a Transaction,
-    table: &'a Arc<Table>,
-    row: RowId,
-}
+struct Row<'a>(RowReader<'a>);
 
 impl Row<'_> {
     fn integer(&self, column: usize) -> i32 {
-        self.transaction.integer(self.table, self.row, column)
+        self.0.integer(column)
     }
 
     fn smallint(&self, column: usize) -> i16 {
-        self.transaction.smallint(self.table, self.row, column)
+        self.0.smallint(column)
     }
 
     /// Sums of money have 18 digits, which fit.
     fn cents(&self, column: usize) -> i64 {
-        self.transaction.decimal(self.table, self.row, column) as i64
+        self.0.decimal(column) as i64
     }
 
     fn is_null(&self, column: usize) -> bool {
-        self.transaction.value(self.table, self.row, column).is_null()
+        self.0.cell(column, |cell| cell == Cell::Null)
     }
 
     fn place(&self, warehouse: usize, district: usize) -> Place {
@@ -215,7 +211,7 @@ impl Row<'_> {
 
 fn scan(transaction: &mut Transaction, table: &Arc<Table>, visit: &mut dyn FnMut(&Row<'_>)) -> Result<()> {
     transaction.scan_table(table, ColumnSet::ALL, None, &mut |transaction, row| {
-        visit(&Row { transaction, table, row });
+        visit(&Row(transaction.row(table, row)));
         Ok(ControlFlow::Continue(()))
     })
 }
