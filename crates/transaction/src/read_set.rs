@@ -39,6 +39,11 @@ impl KeyRange {
         KeyRange { lower: Bound::Included(prefix.to_vec()), upper }
     }
 
+    /// One key: what a hash index answers without looking at all of its entries.
+    pub fn exactly(key: &[u8]) -> KeyRange {
+        KeyRange { lower: Bound::Included(key.to_vec()), upper: Bound::Included(key.to_vec()) }
+    }
+
     /// All keys.
     pub fn all() -> KeyRange {
         KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded }

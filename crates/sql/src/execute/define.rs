@@ -25,7 +25,7 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
                 other => other,
             })
         }
-        Definition::CreateIndex { name, table, columns, unique, if_not_exists } => {
+        Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
             let catalog = database.catalog();
             let table = catalog.table(table)?;
             let name = match name {
@@ -33,7 +33,7 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
                 None => index_name(&table, columns, |name| catalog.table_of_index(name).is_some()),
             };
             let columns = positions(&table, columns)?;
-            let index = IndexDefinition { name, columns, unique: *unique, primary: false };
+            let index = IndexDefinition { name, columns, unique: *unique, primary: false, kind: *kind };
             match database.create_index(table.name(), index) {
                 Err(error) if *if_not_exists && is_duplicate(&error) => Ok(()),
                 other => other,

@@ -125,6 +125,11 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         range.used.index.encode(values, &mut key)?;
         Ok(key)
     };
+    let key_parts = range.used.index.definition().columns.len();
+    let pinned = |key: &[u8], parts: usize| match parts == key_parts {
+        true => KeyRange::exactly(key),
+        false => KeyRange::prefix(key),
+    };
     if let Some(among) = &range.among {
         let mut keys = Vec::with_capacity(among.len());
         for part in among {
@@ -136,9 +141,10 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         }
         keys.sort_unstable();
         keys.dedup();
-        return Ok(keys.iter().map(|key| KeyRange::prefix(key)).collect());
+        return Ok(keys.iter().map(|key| pinned(key, values.len() + 1)).collect());
     }
-    let mut whole = if values.is_empty() { KeyRange::all() } else { KeyRange::prefix(&encode(&values)?) };
+    let mut whole =
+        if values.is_empty() { KeyRange::all() } else { pinned(&encode(&values)?, values.len()) };
     let mut end = |bound: &Option<KeyBound>| -> Result<End> {
         let Some(bound) = bound else { return Ok(End::Open) };
         let value = match evaluate(&bound.part.value, context)? {

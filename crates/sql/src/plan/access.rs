@@ -6,7 +6,7 @@
 
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression};
-use ankerdb_engine::{DataType, Direction, Index, Table};
+use ankerdb_engine::{DataType, Direction, Index, IndexKind, Table};
 use std::sync::Arc;
 
 /// How to reach the rows.
@@ -116,6 +116,9 @@ pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &
     for (position, index) in table.usable_indexes().map(|(position, index)| (position, index.clone())) {
         let columns = index.definition().columns.clone();
         let candidate = candidate(position, index, &columns, &facts, &types, order);
+        if candidate.index.definition().kind == IndexKind::Hash && !candidate.pins_whole_keys() {
+            continue;
+        }
         let score = candidate.score();
         if score > 0 && best.as_ref().is_none_or(|(other, _)| score > *other) {
             best = Some((score, candidate));
@@ -215,6 +218,11 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// Whether each column of the index has one value, the last one perhaps one of a list.
+    fn pins_whole_keys(&self) -> bool {
+        self.key.len() + usize::from(self.among.is_some()) == self.columns
+    }
+
     /// Larger is better; 0 is useless.
     fn score(&self) -> u32 {
         let definition = self.index.definition();

@@ -2,7 +2,7 @@
 
 use crate::expression::types::data_type;
 use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
-use ankerdb_engine::{ColumnDefinition, Error, IndexDefinition, Result, SqlState, TableDefinition};
+use ankerdb_engine::{ColumnDefinition, Error, IndexDefinition, IndexKind, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
 /// A change of the catalog. Names are looked up when it runs.
@@ -20,6 +20,7 @@ pub(crate) enum Definition {
         table: String,
         columns: Vec<String>,
         unique: bool,
+        kind: IndexKind,
         if_not_exists: bool,
     },
     DropIndexes {
@@ -89,11 +90,13 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
                 name: key.name.as_ref().map(folded),
                 columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
                 primary: true,
+                kind: index_kind(key.index_type.as_ref())?,
             },
             TableConstraint::Unique(key) => Key {
                 name: key.name.as_ref().map(folded),
                 columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
                 primary: false,
+                kind: index_kind(key.index_type.as_ref())?,
             },
             TableConstraint::ForeignKey(_) => return Err(not_supported("FOREIGN KEY")),
             TableConstraint::Check(_) => return Err(not_supported("CHECK")),
@@ -114,6 +117,7 @@ struct Key {
     name: Option<String>,
     columns: Vec<String>,
     primary: bool,
+    kind: IndexKind,
 }
 
 fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef, keys: &mut Vec<Key>) -> Result<()> {
@@ -125,10 +129,12 @@ fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef, keys: &mut V
             ColumnOption::Null => {}
             ColumnOption::NotNull => definition.nullable = false,
             ColumnOption::PrimaryKey(_) => {
-                keys.push(Key { name: constraint, columns: vec![name.clone()], primary: true });
+                let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
+                keys.push(Key { name: constraint, columns, primary: true, kind });
             }
             ColumnOption::Unique(_) => {
-                keys.push(Key { name: constraint, columns: vec![name.clone()], primary: false });
+                let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
+                keys.push(Key { name: constraint, columns, primary: false, kind });
             }
             // Every default is NULL.
             ColumnOption::Default(Expr::Value(value)) if value.value == ast::Value::Null => {}
@@ -165,7 +171,8 @@ fn add_key(table: &mut TableDefinition, key: Key) -> Result<()> {
         true => format!("{}_pkey", table.name),
         false => format!("{}_{}_key", table.name, key.columns.join("_")),
     });
-    table.indexes.push(IndexDefinition { name, columns, unique: true, primary: key.primary });
+    let Key { primary, kind, .. } = key;
+    table.indexes.push(IndexDefinition { name, columns, unique: true, primary, kind });
     Ok(())
 }
 
@@ -188,17 +195,27 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     if !create.include.is_empty() || create.nulls_distinct == Some(false) {
         return Err(not_supported("INCLUDE or NULLS NOT DISTINCT"));
     }
-    match &create.using {
-        None | Some(ast::IndexType::BTree) => {}
-        Some(other) => return Err(not_supported(&format!("an index of type {other}"))),
-    }
     Ok(Definition::CreateIndex {
         name: create.name.as_ref().map(object_name).transpose()?,
         table: object_name(&create.table_name)?,
         columns: create.columns.iter().map(key_column).collect::<Result<_>>()?,
         unique: create.unique,
+        kind: index_kind(create.using.as_ref())?,
         if_not_exists: create.if_not_exists,
     })
+}
+
+/// What `USING` asks for. In a constraint, `PRIMARY KEY USING HASH (a)`, it is ours, not PostgreSQL's.
+fn index_kind(using: Option<&ast::IndexType>) -> Result<IndexKind> {
+    match using {
+        None | Some(ast::IndexType::BTree) => Ok(IndexKind::Ordered),
+        Some(ast::IndexType::Hash) => Ok(IndexKind::Hash),
+        Some(other) => {
+            let name = other.to_string().to_ascii_lowercase();
+            let message = format!("access method \"{name}\" does not exist");
+            Err(Error::new(SqlState::UndefinedObject, message))
+        }
+    }
 }
 
 /// The positions of an index's columns. 42703 for an unknown name.
