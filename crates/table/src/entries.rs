@@ -9,6 +9,10 @@ use ankerdb_index::{Direction, HashIndex, OrderedIndex, UniqueInsert};
 use std::ops::{Bound, ControlFlow};
 
 /// A concurrent multimap from keys to rows; see `ankerdb_index` for what each method promises.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each index; a box would be one more miss for each lookup"
+)]
 pub enum Entries {
     /// A tree in key order.
     Ordered(OrderedIndex),
