@@ -7,9 +7,9 @@ use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
-use ankerdb_transaction::{Direction, TransactionManager};
+use ankerdb_transaction::TransactionManager;
 use parking_lot::{Mutex, RwLock};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -185,7 +185,7 @@ impl Database {
         index.set_dropped();
         self.shared.manager.wait_for_commits();
         let tree = index.tree();
-        tree.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
+        tree.visit_all(|key, row| {
             tree.remove(key, row);
             ControlFlow::Continue(())
         });
@@ -246,7 +246,7 @@ fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()>
     let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
     let mut previous: Option<Vec<u8>> = None;
     let mut duplicate = false;
-    index.tree().scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward, |key, row| {
+    index.tree().visit_all(|key, row| {
         let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
         let Some((_, false)) = current.filter(|(current, _)| current == key) else {
             return ControlFlow::Continue(());

@@ -12,15 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
-/// Declares one test for each anomaly: the script runs at each level and tells whether the anomaly showed.
+/// Declares one test for each anomaly: the script runs at each level, with trees and with hash tables as indexes, and
+/// tells whether the anomaly showed.
 macro_rules! anomalies {
     ($($name:ident: [$($allowed:ident),*],)*) => {
         $(#[test]
         fn $name() {
             let allowed = [$(allowed::$allowed),*];
             for (level, allowed) in LEVELS.into_iter().zip(allowed) {
-                let shown = scripts::$name(&Stage::new(), level);
-                assert_eq!(shown, allowed, "{} at {level:?}", stringify!($name));
+                for stage in [Stage::new(items), Stage::new(hashed_items)] {
+                    let shown = scripts::$name(&stage, level);
+                    assert_eq!(shown, allowed, "{} at {level:?}", stringify!($name));
+                }
             }
         })*
     };
@@ -65,7 +68,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Stage {
+    fn new(items: fn(&Database, &str) -> Arc<Table>) -> Stage {
         let database = Database::new();
         let items = items(&database, "items");
         fill(&database, &items, [item(1, 50, 0, 1), item(2, 50, 0, 2)]);
@@ -366,7 +369,7 @@ mod scripts {
 #[test]
 fn a_row_that_vanishes_between_find_and_value() {
     for level in LEVELS {
-        let stage = Stage::new();
+        let stage = Stage::new(items);
         let mut session = stage.database.session();
         let outcome = session.try_run(level, |transaction| {
             let one = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
@@ -386,7 +389,7 @@ fn a_row_that_vanishes_between_find_and_value() {
 #[test]
 fn weak_levels_survive_rows_that_come_and_go() {
     for level in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
-        let stage = Stage::new();
+        let stage = Stage::new(items);
         std::thread::scope(|scope| {
             for thread in 0..2 {
                 let stage = &stage;
@@ -440,7 +443,7 @@ fn weak_levels_survive_rows_that_come_and_go() {
 #[test]
 fn a_view_survives_own_writes_to_rows_that_have_gone() {
     for ends in [false, true] {
-        let stage = Stage::new();
+        let stage = Stage::new(items);
         fill(&stage.database, &stage.items, (10..200).map(|id| item(id, 0, 0, 0)));
         let mut session = stage.database.session();
         let mut writer = session.begin(Isolation::ReadCommitted);
@@ -465,7 +468,7 @@ fn a_view_survives_own_writes_to_rows_that_have_gone() {
 fn a_write_never_lands_in_another_row() {
     for level in LEVELS {
         for is_procedure in [false, true] {
-            let stage = Stage::new();
+            let stage = Stage::new(items);
             // The first session inserts into the block whose slot becomes free.
             let (mut other, mut session) = (stage.database.session(), stage.database.session());
             let mut write = |transaction: &mut Transaction| -> Result<()> {

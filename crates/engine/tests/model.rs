@@ -107,8 +107,8 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Stage {
-        let table = Arc::new(Table::new(TableId(1), definition()));
+    fn new(definition: TableDefinition) -> Stage {
+        let table = Arc::new(Table::new(TableId(1), definition));
         Stage {
             manager: TransactionManager::new(History::default()),
             table,
@@ -275,8 +275,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reader_sees_its_state(steps in steps()) {
-        let mut stage = Stage::new();
+    fn every_reader_sees_its_state(steps in steps(), hashed in any::<bool>()) {
+        let definition = definition();
+        let mut stage = Stage::new(match hashed {
+            true => definition.hashed("t_pkey").hashed("by_k"),
+            false => definition,
+        });
         for step in &steps {
             stage.step(step);
             stage.check_readers();
@@ -299,7 +303,7 @@ proptest! {
 #[test]
 fn blocks_in_all_states_at_once() {
     const ROWS: i32 = 20_000;
-    let mut stage = Stage::new();
+    let mut stage = Stage::new(definition());
     let make = |id: i32, seed: u32| {
         let mut row: Vec<Value> =
             COLUMNS.iter().map(|&column| value(column, seed ^ (id as u32 * (column as u32 + 7)))).collect();

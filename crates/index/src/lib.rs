@@ -1,10 +1,10 @@
-//! A concurrent ordered multimap from byte-string keys to row numbers.
+//! Concurrent multimaps from byte-string keys to row numbers: an ordered one and a hash table.
 //!
-//! [`OrderedIndex`] holds (key, row) pairs, ordered by the key's bytes and then by row. All primary keys
-//! and secondary indexes are such maps; keys are order-preserving encodings of column values, so that
-//! comparing bytes compares values.
+//! [`OrderedIndex`] holds (key, row) pairs, ordered by the key's bytes and then by row. Keys are order-preserving
+//! encodings of column values, so that comparing bytes compares values. [`HashIndex`] (`hash`) holds such pairs
+//! without order, for lookups of whole keys. What follows is about both, and then about the tree.
 //!
-//! The index knows nothing of transactions: an entry says that some version of the row has, or had, this
+//! An index knows nothing of transactions: an entry says that some version of the row has, or had, this
 //! key. Whoever reads it checks the row itself. That is why it is a multimap even under a unique
 //! constraint: a deleted row and its successor may both be there until the older version is pruned.
 //! [`OrderedIndex::insert_unique`] therefore asks its caller which entries are conflicts.
@@ -12,8 +12,8 @@
 //! It is a B+-tree with optimistic lock coupling (after Leis, Haubenschild and Neumann, "Optimistic Lock Coupling",
 //! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (who may
 //! do what to a node, and why readers are safe), `entry` (keys as words), `node` (layout and search), `tree` (descent,
-//! insertion, removal, reclamation), `lookup`, `unique`, `scan`. Ours are the guides of a node, leaves without sibling links, and the
-//! way in which empty leaves leave the tree.
+//! insertion, removal, reclamation), `lookup`, `unique`, `scan`. Ours are the guides of a node, leaves without sibling
+//! links, and the way in which empty leaves leave the tree.
 //!
 //! Words of the SAFETY notes: a node or tail is *alive* until it is freed; a *guard* is a pinned epoch guard,
 //! before whose end nothing is freed that could be found when it was pinned; a node is *validated* if its

@@ -44,14 +44,23 @@ pub const LEVELS: [Isolation; 4] = [
 
 /// `(id integer primary key, a bigint, b bigint, kind integer)` with an index on kind.
 pub fn items(database: &Database, name: &str) -> Arc<Table> {
-    let table = TableDefinition::new(name)
+    database.create_table(items_definition(name)).unwrap()
+}
+
+/// The same with hash indexes.
+pub fn hashed_items(database: &Database, name: &str) -> Arc<Table> {
+    let table = items_definition(name).hashed(&format!("{name}_pkey")).hashed(&format!("{name}_by_kind"));
+    database.create_table(table).unwrap()
+}
+
+fn items_definition(name: &str) -> TableDefinition {
+    TableDefinition::new(name)
         .column(ColumnDefinition::new("id", DataType::Integer))
         .column(ColumnDefinition::new("a", DataType::BigInt))
         .column(ColumnDefinition::new("b", DataType::BigInt))
         .column(ColumnDefinition::new("kind", DataType::Integer))
         .primary_key(&["id"])
-        .index(format!("{name}_by_kind"), &["kind"], false);
-    database.create_table(table).unwrap()
+        .index(format!("{name}_by_kind"), &["kind"], false)
 }
 
 pub fn item(id: i32, a: i64, b: i64, kind: i32) -> Vec<Value> {
