@@ -92,13 +92,13 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
                 name: key.name.as_ref().map(folded),
                 columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
                 primary: true,
-                kind: index_kind(key.index_type.as_ref())?,
+                kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
             },
             TableConstraint::Unique(key) => Key {
                 name: key.name.as_ref().map(folded),
                 columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
                 primary: false,
-                kind: index_kind(key.index_type.as_ref())?,
+                kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
             },
             TableConstraint::ForeignKey(_) => return Err(not_supported("FOREIGN KEY")),
             TableConstraint::Check(_) => return Err(not_supported("CHECK")),
@@ -207,7 +207,16 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
     })
 }
 
-/// What `USING` asks for. In a constraint, `PRIMARY KEY USING HASH (a)`, it is ours, not PostgreSQL's.
+/// What `USING` asks for in a constraint, `PRIMARY KEY (a) USING HASH`. PostgreSQL has no syntax for it; this is
+/// MySQL's.
+fn key_kind(before: Option<&ast::IndexType>, behind: &[ast::IndexOption]) -> Result<IndexKind> {
+    behind.iter().try_fold(index_kind(before)?, |_, option| match option {
+        ast::IndexOption::Using(using) => index_kind(Some(using)),
+        other => Err(not_supported(&format!("the index option {other}"))),
+    })
+}
+
+/// What `USING` asks for.
 fn index_kind(using: Option<&ast::IndexType>) -> Result<IndexKind> {
     match using {
         None | Some(ast::IndexType::BTree) => Ok(IndexKind::Ordered),
