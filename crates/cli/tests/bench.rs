@@ -1,27 +1,9 @@
 //! The benchmarks of transactions as a user meets them: refusals, a run, ctrl-c.
 
+mod support;
+
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
-
-fn ankerdb(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ankerdb"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    ankerdb(arguments).output().expect("the command starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Sends a signal to a process that this test has started.
-fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").args([name, &child.id().to_string()]).status().expect("kill exists");
-    assert!(sent.success());
-}
+use support::{ankerdb, run, signal, text};
 
 #[test]
 fn impossible_requests_are_refused_in_one_line() {

@@ -1,22 +1,11 @@
 //! `ankerdb experiment` as a user meets it: the list, refusals, every experiment in miniature, ctrl-c.
 
+mod support;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn ankerdb(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ankerdb"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    ankerdb(arguments).output().expect("the command starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use std::process::Command;
+use support::{ankerdb, run, text};
 
 /// A folder of this test's own, removed when it is dropped.
 struct Folder(PathBuf);

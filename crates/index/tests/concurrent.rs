@@ -1,22 +1,16 @@
 //! Many threads at once. Each test runs for a fixed number of operations or a second or two.
 
+mod support;
+
 use ankerdb_index::{Direction, OrderedIndex, UniqueInsert};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::{key, one_of_several_unique_inserts_wins};
 
 const DURATION: Duration = Duration::from_millis(1500);
-
-/// The key of a number: short for most, with an out-of-line part for every seventh.
-fn key(number: u64) -> Vec<u8> {
-    let mut key = number.to_be_bytes().to_vec();
-    if number.is_multiple_of(7) {
-        key.extend([b'k'; 40]);
-    }
-    key
-}
 
 /// Numbers divisible by this are never removed, the others come and go.
 const STABLE: u64 = 5;
@@ -157,52 +151,7 @@ fn whole_leaves_come_and_go_between_stable_entries() {
 
 #[test]
 fn exactly_one_of_several_unique_inserts_wins() {
-    const THREADS: u64 = 4;
-    const KEYS: u64 = 3_000;
-    // Each key has entries that are no conflicts, deleted rows': asked about them, a thread lets others go on
-    // between its look and its insertion. Some have more than are looked at in one leaf.
-    const DELETED: u64 = 1_000;
-    let deleted = |number: u64| DELETED..DELETED + [1, 7, 8, 12][number as usize % 4];
-    let index = OrderedIndex::new();
-    for number in 0..KEYS {
-        deleted(number).for_each(|row| assert!(index.insert(&key(number), row).unwrap()));
-    }
-    let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let start = Barrier::new(THREADS as usize);
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (index, wins, start) = (&index, &wins, &start);
-            scope.spawn(move || {
-                start.wait();
-                for number in 0..KEYS {
-                    let conflicts = |row| {
-                        if row % 4 == 0 {
-                            thread::yield_now();
-                        }
-                        (row < DELETED).then_some(row)
-                    };
-                    match index.insert_unique(&key(number), thread, conflicts).unwrap() {
-                        UniqueInsert::Inserted => {
-                            wins[number as usize].fetch_add(1 + (thread << 32), Relaxed);
-                        }
-                        UniqueInsert::Present => panic!("nobody else inserts this row"),
-                        UniqueInsert::Conflict(winner) => assert_ne!(winner, thread),
-                    }
-                }
-            });
-        }
-    });
-    for (number, wins) in wins.iter().enumerate() {
-        let wins = wins.load(Relaxed);
-        assert_eq!(wins & 0xffff_ffff, 1, "one winner for {number}");
-        let mut rows = Vec::new();
-        index.get(&key(number as u64), |row| {
-            rows.push(row);
-            ControlFlow::Continue(())
-        });
-        let expected: Vec<u64> = [wins >> 32].into_iter().chain(deleted(number as u64)).collect();
-        assert_eq!(rows, expected);
-    }
+    one_of_several_unique_inserts_wins(&OrderedIndex::new());
 }
 
 #[test]

@@ -1,31 +1,15 @@
 //! Many threads at once on a hash index. Each test runs for a fixed number of operations or a second or two.
 
+mod support;
+
 use ankerdb_index::{HashIndex, UniqueInsert};
 use std::ops::ControlFlow;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::{Index, key, one_of_several_unique_inserts_wins};
 
 const DURATION: Duration = Duration::from_millis(1500);
-
-/// The key of a number: short for most, out of line for every seventh.
-fn key(number: u64) -> Vec<u8> {
-    let mut key = number.to_be_bytes().to_vec();
-    if number.is_multiple_of(7) {
-        key.extend([b'k'; 40]);
-    }
-    key
-}
-
-fn rows(index: &HashIndex, key: &[u8]) -> Vec<u64> {
-    let mut rows = Vec::new();
-    index.get(key, |row| {
-        rows.push(row);
-        ControlFlow::Continue(())
-    });
-    rows
-}
 
 /// Numbers divisible by this are never removed, the others come and go.
 const STABLE: u64 = 5;
@@ -82,7 +66,7 @@ fn lookups_and_visits_are_exact_while_others_insert_and_remove() {
                         3 => check_all(index),
                         _ => {
                             let number = random.u64(0..NUMBERS / STABLE) * STABLE;
-                            assert_eq!(rows(index, &key(number)), [number]);
+                            assert_eq!(index.rows(&key(number)), [number]);
                         }
                     }
                 }
@@ -113,11 +97,7 @@ fn nothing_is_lost_or_doubled_while_the_index_grows() {
                         for number in 0..4_000 {
                             let number = 1_000 + number * 3 + thread;
                             assert!(index.insert(&key(number), number).unwrap());
-                            assert_eq!(
-                                rows(index, &key(number)),
-                                [number],
-                                "a thread sees its own insertion"
-                            );
+                            assert_eq!(index.rows(&key(number)), [number], "a thread sees its own insertion");
                         }
                     })
                 })
@@ -125,7 +105,7 @@ fn nothing_is_lost_or_doubled_while_the_index_grows() {
             scope.spawn(move || {
                 while !done.load(Relaxed) {
                     let mut stable = Vec::new();
-                    (0..20).for_each(|number| assert_eq!(rows(index, &key(number)), [number]));
+                    (0..20).for_each(|number| assert_eq!(index.rows(&key(number)), [number]));
                     index.visit_all(|_, row| {
                         stable.extend((row < 20).then_some(row));
                         ControlFlow::Continue(())
@@ -139,7 +119,7 @@ fn nothing_is_lost_or_doubled_while_the_index_grows() {
             outcomes.into_iter().for_each(|outcome| outcome.unwrap());
         });
         assert_eq!(index.len(), 12_020);
-        (1_000..13_000).for_each(|number| assert_eq!(rows(&index, &key(number)), [number]));
+        (1_000..13_000).for_each(|number| assert_eq!(index.rows(&key(number)), [number]));
     }
 }
 
@@ -168,7 +148,7 @@ fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
         for _ in 0..2 {
             scope.spawn(move || {
                 while Instant::now() < end {
-                    let found = rows(index, b"key");
+                    let found = index.rows(b"key");
                     assert!((ROWS..=ROWS + 1).contains(&found.len()), "{found:?}");
                     assert!(found.is_sorted_by(|one, other| one < other), "{found:?}");
                 }
@@ -179,47 +159,7 @@ fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
 
 #[test]
 fn exactly_one_of_several_unique_inserts_wins() {
-    const THREADS: u64 = 4;
-    const KEYS: u64 = 3_000;
-    // Each key has entries that are no conflicts, deleted rows': asked about them, a thread lets others go on
-    // between its look and its insertion. Some have more than are copied without allocating.
-    const DELETED: u64 = 1_000;
-    let deleted = |number: u64| DELETED..DELETED + [1, 7, 8, 12][number as usize % 4];
-    let index = HashIndex::new();
-    for number in 0..KEYS {
-        deleted(number).for_each(|row| assert!(index.insert(&key(number), row).unwrap()));
-    }
-    let wins: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let start = Barrier::new(THREADS as usize);
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (index, wins, start) = (&index, &wins, &start);
-            scope.spawn(move || {
-                start.wait();
-                for number in 0..KEYS {
-                    let conflicts = |row| {
-                        if row % 4 == 0 {
-                            thread::yield_now();
-                        }
-                        (row < DELETED).then_some(row)
-                    };
-                    match index.insert_unique(&key(number), thread, conflicts).unwrap() {
-                        UniqueInsert::Inserted => {
-                            wins[number as usize].fetch_add(1 + (thread << 32), Relaxed);
-                        }
-                        UniqueInsert::Present => panic!("nobody else inserts this row"),
-                        UniqueInsert::Conflict(winner) => assert_ne!(winner, thread),
-                    }
-                }
-            });
-        }
-    });
-    for (number, wins) in wins.iter().enumerate() {
-        let wins = wins.load(Relaxed);
-        assert_eq!(wins & 0xffff_ffff, 1, "one winner for {number}");
-        let expected: Vec<u64> = [wins >> 32].into_iter().chain(deleted(number as u64)).collect();
-        assert_eq!(rows(&index, &key(number as u64)), expected);
-    }
+    one_of_several_unique_inserts_wins(&HashIndex::new());
 }
 
 #[test]
