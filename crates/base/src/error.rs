@@ -116,6 +116,8 @@ sql_states! {
     QueryCanceled = "57014",
     /// The server is going down.
     AdminShutdown = "57P01",
+    /// The operating system refused something for a reason of its own.
+    SystemError = "58000",
     /// A bug in AnKerDB.
     InternalError = "XX000",
 }
