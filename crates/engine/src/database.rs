@@ -7,7 +7,7 @@ use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
-use ankerdb_transaction::TransactionManager;
+use ankerdb_transaction::{CommitsHeld, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -68,7 +68,14 @@ impl Database {
         Database::with(Configuration::default())
     }
 
-    /// An empty database that processes transactions and queries in this way.
+    /// As [`with`](Self::with), if this machine can run the configuration; else 0A000 with what is missing.
+    pub fn open(configuration: Configuration) -> Result<Database> {
+        configuration.check()?;
+        Ok(Database::with(configuration))
+    }
+
+    /// An empty database that processes transactions and queries in this way. Where the machine cannot run the
+    /// configuration ([`Configuration::check`]) no table can be made: 0A000.
     pub fn with(configuration: Configuration) -> Database {
         let shared = Arc::new(Shared {
             configuration,
@@ -105,6 +112,13 @@ impl Database {
     /// A consistent image of everything committed so far. Costs well under a microsecond at any size.
     pub fn snapshot(&self) -> Snapshot {
         self.shared.manager.snapshot()
+    }
+
+    /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
+    /// dropped, so keep it for as short as can be. The arrays are as of the watermark then, for
+    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Only in `hee-fork`: 0A000 elsewhere.
+    pub fn hold_commits(&self) -> Result<CommitsHeld> {
+        self.shared.manager.hold_commits()
     }
 
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.

@@ -6,11 +6,12 @@
 //! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; the other strategies read every
 //! block anew for each query, in `version_scan`.
 
+use crate::forked::read_in_copy;
 use crate::image::{BlockImage, ColumnImage};
 use crate::materialize::{Rows, copy_block, is_lendable, keep_copies, kept_copies, lend};
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
-use ankerdb_base::{ROWS_PER_BLOCK, TableId, Timestamp};
+use ankerdb_base::{ROWS_PER_BLOCK, Result, TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Table};
 use crossbeam_epoch::Guard;
@@ -79,7 +80,8 @@ impl Snapshot {
     }
 
     /// The same timestamp read by another strategy, to compare them. Shares nothing that was lent or materialized.
-    /// `Newest` reads newer values.
+    /// `Newest` reads newer values. `Forked` must only be read in a copy of the process that was made while commits
+    /// were held, or while they still are.
     pub fn by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let Inner { timestamp, slot, counters, .. } = &*self.0;
         Snapshot::new(*timestamp, slot.clone(), strategy, counters.clone())
@@ -96,14 +98,22 @@ impl Snapshot {
     }
 
     /// The columns of one block as of the snapshot.
-    pub fn read_block(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
+    pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
         let (block, at) = (table.block(number), self.0.timestamp);
-        let (rows, columns) = match self.0.strategy {
-            SnapshotStrategy::InPlace => return self.read_in_place(table, number, columns, pin),
-            SnapshotStrategy::Versions(tight) => scan_versions(block, columns, at, tight, pin),
-            SnapshotStrategy::Newest => scan_newest(block, columns, at, pin),
+        let pin = match self.0.strategy {
+            SnapshotStrategy::Forked => return Ok(read_in_copy(block, columns)),
+            _ => crossbeam_epoch::pin(),
         };
-        BlockImage { rows: rows.count, selection: rows.selection, columns }
+        let (rows, columns) = match self.0.strategy {
+            SnapshotStrategy::Versions(tight) => scan_versions(block, columns, at, tight, &pin),
+            SnapshotStrategy::Newest => scan_newest(block, columns, at, &pin),
+            _ => return Ok(self.read_in_place(table, number, columns, &pin)),
+        };
+        Ok(BlockImage { rows: rows.count, selection: rows.selection, columns })
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.0.strategy == SnapshotStrategy::Forked
     }
 
     /// The same by the default strategy.

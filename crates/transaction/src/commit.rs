@@ -89,7 +89,7 @@ impl Transaction {
             return Ok(at);
         }
         let worker = self.worker.clone();
-        worker.begin_commit();
+        self.manager.begin_commit(&worker);
         let outcome = self.commit_writes();
         match &outcome {
             Ok(_) => worker.count_commit(),
