@@ -24,26 +24,29 @@ fn count(snapshot: &Snapshot, table: &Table, strategy: SnapshotStrategy) -> (usi
     (rows.len(), rows.iter().map(|row| row[0].as_integer().expect("a is a bigint")).sum())
 }
 
-/// Moves money from an account of the first block to one of the last, or closes one and opens another with the same.
-fn move_money(session: &mut Session, table: &Arc<Table>, random: &mut fastrand::Rng, turn: i32) {
-    let (from, to) = (random.i32(0..50), ACCOUNTS - 1 - random.i32(0..50));
+/// Accounts that one commit writes to in the first block, and as many in the last: so many that installing them takes
+/// a while.
+const WRITTEN: i32 = 500;
+
+/// Moves money from accounts of the first block to some of the last, or closes one and opens another with the same.
+fn move_money(session: &mut Session, table: &Arc<Table>, writer: i32, turn: i32) {
     let moved = session.run(Isolation::Serializable, |transaction| {
-        let change = |transaction: &mut Transaction, id, amount: i64| {
+        if turn % 2 == 1 {
+            let id = 9_000 + 50 * writer + turn % 50;
+            let row = find(transaction, table, id, &[A])?.expect("who closes an account opens it again");
+            let balance = transaction.bigint(table, row, A);
+            transaction.delete(table, row)?;
+            return transaction.insert(table, item(id, balance, 0, turn)).map(drop);
+        }
+        let first = writer * WRITTEN;
+        let givers = (first..first + WRITTEN).map(|id| (id, -1));
+        let takers = (first..first + WRITTEN).map(|id| (ACCOUNTS - 1 - id, 1));
+        for (id, amount) in givers.chain(takers) {
             let row = find(transaction, table, id, &[A])?.expect("this account stays");
             let balance = transaction.bigint(table, row, A);
-            transaction.update(table, row, vec![(A, Value::BigInt(balance + amount))])
-        };
-        match turn % 2 {
-            0 => change(transaction, from, -1).and_then(|()| change(transaction, to, 1)),
-            _ => {
-                // Accounts in the middle block come and go. Their ids go on from turn to turn.
-                let id = 9_000 + random.i32(0..50);
-                let Some(row) = find(transaction, table, id, &[A])? else { return Ok(()) };
-                let balance = transaction.bigint(table, row, A);
-                transaction.delete(table, row)?;
-                transaction.insert(table, item(id, balance, 0, turn)).map(drop)
-            }
+            transaction.update(table, row, vec![(A, Value::BigInt(balance + amount))])?;
         }
+        Ok(())
     });
     moved.expect("it commits");
 }
@@ -54,12 +57,12 @@ fn looks_that_do_not_add_up(looks: usize, look: impl Fn(&Database, &Table) -> (u
     let running = Running::default();
     std::thread::scope(|scope| {
         let stop = running.until_drop();
-        for seed in 0..2 {
+        for writer in 0..2 {
             let (database, table, running) = (&database, &table, &running);
             scope.spawn(move || {
-                let (mut random, mut session) = (fastrand::Rng::with_seed(seed), database.session());
+                let mut session = database.session();
                 for turn in (0..).take_while(|_| running.goes_on()) {
-                    move_money(&mut session, table, &mut random, turn);
+                    move_money(&mut session, table, writer, turn);
                 }
             });
         }
@@ -73,6 +76,8 @@ fn looks_that_do_not_add_up(looks: usize, look: impl Fn(&Database, &Table) -> (u
 #[test]
 fn no_commit_is_half_done_while_commits_are_held() {
     let held = |database: &Database, table: &Table| {
+        // Writers get somewhere, so that commits are under way when they are held.
+        std::thread::sleep(std::time::Duration::from_micros(fastrand::u64(..2_000)));
         let _held = database.hold_commits().expect("this configuration can");
         let snapshot = database.snapshot();
         let newest = count(&snapshot, table, SnapshotStrategy::Newest);
@@ -99,13 +104,13 @@ fn commits_go_on_when_the_last_holder_has_gone() {
     std::thread::scope(|scope| {
         let (database, table, done) = (&database, &table, &done);
         let committer = scope.spawn(move || {
-            move_money(&mut database.session(), table, &mut fastrand::Rng::with_seed(1), 0);
+            move_money(&mut database.session(), table, 0, 0);
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         // Reading goes on: a transaction without writes, and the writes of one that does not commit.
         let mut reader = Client::begin(database, table, Isolation::Serializable);
-        assert_eq!(reader.read(7), Ok(Some(EACH)));
-        reader.write(7, 1).expect("the row is free");
+        assert_eq!(reader.read(5_000), Ok(Some(EACH)));
+        reader.write(5_000, 1).expect("the row is free");
         reader.rollback();
         for guard in held {
             std::thread::sleep(std::time::Duration::from_millis(50));
