@@ -11,9 +11,13 @@ use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
 const TAILS: usize = 4;
+
+/// Rows deleted since the last sweep from which on who deletes must sweep as well: as many as fit into eight blocks.
+const DELETIONS_MAX: usize = 8 * ROWS_PER_BLOCK;
 
 /// A table.
 pub struct Table {
@@ -26,6 +30,9 @@ pub struct Table {
     tails: [Mutex<Tail>; TAILS],
     indexes: AppendList<Arc<Index>>,
     derived: Mutex<Option<Derived>>,
+    /// Rows deleted since a sweep last began.
+    deletions: AtomicUsize,
+    sweeping: Mutex<()>,
 }
 
 /// What readers keep with a table or block for those who come after them.
@@ -53,6 +60,8 @@ impl Table {
             tails: Default::default(),
             indexes: AppendList::default(),
             derived: Mutex::new(None),
+            deletions: AtomicUsize::new(0),
+            sweeping: Mutex::new(()),
             definition,
         };
         for index in &table.definition.indexes {
@@ -247,8 +256,10 @@ impl Table {
     /// `horizon` is the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed
     /// since the last call.
     ///
-    /// Returns whether there was anything to look at.
+    /// Returns whether there was anything to look at. One sweep at a time; others wait.
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) -> bool {
+        let _one = self.sweeping.lock();
+        self.deletions.store(0, Ordering::Relaxed);
         let mut found = false;
         for (number, block) in self.blocks.iter().enumerate() {
             if block.dirty().is_empty() {
@@ -409,6 +420,13 @@ impl Table {
     pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         self.prune_entries(row, std::iter::empty(), in_use, pin);
         self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
+        self.deletions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether rows are deleted faster than somebody sweeps: then who deletes should [`sweep`](Self::sweep), so that
+    /// the slots of a table that does not grow are found before it takes new ones.
+    pub fn wants_relief(&self) -> bool {
+        self.deletions.load(Ordering::Relaxed) >= DELETIONS_MAX
     }
 
     /// Prunes the row's history and removes the index entries of the keys that go with it, except those that

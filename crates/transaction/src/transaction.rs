@@ -86,6 +86,8 @@ pub(crate) struct CommitBuffers {
     pub order: Vec<(TableId, RowId, usize)>,
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
+    /// A table whose dead rows the commit is to sweep once it is over.
+    pub crowded: Option<Arc<Table>>,
     /// The end of a scan by prefix.
     pub prefix: Vec<u8>,
     pub progress: Progress,
