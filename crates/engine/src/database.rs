@@ -5,6 +5,7 @@ use crate::configuration::Configuration;
 use crate::pruner::Pruner;
 use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_region::PageSize;
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
 use ankerdb_transaction::{CommitsHeld, TransactionManager};
@@ -50,6 +51,14 @@ pub struct Statistics {
     pub columns_lent: u64,
     /// Column arrays copied for a snapshot, because the block had changed or was not full.
     pub columns_materialized: u64,
+    /// Snapshots of whole columns taken by a technique of the operating system.
+    pub column_snapshots: u64,
+    /// Those that a snapshot shared with an earlier one, because the column had not changed.
+    pub column_snapshots_shared: u64,
+    /// Nanoseconds spent taking them, waiting for rows that are being installed included.
+    pub column_snapshot_nanos: u64,
+    /// Nanoseconds spent putting rows in them right that were newer than the snapshot.
+    pub column_correction_nanos: u64,
     /// Bytes of row versions kept now.
     pub version_bytes: usize,
     /// Bytes of the newest values now.
@@ -134,7 +143,10 @@ impl Database {
             return Err(relation_exists(name));
         }
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
-        let table = Arc::new(Table::new(id, definition));
+        let table = Arc::new(match self.configuration().technique() {
+            None => Table::new(id, definition),
+            Some(technique) => Table::in_regions(id, definition, technique, PageSize::Small)?,
+        });
         self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
         Ok(table)
     }
@@ -226,6 +238,10 @@ impl Database {
             snapshots: snapshots.taken.load(Ordering::Relaxed),
             columns_lent: snapshots.columns_lent.load(Ordering::Relaxed),
             columns_materialized: snapshots.columns_materialized.load(Ordering::Relaxed),
+            column_snapshots: snapshots.columns_snapshotted.load(Ordering::Relaxed),
+            column_snapshots_shared: snapshots.columns_shared.load(Ordering::Relaxed),
+            column_snapshot_nanos: snapshots.snapshot_nanos.load(Ordering::Relaxed),
+            column_correction_nanos: snapshots.correction_nanos.load(Ordering::Relaxed),
             version_bytes: catalog.tables().map(|table| table.version_bytes(&pin)).sum(),
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }

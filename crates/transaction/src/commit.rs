@@ -205,7 +205,7 @@ impl Transaction {
             match write.kind {
                 WriteKind::Nothing => {}
                 WriteKind::Insert => {
-                    let row = table.allocate_row(self.worker.number());
+                    let row = table.allocate_row(self.worker.number())?;
                     progress.slots.push((place, row));
                     record.add_write(table.id(), row, ColumnSet::ALL);
                     for (position, index) in table.maintained_indexes() {
