@@ -44,6 +44,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub enum ReadAt {
     /// The state at this timestamp, which must be announced in `ActiveReaders`.
     Snapshot(Timestamp),
+    /// The same for cells, if they are still in place: one that has been overwritten since, or whose row has been
+    /// deleted, is not read, as if the row did not exist.
+    InPlace(Timestamp),
     /// The newest installed state, committed a moment ago or visible to nobody yet.
     Newest,
 }
@@ -266,7 +269,7 @@ impl RowBlock {
 
     /// Whether the row exists for this reader.
     pub fn exists_at(&self, row: usize, at: ReadAt, pin: &Guard) -> bool {
-        let ReadAt::Snapshot(at) = at else { return self.header(row).exists() };
+        let (ReadAt::Snapshot(at) | ReadAt::InPlace(at)) = at else { return self.header(row).exists() };
         let header = self.header(row);
         if header.timestamp() <= at {
             return header.exists();
@@ -303,14 +306,17 @@ impl RowBlock {
         use_cell: F,
     ) -> Result<R, F> {
         let limit = match at {
-            ReadAt::Snapshot(at) => at,
+            ReadAt::Snapshot(at) | ReadAt::InPlace(at) => at,
             ReadAt::Newest => Timestamp::MAX,
         };
         loop {
             let header = self.header(row);
             if header.timestamp() > limit {
+                let is_in_place = matches!(at, ReadAt::InPlace(_));
                 match self.read_version(row, column, limit, pin) {
                     Older::Absent => return Err(use_cell),
+                    Older::Cell(_) if is_in_place => return Err(use_cell),
+                    Older::InPlace if is_in_place && !header.exists() => return Err(use_cell),
                     Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
                     Older::InPlace => {}
                 }
