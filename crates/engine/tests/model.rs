@@ -8,7 +8,7 @@
 mod support;
 
 use ankerdb_engine::*;
-use ankerdb_region::PageSize;
+use ankerdb_table::Placement;
 use ankerdb_transaction::{History, TransactionManager};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -118,7 +118,9 @@ impl Stage {
         let (table, strategy) = match technique {
             None => (Table::new(TableId(1), definition), SnapshotStrategy::InPlace),
             Some(technique) => {
-                let table = Table::in_regions(TableId(1), definition, technique, PageSize::Small);
+                // A segment for each block, so that columns lie in several.
+                let placement = Placement { blocks_per_segment: 1, ..Placement::of(technique) };
+                let table = Table::in_regions(TableId(1), definition, placement);
                 (table.expect("it is available"), SnapshotStrategy::Columns)
             }
         };
