@@ -90,6 +90,8 @@ mod tests {
             assert_eq!(Technique::parse(technique.name()), Ok(technique));
         }
         assert_eq!(Technique::parse("VM_SNAPSHOT"), Ok(Technique::VmSnapshot));
-        assert!(Technique::parse("zfs").expect_err("unknown").to_string().contains("there are physical, fork"));
+        assert!(
+            Technique::parse("zfs").expect_err("unknown").to_string().contains("there are physical, fork")
+        );
     }
 }
