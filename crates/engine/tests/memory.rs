@@ -3,6 +3,7 @@
 mod support;
 
 use ankerdb_engine::*;
+use ankerdb_transaction::{History, TransactionManager};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
@@ -155,6 +156,33 @@ fn a_million_rows_that_come_and_go_do_not_grow_the_table() {
     eventually("no entries", || {
         table.index(BY_ID).tree().is_empty() && table.index(BY_KIND).tree().is_empty()
     });
+}
+
+#[test]
+fn who_deletes_sweeps_where_the_background_does_not_keep_up() {
+    const BATCH: i32 = 1_000;
+    // No pruner at all.
+    let manager = TransactionManager::new(History::default());
+    let table = Arc::new(Table::new(TableId(1), items_definition("items")));
+    let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
+    for batch in 0..300 {
+        let ids = batch * BATCH..(batch + 1) * BATCH;
+        transaction.begin(Isolation::Serializable, false);
+        for id in ids.clone() {
+            transaction.insert(&table, item(id, 1, 2, id % 10)).unwrap();
+        }
+        transaction.commit().unwrap();
+        transaction.begin(Isolation::Serializable, false);
+        for id in ids {
+            let row = find(&mut transaction, &table, id, &[]).unwrap().expect("just inserted");
+            transaction.delete(&table, row).unwrap();
+        }
+        transaction.commit().unwrap();
+    }
+    assert_eq!(table.row_count(), 0);
+    // Eight blocks of dead rows are too many, and a batch more may come before they are swept.
+    let blocks = table.block_count();
+    assert!(blocks <= 10, "{blocks} blocks for 300,000 rows of which 1,000 exist at a time");
 }
 
 #[test]

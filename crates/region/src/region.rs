@@ -48,6 +48,21 @@ impl Region {
         self.renew(Some(old), bytes)
     }
 
+    /// Whether processes forked from now on have this memory (they do, unless told otherwise). 53200 if the system has
+    /// no memory for the note.
+    pub fn set_forked(&self, is_forked: bool) -> Result<()> {
+        let advice = if is_forked { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+        // SAFETY: the range is mapped by us; the advice changes nothing in this process.
+        match unsafe { libc::madvise(self.pointer().as_ptr().cast(), self.bytes(), advice) } {
+            0 => Ok(()),
+            _ => {
+                let system = std::io::Error::last_os_error();
+                let message = format!("could not exclude memory from forked processes: {system}");
+                Err(Error::new(SqlState::OutOfMemory, message))
+            }
+        }
+    }
+
     fn renew(&self, old: Option<RegionSnapshot>, bytes: usize) -> Result<RegionSnapshot> {
         if self.technique == Technique::Fork {
             let message = "a snapshot by fork is a process, not a range of memory";

@@ -8,6 +8,8 @@
 //! `unsafe` is used to copy between areas and to call the lending protocol; the words are those of
 //! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.
 
+mod column;
+mod forked;
 mod image;
 mod materialize;
 mod snapshot;

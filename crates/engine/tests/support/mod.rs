@@ -53,7 +53,8 @@ pub fn hashed_items(database: &Database, name: &str) -> Arc<Table> {
     database.create_table(table).unwrap()
 }
 
-fn items_definition(name: &str) -> TableDefinition {
+/// Their definition.
+pub fn items_definition(name: &str) -> TableDefinition {
     TableDefinition::new(name)
         .column(ColumnDefinition::new("id", DataType::Integer))
         .column(ColumnDefinition::new("a", DataType::BigInt))
