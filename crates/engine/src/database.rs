@@ -5,9 +5,8 @@ use crate::configuration::Configuration;
 use crate::pruner::Pruner;
 use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
-use ankerdb_region::PageSize;
 use ankerdb_snapshot::Snapshot;
-use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
+use ankerdb_table::{Index, IndexDefinition, Placement, ReadAt, Table, TableDefinition};
 use ankerdb_transaction::{CommitsHeld, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::ops::ControlFlow;
@@ -145,7 +144,7 @@ impl Database {
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
         let table = Arc::new(match self.configuration().technique() {
             None => Table::new(id, definition),
-            Some(technique) => Table::in_regions(id, definition, technique, PageSize::Small)?,
+            Some(technique) => Table::in_regions(id, definition, Placement::of(technique))?,
         });
         self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
         Ok(table)

@@ -110,7 +110,7 @@ fn looks_that_differ(configuration: Configuration, looks: usize, by: SnapshotStr
             let snapshot = database.snapshot();
             // First the one, first the other; some columns a little later than the rest.
             let both = [by, SnapshotStrategy::InPlace];
-            let order = if look % 2 == 0 { [0, 1] } else { [1, 0] };
+            let order = if look.is_multiple_of(2) { [0, 1] } else { [1, 0] };
             let mut seen = [Vec::new(), Vec::new()];
             for which in order {
                 let view = match which {

@@ -3,8 +3,9 @@
 //! Taking one reads the watermark and announces it (`ActiveReaders`): no lock, no copy, no waiting. What the
 //! snapshot needs is kept from then on by the version chains; reading a block lends the live arrays or, where the
 //! block has changed, materializes the columns asked for, once, and keeps them for the other queries of the same
-//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; the other strategies read every
-//! block anew for each query, in `version_scan`.
+//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; single execution engines
+//! read every block anew for each query, in `version_scan`, hybrid ones whole columns that were snapshotted once, in
+//! `column`, or the memory of a forked process, in `forked`.
 
 use crate::column::ColumnSnapshot;
 use crate::forked::read_in_copy;
