@@ -207,6 +207,52 @@ fn an_old_snapshot_takes_a_column_late() {
     }
 }
 
+/// Memory of snapshots that nobody reads any more is used again; that of others never is.
+#[test]
+fn snapshots_alive_at_once_keep_their_states() {
+    for configuration in techniques() {
+        let database = Database::open(configuration).expect("it is available");
+        let table = wide_table(&database);
+        fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+        let running = Running::default();
+        std::thread::scope(|scope| {
+            let stop = running.until_drop();
+            scope.spawn(|| {
+                let (mut random, mut session) = (fastrand::Rng::with_seed(1), database.session());
+                while running.goes_on() {
+                    change(&mut session, &table, &mut random, 0..400);
+                }
+            });
+            let columns = [0, 1, 4];
+            let see = |snapshot: &Snapshot| {
+                let is_hot = |id: &Value| matches!(id, Value::Integer(id) if *id < 400);
+                view_rows_if(&snapshot.read_view(), &table, &columns, is_hot)
+            };
+            let (mut random, mut alive) = (fastrand::Rng::with_seed(2), Vec::new());
+            for turn in 0..120 {
+                if alive.len() < 8 && random.u8(..) < 160 {
+                    let snapshot = database.snapshot();
+                    // Some are not read before later ones are.
+                    let seen = if random.bool() {
+                        see(&snapshot)
+                    } else {
+                        see(&snapshot.by(SnapshotStrategy::InPlace))
+                    };
+                    alive.push((snapshot, seen));
+                } else if !alive.is_empty() {
+                    let (snapshot, seen) = &alive[random.usize(..alive.len())];
+                    assert_eq!(see(snapshot), *seen, "{}, turn {turn}", configuration.name());
+                    alive.swap_remove(random.usize(..alive.len()));
+                }
+            }
+            for (snapshot, seen) in alive {
+                assert_eq!(see(&snapshot), seen, "{}", configuration.name());
+            }
+            drop(stop);
+        });
+    }
+}
+
 #[test]
 fn images_outlive_snapshot_table_and_database() {
     for configuration in techniques() {
