@@ -19,6 +19,7 @@ mod strategy;
 mod version_scan;
 mod view;
 
+pub use column::column_snapshot_bytes;
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::{Snapshot, SnapshotCounters};
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};

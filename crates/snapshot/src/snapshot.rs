@@ -58,9 +58,11 @@ struct Inner {
     /// Made at the first block: many snapshots live for one short query.
     kept: std::sync::OnceLock<Box<[Mutex<Kept>; SHARDS]>>,
     kept_bytes: AtomicUsize,
-    /// Columns that were snapshotted as a whole.
-    columns: Mutex<HashMap<(TableId, usize), Arc<ColumnPlace>>>,
+    /// Columns that were snapshotted as a whole. Made at the first one.
+    columns: std::sync::OnceLock<Mutex<ColumnPlaces>>,
 }
+
+type ColumnPlaces = HashMap<(TableId, usize), Arc<ColumnPlace>>;
 
 /// A column that somebody wants, snapshotted or about to be. The lock is held meanwhile, for others to wait at.
 type ColumnPlace = Mutex<Option<Arc<ColumnSnapshot>>>;
@@ -91,7 +93,7 @@ impl Snapshot {
         debug_assert_eq!(slot.timestamp(), Some(timestamp));
         counters.taken.fetch_add(1, Ordering::Relaxed);
         let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
-        let columns = Mutex::default();
+        let columns = std::sync::OnceLock::new();
         Snapshot(Arc::new(Inner { timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
     }
 
@@ -150,7 +152,8 @@ impl Snapshot {
     }
 
     fn column(&self, table: &Table, segments: &Segments, column: usize) -> Result<Arc<ColumnSnapshot>> {
-        let place = self.0.columns.lock().entry((table.id(), column)).or_default().clone();
+        let places = self.0.columns.get_or_init(Mutex::default);
+        let place = places.lock().entry((table.id(), column)).or_default().clone();
         let mut place = place.lock();
         if let Some(made) = &*place {
             return Ok(made.clone());
