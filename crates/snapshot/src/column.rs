@@ -218,6 +218,23 @@ fn home_of(segments: &Segments, column: usize) -> Arc<Home> {
     home.clone().downcast().expect("snapshots alone keep something with a column")
 }
 
+/// Bytes of the snapshots that are kept with a table's columns: the newest ones, and memory to be used again.
+pub fn column_snapshot_bytes(table: &Table) -> usize {
+    let Some(segments) = table.segments() else { return 0 };
+    let bytes = |parts: &Vec<Part>| -> usize {
+        let of_part =
+            |part: &Part| part.values.bytes() + part.validity.as_ref().map_or(0, RegionSnapshot::bytes);
+        parts.iter().map(of_part).sum()
+    };
+    let of_column = |column: usize| {
+        let home = home_of(segments, column);
+        let kept = home.kept.lock();
+        let newest = kept.newest.as_ref().map_or(0, |newest| bytes(&newest.parts));
+        newest + kept.spare.iter().map(bytes).sum::<usize>()
+    };
+    (0..table.columns().len()).map(of_column).sum()
+}
+
 /// The newest commit that has changed, or is changing, cells of a column in any block.
 fn newest_change(table: &Table, column: usize) -> Timestamp {
     let blocks = (0..table.block_count()).map(|number| table.block(number));

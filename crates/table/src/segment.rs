@@ -85,7 +85,11 @@ impl Segments {
         let columns: Box<[_]> = columns.collect();
         let segments = Segments {
             placement,
-            locks: Arc::new(ColumnLocks::new(columns.len())),
+            // A copy of the process is made while all commits are held: no column is locked by itself.
+            locks: Arc::new(ColumnLocks::new(match placement.technique {
+                Technique::Fork => 0,
+                _ => columns.len(),
+            })),
             segments: AppendList::default(),
             derived: columns.iter().map(|_| Mutex::default()).collect(),
             columns,
@@ -190,7 +194,7 @@ impl Segment {
     }
 }
 
-/// A lock for each column, see the module.
+/// A lock for each column, see the module. None where nobody takes snapshots of single columns.
 struct ColumnLocks(Box<[CachePadded<RawRwLock>]>);
 
 impl ColumnLocks {
@@ -198,8 +202,9 @@ impl ColumnLocks {
         ColumnLocks((0..columns.min(u64::BITS as usize)).map(|_| CachePadded::new(RawRwLock::INIT)).collect())
     }
 
-    fn place(&self, column: usize) -> &RawRwLock {
-        &self.0[column.min(self.0.len() - 1)]
+    fn place(&self, column: usize) -> Option<&RawRwLock> {
+        let last = self.0.len().checked_sub(1)?;
+        Some(&self.0[column.min(last)])
     }
 
     fn shared(&self, columns: ColumnSet) -> Shared<'_> {
@@ -218,7 +223,7 @@ impl ColumnLocks {
 
     fn exclusive(&self, column: usize) -> Exclusive<'_> {
         let lock = self.place(column);
-        lock.lock_exclusive();
+        lock.inspect(|lock| lock.lock_exclusive());
         Exclusive(lock)
     }
 }
@@ -237,12 +242,14 @@ impl Drop for Shared<'_> {
     }
 }
 
-struct Exclusive<'a>(&'a RawRwLock);
+struct Exclusive<'a>(Option<&'a RawRwLock>);
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        // SAFETY: locked in `exclusive`, unlocked here only.
-        unsafe { self.0.unlock_exclusive() };
+        if let Some(lock) = self.0 {
+            // SAFETY: locked in `exclusive`, unlocked here only.
+            unsafe { lock.unlock_exclusive() };
+        }
     }
 }
 
@@ -364,8 +371,9 @@ mod tests {
         assert_eq!(counter.into_inner(), 6_000);
         // Columns from 63 on share a lock: both sets name it.
         let shared = locks.shared(ColumnSet::of(&[80]));
-        assert!(!locks.place(95).try_lock_exclusive());
+        let place = locks.place(95).expect("there are locks");
+        assert!(!place.try_lock_exclusive());
         drop(shared);
-        assert!(locks.place(95).try_lock_exclusive());
+        assert!(place.try_lock_exclusive());
     }
 }
