@@ -6,7 +6,8 @@ use clap::Args;
 /// The option, for commands that run one database.
 #[derive(Args, Clone, Copy)]
 pub struct EngineOption {
-    /// How transactions and queries are processed: ankerdb, see-fs, see-si, see-ru
+    /// How transactions and queries are processed: ankerdb, see-fs, see-si, see-ru, hee-physical, hee-rewiring,
+    /// hee-rewiring-userfaultfd, hee-anker, hee-fork
     #[arg(long, value_name = "ENGINE", default_value = "ankerdb", value_parser = parse)]
     pub engine: Configuration,
 }

@@ -57,7 +57,7 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         (&["ankerdb-fig8", "--scale", "0"], "--scale must be between 0.001 and 1000"),
         (&["dissertation-fig2.5", "--scale", "900"], "at most --scale"),
         (&["anker-fig6", "--out", "/dev/null/x"], "cannot write into /dev/null/x"),
-        (&["anker-fig6", "--engine", "hee-anker"], "it needs the system call vm_snapshot"),
+        (&["anker-fig6", "--engine", "hee-anker"], "engine \"hee-anker\" is not available"),
         (&["anker-fig6", "--engine", "silo"], "there are ankerdb, see-fs, see-si, see-ru"),
     ] {
         let output = run(&[&["experiment"], arguments].concat());
@@ -67,9 +67,9 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         assert!(line.contains(part), "{arguments:?}: {message}");
     }
     for command in [&["serve"][..], &["demo"], &["bench", "htap"]] {
-        let output = run(&[command, &["--engine", "hee-fork"]].concat());
+        let output = run(&[command, &["--engine", "hee-anker"]].concat());
         assert_eq!(output.status.code(), Some(2), "{command:?}");
-        assert!(text(&output.stderr).contains("it needs snapshots by fork"), "{command:?}");
+        assert!(text(&output.stderr).contains("engine \"hee-anker\" is not available"), "{command:?}");
     }
 }
 

@@ -6,11 +6,14 @@
 //! | `see-fs` | serializable | as a transaction: headers and version chains | by a pass every second |
 //! | `see-si` | repeatable read (snapshot isolation) | the same | the same |
 //! | `see-ru` | read uncommitted | the newest values, unchecked | at once, the last by a pass every second |
+//! | `hee-physical`, `hee-rewiring`, `hee-rewiring-userfaultfd`, `hee-anker` | serializable, aborted at the first old version they would have to look for | snapshots of columns by a technique of the operating system | at once |
+//! | `hee-fork` | the same | a copy of the process; in transaction blocks as in `ankerdb` | at once |
 //!
 //! The level is what sessions use unless they ask for another. docs/design/configurations.md says where the single
 //! execution engines differ from the paper's.
 
 use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_region::Technique;
 use ankerdb_snapshot::{SnapshotStrategy, TightLoops};
 use ankerdb_transaction::{History, Isolation};
 use std::time::Duration;
@@ -27,18 +30,36 @@ pub enum Configuration {
     SeeSi,
     /// Single execution engine, read uncommitted.
     SeeRu,
+    /// Hybrid execution with columns copied for each snapshot.
+    HeePhysical,
+    /// Hybrid execution with columns rewired, writes found by `mprotect`.
+    HeeRewiring,
+    /// Hybrid execution with columns rewired, writes found by `userfaultfd`.
+    HeeRewiringUserfaultfd,
+    /// Hybrid execution as in the paper: columns snapshotted by the system call `vm_snapshot`.
+    HeeAnker,
+    /// Hybrid execution with queries in copies of the process.
+    HeeFork,
 }
-
-/// Configurations of the paper whose technique this database does not have, and which one that is.
-const MISSING: [(&str, &str); 2] = [
-    ("hee-anker", "the system call vm_snapshot, which takes snapshots of virtual memory"),
-    ("hee-fork", "snapshots by fork, which runs queries in a copy of the process"),
-];
 
 impl Configuration {
     /// All of them, ours first.
-    pub const ALL: [Configuration; 4] =
-        [Configuration::AnkerDb, Configuration::SeeFs, Configuration::SeeSi, Configuration::SeeRu];
+    pub const ALL: [Configuration; 9] = [
+        Configuration::AnkerDb,
+        Configuration::SeeFs,
+        Configuration::SeeSi,
+        Configuration::SeeRu,
+        Configuration::HeePhysical,
+        Configuration::HeeRewiring,
+        Configuration::HeeRewiringUserfaultfd,
+        Configuration::HeeAnker,
+        Configuration::HeeFork,
+    ];
+
+    /// Those that this machine can run.
+    pub fn available() -> Vec<Configuration> {
+        Self::ALL.into_iter().filter(|configuration| configuration.check().is_ok()).collect()
+    }
 
     /// The name on command lines and in results.
     pub fn name(self) -> &'static str {
@@ -47,38 +68,69 @@ impl Configuration {
             Configuration::SeeFs => "see-fs",
             Configuration::SeeSi => "see-si",
             Configuration::SeeRu => "see-ru",
+            Configuration::HeePhysical => "hee-physical",
+            Configuration::HeeRewiring => "hee-rewiring",
+            Configuration::HeeRewiringUserfaultfd => "hee-rewiring-userfaultfd",
+            Configuration::HeeAnker => "hee-anker",
+            Configuration::HeeFork => "hee-fork",
         }
     }
 
-    /// Reads a name; underscores count as hyphens. 22023 with the names there are; for configurations of the papers
-    /// that need a technique not built in, with what is missing.
+    /// Reads a name; underscores count as hyphens. 22023 with the names there are; 0A000 for a configuration whose
+    /// technique this machine cannot run, with what is missing and how to get it.
     pub fn parse(name: &str) -> Result<Configuration> {
         let wanted = name.to_ascii_lowercase().replace('_', "-");
-        if let Some(found) = Self::ALL.into_iter().find(|configuration| configuration.name() == wanted) {
-            return Ok(found);
+        let found = Self::ALL.into_iter().find(|configuration| configuration.name() == wanted);
+        let found = found.ok_or_else(|| {
+            let names = Self::ALL.map(Configuration::name).join(", ");
+            let message = format!("unknown engine \"{name}\"; there are {names}");
+            Error::new(SqlState::InvalidParameterValue, message)
+        })?;
+        found.check().map(|()| found)
+    }
+
+    /// Whether this machine can run it; if not, 0A000 with what is missing and how to get it.
+    pub fn check(self) -> Result<()> {
+        let Some(Err(error)) = self.technique().map(Technique::check) else { return Ok(()) };
+        let message = format!("engine \"{}\" is not available: {}", self.name(), error.message());
+        let mut refusal = Error::new(error.state(), message);
+        if let Some(detail) = error.detail() {
+            refusal = refusal.with_detail(detail);
         }
-        let names = Self::ALL.map(Configuration::name).join(", ");
-        let message = match MISSING.iter().find(|(missing, _)| *missing == wanted) {
-            Some((_, technique)) => {
-                format!("engine \"{wanted}\" is not available: it needs {technique}; there are {names}")
-            }
-            None => format!("unknown engine \"{name}\"; there are {names}"),
-        };
-        Err(Error::new(SqlState::InvalidParameterValue, message))
+        Err(match error.hint() {
+            Some(hint) => refusal.with_hint(hint),
+            None => refusal,
+        })
+    }
+
+    /// The technique that takes its snapshots, if that is one of the operating system.
+    pub fn technique(self) -> Option<Technique> {
+        match self {
+            Configuration::HeePhysical => Some(Technique::Physical),
+            Configuration::HeeRewiring => Some(Technique::Rewiring),
+            Configuration::HeeRewiringUserfaultfd => Some(Technique::RewiringUserfaultfd),
+            Configuration::HeeAnker => Some(Technique::VmSnapshot),
+            Configuration::HeeFork => Some(Technique::Fork),
+            _ => None,
+        }
+    }
+
+    fn is_single_engine(self) -> bool {
+        matches!(self, Configuration::SeeFs | Configuration::SeeSi | Configuration::SeeRu)
     }
 
     /// The isolation level of sessions that do not ask for another.
     pub fn isolation(self) -> Isolation {
         match self {
-            Configuration::AnkerDb | Configuration::SeeFs => Isolation::Serializable,
             Configuration::SeeSi => Isolation::RepeatableRead,
             Configuration::SeeRu => Isolation::ReadUncommitted,
+            _ => Isolation::Serializable,
         }
     }
 
     /// Whether queries read a snapshot rather than as transactions of the one engine.
     pub fn has_snapshots(self) -> bool {
-        self == Configuration::AnkerDb
+        !self.is_single_engine()
     }
 
     /// How old versions are read and let go.
@@ -88,16 +140,23 @@ impl Configuration {
             Configuration::SeeFs | Configuration::SeeSi => History {
                 strategy: SnapshotStrategy::Versions(TightLoops::default()),
                 is_left_to_collector: true,
+                ..History::default()
             },
-            Configuration::SeeRu => {
-                History { strategy: SnapshotStrategy::Newest, is_left_to_collector: false }
+            Configuration::SeeRu => History { strategy: SnapshotStrategy::Newest, ..History::default() },
+            Configuration::HeeFork => {
+                History { has_gate: true, aborts_on_versions: true, ..History::default() }
             }
+            _ => History {
+                strategy: SnapshotStrategy::Columns,
+                aborts_on_versions: true,
+                ..History::default()
+            },
         }
     }
 
     /// Time between two passes that let old versions go, if that is fixed.
     pub(crate) fn collection_interval(self) -> Option<Duration> {
-        (self != Configuration::AnkerDb).then_some(Duration::from_secs(1))
+        self.is_single_engine().then_some(Duration::from_secs(1))
     }
 }
 
@@ -107,19 +166,27 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for configuration in Configuration::ALL {
+        for configuration in Configuration::available() {
             assert_eq!(Configuration::parse(configuration.name()), Ok(configuration));
         }
         assert_eq!(Configuration::parse("SEE_FS"), Ok(Configuration::SeeFs));
+        let unknown = Configuration::parse("silo").expect_err("there is none").to_string();
+        assert!(unknown.contains("unknown engine \"silo\"; there are ankerdb, see-fs, see-si, see-ru, hee-"));
     }
 
     #[test]
-    fn missing_techniques_are_named() {
-        let refusal = |name| Configuration::parse(name).expect_err("is refused").to_string();
-        assert!(refusal("hee-anker").contains("it needs the system call vm_snapshot"));
-        assert!(refusal("HEE_FORK").contains("it needs snapshots by fork"));
-        assert!(
-            refusal("silo").contains("unknown engine \"silo\"; there are ankerdb, see-fs, see-si, see-ru")
-        );
+    fn what_the_machine_cannot_run_is_refused_with_what_is_missing() {
+        assert!(Configuration::available().contains(&Configuration::HeePhysical), "copying needs nothing");
+        for configuration in Configuration::ALL {
+            let parsed = Configuration::parse(configuration.name());
+            let Some(Err(missing)) = configuration.technique().map(Technique::check) else {
+                assert_eq!(parsed, Ok(configuration));
+                continue;
+            };
+            let refusal = parsed.expect_err("the technique is missing");
+            assert_eq!(refusal.state(), missing.state());
+            assert!(refusal.to_string().contains(missing.message()), "{refusal}");
+            assert!(refusal.to_string().contains(configuration.name()), "{refusal}");
+        }
     }
 }

@@ -5,9 +5,10 @@ use crate::configuration::Configuration;
 use crate::pruner::Pruner;
 use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
-use ankerdb_snapshot::Snapshot;
-use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
-use ankerdb_transaction::TransactionManager;
+use ankerdb_region::PageSize;
+use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
+use ankerdb_table::{Index, IndexDefinition, Placement, ReadAt, Table, TableDefinition};
+use ankerdb_transaction::{CommitsHeld, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Database {
 
 pub(crate) struct Shared {
     pub configuration: Configuration,
+    /// How columns are put into regions, where they are.
+    placement: Option<Placement>,
     pub manager: Arc<TransactionManager>,
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
@@ -50,6 +53,17 @@ pub struct Statistics {
     pub columns_lent: u64,
     /// Column arrays copied for a snapshot, because the block had changed or was not full.
     pub columns_materialized: u64,
+    /// Snapshots of whole columns taken by a technique of the operating system.
+    pub column_snapshots: u64,
+    /// Those that a snapshot shared with an earlier one, because the column had not changed.
+    pub column_snapshots_shared: u64,
+    /// Nanoseconds spent taking them, waiting for rows that are being installed included.
+    pub column_snapshot_nanos: u64,
+    /// Nanoseconds spent putting rows in them right that were newer than the snapshot.
+    pub column_correction_nanos: u64,
+    /// Bytes of column snapshots kept with their columns now: the newest of each, and those to be used again. Techniques
+    /// that share pages need less memory than that.
+    pub column_snapshot_bytes: usize,
     /// Bytes of row versions kept now.
     pub version_bytes: usize,
     /// Bytes of the newest values now.
@@ -68,10 +82,29 @@ impl Database {
         Database::with(Configuration::default())
     }
 
-    /// An empty database that processes transactions and queries in this way.
+    /// As [`with`](Self::with), if this machine can run the configuration; else 0A000 with what is missing.
+    pub fn open(configuration: Configuration) -> Result<Database> {
+        configuration.check()?;
+        Ok(Database::with(configuration))
+    }
+
+    /// The same with pages of this size under the columns, where they lie in regions.
+    pub fn in_pages(configuration: Configuration, pages: PageSize) -> Result<Database> {
+        configuration.check()?;
+        let placement = configuration.technique().map(Placement::of);
+        Ok(Database::of(configuration, placement.map(|placement| Placement { pages, ..placement })))
+    }
+
+    /// An empty database that processes transactions and queries in this way. Where the machine cannot run the
+    /// configuration ([`Configuration::check`]) no table can be made: 0A000.
     pub fn with(configuration: Configuration) -> Database {
+        Database::of(configuration, configuration.technique().map(Placement::of))
+    }
+
+    fn of(configuration: Configuration, placement: Option<Placement>) -> Database {
         let shared = Arc::new(Shared {
             configuration,
+            placement,
             manager: TransactionManager::new(configuration.history()),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
@@ -107,6 +140,13 @@ impl Database {
         self.shared.manager.snapshot()
     }
 
+    /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
+    /// dropped, so keep it for as short as can be. The arrays are as of the watermark then, for
+    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Only in `hee-fork`: 0A000 elsewhere.
+    pub fn hold_commits(&self) -> Result<CommitsHeld> {
+        self.shared.manager.hold_commits()
+    }
+
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
         definition.validate()?;
@@ -120,7 +160,10 @@ impl Database {
             return Err(relation_exists(name));
         }
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
-        let table = Arc::new(Table::new(id, definition));
+        let table = Arc::new(match self.shared.placement {
+            None => Table::new(id, definition),
+            Some(placement) => Table::in_regions(id, definition, placement)?,
+        });
         self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
         Ok(table)
     }
@@ -212,6 +255,11 @@ impl Database {
             snapshots: snapshots.taken.load(Ordering::Relaxed),
             columns_lent: snapshots.columns_lent.load(Ordering::Relaxed),
             columns_materialized: snapshots.columns_materialized.load(Ordering::Relaxed),
+            column_snapshots: snapshots.columns_snapshotted.load(Ordering::Relaxed),
+            column_snapshots_shared: snapshots.columns_shared.load(Ordering::Relaxed),
+            column_snapshot_nanos: snapshots.snapshot_nanos.load(Ordering::Relaxed),
+            column_correction_nanos: snapshots.correction_nanos.load(Ordering::Relaxed),
+            column_snapshot_bytes: catalog.tables().map(|table| column_snapshot_bytes(table)).sum(),
             version_bytes: catalog.tables().map(|table| table.version_bytes(&pin)).sum(),
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }

@@ -37,13 +37,15 @@ mod session;
 mod thinning;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
+pub use ankerdb_region::{PageSize, Technique};
 pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,
 };
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
-    Direction, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter, RowReader, Transaction,
+    CommitsHeld, Direction, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter, RowReader,
+    Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;

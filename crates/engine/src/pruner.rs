@@ -4,6 +4,8 @@
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
 //! have changed since the last pass costs two loads.
 //!
+//! Where rows are deleted faster than this thread gets to them, who deletes sweeps as well (`Table::wants_relief`).
+//!
 //! What an old reader holds up is left to [`thinning`](crate::thinning).
 //!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions

@@ -5,8 +5,8 @@
 //! and this machine, refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was
 //! found, which is written as text, CSV, SVG and PNG by the same renderers for all.
 //!
-//! Every experiment compares all configurations that this database has (`ankerdb_engine::Configuration::ALL`); a
-//! further one appears in all of them by being added there.
+//! Every experiment compares all configurations that this machine can run (`ankerdb_engine::Configuration::available`);
+//! a further one appears in all of them by being added there.
 #![forbid(unsafe_code)]
 
 pub mod anker;

@@ -156,7 +156,7 @@ impl Setup {
         let time = Duration::from_secs(seconds);
         let share = (seconds as f64 / paper.seconds as f64).min(1.0);
         let engines = match options.engines.as_slice() {
-            [] => Configuration::ALL.to_vec(),
+            [] => Configuration::available(),
             chosen => Configuration::ALL.into_iter().filter(|engine| chosen.contains(engine)).collect(),
         };
         Ok(Setup {

@@ -23,7 +23,7 @@ fn setup() -> Setup {
         time: second,
         lead: Duration::ZERO,
         interval: second,
-        engines: Configuration::ALL.to_vec(),
+        engines: Configuration::available(),
         seed: 1,
     }
 }

@@ -15,6 +15,7 @@ mod budget;
 mod copy;
 mod detector;
 mod file;
+pub mod fork;
 mod handler;
 mod lock;
 mod pages;

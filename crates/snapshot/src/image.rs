@@ -110,6 +110,57 @@ impl ColumnCopy {
         }
     }
 
+    /// Memory that was copied by other means, to put cells right in. No cell in it is half written.
+    pub fn over(array: &ColumnArray, values: Area, validity: Option<Area>) -> ColumnCopy {
+        let chunks = array.chunks().cloned().collect();
+        ColumnCopy { layout: array.layout(), values, validity, chunks, strings: Vec::new() }
+    }
+
+    /// Replaces a cell unless it is as it should be, so that memory is written to only where it must be.
+    pub fn put_back(&mut self, row: usize, cell: Cell<'_>) {
+        if !self.holds(row, cell) {
+            let buffers = self.buffers();
+            self.set(row, cell, buffers);
+        }
+    }
+
+    fn holds(&self, row: usize, cell: Cell<'_>) -> bool {
+        let bit = |area: &Area| area.word(row / 64).load(Relaxed) >> (row % 64) & 1;
+        let is_null = self.validity.as_ref().is_some_and(|validity| bit(validity) == 0);
+        if is_null || cell == Cell::Null {
+            return is_null && cell == Cell::Null;
+        }
+        match (self.layout, cell) {
+            (CellLayout::Bit, Cell::Word(value)) => bit(&self.values) == u64::from(value != 0),
+            (CellLayout::Half, Cell::Word(value)) => self.values.half(row).load(Relaxed) == value as u16,
+            (CellLayout::Quad, Cell::Word(value)) => self.values.quad(row).load(Relaxed) == value as u32,
+            (CellLayout::Word, Cell::Word(value)) => self.values.word(row).load(Relaxed) == value,
+            (CellLayout::Wide, Cell::Wide(value)) => self.wide(row) == value,
+            (CellLayout::View, Cell::Bytes(bytes)) if bytes.len() <= 12 => {
+                self.wide(row) == inline_view(bytes)
+            }
+            (CellLayout::View, Cell::Bytes(bytes)) => {
+                let view = self.wide(row);
+                let (buffer, offset) = ((view >> 64) as u32 as usize, (view >> 96) as u32 as usize);
+                view as u64 == outline_view(bytes, 0, 0) as u64
+                    && self.chunks.get(buffer).is_some_and(|chunk| chunk.holds(offset, bytes))
+            }
+            _ => false,
+        }
+    }
+
+    fn wide(&self, row: usize) -> u128 {
+        let word = |index: usize| self.values.word(index).load(Relaxed) as u128;
+        word(row * 2) | word(row * 2 + 1) << 64
+    }
+
+    /// The buffers behind a column put right: the table's chunks, then own strings.
+    pub fn into_heaps(self) -> Box<[Bytes]> {
+        let mut heaps: Vec<Bytes> = self.chunks.iter().map(chunk_bytes).collect();
+        heaps.extend(own_strings(&self.strings));
+        heaps.into()
+    }
+
     /// A copy of a finished image to change.
     pub fn of_image(image: &ColumnImage, layout: CellLayout, rows: usize) -> (ColumnCopy, Vec<Bytes>) {
         let copy_bits = |bytes: &Bytes, length: usize| {
@@ -186,14 +237,7 @@ impl ColumnCopy {
     /// The finished image; `heaps` come first, then the table's chunks, then the copy's own strings.
     pub fn finish(self, mut heaps: Vec<Bytes>) -> ColumnImage {
         heaps.extend(self.chunks.iter().map(chunk_bytes));
-        if !self.strings.is_empty() {
-            let area = Area::zeroed(self.strings.len());
-            // SAFETY: the area is ours and at least as long.
-            unsafe {
-                std::ptr::copy_nonoverlapping(self.strings.as_ptr(), area.pointer(), self.strings.len());
-            }
-            heaps.push(owned_bytes(area));
-        }
+        heaps.extend(own_strings(&self.strings));
         ColumnImage {
             values: owned_bytes(self.values),
             validity: self.validity.map(owned_bytes),
@@ -201,6 +245,16 @@ impl ColumnCopy {
             lent: false,
         }
     }
+}
+
+fn own_strings(strings: &[u8]) -> Option<Bytes> {
+    if strings.is_empty() {
+        return None;
+    }
+    let area = Area::zeroed(strings.len());
+    // SAFETY: the area is ours and at least as long.
+    unsafe { std::ptr::copy_nonoverlapping(strings.as_ptr(), area.pointer(), strings.len()) };
+    Some(owned_bytes(area))
 }
 
 fn owned_bytes(area: Area) -> Bytes {

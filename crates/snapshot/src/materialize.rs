@@ -24,7 +24,7 @@ pub struct Rows {
 /// Whether a column of a block can be lent to a snapshot: the block is full, so that inserts do not come in, and the
 /// column's cells have not changed since. Changes of other columns do not matter.
 pub fn is_lendable(block: &RowBlock, column: usize, at: Timestamp) -> bool {
-    block.fill() == ROWS_PER_BLOCK && block.column_change(column) <= at
+    block.is_lendable() && block.fill() == ROWS_PER_BLOCK && block.column_change(column) <= at
 }
 
 /// Lends lendable arrays. Never waits; `None` if they have changed meanwhile or a writer is at work in the block.
@@ -103,14 +103,35 @@ impl<'a> Walk<'a> {
     }
 
     /// Corrects rows whose headers are newer than the snapshot; says of each whether it existed.
+    pub fn correct_all(
+        &mut self,
+        rows: impl Iterator<Item = usize>,
+        copies: &mut [ColumnCopy],
+        mut existed: impl FnMut(usize, bool),
+    ) {
+        self.visit(rows, |row, row_existed, found| {
+            existed(row, row_existed);
+            for (copy, found) in copies.iter_mut().zip(found) {
+                let buffers = copy.buffers();
+                match found {
+                    Some(cell) if row_existed => copy.set(row, cell.borrow(), buffers),
+                    // The row is not there; leave no half-written view behind.
+                    _ if !row_existed => copy.set(row, Cell::Null, buffers),
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    /// Finds what rows were whose headers are newer than the snapshot: whether each existed, and the cells that have
+    /// changed since.
     ///
     /// Versions lie anywhere in memory. Looking at the first versions of some rows before walking any of them lets the
     /// processor fetch them side by side instead of one after the other.
-    pub fn correct_all(
+    pub fn visit(
         &mut self,
         mut rows: impl Iterator<Item = usize>,
-        copies: &mut [ColumnCopy],
-        mut existed: impl FnMut(usize, bool),
+        mut visit: impl FnMut(usize, bool, &[Option<&OwnedCell>]),
     ) {
         let mut ahead = [0; ROWS_AHEAD];
         loop {
@@ -123,7 +144,8 @@ impl<'a> Walk<'a> {
             }
             self.fetch(&ahead[..count]);
             for &row in &ahead[..count] {
-                existed(row, self.correct(row, copies));
+                let existed = self.find(row);
+                visit(row, existed, &self.found);
             }
             if count < ROWS_AHEAD {
                 return;
@@ -138,11 +160,9 @@ impl<'a> Walk<'a> {
         std::hint::black_box(begins);
     }
 
-    /// Puts the cells of a row whose header is newer than the snapshot as they were into the copies; returns whether the
-    /// row existed.
-    fn correct(&mut self, row: usize, copies: &mut [ColumnCopy]) -> bool {
+    /// Looks for the cells of a row as they were; returns whether the row existed.
+    fn find(&mut self, row: usize) -> bool {
         self.found.fill(None);
-        let mut existed = false;
         for version in self.block.chain(row).iter(self.pin) {
             for (found, &column) in self.found.iter_mut().zip(self.columns) {
                 if let Some(cell) = version.cell(column) {
@@ -150,20 +170,10 @@ impl<'a> Walk<'a> {
                 }
             }
             if version.begin <= self.at {
-                existed = version.exists;
-                break;
+                return version.exists;
             }
         }
-        for (copy, found) in copies.iter_mut().zip(&self.found) {
-            let buffers = copy.buffers();
-            match found {
-                Some(cell) if existed => copy.set(row, cell.borrow(), buffers),
-                // The row is not there; leave no half-written view behind.
-                _ if !existed => copy.set(row, Cell::Null, buffers),
-                _ => {}
-            }
-        }
-        existed
+        false
     }
 }
 

@@ -57,7 +57,8 @@ pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
     statistics
 }
 
-fn estimate(table: &Table) -> TableStatistics {
+/// The same without a look at what is kept.
+pub(crate) fn estimate(table: &Table) -> TableStatistics {
     let rows = table.row_count();
     let columns = (0..table.columns().len()).map(|column| column_statistics(table, column, rows)).collect();
     TableStatistics { rows, columns }

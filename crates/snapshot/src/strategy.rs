@@ -12,6 +12,12 @@ pub enum SnapshotStrategy {
     Versions(TightLoops),
     /// The newest installed values, as they come, without a look at versions (AnKer §6.1, SEE_RU). Not consistent.
     Newest,
+    /// Columns in regions are snapshotted as a whole by the technique of the region, once for each snapshot that names
+    /// them, and put right from versions; what lies elsewhere is read in place (AnKer §3.2).
+    Columns,
+    /// For queries that run in a copy of the process, made by `fork` while commits were held: the arrays as they are,
+    /// without a look at headers or versions, without any lock (AnKer §6.1, HEE_fork).
+    Forked,
 }
 
 /// Where a scan over versions may go in tight loops without checking headers.

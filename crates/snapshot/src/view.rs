@@ -2,7 +2,7 @@
 
 use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
-use crate::statistics::{TableStatistics, table_statistics};
+use crate::statistics::{TableStatistics, estimate, table_statistics};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_table::{Cell, CellLayout, Table};
 use ankerdb_value::Value;
@@ -48,6 +48,13 @@ impl ReadView {
         ReadView { snapshot, own: (!own.is_empty()).then(|| Arc::new(own)) }
     }
 
+    /// What a query reads in a copy of the process that is made while commits are held; see
+    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Not for a transaction's own writes.
+    pub fn in_copy(&self) -> ReadView {
+        debug_assert!(self.own.is_none());
+        ReadView::of_snapshot(self.snapshot.by(crate::SnapshotStrategy::Forked))
+    }
+
     /// The snapshot's timestamp.
     pub fn timestamp(&self) -> Timestamp {
         self.snapshot.timestamp()
@@ -55,7 +62,11 @@ impl ReadView {
 
     /// Estimates about the table for the planner.
     pub fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
-        table_statistics(table)
+        match self.snapshot.is_forked() {
+            // Whoever held the lock of the kept ones may be gone.
+            true => Arc::new(estimate(table)),
+            false => table_statistics(table),
+        }
     }
 
     fn own(&self, table: &Table) -> Option<&OwnTableWrites> {
@@ -79,8 +90,7 @@ impl ReadView {
         let Some(block) = part.checked_sub(self.own_parts(table)) else {
             return own_rows(table, own.map_or(&[], |own| &own.inserts), columns);
         };
-        let pin = crossbeam_epoch::pin();
-        let image = self.snapshot.read_block(table, block, columns, &pin);
+        let image = self.snapshot.read_block(table, block, columns)?;
         match own {
             Some(own) => overlay(table, block, image, &own.changes, columns),
             None => Ok(image),

@@ -1,7 +1,8 @@
 //! Aligned memory that several threads read and write through atomics.
 //!
 //! Words of the trade, used by the SAFETY notes of this crate:
-//! - an *area* is initialized memory, 64-byte aligned, of fixed size, freed with its owner;
+//! - an *area* is initialized memory, 64-byte aligned, of fixed size. Its own memory is freed with it, *borrowed* memory
+//!   belongs to a region that outlives it (`segment`);
 //! - all access to a live area is by relaxed atomic loads and stores of naturally aligned units, so that a
 //!   concurrent reader sees an old or a new unit, never undefined behaviour. Ordering comes from row headers
 //!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
@@ -17,7 +18,9 @@ const ALIGNMENT: usize = 64;
 /// Aligned, shared memory. Its size is a multiple of 64 bytes.
 pub struct Area {
     pointer: NonNull<u8>,
-    bytes: usize,
+    /// Narrow, so that the mark beside it makes no area larger.
+    bytes: u32,
+    is_borrowed: bool,
 }
 
 // SAFETY: an area is plain memory accessed by atomics; its owner frees it once.
@@ -29,42 +32,58 @@ impl Area {
     /// Zeroed memory of at least `bytes` bytes, in huge pages where the system has them.
     pub fn zeroed(bytes: usize) -> Area {
         let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
-        Area { pointer: allocate_zeroed(bytes), bytes }
+        Area { pointer: allocate_zeroed(bytes), bytes: narrow(bytes), is_borrowed: false }
+    }
+
+    /// Memory of somebody else's, a multiple of 64 bytes.
+    ///
+    /// # Safety
+    /// The memory is initialized, aligned to 64 bytes and outlives the area. Nobody else accesses it but through
+    /// areas, or as `area`'s words allow.
+    pub unsafe fn borrowed(pointer: NonNull<u8>, bytes: usize) -> Area {
+        debug_assert!(pointer.as_ptr().addr().is_multiple_of(ALIGNMENT) && bytes.is_multiple_of(ALIGNMENT));
+        Area { pointer, bytes: narrow(bytes), is_borrowed: true }
     }
 
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes as usize
     }
 
     /// Where the memory starts.
+    #[inline]
     pub fn pointer(&self) -> *mut u8 {
         self.pointer.as_ptr()
     }
 
+    #[inline]
     fn unit<T>(&self, index: usize) -> &T {
-        assert!((index + 1) * size_of::<T>() <= self.bytes, "access beyond an area");
+        assert!((index + 1) * size_of::<T>() <= self.bytes(), "access beyond an area");
         // SAFETY: in bounds by the assertion; aligned, since the area is 64-byte aligned and T is one of the
         // atomic integers below, whose size is its alignment; atomics may be shared.
         unsafe { &*self.pointer.as_ptr().cast::<T>().add(index) }
     }
 
     /// The `index`-th byte.
+    #[inline]
     pub fn byte(&self, index: usize) -> &AtomicU8 {
         self.unit(index)
     }
 
     /// The `index`-th 16-bit unit.
+    #[inline]
     pub fn half(&self, index: usize) -> &AtomicU16 {
         self.unit(index)
     }
 
     /// The `index`-th 32-bit unit.
+    #[inline]
     pub fn quad(&self, index: usize) -> &AtomicU32 {
         self.unit(index)
     }
 
     /// The `index`-th 64-bit unit.
+    #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         self.unit(index)
     }
@@ -73,8 +92,8 @@ impl Area {
     /// the copy or not, unit by unit.
     pub fn copy_prefix(&self, bytes: usize) -> Area {
         let rounded = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
-        let copy = Area { pointer: allocate(rounded), bytes: rounded };
-        let words = bytes.min(self.bytes).div_ceil(8);
+        let copy = Area { pointer: allocate(rounded), bytes: narrow(rounded), is_borrowed: false };
+        let words = bytes.min(self.bytes()).div_ceil(8);
         let target = copy.pointer.as_ptr().cast::<u64>();
         for (index, from) in self.words(words).iter().enumerate() {
             // SAFETY: `words` words fit into the new memory, which is aligned and ours alone.
@@ -87,7 +106,7 @@ impl Area {
 
     /// The first `count` words.
     pub fn words(&self, count: usize) -> &[AtomicU64] {
-        assert!(count * 8 <= self.bytes, "access beyond an area");
+        assert!(count * 8 <= self.bytes(), "access beyond an area");
         // SAFETY: in bounds by the assertion, aligned to 64 bytes, atomics may be shared.
         unsafe { std::slice::from_raw_parts(self.pointer.as_ptr().cast::<AtomicU64>(), count) }
     }
@@ -95,9 +114,15 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with the same size, freed here only.
-        unsafe { free(self.pointer, self.bytes) }
+        if !self.is_borrowed {
+            // SAFETY: allocated in `zeroed` or `copy_prefix` with the same size, freed here only.
+            unsafe { free(self.pointer, self.bytes()) }
+        }
     }
+}
+
+fn narrow(bytes: usize) -> u32 {
+    u32::try_from(bytes).expect("an area is far below 4 GiB")
 }
 
 #[cfg(test)]

@@ -51,6 +51,12 @@ impl ColumnArray {
         }
     }
 
+    /// The same in memory of a segment, zeroed.
+    pub(crate) fn placed(layout: CellLayout, values: Area, validity: Option<Area>) -> ColumnArray {
+        let heap = (layout == CellLayout::View).then(|| Arc::new(Heap::new()));
+        ColumnArray { layout, values, validity, heap, garbage_bytes: AtomicUsize::new(0) }
+    }
+
     /// How the cells lie in memory.
     pub fn layout(&self) -> CellLayout {
         self.layout

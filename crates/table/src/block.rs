@@ -3,7 +3,8 @@
 //! ```text
 //! headers   row 0..8191   who owns the row, since when its newest state holds        (header)
 //! chains    row 0..8191   before-images, newest to oldest                            (version)
-//! columns   one array per column, lent to readers while nothing changes              (array, sync::lending)
+//! columns   one array per column, lent to readers while nothing changes              (array, sync::lending),
+//!           or, where a technique of the system takes snapshots, in a segment         (segment)
 //! exists    1 bit a row   the row exists in its newest state
 //! dirty     1 bit a row   the row may have a version, or a newest state that some reader must not see yet
 //! ```
@@ -23,6 +24,7 @@ use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::header::Header;
+use crate::segment::Segment;
 use crate::table::Derived;
 use crate::version::VersionChain;
 use crate::zone::Zone;
@@ -34,6 +36,7 @@ use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which state of a row to read.
@@ -41,6 +44,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub enum ReadAt {
     /// The state at this timestamp, which must be announced in `ActiveReaders`.
     Snapshot(Timestamp),
+    /// The same for cells, if they are still in place: one that has been overwritten since, or whose row has been
+    /// deleted, is not read, as if the row did not exist.
+    InPlace(Timestamp),
     /// The newest installed state, committed a moment ago or visible to nobody yet.
     Newest,
 }
@@ -116,6 +122,8 @@ pub struct RowBlock {
     fill: AtomicU32,
     /// The horizon at the last sweep.
     swept_at: AtomicU64,
+    /// In whose memory the arrays lie, if not in their own. Behind `columns`: goes after them.
+    segment: Option<Arc<Segment>>,
 }
 
 impl RowBlock {
@@ -124,9 +132,29 @@ impl RowBlock {
         let arrays = columns
             .iter()
             .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
+        RowBlock::of(columns, Columns::new(arrays), None)
+    }
+
+    /// The same with its arrays at a position of a segment that no other block has had.
+    pub(crate) fn placed(columns: &[(DataType, bool)], segment: Arc<Segment>, position: usize) -> RowBlock {
+        let arrays = columns.iter().enumerate().map(|(column, &(data_type, _))| {
+            let layout = CellLayout::of(data_type);
+            // SAFETY: the block holds the segment behind its arrays, which are never lent and so go with it.
+            let (values, validity) = unsafe { segment.areas(position, column, layout) };
+            ColumnArray::placed(layout, values, validity)
+        });
+        let arrays = Columns::new(arrays);
+        RowBlock::of(columns, arrays, Some(segment))
+    }
+
+    fn of(
+        columns: &[(DataType, bool)],
+        arrays: Columns<ColumnArray>,
+        segment: Option<Arc<Segment>>,
+    ) -> RowBlock {
         RowBlock {
             rows: Rows::new(),
-            columns: Columns::new(arrays),
+            columns: arrays,
             zones: columns
                 .iter()
                 .map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default))
@@ -139,7 +167,13 @@ impl RowBlock {
             derived: Mutex::new(None),
             fill: AtomicU32::new(0),
             swept_at: AtomicU64::new(0),
+            segment,
         }
+    }
+
+    /// Whether arrays may be lent: those in segments are not.
+    pub fn is_lendable(&self) -> bool {
+        self.segment.is_none()
     }
 
     /// The header of a row.
@@ -235,7 +269,7 @@ impl RowBlock {
 
     /// Whether the row exists for this reader.
     pub fn exists_at(&self, row: usize, at: ReadAt, pin: &Guard) -> bool {
-        let ReadAt::Snapshot(at) = at else { return self.header(row).exists() };
+        let (ReadAt::Snapshot(at) | ReadAt::InPlace(at)) = at else { return self.header(row).exists() };
         let header = self.header(row);
         if header.timestamp() <= at {
             return header.exists();
@@ -272,13 +306,13 @@ impl RowBlock {
         use_cell: F,
     ) -> Result<R, F> {
         let limit = match at {
-            ReadAt::Snapshot(at) => at,
+            ReadAt::Snapshot(at) | ReadAt::InPlace(at) => at,
             ReadAt::Newest => Timestamp::MAX,
         };
         loop {
             let header = self.header(row);
             if header.timestamp() > limit {
-                match self.read_version(row, column, limit, pin) {
+                match self.read_version(row, column, at, pin) {
                     Older::Absent => return Err(use_cell),
                     Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
                     Older::InPlace => {}
@@ -352,17 +386,25 @@ impl RowBlock {
         (array, array.load(row))
     }
 
-    /// Looks for a cell as of `at`, which is before the row's newest change.
-    fn read_version<'pin>(&self, row: usize, column: usize, at: Timestamp, pin: &'pin Guard) -> Older<'pin> {
+    /// Looks for a cell as of a timestamp that is before the row's newest change.
+    #[inline(never)]
+    fn read_version<'pin>(&self, row: usize, column: usize, at: ReadAt, pin: &'pin Guard) -> Older<'pin> {
+        let (limit, is_in_place) = match at {
+            ReadAt::Snapshot(at) => (at, false),
+            ReadAt::InPlace(at) => (at, true),
+            ReadAt::Newest => unreachable!("nothing is newer than the newest state"),
+        };
         let mut found: Option<&'pin OwnedCell> = None;
         for version in self.rows[row].chain.iter(pin) {
             if let Some(cell) = version.cell(column) {
                 found = Some(cell);
             }
-            if version.begin <= at {
+            if version.begin <= limit {
                 return match found {
                     _ if !version.exists => Older::Absent,
+                    Some(_) if is_in_place => Older::Absent,
                     Some(cell) => Older::Cell(cell),
+                    None if is_in_place && !self.header(row).exists() => Older::Absent,
                     None => Older::InPlace,
                 };
             }
@@ -451,7 +493,43 @@ impl RowBlock {
         chain.prune(commit, in_use, pin);
     }
 
+    #[inline]
     fn install<'a>(
+        &self,
+        row: usize,
+        old: Header,
+        commit: Timestamp,
+        exists: bool,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) {
+        match &self.segment {
+            None => self.install_cells(row, old, commit, exists, cells, pin),
+            Some(segment) => self.install_in(segment, row, old, commit, exists, cells, pin),
+        }
+    }
+
+    /// The same with the locks of the columns that are written. Apart, so that others do not pay.
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "those of `install`, and where")]
+    fn install_in<'a>(
+        &self,
+        segment: &Segment,
+        row: usize,
+        old: Header,
+        commit: Timestamp,
+        exists: bool,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        pin: &Guard,
+    ) {
+        let mut columns = ColumnSet::EMPTY;
+        cells.clone().for_each(|(column, _)| columns.insert(column));
+        let _shared = segment.lock_shared(columns);
+        self.install_cells(row, old, commit, exists, cells, pin);
+    }
+
+    #[inline]
+    fn install_cells<'a>(
         &self,
         row: usize,
         old: Header,
@@ -525,7 +603,11 @@ impl RowBlock {
     }
 
     /// Rewrites string heaps that are mostly garbage, by lending the column to ourselves and moving away from it.
+    /// Not in a segment: there arrays stay where they are.
     pub(crate) fn rebuild_heaps(&self, pin: &Guard) {
+        if !self.is_lendable() {
+            return;
+        }
         for column in 0..self.columns.len() {
             // SAFETY: inside a pin.
             if !unsafe { self.columns.current(column) }.wants_rebuild() {

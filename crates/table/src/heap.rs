@@ -27,6 +27,14 @@ impl Chunk {
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
+
+    /// Whether these bytes lie at an offset. Reads byte by byte, so that an offset where somebody writes is only wrong.
+    pub fn holds(&self, offset: usize, bytes: &[u8]) -> bool {
+        let is_inside = offset + bytes.len() <= self.bytes();
+        is_inside
+            && (bytes.iter().enumerate())
+                .all(|(i, byte)| self.0.byte(offset + i).load(Ordering::Relaxed) == *byte)
+    }
 }
 
 /// The chunks of one column's strings.

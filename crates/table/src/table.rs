@@ -5,15 +5,20 @@ use crate::block::{ReadAt, RowBlock, RowLock};
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
-use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use crate::segment::{Placement, Segments};
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
 const TAILS: usize = 4;
+
+/// Rows deleted since the last sweep from which on who deletes must sweep as well: as many as fit into eight blocks.
+const DELETIONS_MAX: usize = 8 * ROWS_PER_BLOCK;
 
 /// A table.
 pub struct Table {
@@ -26,6 +31,10 @@ pub struct Table {
     tails: [Mutex<Tail>; TAILS],
     indexes: AppendList<Arc<Index>>,
     derived: Mutex<Option<Derived>>,
+    segments: Option<Segments>,
+    /// Rows deleted since a sweep last began.
+    deletions: AtomicUsize,
+    sweeping: Mutex<()>,
 }
 
 /// What readers keep with a table or block for those who come after them.
@@ -42,6 +51,19 @@ struct Tail {
 impl Table {
     /// An empty table. The definition must be valid.
     pub fn new(id: TableId, definition: TableDefinition) -> Table {
+        Table::of(id, definition, None)
+    }
+
+    /// The same with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot run it,
+    /// 53200 if there is no memory to reserve.
+    pub fn in_regions(id: TableId, definition: TableDefinition, placement: Placement) -> Result<Table> {
+        let columns =
+            definition.columns.iter().map(|column| (CellLayout::of(column.data_type), column.nullable));
+        let segments = Segments::new(placement, columns)?;
+        Ok(Table::of(id, definition, Some(segments)))
+    }
+
+    fn of(id: TableId, definition: TableDefinition, segments: Option<Segments>) -> Table {
         let types: Vec<_> =
             definition.columns.iter().map(|column| (column.data_type, column.nullable)).collect();
         let table = Table {
@@ -53,6 +75,9 @@ impl Table {
             tails: Default::default(),
             indexes: AppendList::default(),
             derived: Mutex::new(None),
+            segments,
+            deletions: AtomicUsize::new(0),
+            sweeping: Mutex::new(()),
             definition,
         };
         for index in &table.definition.indexes {
@@ -140,6 +165,23 @@ impl Table {
         &self.derived
     }
 
+    /// Where its columns lie, if in regions.
+    pub fn segments(&self) -> Option<&Segments> {
+        self.segments.as_ref()
+    }
+
+    /// Leaves all columns but `keep` out of processes forked from now on, which makes forking cheaper, until
+    /// [`include_in_fork`](Self::include_in_fork). Reading an excluded column in such a process ends that process. For
+    /// one caller at a time; does nothing to columns that are not in regions. Columns from 63 on go together.
+    pub fn exclude_from_fork(&self, keep: ColumnSet) -> Result<()> {
+        self.segments.as_ref().map_or(Ok(()), |segments| segments.set_forked(|column| keep.contains(column)))
+    }
+
+    /// Forked processes have all columns again.
+    pub fn include_in_fork(&self) -> Result<()> {
+        self.exclude_from_fork(ColumnSet::ALL)
+    }
+
     /// Blocks so far.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
@@ -156,8 +198,9 @@ impl Table {
         self.blocks.iter().map(|block| block.exists().ones()).sum()
     }
 
-    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks.
-    pub fn allocate_row(&self, worker: usize) -> RowId {
+    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks. 53200 if the columns lie in
+    /// regions and there is no memory for another one.
+    pub fn allocate_row(&self, worker: usize) -> Result<RowId> {
         let mut tail = self.tails[worker % TAILS].lock();
         if tail.free.is_empty() && tail.block.is_none_or(|number| self.block(number).fill() == ROWS_PER_BLOCK)
         {
@@ -167,7 +210,7 @@ impl Table {
             // A sweep may hold the row for a moment longer.
             loop {
                 match self.block(row.block()).try_lock(row.offset()) {
-                    RowLock::Acquired(_) => return row,
+                    RowLock::Acquired(_) => return Ok(row),
                     RowLock::Busy => std::hint::spin_loop(),
                 }
             }
@@ -176,11 +219,22 @@ impl Table {
             if let Some(number) = tail.block
                 && let Some(offset) = self.block(number).take_fresh_slot()
             {
-                return RowId::new(number, offset);
+                return Ok(RowId::new(number, offset));
             }
-            let _growing = self.grow.lock();
-            tail.block = Some(self.blocks.push(RowBlock::new(&self.types)));
+            tail.block = Some(self.add_block()?);
         }
+    }
+
+    fn add_block(&self) -> Result<usize> {
+        let _growing = self.grow.lock();
+        let block = match &self.segments {
+            None => RowBlock::new(&self.types),
+            Some(segments) => {
+                let (segment, position) = segments.place(self.blocks.len())?;
+                RowBlock::placed(&self.types, segment, position)
+            }
+        };
+        Ok(self.blocks.push(block))
     }
 
     /// Takes half of the free slots of other tails, before a table grows that has room elsewhere. Nobody waits: a
@@ -247,8 +301,10 @@ impl Table {
     /// `horizon` is the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed
     /// since the last call.
     ///
-    /// Returns whether there was anything to look at.
+    /// Returns whether there was anything to look at. One sweep at a time; others wait.
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) -> bool {
+        let _one = self.sweeping.lock();
+        self.deletions.store(0, Ordering::Relaxed);
         let mut found = false;
         for (number, block) in self.blocks.iter().enumerate() {
             if block.dirty().is_empty() {
@@ -409,6 +465,13 @@ impl Table {
     pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         self.prune_entries(row, std::iter::empty(), in_use, pin);
         self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
+        self.deletions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether rows are deleted faster than somebody sweeps: then who deletes should [`sweep`](Self::sweep), so that
+    /// the slots of a table that does not grow are found before it takes new ones.
+    pub fn wants_relief(&self) -> bool {
+        self.deletions.load(Ordering::Relaxed) >= DELETIONS_MAX
     }
 
     /// Prunes the row's history and removes the index entries of the keys that go with it, except those that

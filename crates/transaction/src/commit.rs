@@ -25,7 +25,7 @@ use crate::write::{concurrent_update, duplicate_key};
 use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, Timestamp};
 use ankerdb_index::UniqueInsert;
-use ankerdb_table::{Index, ReadAt, RowLock};
+use ankerdb_table::{Index, ReadAt, RowLock, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Transaction {
             return Ok(at);
         }
         let worker = self.worker.clone();
-        worker.begin_commit();
+        self.manager.begin_commit(&worker);
         let outcome = self.commit_writes();
         match &outcome {
             Ok(_) => worker.count_commit(),
@@ -100,6 +100,9 @@ impl Transaction {
             self.manager.order.wait_until_visible(commit);
         }
         worker.end_commit();
+        if let Some(table) = self.buffers.crowded.take() {
+            table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+        }
         outcome
     }
 
@@ -131,7 +134,7 @@ impl Transaction {
             ));
         }
         self.refresh_in_use();
-        self.install(progress, commit, pin);
+        self.buffers.crowded = self.install(progress, commit, pin);
         self.manager.order.finish(commit, true);
         for locked in &mut self.locked {
             // Those who wait for the row are woken by `release_locks`.
@@ -202,7 +205,7 @@ impl Transaction {
             match write.kind {
                 WriteKind::Nothing => {}
                 WriteKind::Insert => {
-                    let row = table.allocate_row(self.worker.number());
+                    let row = table.allocate_row(self.worker.number())?;
                     progress.slots.push((place, row));
                     record.add_write(table.id(), row, ColumnSet::ALL);
                     for (position, index) in table.maintained_indexes() {
@@ -353,8 +356,10 @@ impl Transaction {
         buffers.in_use_age += 1;
     }
 
-    /// Step 5. Cannot fail: cells were checked when they were written.
-    fn install(&self, progress: &Progress, commit: Timestamp, pin: &Guard) {
+    /// Step 5. Cannot fail: cells were checked when they were written. Returns a table that lost more rows than the
+    /// background keeps up with.
+    fn install(&self, progress: &Progress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
+        let mut crowded = None;
         let in_use = &self.buffers.in_use[..];
         let mut slots = progress.slots.iter();
         for write in &self.writes.writes {
@@ -371,9 +376,13 @@ impl Transaction {
                     // SAFETY: as above.
                     unsafe { table.install_update(write.row, commit, cells, in_use, pin) };
                 }
-                WriteKind::Delete => table.install_delete(write.row, commit, in_use, pin),
+                WriteKind::Delete => {
+                    table.install_delete(write.row, commit, in_use, pin);
+                    crowded = Some(table).filter(|table| table.wants_relief()).or(crowded);
+                }
             }
         }
+        crowded.filter(|_| !self.manager.history().is_left_to_collector).cloned()
     }
 
     /// Takes back what an ended commit did: entries, slots, locks.

@@ -9,6 +9,7 @@
 //! and comes out of it, which relies on its being UTF-8.
 
 mod commit;
+mod gate;
 mod key_batch;
 mod manager;
 mod read_set;
@@ -20,6 +21,7 @@ mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
+pub use gate::CommitsHeld;
 pub use key_batch::KeyBatch;
 pub use manager::{History, TransactionManager, Worker};
 pub use read_set::{KeyRange, RowFilter};

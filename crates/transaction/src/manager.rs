@@ -1,8 +1,9 @@
 //! What all transactions of a database share.
 
+use crate::gate::{CommitsHeld, Gate};
 use crate::record::CommitRecord;
 use crate::transaction::Isolation;
-use ankerdb_base::Timestamp;
+use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
@@ -26,6 +27,7 @@ pub struct TransactionManager {
     workers: Mutex<Workers>,
     snapshots: Arc<SnapshotCounters>,
     history: History,
+    gate: Gate,
 }
 
 /// How old versions are read and let go.
@@ -36,6 +38,11 @@ pub struct History {
     /// Whether writers leave the versions of the rows that they write to for a pass of the collector, instead of
     /// pruning them.
     pub is_left_to_collector: bool,
+    /// Whether commits can be held, see [`TransactionManager::hold_commits`].
+    pub has_gate: bool,
+    /// Whether serializable transactions abort as soon as they would have to look for an old version (AnKer §6.1,
+    /// HEE). Queries over snapshots do not.
+    pub aborts_on_versions: bool,
 }
 
 #[derive(Default)]
@@ -93,6 +100,7 @@ impl TransactionManager {
             workers: Mutex::default(),
             snapshots: Arc::default(),
             history,
+            gate: Gate::default(),
         })
     }
 
@@ -188,6 +196,32 @@ impl TransactionManager {
                 backoff.snooze();
             }
         }
+    }
+
+    /// What every commit of a transaction with writes begins with.
+    #[inline]
+    pub(crate) fn begin_commit(&self, worker: &Worker) {
+        match self.history.has_gate {
+            true => self.gate.begin_commit(worker),
+            false => worker.begin_commit(),
+        }
+    }
+
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
+    /// dropped. Waits for the commits under way. 0A000 where commits have no gate.
+    pub fn hold_commits(self: &Arc<Self>) -> Result<CommitsHeld> {
+        if !self.history.has_gate {
+            let message = "commits can be held only in a database whose queries run in copies of the process";
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
+        self.gate.close();
+        let held = CommitsHeld::new(self.clone());
+        self.wait_for_commits();
+        Ok(held)
     }
 
     /// Commits and aborts so far.

@@ -35,7 +35,7 @@ impl<'t> RowReader<'t> {
             transaction,
             table,
             place,
-            at: transaction.read_at(),
+            at: transaction.cells_at,
             pending,
             pin: crossbeam_epoch::pin(),
         }
@@ -64,10 +64,18 @@ impl<'t> RowReader<'t> {
         self.place.expect("a new row has all of its cells pending")
     }
 
-    /// A cell of a row that has gone since it was found.
+    /// A cell of a row that has gone since it was found, or one that is no longer in place where that matters.
     #[cold]
     fn vanished_cell<R>(&self, column: usize, use_cell: impl FnOnce(Cell<'_>) -> R) -> R {
         let (block, offset) = self.place();
+        if let ReadAt::InPlace(start) = self.at {
+            // The transaction ends with its next read, or its commit. Until then it goes on with what was right.
+            self.transaction.has_read_vanished.store(true, Ordering::Relaxed);
+            // By a copy, so that `read_or` is instantiated, and inlined, in one place only.
+            let owned = |cell: Cell<'_>| cell.to_owned();
+            let old = block.read(offset, column, ReadAt::Snapshot(start), &self.pin, owned);
+            return use_cell(old.expect("the row was there when it was found").borrow());
+        }
         let isolation = self.transaction.isolation;
         let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
         assert!(is_weak, "rows come from this transaction's own finds and scans");

@@ -5,6 +5,7 @@ use crate::key_batch::KeyBatch;
 use crate::manager::{TransactionManager, Worker};
 use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
 use crate::row::RowReader;
+use crate::write::concurrent_update;
 use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_index::Direction;
@@ -53,6 +54,10 @@ pub struct Transaction {
     /// of theirs counts as a statement at READ COMMITTED.
     pub(crate) interactive: bool,
     pub(crate) start: Timestamp,
+    /// How cells are read: as all else, or only while they are in place.
+    pub(crate) cells_at: ReadAt,
+    /// Whether there is something to do before a read; see [`before_read`](Self::before_read).
+    acts_before_reads: bool,
     pub(crate) tables: TouchedTables,
     /// Whether procedures leave `tables` to their successors.
     keeps_tables: bool,
@@ -66,7 +71,8 @@ pub struct Transaction {
     /// Where the last conflict was met, for waiting before another try.
     pub(crate) blocked_by: Option<(u32, u64)>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
-    /// Whether a row was read that had gone since its statement; see [`cell`](Self::cell).
+    /// Whether a row was read that had gone since its statement, or, where that ends the transaction, a cell that was
+    /// no longer in place; see [`cell`](Self::cell).
     pub(crate) has_read_vanished: AtomicBool,
     pub(crate) buffers: CommitBuffers,
     pub(crate) active: bool,
@@ -86,6 +92,8 @@ pub(crate) struct CommitBuffers {
     pub order: Vec<(TableId, RowId, usize)>,
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
+    /// A table whose dead rows the commit is to sweep once it is over.
+    pub crowded: Option<Arc<Table>>,
     /// The end of a scan by prefix.
     pub prefix: Vec<u8>,
     pub progress: Progress,
@@ -104,6 +112,8 @@ impl Transaction {
             isolation: Isolation::Serializable,
             interactive: true,
             start: Timestamp::ZERO,
+            cells_at: ReadAt::Newest,
+            acts_before_reads: false,
             tables: TouchedTables::default(),
             keeps_tables: true,
             definitions: 0,
@@ -127,6 +137,7 @@ impl Transaction {
         self.blocked_by = None;
         *self.has_read_vanished.get_mut() = false;
         self.active = true;
+        self.acts_before_reads = self.is_strict() || (!interactive && isolation == Isolation::ReadCommitted);
         let definitions = self.manager.definitions();
         if self.definitions != definitions || self.tables.len() > TABLES_KEPT {
             self.tables.clear();
@@ -153,6 +164,12 @@ impl Transaction {
         }
         let manager = &self.manager;
         self.start = self.slot.enter(|| manager.watermark());
+        self.cells_at = if self.is_strict() { ReadAt::InPlace(self.start) } else { self.read_at() };
+    }
+
+    /// Whether the transaction aborts as soon as it would have to look for an old version (AnKer §6.1, HEE).
+    fn is_strict(&self) -> bool {
+        self.manager.history().aborts_on_versions && self.isolation == Isolation::Serializable
     }
 
     /// Forgets everything. The slot stays announced only if a view still reads through it.
@@ -237,11 +254,22 @@ impl Transaction {
     }
 
     /// What every read begins with.
-    fn before_read(&mut self) {
+    #[inline]
+    fn before_read(&mut self) -> Result<()> {
         debug_assert!(self.active);
-        if !self.interactive && self.isolation == Isolation::ReadCommitted {
+        if self.acts_before_reads { self.act_before_read() } else { Ok(()) }
+    }
+
+    /// Each read of a procedure is a statement at READ COMMITTED. A strict transaction ends here if a cell that it has
+    /// read was not in place.
+    #[cold]
+    fn act_before_read(&mut self) -> Result<()> {
+        if !self.is_strict() {
             self.enter();
+        } else if *self.has_read_vanished.get_mut() {
+            return Err(concurrent_update());
         }
+        Ok(())
     }
 
     pub(crate) fn read_at(&self) -> ReadAt {
@@ -315,7 +343,7 @@ impl Transaction {
         key: &[u8],
         columns: ColumnSet,
     ) -> Result<Option<RowId>> {
-        self.before_read();
+        self.before_read()?;
         let position = index;
         let index = self.usable(table, position)?;
         let number = self.tables.number(table);
@@ -342,7 +370,7 @@ impl Transaction {
         columns: ColumnSet,
         rows: &mut Vec<Option<RowId>>,
     ) -> Result<()> {
-        self.before_read();
+        self.before_read()?;
         rows.clear();
         let position = index;
         let index = self.usable(table, position)?;
@@ -484,7 +512,7 @@ impl Transaction {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.before_read();
+        self.before_read()?;
         let position = index;
         let index = self.usable(table, position)?;
         let number = self.tables.number(table);
@@ -547,7 +575,7 @@ impl Transaction {
         filter: Option<RowFilter>,
         visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        self.before_read();
+        self.before_read()?;
         self.note_table_read(table, columns, filter.clone());
         let touched = self.tables.number(table);
         let own: Vec<RowId> = self.writes.inserts(touched).map(|write| write.row).collect();

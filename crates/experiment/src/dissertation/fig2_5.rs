@@ -84,6 +84,9 @@ fn ways(engine: Configuration) -> Vec<Way> {
         ],
         Configuration::SeeSi => vec![way("", versions, false)],
         Configuration::SeeRu => vec![way("", SnapshotStrategy::Newest, false)],
+        // Its queries run in copies of the process; inside of one they read in place.
+        Configuration::HeeFork => vec![way("", SnapshotStrategy::InPlace, false)],
+        _ => vec![way("", SnapshotStrategy::Columns, false)],
     }
 }
 

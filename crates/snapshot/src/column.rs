@@ -1,0 +1,284 @@
+//! Snapshots of whole columns that lie in regions (AnKer §3.2): taken by the region's technique, then put right.
+//!
+//! ```text
+//! 1 share    the newest one of the column, if the column has not changed between its timestamp and ours
+//! 2 take     of each segment the part in use, under the column's exclusive lock; in place of an older snapshot that
+//!            nobody reads any more, if there is one
+//! 3 correct  fence; rows whose headers are newer than the timestamp get their old cells back from their versions, in
+//!            the snapshot's own memory
+//! 4 read     plain memory, without a look at headers or versions
+//! ```
+//!
+//! Step 3 is the correction of [`materialize`](crate::materialize): data first, headers second. Whatever a commit
+//! newer than the timestamp got into the memory of step 2, its row's header was newer before, and is found to be; and
+//! it had pushed a version with the cells that it overwrote. A row that is installed after step 2 is found too: its cell
+//! is in the memory as its version has it, and left alone, because writing to a snapshot's memory may cost a page.
+//! Under the exclusive lock no row is half installed, so every string's view in the memory is whole.
+//!
+//! Rows that did not exist are left as they are: which rows exist is another question, answered per block and snapshot. A
+//! block that came after step 2 has no row for this timestamp.
+//!
+//! Sharing (step 1) compares the column's newest change, which commits raise before they write, with both timestamps: if
+//! it is at or below the older of them, no commit between the two has touched the column.
+//!
+//! Not here: who may write to the column meanwhile (`ankerdb_table`'s segments), and how memory is snapshotted
+//! (`ankerdb_region`).
+
+use crate::image::{Bytes, ColumnCopy, ColumnImage};
+use crate::materialize::{Walk, changed_rows};
+use crate::snapshot::SnapshotCounters;
+use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
+use ankerdb_region::{Region, RegionSnapshot};
+use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Table};
+use parking_lot::Mutex;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// Snapshots that nobody reads any more kept per column, to be the destination of the next one.
+const SPARE_MAX: usize = 1;
+
+/// A column as of a timestamp. The memory stays as it is while this lives.
+pub struct ColumnSnapshot {
+    at: Timestamp,
+    layout: CellLayout,
+    /// Blocks of a segment.
+    room: usize,
+    /// By segment.
+    parts: Vec<Part>,
+    blocks: usize,
+    /// By block, where cells are views: the buffers that they point into.
+    heaps: Vec<Box<[Bytes]>>,
+    /// Where the memory goes afterwards.
+    home: Weak<Home>,
+}
+
+/// A column in one segment.
+struct Part {
+    values: RegionSnapshot,
+    validity: Option<RegionSnapshot>,
+}
+
+/// What is kept with a column.
+#[derive(Default)]
+struct Home {
+    /// Held while a snapshot of the column is made.
+    making: Mutex<()>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    newest: Option<Arc<ColumnSnapshot>>,
+    spare: Vec<Vec<Part>>,
+}
+
+impl ColumnSnapshot {
+    /// A column of a table that lies in regions, as of a timestamp that is announced. Waits for the rows of the column
+    /// that are being installed, and for others who want a snapshot of it. 53200 if memory or mappings run out, 0A000
+    /// if the technique takes no snapshots in this process; the column and its other snapshots are not affected.
+    pub fn of(
+        table: &Table,
+        segments: &Segments,
+        column: usize,
+        at: Timestamp,
+        counters: &SnapshotCounters,
+    ) -> Result<Arc<ColumnSnapshot>> {
+        let home = home_of(segments, column);
+        let _making = home.making.lock();
+        let newest = home.kept.lock().newest.clone();
+        // After the newest one was taken off its shelf: commits up to its timestamp have raised what is read now.
+        if let Some(newest) = newest.filter(|newest| newest_change(table, column) <= at.min(newest.at)) {
+            counters.columns_shared.fetch_add(1, Ordering::Relaxed);
+            return Ok(newest);
+        }
+        let begun = Instant::now();
+        let blocks = table.block_count();
+        let parts = take(segments, column, blocks, table.layout(column), home.destination())?;
+        counters.columns_snapshotted.fetch_add(1, Ordering::Relaxed);
+        counters.snapshot_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let layout = table.layout(column);
+        let home_again = Arc::downgrade(&home);
+        let room = segments.placement().blocks_per_segment;
+        let mut snapshot =
+            ColumnSnapshot { at, layout, room, parts, blocks, heaps: Vec::new(), home: home_again };
+        let begun = Instant::now();
+        snapshot.correct(table, column);
+        counters.correction_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let snapshot = Arc::new(snapshot);
+        let former = home.keep(&snapshot);
+        // Outside of the lock, which it takes if it is the last one.
+        drop(former);
+        Ok(snapshot)
+    }
+
+    /// Step 3.
+    fn correct(&mut self, table: &Table, column: usize) {
+        fence(Ordering::Acquire);
+        for number in 0..self.blocks {
+            let block = table.block(number);
+            let is_changed = block.column_change(column) > self.at;
+            if !is_changed && self.layout != CellLayout::View {
+                continue;
+            }
+            // A pin a block, so that what is retired meanwhile can be freed soon.
+            let pin = crossbeam_epoch::pin();
+            // SAFETY: inside a pin.
+            let array = unsafe { block.columns().current(column) };
+            let (values, validity) = self.areas(number);
+            let mut copy = ColumnCopy::over(array, values, validity);
+            if is_changed {
+                let columns = [column];
+                let mut walk = Walk::new(block, &columns, self.at, &pin);
+                walk.visit(changed_rows(block, self.at), |row, existed, cells| {
+                    if let (true, Some(cell)) = (existed, cells[0]) {
+                        copy.put_back(row, cell.borrow());
+                    }
+                });
+            }
+            if self.layout == CellLayout::View {
+                self.heaps.push(copy.into_heaps());
+            }
+        }
+    }
+
+    /// A block's part of the memory, to write to: nobody else has it yet.
+    fn areas(&self, number: usize) -> (Area, Option<Area>) {
+        let area = |snapshot: &RegionSnapshot, layout| {
+            let bytes = bytes_of(snapshot, number % self.room, layout);
+            // SAFETY: in bounds, owned by this snapshot, which is still being made; the areas do not leave `correct`.
+            unsafe { Area::borrowed(bytes.0, bytes.1) }
+        };
+        let part = &self.parts[number / self.room];
+        let validity = part.validity.as_ref().map(|bits| area(bits, CellLayout::Bit));
+        (area(&part.values, self.layout), validity)
+    }
+
+    /// The column in one block.
+    pub fn image(self: &Arc<Self>, number: usize) -> ColumnImage {
+        let bytes = |snapshot: &RegionSnapshot, layout| {
+            let (pointer, length) = bytes_of(snapshot, number % self.room, layout);
+            Bytes { pointer: pointer.as_ptr(), length, owner: self.clone() }
+        };
+        let part = &self.parts[number / self.room];
+        ColumnImage {
+            values: bytes(&part.values, self.layout),
+            validity: part.validity.as_ref().map(|bits| bytes(bits, CellLayout::Bit)),
+            heaps: self.heaps.get(number).map_or_else(Vec::new, |heaps| heaps.to_vec()),
+            lent: false,
+        }
+    }
+}
+
+impl Drop for ColumnSnapshot {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.upgrade() {
+            let mut kept = home.kept.lock();
+            if kept.spare.len() < SPARE_MAX {
+                kept.spare.push(std::mem::take(&mut self.parts));
+            }
+        }
+    }
+}
+
+impl Home {
+    /// Memory of a snapshot that nobody reads: the newest one, which differs least, if that is unused.
+    fn destination(&self) -> Vec<Part> {
+        let mut kept = self.kept.lock();
+        if let Some(newest) = kept.newest.take() {
+            match Arc::try_unwrap(newest) {
+                Ok(mut unused) => return std::mem::take(&mut unused.forget_home().parts),
+                Err(used) => kept.newest = Some(used),
+            }
+        }
+        kept.spare.pop().unwrap_or_default()
+    }
+
+    /// Makes a snapshot the newest one unless there is a newer one; returns the former.
+    fn keep(&self, snapshot: &Arc<ColumnSnapshot>) -> Option<Arc<ColumnSnapshot>> {
+        let mut kept = self.kept.lock();
+        match &kept.newest {
+            Some(newest) if newest.at > snapshot.at => None,
+            _ => kept.newest.replace(snapshot.clone()),
+        }
+    }
+}
+
+impl ColumnSnapshot {
+    /// So that it does not ask for its home's lock, which we hold.
+    fn forget_home(&mut self) -> &mut ColumnSnapshot {
+        self.home = Weak::new();
+        self
+    }
+}
+
+fn home_of(segments: &Segments, column: usize) -> Arc<Home> {
+    let mut slot = segments.derived(column).lock();
+    let home = slot.get_or_insert_with(|| Arc::new(Home::default()));
+    home.clone().downcast().expect("snapshots alone keep something with a column")
+}
+
+/// Bytes of the snapshots that are kept with a table's columns: the newest ones, and memory to be used again.
+pub fn column_snapshot_bytes(table: &Table) -> usize {
+    let Some(segments) = table.segments() else { return 0 };
+    let bytes = |parts: &Vec<Part>| -> usize {
+        let of_part =
+            |part: &Part| part.values.bytes() + part.validity.as_ref().map_or(0, RegionSnapshot::bytes);
+        parts.iter().map(of_part).sum()
+    };
+    let of_column = |column: usize| {
+        let home = home_of(segments, column);
+        let kept = home.kept.lock();
+        let newest = kept.newest.as_ref().map_or(0, |newest| bytes(&newest.parts));
+        newest + kept.spare.iter().map(bytes).sum::<usize>()
+    };
+    (0..table.columns().len()).map(of_column).sum()
+}
+
+/// The newest commit that has changed, or is changing, cells of a column in any block.
+fn newest_change(table: &Table, column: usize) -> Timestamp {
+    let blocks = (0..table.block_count()).map(|number| table.block(number));
+    blocks.map(|block: &RowBlock| block.column_change(column)).fold(Timestamp::ZERO, Timestamp::max)
+}
+
+/// Step 2.
+fn take(
+    segments: &Segments,
+    column: usize,
+    blocks: usize,
+    layout: CellLayout,
+    old: Vec<Part>,
+) -> Result<Vec<Part>> {
+    let mut old = old.into_iter();
+    let part = |(regions, blocks): (&ColumnRegions, usize)| -> Result<Part> {
+        let (values, validity) = old.next().map_or((None, None), |part| (Some(part.values), part.validity));
+        let renew = |region: &Arc<Region>, old: Option<RegionSnapshot>, layout: CellLayout| {
+            let bytes = blocks * layout.bytes(ROWS_PER_BLOCK);
+            match old {
+                Some(old) => region.refresh(old, bytes),
+                None => region.snapshot(bytes),
+            }
+        };
+        let _alone = segments.lock_exclusive(column);
+        Ok(Part {
+            values: renew(&regions.values, values, layout)?,
+            validity: (regions.validity.as_ref())
+                .map(|region| renew(region, validity, CellLayout::Bit))
+                .transpose()?,
+        })
+    };
+    segments.of_column(column, blocks).map(part).collect()
+}
+
+/// Where a block's array lies in a snapshot of its segment.
+fn bytes_of(
+    snapshot: &RegionSnapshot,
+    position: usize,
+    layout: CellLayout,
+) -> (std::ptr::NonNull<u8>, usize) {
+    let bytes = layout.bytes(ROWS_PER_BLOCK);
+    let start = position * bytes;
+    assert!(start + bytes <= snapshot.bytes(), "a snapshot has all blocks in use");
+    // SAFETY: in bounds of the snapshot by the assertion.
+    (unsafe { snapshot.pointer().add(start) }, bytes)
+}

@@ -1,0 +1,83 @@
+//! The gate before commits: who holds it sees the data between two commits.
+//!
+//! A copy of the process (a query by `fork`) takes memory as it is, and looks at no version. So no commit may be between
+//! drawing its timestamp and being visible when the copy is made.
+//!
+//! ```text
+//! Commit                                           Holder
+//! C1  committing += 1             (SeqCst)         H1  holders += 1                 (SeqCst)
+//! C2  holders = 0: go on          (SeqCst)         H2  wait for committing = 0 of each worker   (SeqCst)
+//! C3  else committing -= 1, sleep, again           H3  ... nobody commits ...
+//!     ... locks, installs, becomes visible ...     H4  holders -= 1, wake those who sleep
+//! C4  committing -= 1             (Release)
+//! ```
+//!
+//! Of C1 and H1 one is the first in the order of all SeqCst operations. If it is C1, H2 waits for this commit; if it is
+//! H1, C2 finds the holder. A worker that is made after H1 is made behind the mutex that H2 takes to list them, or the
+//! one that its maker takes after H2: either it is on the list or it finds the holder. Holders do not wait for each
+//! other, and a commit that sleeps holds nothing: no row, no key, no timestamp.
+//!
+//! Only databases that are going to fork have a gate at all ([`History::has_gate`](crate::History)): others pay a
+//! predicted branch per commit.
+
+use crate::manager::{TransactionManager, Worker};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Gate {
+    holders: AtomicUsize,
+    sleep: Mutex<()>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// C1 to C3. The caller ends its commit with [`Worker::end_commit`].
+    pub fn begin_commit(&self, worker: &Worker) {
+        loop {
+            worker.begin_commit();
+            if self.holders.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            worker.end_commit();
+            let mut sleep = self.sleep.lock();
+            while self.holders.load(Ordering::SeqCst) > 0 {
+                self.opened.wait(&mut sleep);
+            }
+        }
+    }
+
+    /// H1.
+    pub fn close(&self) {
+        self.holders.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// H4.
+    fn open(&self) {
+        // Under the mutex, so that nobody who has just seen a holder misses the call.
+        let sleep = self.sleep.lock();
+        self.holders.fetch_sub(1, Ordering::SeqCst);
+        drop(sleep);
+        self.opened.notify_all();
+    }
+}
+
+/// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it for as short as
+/// can be; a thread that holds it must not commit.
+pub struct CommitsHeld {
+    manager: Arc<TransactionManager>,
+}
+
+impl CommitsHeld {
+    /// The commits of the manager are held already.
+    pub(crate) fn new(manager: Arc<TransactionManager>) -> CommitsHeld {
+        CommitsHeld { manager }
+    }
+}
+
+impl Drop for CommitsHeld {
+    fn drop(&mut self) {
+        self.manager.gate().open();
+    }
+}
