@@ -17,6 +17,8 @@ mod detector;
 mod file;
 pub mod fork;
 mod handler;
+#[cfg(test)]
+mod limits;
 mod lock;
 mod pages;
 mod region;
