@@ -187,3 +187,41 @@ fn snapshots_at_a_time_are_limited() {
         }
     });
 }
+
+/// Handlers run on the alternative stack that Rust gives to its threads, which may be as small as 8 KiB, the kernel's
+/// description of the interrupted thread included.
+#[test]
+#[cfg(not(ankerdb_sanitize))]
+fn the_handler_needs_little_stack() {
+    const STACK: usize = 64 << 10;
+    let used = std::thread::spawn(|| {
+        let stack = vec![0xA5u8; STACK];
+        let mut old = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+        let new = libc::stack_t { ss_sp: stack.as_ptr() as *mut _, ss_flags: 0, ss_size: STACK };
+        // SAFETY: the stack lives until the old one is back.
+        assert_eq!(unsafe { libc::sigaltstack(&new, &mut old) }, 0);
+        let budget: &Budget = Box::leak(Box::new(Budget::new(24)));
+        BUDGETS.lock().push(budget);
+        let limits = Limits { budget, extra_pages_max: PAGES + 20 };
+        let region = Rewired::with_limits(Technique::Rewiring, PageSize::Small, PAGES * PAGE, limits)
+            .expect("a region");
+        // Copies, then all of the region, then the end of snapshots.
+        let images: Vec<_> = (0..3)
+            .map(|round| {
+                let image = region.snapshot(None, PAGES * PAGE);
+                (0..PAGES).for_each(|step| put(region.pointer(), step * 5 % PAGES, round));
+                image
+            })
+            .collect();
+        let counts = region.counts();
+        assert!(counts.copied > 0 && counts.compacted > 0 && counts.ended > 0, "{counts:?}");
+        drop(images);
+        // SAFETY: the thread's stack from before, which is still there.
+        assert_eq!(unsafe { libc::sigaltstack(&old, std::ptr::null_mut()) }, 0);
+        let untouched = stack.iter().take_while(|byte| **byte == 0xA5).count();
+        STACK - untouched
+    });
+    let used = used.join().expect("no fault was left");
+    eprintln!("{used} bytes of stack");
+    assert!((1000..6 << 10).contains(&used), "{used} bytes");
+}
