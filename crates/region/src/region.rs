@@ -48,10 +48,10 @@ impl Region {
         self.renew(Some(old), bytes)
     }
 
-    /// Whether processes forked from now on have this memory (they do, unless told otherwise). 53200 if the system has
-    /// no memory for the note.
-    pub fn set_forked(&self, is_forked: bool) -> Result<()> {
-        let advice = if is_forked { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+    /// Whether processes forked from now on go without this memory (they have it, unless told otherwise). 53200 if the
+    /// system has no memory for the note.
+    pub fn exclude_from_fork(&self, exclude: bool) -> Result<()> {
+        let advice = if exclude { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
         // SAFETY: the range is mapped by us; the advice changes nothing in this process.
         match unsafe { libc::madvise(self.pointer().as_ptr().cast(), self.bytes(), advice) } {
             0 => Ok(()),
@@ -111,9 +111,9 @@ mod tests {
             let flags = lines.find(|line| line.starts_with("VmFlags:"));
             flags.map(|flags| flags.split(' ').any(|flag| flag == "dc"))
         };
-        region.set_forked(false).unwrap();
+        region.exclude_from_fork(true).unwrap();
         assert_eq!(is_left_out(), Some(true));
-        region.set_forked(true).unwrap();
+        region.exclude_from_fork(false).unwrap();
         // It may have become one mapping with its neighbours again.
         assert_ne!(is_left_out(), Some(true));
     }
