@@ -17,6 +17,14 @@ macro_rules! sql_states {
             pub fn code(self) -> &'static str {
                 match self { $(SqlState::$name => $code,)* }
             }
+
+            /// The one with this code; `None` if AnKerDB raises none.
+            pub fn from_code(code: &str) -> Option<SqlState> {
+                match code {
+                    $($code => Some(SqlState::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -116,6 +124,8 @@ sql_states! {
     QueryCanceled = "57014",
     /// The server is going down.
     AdminShutdown = "57P01",
+    /// Something outside of the database failed or was ended.
+    SystemError = "58000",
     /// A bug in AnKerDB.
     InternalError = "XX000",
 }

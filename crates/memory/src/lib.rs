@@ -18,9 +18,12 @@
 //!
 //! Where there are no huge pages (other systems, or by the administrator's choice) everything works, slower.
 //!
+//! In a process made by `fork` all of it comes from memory of its own ([`child`]).
+//!
 //! Not here: small objects, and who may look at the memory.
 #![warn(missing_docs)]
 
+pub mod child;
 mod mapping;
 mod slab;
 
@@ -78,6 +81,7 @@ pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
     let pointer = match Source::of(bytes) {
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc_zeroed(layout) }),
+        _ if child::is_child() => child::blocks(bytes, true),
         Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece),
         Source::Mapping(bytes) => mapping::map(bytes),
     };
@@ -89,6 +93,7 @@ pub fn allocate(bytes: usize) -> NonNull<u8> {
     let pointer = match Source::of(bytes) {
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc(layout) }),
+        _ if child::is_child() => child::blocks(bytes, false),
         Source::Class(class, piece) => CLASSES[class].allocate(piece),
         Source::Mapping(bytes) => mapping::map(bytes),
     };
@@ -108,6 +113,12 @@ pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
     match Source::of(bytes) {
         // SAFETY: allocated with the same layout, by the caller's promise.
         Source::Small(layout) => unsafe { dealloc(pointer.as_ptr(), layout) },
+        _ if child::is_child() => {
+            if let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) {
+                // SAFETY: allocated with the same layout, if in this process; the caller's promise.
+                unsafe { child::free(pointer.as_ptr(), layout) }
+            }
+        }
         // SAFETY: a piece of this class, by the caller's promise.
         Source::Class(class, piece) => unsafe { CLASSES[class].free(pointer, piece) },
         // SAFETY: a mapping of this size, by the caller's promise.

@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 mod anonymous;
+pub mod fork;
 mod region;
 mod technique;
 
