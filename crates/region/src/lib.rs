@@ -14,6 +14,7 @@ mod anonymous;
 pub mod fork;
 mod region;
 mod technique;
+mod words;
 
 pub use region::{Region, RegionSnapshot};
 pub use technique::{PageSize, Technique};
