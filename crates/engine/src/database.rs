@@ -6,8 +6,8 @@ use crate::pruner::Pruner;
 use crate::session::Session;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_region::PageSize;
-use ankerdb_snapshot::Snapshot;
-use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
+use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
+use ankerdb_table::{Index, IndexDefinition, Placement, ReadAt, Table, TableDefinition};
 use ankerdb_transaction::{CommitsHeld, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::ops::ControlFlow;
@@ -23,6 +23,8 @@ pub struct Database {
 
 pub(crate) struct Shared {
     pub configuration: Configuration,
+    /// How columns are put into regions, where they are.
+    placement: Option<Placement>,
     pub manager: Arc<TransactionManager>,
     catalog: RwLock<Arc<Catalog>>,
     version: AtomicU64,
@@ -59,6 +61,9 @@ pub struct Statistics {
     pub column_snapshot_nanos: u64,
     /// Nanoseconds spent putting rows in them right that were newer than the snapshot.
     pub column_correction_nanos: u64,
+    /// Bytes of column snapshots kept with their columns now: the newest of each, and those to be used again. Techniques
+    /// that share pages need less memory than that.
+    pub column_snapshot_bytes: usize,
     /// Bytes of row versions kept now.
     pub version_bytes: usize,
     /// Bytes of the newest values now.
@@ -83,11 +88,23 @@ impl Database {
         Ok(Database::with(configuration))
     }
 
+    /// The same with pages of this size under the columns, where they lie in regions.
+    pub fn in_pages(configuration: Configuration, pages: PageSize) -> Result<Database> {
+        configuration.check()?;
+        let placement = configuration.technique().map(Placement::of);
+        Ok(Database::of(configuration, placement.map(|placement| Placement { pages, ..placement })))
+    }
+
     /// An empty database that processes transactions and queries in this way. Where the machine cannot run the
     /// configuration ([`Configuration::check`]) no table can be made: 0A000.
     pub fn with(configuration: Configuration) -> Database {
+        Database::of(configuration, configuration.technique().map(Placement::of))
+    }
+
+    fn of(configuration: Configuration, placement: Option<Placement>) -> Database {
         let shared = Arc::new(Shared {
             configuration,
+            placement,
             manager: TransactionManager::new(configuration.history()),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
@@ -143,9 +160,9 @@ impl Database {
             return Err(relation_exists(name));
         }
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
-        let table = Arc::new(match self.configuration().technique() {
+        let table = Arc::new(match self.shared.placement {
             None => Table::new(id, definition),
-            Some(technique) => Table::in_regions(id, definition, technique, PageSize::Small)?,
+            Some(placement) => Table::in_regions(id, definition, placement)?,
         });
         self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
         Ok(table)
@@ -242,6 +259,7 @@ impl Database {
             column_snapshots_shared: snapshots.columns_shared.load(Ordering::Relaxed),
             column_snapshot_nanos: snapshots.snapshot_nanos.load(Ordering::Relaxed),
             column_correction_nanos: snapshots.correction_nanos.load(Ordering::Relaxed),
+            column_snapshot_bytes: catalog.tables().map(|table| column_snapshot_bytes(table)).sum(),
             version_bytes: catalog.tables().map(|table| table.version_bytes(&pin)).sum(),
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }

@@ -37,7 +37,7 @@ mod session;
 mod thinning;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
-pub use ankerdb_region::Technique;
+pub use ankerdb_region::{PageSize, Technique};
 pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,

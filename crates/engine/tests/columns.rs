@@ -4,6 +4,7 @@
 mod support;
 
 use ankerdb_engine::*;
+use ankerdb_table::Placement;
 use std::sync::Arc;
 use support::*;
 
@@ -110,7 +111,7 @@ fn looks_that_differ(configuration: Configuration, looks: usize, by: SnapshotStr
             let snapshot = database.snapshot();
             // First the one, first the other; some columns a little later than the rest.
             let both = [by, SnapshotStrategy::InPlace];
-            let order = if look % 2 == 0 { [0, 1] } else { [1, 0] };
+            let order = if look.is_multiple_of(2) { [0, 1] } else { [1, 0] };
             let mut seen = [Vec::new(), Vec::new()];
             for which in order {
                 let view = match which {
@@ -164,6 +165,9 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
         assert_eq!(counts(), (0, 0), "nothing is taken before somebody asks");
         let seen = pointers(&first.read_view(), &table, &[1, 7]);
         assert_eq!(pointers(&first.read_view(), &table, &[7, 1]), [seen[1], seen[0]]);
+        let kept = database.statistics().column_snapshot_bytes;
+        let two_columns = 2 * 3 * 8 * ROWS_PER_BLOCK;
+        assert!((two_columns..two_columns * 3 / 2).contains(&kept), "{kept} bytes");
         assert_eq!(counts(), (2, 0), "each column once for all queries of a snapshot");
         let second = database.snapshot();
         second.materialize(&table, &[1, 7]).expect("there is memory");
@@ -204,6 +208,68 @@ fn an_old_snapshot_takes_a_column_late() {
         }
         assert_ne!(newer, rows);
         assert_eq!(view_rows(&database.snapshot().read_view(), &table, &COLUMNS), newer);
+    }
+}
+
+#[test]
+fn pages_of_both_sizes_serve() {
+    let database = Database::in_pages(Configuration::HeePhysical, PageSize::Huge).expect("it is available");
+    let table = wide_table(&database);
+    fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+    let placement = table.segments().expect("its columns lie in regions").placement();
+    assert_eq!(placement.pages, PageSize::Huge);
+    let snapshot = database.snapshot();
+    let rows = view_rows(&snapshot.by(SnapshotStrategy::InPlace).read_view(), &table, &COLUMNS);
+    change(&mut database.session(), &table, &mut fastrand::Rng::with_seed(1), 0..ROWS);
+    assert_eq!(view_rows(&snapshot.read_view(), &table, &COLUMNS), rows);
+    let small = Database::open(Configuration::HeePhysical).expect("it is available");
+    let small = wide_table(&small).segments().expect("regions").placement();
+    assert_eq!(small, Placement::of(Technique::Physical));
+}
+
+/// Memory of snapshots that nobody reads any more is used again; that of others never is.
+#[test]
+fn snapshots_alive_at_once_keep_their_states() {
+    for configuration in techniques() {
+        let database = Database::open(configuration).expect("it is available");
+        let table = wide_table(&database);
+        fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+        let running = Running::default();
+        std::thread::scope(|scope| {
+            let stop = running.until_drop();
+            scope.spawn(|| {
+                let (mut random, mut session) = (fastrand::Rng::with_seed(1), database.session());
+                while running.goes_on() {
+                    change(&mut session, &table, &mut random, 0..400);
+                }
+            });
+            let columns = [0, 1, 4];
+            let see = |snapshot: &Snapshot| {
+                let is_hot = |id: &Value| matches!(id, Value::Integer(id) if *id < 400);
+                view_rows_if(&snapshot.read_view(), &table, &columns, is_hot)
+            };
+            let (mut random, mut alive) = (fastrand::Rng::with_seed(2), Vec::new());
+            for turn in 0..120 {
+                if alive.len() < 8 && random.u8(..) < 160 {
+                    let snapshot = database.snapshot();
+                    // Some are not read before later ones are.
+                    let seen = if random.bool() {
+                        see(&snapshot)
+                    } else {
+                        see(&snapshot.by(SnapshotStrategy::InPlace))
+                    };
+                    alive.push((snapshot, seen));
+                } else if !alive.is_empty() {
+                    let (snapshot, seen) = &alive[random.usize(..alive.len())];
+                    assert_eq!(see(snapshot), *seen, "{}, turn {turn}", configuration.name());
+                    alive.swap_remove(random.usize(..alive.len()));
+                }
+            }
+            for (snapshot, seen) in alive {
+                assert_eq!(see(&snapshot), seen, "{}", configuration.name());
+            }
+            drop(stop);
+        });
     }
 }
 

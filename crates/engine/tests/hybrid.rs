@@ -114,6 +114,23 @@ fn queries_read_old_versions() {
     }
 }
 
+/// Whoever does not ask first finds out before there is a table.
+#[test]
+fn what_the_machine_cannot_run_makes_no_table() {
+    for configuration in Configuration::ALL {
+        let definition = TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::Integer));
+        let made = Database::with(configuration).create_table(definition).map(drop);
+        match configuration.technique().map_or(Ok(()), Technique::check) {
+            Ok(()) => assert_eq!(made, Ok(())),
+            Err(missing) => {
+                assert_eq!(made, Err(missing.clone()));
+                let refused = Database::open(configuration).map(drop).expect_err("it is missing");
+                assert!(refused.message().contains(missing.message()), "{refused}");
+            }
+        }
+    }
+}
+
 /// Retried until they commit, counters count every increment: nothing is lost by ending early.
 #[test]
 fn procedures_that_end_early_are_run_again() {

@@ -28,98 +28,102 @@ fn set(database: &Database, session: &mut Session, table: &Arc<Table>, id: i32, 
 
 #[test]
 fn versions_go_when_the_last_reader_has_gone() {
-    let database = Database::new();
-    let table = items(&database, "items");
-    fill(&database, &table, (0..100).map(|id| item(id, 0, 0, 0)));
-    let mut session = database.session();
-    let snapshot = database.snapshot();
-    for turn in 0..50 {
-        (0..100).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(turn))]));
-    }
-    // One version a row for the snapshot, one under the newest state, and a few until the next write prunes them.
-    let held = database.statistics().version_bytes;
-    assert!(held > 0 && held < 100 * 20 * 100, "{held} bytes of versions for 100 rows and one reader");
-    std::thread::sleep(Duration::from_millis(150));
-    assert!(database.statistics().version_bytes > 0, "the snapshot is still there");
-    let rows = view_rows(&snapshot.read_view(), &table, &[A]);
-    assert!(rows.len() == 100 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
-    drop(snapshot);
-    eventually("no versions", || database.statistics().version_bytes == 0);
+    in_each(|database| {
+        let table = items(&database, "items");
+        fill(&database, &table, (0..100).map(|id| item(id, 0, 0, 0)));
+        let mut session = database.session();
+        let snapshot = database.snapshot();
+        for turn in 0..50 {
+            (0..100).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(turn))]));
+        }
+        // One version a row for the snapshot, one under the newest state, and a few until the next write prunes them.
+        let held = database.statistics().version_bytes;
+        assert!(held > 0 && held < 100 * 20 * 100, "{held} bytes of versions for 100 rows and one reader");
+        std::thread::sleep(Duration::from_millis(150));
+        assert!(database.statistics().version_bytes > 0, "the snapshot is still there");
+        let rows = view_rows(&snapshot.read_view(), &table, &[A]);
+        assert!(rows.len() == 100 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
+        drop(snapshot);
+        eventually("no versions", || database.statistics().version_bytes == 0);
+    });
 }
 
 #[test]
 fn a_hot_row_under_an_old_reader_keeps_a_handful_of_versions() {
-    let database = Database::new();
-    let table = items(&database, "items");
-    fill(&database, &table, [item(1, -1, 0, 0)]);
-    let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
-    let mut session = database.session();
-    for turn in 0..20_000 {
-        set(&database, &mut session, &table, 1, &[(A, Value::BigInt(turn))]);
-        assert!(turn % 1000 != 0 || database.statistics().version_bytes < 4096);
-    }
-    assert_eq!(reader.read(1).unwrap(), Some(-1));
+    in_each(|database| {
+        let table = items(&database, "items");
+        fill(&database, &table, [item(1, -1, 0, 0)]);
+        let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
+        let mut session = database.session();
+        for turn in 0..20_000 {
+            set(&database, &mut session, &table, 1, &[(A, Value::BigInt(turn))]);
+            assert!(turn % 1000 != 0 || database.statistics().version_bytes < 4096);
+        }
+        assert_eq!(reader.read(1).unwrap(), Some(-1));
+    });
 }
 
 #[test]
 fn an_old_reader_keeps_nothing_of_rows_that_came_after_it() {
-    let database = Database::new();
-    let table = items(&database, "items");
-    fill(&database, &table, (0..1000).map(|id| item(id, 0, 0, 0)));
-    let mut session = database.session();
-    let snapshot = database.snapshot();
-    // Rows that the snapshot sees, and as many that it does not.
-    fill(&database, &table, (1000..2000).map(|id| item(id, 0, 0, 0)));
-    (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(1))]));
-    let all = database.statistics().version_bytes;
-    // Time goes on: timestamps are logical.
-    let mut reached = || {
-        set(&database, &mut session, &table, 0, &[(A, Value::BigInt(2))]);
-        let kept = database.statistics().version_bytes;
-        kept < all * 6 / 10 && kept > all * 4 / 10
-    };
-    eventually("the versions of every other row", &mut reached);
-    let rows = view_rows(&snapshot.read_view(), &table, &[A]);
-    assert!(rows.len() == 1000 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
-    // A younger reader keeps what it sees, also when the oldest one goes.
-    let younger = database.snapshot();
-    (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(3))]));
-    drop(snapshot);
-    std::thread::sleep(Duration::from_millis(2500));
-    let rows = view_rows(&younger.read_view(), &table, &[A]);
-    let seen = |value| rows.iter().filter(|row| *row == &[Value::BigInt(value)]).count();
-    assert_eq!((rows.len(), seen(1), seen(2)), (2000, 1999, 1));
-    drop(younger);
-    eventually("no versions", || database.statistics().version_bytes == 0);
+    in_each(|database| {
+        let table = items(&database, "items");
+        fill(&database, &table, (0..1000).map(|id| item(id, 0, 0, 0)));
+        let mut session = database.session();
+        let snapshot = database.snapshot();
+        // Rows that the snapshot sees, and as many that it does not.
+        fill(&database, &table, (1000..2000).map(|id| item(id, 0, 0, 0)));
+        (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(1))]));
+        let all = database.statistics().version_bytes;
+        // Time goes on: timestamps are logical.
+        let mut reached = || {
+            set(&database, &mut session, &table, 0, &[(A, Value::BigInt(2))]);
+            let kept = database.statistics().version_bytes;
+            kept < all * 6 / 10 && kept > all * 4 / 10
+        };
+        eventually("the versions of every other row", &mut reached);
+        let rows = view_rows(&snapshot.read_view(), &table, &[A]);
+        assert!(rows.len() == 1000 && rows.iter().all(|row| row == &[Value::BigInt(0)]));
+        // A younger reader keeps what it sees, also when the oldest one goes.
+        let younger = database.snapshot();
+        (0..2000).for_each(|id| set(&database, &mut session, &table, id, &[(A, Value::BigInt(3))]));
+        drop(snapshot);
+        std::thread::sleep(Duration::from_millis(2500));
+        let rows = view_rows(&younger.read_view(), &table, &[A]);
+        let seen = |value| rows.iter().filter(|row| *row == &[Value::BigInt(value)]).count();
+        assert_eq!((rows.len(), seen(1), seen(2)), (2000, 1999, 1));
+        drop(younger);
+        eventually("no versions", || database.statistics().version_bytes == 0);
+    });
 }
 
 #[test]
 fn entries_of_former_keys_go() {
-    let database = Database::new();
-    let table = items(&database, "items");
-    fill(&database, &table, [item(1, 0, 0, 0), item(2, 0, 0, 0)]);
-    let entries = || table.index(BY_KIND).tree().len();
-    let mut session = database.session();
-    let mut move_kinds = |from: i32| {
-        for kind in from..from + 5_000 {
-            set(&database, &mut session, &table, 1, &[(KIND, Value::Integer(kind))]);
-            // Back and forth: the entry that the update needs must not go with the version that had it.
-            set(&database, &mut session, &table, 2, &[(KIND, Value::Integer(kind % 2))]);
-        }
-    };
-    move_kinds(1);
-    eventually("one entry a row", || entries() == 2);
-    let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
-    move_kinds(10_000);
-    // What the reader sees, the newest states, and a few until the next write prunes them.
-    assert!(entries() < 20, "{} entries for two rows", entries());
-    assert_eq!(reader.ids_by_range(5_000, 5_000).unwrap(), [1]);
-    assert_eq!(reader.ids_by_range(0, 1).unwrap(), [2]);
-    reader.commit().unwrap();
-    let mut check = Client::begin(&database, &table, Isolation::Serializable);
-    assert_eq!(check.ids_by_range(0, 100_000).unwrap(), [2, 1]);
-    check.rollback();
-    eventually("one entry a row", || entries() == 2);
+    in_each(|database| {
+        let table = items(&database, "items");
+        fill(&database, &table, [item(1, 0, 0, 0), item(2, 0, 0, 0)]);
+        let entries = || table.index(BY_KIND).tree().len();
+        let mut session = database.session();
+        let mut move_kinds = |from: i32| {
+            for kind in from..from + 5_000 {
+                set(&database, &mut session, &table, 1, &[(KIND, Value::Integer(kind))]);
+                // Back and forth: the entry that the update needs must not go with the version that had it.
+                set(&database, &mut session, &table, 2, &[(KIND, Value::Integer(kind % 2))]);
+            }
+        };
+        move_kinds(1);
+        eventually("one entry a row", || entries() == 2);
+        let mut reader = Client::begin(&database, &table, Isolation::RepeatableRead);
+        move_kinds(10_000);
+        // What the reader sees, the newest states, and a few until the next write prunes them.
+        assert!(entries() < 20, "{} entries for two rows", entries());
+        assert_eq!(reader.ids_by_range(5_000, 5_000).unwrap(), [1]);
+        assert_eq!(reader.ids_by_range(0, 1).unwrap(), [2]);
+        reader.commit().unwrap();
+        let mut check = Client::begin(&database, &table, Isolation::Serializable);
+        assert_eq!(check.ids_by_range(0, 100_000).unwrap(), [2, 1]);
+        check.rollback();
+        eventually("one entry a row", || entries() == 2);
+    });
 }
 
 #[test]
@@ -187,19 +191,20 @@ fn who_deletes_sweeps_where_the_background_does_not_keep_up() {
 
 #[test]
 fn aborted_inserts_leave_nothing_behind() {
-    let database = Database::new();
-    let table = items(&database, "items");
-    fill(&database, &table, [item(1, 0, 0, 0)]);
-    let mut session = database.session();
-    for turn in 0..20_000 {
-        let outcome = session.try_run(Isolation::Serializable, |transaction| {
-            transaction.insert(&table, item(2 + turn, 0, 0, 5))?;
-            transaction.insert(&table, item(1, 0, 0, 0)).map(drop)
-        });
-        assert_eq!(outcome.unwrap_err().state(), SqlState::UniqueViolation);
-    }
-    assert_eq!((table.row_count(), table.block_count()), (1, 1));
-    assert_eq!((table.index(BY_ID).tree().len(), table.index(BY_KIND).tree().len()), (1, 1));
+    in_each(|database| {
+        let table = items(&database, "items");
+        fill(&database, &table, [item(1, 0, 0, 0)]);
+        let mut session = database.session();
+        for turn in 0..20_000 {
+            let outcome = session.try_run(Isolation::Serializable, |transaction| {
+                transaction.insert(&table, item(2 + turn, 0, 0, 5))?;
+                transaction.insert(&table, item(1, 0, 0, 0)).map(drop)
+            });
+            assert_eq!(outcome.unwrap_err().state(), SqlState::UniqueViolation);
+        }
+        assert_eq!((table.row_count(), table.block_count()), (1, 1));
+        assert_eq!((table.index(BY_ID).tree().len(), table.index(BY_KIND).tree().len()), (1, 1));
+    });
 }
 
 /// `(id integer primary key, note text)` and a note of that many bytes for each row.

@@ -8,6 +8,7 @@
 mod support;
 
 use ankerdb_engine::*;
+use ankerdb_table::Placement;
 use ankerdb_transaction::{History, TransactionManager};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -99,6 +100,12 @@ enum Reader {
     Transaction(Box<Transaction>, State),
 }
 
+/// In place, and by each technique that takes snapshots of columns in this process.
+fn ways() -> Vec<Option<Technique>> {
+    let is_one = |technique: &Technique| *technique != Technique::Fork && technique.check().is_ok();
+    std::iter::once(None).chain(Technique::ALL.into_iter().filter(is_one).map(Some)).collect()
+}
+
 struct Stage {
     manager: Arc<TransactionManager>,
     table: Arc<Table>,
@@ -107,11 +114,19 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(definition: TableDefinition) -> Stage {
-        let table = Arc::new(Table::new(TableId(1), definition));
+    fn new(definition: TableDefinition, technique: Option<Technique>) -> Stage {
+        let (table, strategy) = match technique {
+            None => (Table::new(TableId(1), definition), SnapshotStrategy::InPlace),
+            Some(technique) => {
+                // A segment for each block, so that columns lie in several.
+                let placement = Placement { blocks_per_segment: 1, ..Placement::of(technique) };
+                let table = Table::in_regions(TableId(1), definition, placement);
+                (table.expect("it is available"), SnapshotStrategy::Columns)
+            }
+        };
         Stage {
-            manager: TransactionManager::new(History::default()),
-            table,
+            manager: TransactionManager::new(History { strategy, ..History::default() }),
+            table: Arc::new(table),
             state: State::new(),
             readers: Vec::new(),
         }
@@ -275,12 +290,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_reader_sees_its_state(steps in steps(), hashed in any::<bool>()) {
+    fn every_reader_sees_its_state(steps in steps(), hashed in any::<bool>(), way in any::<usize>()) {
         let definition = definition();
-        let mut stage = Stage::new(match hashed {
+        let definition = match hashed {
             true => definition.hashed("t_pkey").hashed("by_k"),
             false => definition,
-        });
+        };
+        let mut stage = Stage::new(definition, ways()[way % ways().len()]);
         for step in &steps {
             stage.step(step);
             stage.check_readers();
@@ -302,8 +318,12 @@ proptest! {
 /// Several blocks, full and not, some changed and some not, under readers from before and after.
 #[test]
 fn blocks_in_all_states_at_once() {
+    ways().into_iter().for_each(blocks_in_all_states);
+}
+
+fn blocks_in_all_states(technique: Option<Technique>) {
     const ROWS: i32 = 20_000;
-    let mut stage = Stage::new(definition());
+    let mut stage = Stage::new(definition(), technique);
     let make = |id: i32, seed: u32| {
         let mut row: Vec<Value> =
             COLUMNS.iter().map(|&column| value(column, seed ^ (id as u32 * (column as u32 + 7)))).collect();
@@ -361,7 +381,10 @@ fn blocks_in_all_states_at_once() {
         }
     }
     let lent = views(&stage)[0].0.read(&stage.table, 1, &COLUMNS).unwrap();
-    assert!(lent.columns.iter().all(|column| column.lent), "nobody has touched the second block");
+    assert!(
+        lent.columns.iter().all(|column| column.lent == technique.is_none()),
+        "nobody has touched the second block"
+    );
     assert_eq!(image_cell(&lent.columns[0], 0, DataType::Integer), Value::Integer(8_192));
     assert_eq!(image_rows(&lent, &stage.table, &COLUMNS).len(), ROWS_PER_BLOCK);
     while !stage.readers.is_empty() {

@@ -99,6 +99,25 @@ impl RegionSnapshot {
 mod tests {
     use super::*;
 
+    /// The kernel's own account of a mapping: "dc" among its flags says that forking leaves it out.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_region_is_left_out_of_forked_processes_and_comes_back() {
+        let region = Region::new(Technique::Fork, PageSize::Small, 1 << 20).unwrap();
+        let is_left_out = || {
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let start = format!("{:x}-", region.pointer().as_ptr().addr());
+            let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+            let flags = lines.find(|line| line.starts_with("VmFlags:"));
+            flags.map(|flags| flags.split(' ').any(|flag| flag == "dc"))
+        };
+        region.set_forked(false).unwrap();
+        assert_eq!(is_left_out(), Some(true));
+        region.set_forked(true).unwrap();
+        // It may have become one mapping with its neighbours again.
+        assert_ne!(is_left_out(), Some(true));
+    }
+
     #[test]
     fn a_snapshot_is_private() {
         let region = Region::new(Technique::Physical, PageSize::Small, 10_000).unwrap();

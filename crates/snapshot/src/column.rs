@@ -29,7 +29,7 @@ use crate::materialize::{Walk, changed_rows};
 use crate::snapshot::SnapshotCounters;
 use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_region::{Region, RegionSnapshot};
-use ankerdb_table::{Area, BLOCKS_PER_SEGMENT, CellLayout, ColumnRegions, RowBlock, Segments, Table};
+use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Table};
 use parking_lot::Mutex;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
@@ -42,6 +42,8 @@ const SPARE_MAX: usize = 1;
 pub struct ColumnSnapshot {
     at: Timestamp,
     layout: CellLayout,
+    /// Blocks of a segment.
+    room: usize,
     /// By segment.
     parts: Vec<Part>,
     blocks: usize,
@@ -97,7 +99,9 @@ impl ColumnSnapshot {
         counters.snapshot_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let layout = table.layout(column);
         let home_again = Arc::downgrade(&home);
-        let mut snapshot = ColumnSnapshot { at, layout, parts, blocks, heaps: Vec::new(), home: home_again };
+        let room = segments.placement().blocks_per_segment;
+        let mut snapshot =
+            ColumnSnapshot { at, layout, room, parts, blocks, heaps: Vec::new(), home: home_again };
         let begun = Instant::now();
         snapshot.correct(table, column);
         counters.correction_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
@@ -141,11 +145,11 @@ impl ColumnSnapshot {
     /// A block's part of the memory, to write to: nobody else has it yet.
     fn areas(&self, number: usize) -> (Area, Option<Area>) {
         let area = |snapshot: &RegionSnapshot, layout| {
-            let bytes = bytes_of(snapshot, number, layout);
+            let bytes = bytes_of(snapshot, number % self.room, layout);
             // SAFETY: in bounds, owned by this snapshot, which is still being made; the areas do not leave `correct`.
             unsafe { Area::borrowed(bytes.0, bytes.1) }
         };
-        let part = &self.parts[number / BLOCKS_PER_SEGMENT];
+        let part = &self.parts[number / self.room];
         let validity = part.validity.as_ref().map(|bits| area(bits, CellLayout::Bit));
         (area(&part.values, self.layout), validity)
     }
@@ -153,10 +157,10 @@ impl ColumnSnapshot {
     /// The column in one block.
     pub fn image(self: &Arc<Self>, number: usize) -> ColumnImage {
         let bytes = |snapshot: &RegionSnapshot, layout| {
-            let (pointer, length) = bytes_of(snapshot, number, layout);
+            let (pointer, length) = bytes_of(snapshot, number % self.room, layout);
             Bytes { pointer: pointer.as_ptr(), length, owner: self.clone() }
         };
-        let part = &self.parts[number / BLOCKS_PER_SEGMENT];
+        let part = &self.parts[number / self.room];
         ColumnImage {
             values: bytes(&part.values, self.layout),
             validity: part.validity.as_ref().map(|bits| bytes(bits, CellLayout::Bit)),
@@ -214,6 +218,23 @@ fn home_of(segments: &Segments, column: usize) -> Arc<Home> {
     home.clone().downcast().expect("snapshots alone keep something with a column")
 }
 
+/// Bytes of the snapshots that are kept with a table's columns: the newest ones, and memory to be used again.
+pub fn column_snapshot_bytes(table: &Table) -> usize {
+    let Some(segments) = table.segments() else { return 0 };
+    let bytes = |parts: &Vec<Part>| -> usize {
+        let of_part =
+            |part: &Part| part.values.bytes() + part.validity.as_ref().map_or(0, RegionSnapshot::bytes);
+        parts.iter().map(of_part).sum()
+    };
+    let of_column = |column: usize| {
+        let home = home_of(segments, column);
+        let kept = home.kept.lock();
+        let newest = kept.newest.as_ref().map_or(0, |newest| bytes(&newest.parts));
+        newest + kept.spare.iter().map(bytes).sum::<usize>()
+    };
+    (0..table.columns().len()).map(of_column).sum()
+}
+
 /// The newest commit that has changed, or is changing, cells of a column in any block.
 fn newest_change(table: &Table, column: usize) -> Timestamp {
     let blocks = (0..table.block_count()).map(|number| table.block(number));
@@ -250,9 +271,13 @@ fn take(
 }
 
 /// Where a block's array lies in a snapshot of its segment.
-fn bytes_of(snapshot: &RegionSnapshot, number: usize, layout: CellLayout) -> (std::ptr::NonNull<u8>, usize) {
+fn bytes_of(
+    snapshot: &RegionSnapshot,
+    position: usize,
+    layout: CellLayout,
+) -> (std::ptr::NonNull<u8>, usize) {
     let bytes = layout.bytes(ROWS_PER_BLOCK);
-    let start = number % BLOCKS_PER_SEGMENT * bytes;
+    let start = position * bytes;
     assert!(start + bytes <= snapshot.bytes(), "a snapshot has all blocks in use");
     // SAFETY: in bounds of the snapshot by the assertion.
     (unsafe { snapshot.pointer().add(start) }, bytes)

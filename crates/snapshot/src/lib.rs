@@ -2,7 +2,8 @@
 //!
 //! The default [`SnapshotStrategy`] is *in place with history* (DESIGN §5): data stays in place, tuple-level before-images
 //! beside it, and a whole-array pre-image wherever a writer meets an array that is lent. The others read as a single
-//! execution engine does, through version chains or past them. [`Snapshot`] is the image, [`ReadView`] what one
+//! execution engine does, through version chains or past them, or what a technique of the operating system has made of
+//! the memory (docs/design/techniques.md). [`Snapshot`] is the image, [`ReadView`] what one
 //! query reads of it, [`BlockImage`] one block's columns in Arrow's physical layout.
 //!
 //! `unsafe` is used to copy between areas and to call the lending protocol; the words are those of
@@ -18,6 +19,7 @@ mod strategy;
 mod version_scan;
 mod view;
 
+pub use column::column_snapshot_bytes;
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::{Snapshot, SnapshotCounters};
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};

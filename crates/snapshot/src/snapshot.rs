@@ -3,8 +3,9 @@
 //! Taking one reads the watermark and announces it (`ActiveReaders`): no lock, no copy, no waiting. What the
 //! snapshot needs is kept from then on by the version chains; reading a block lends the live arrays or, where the
 //! block has changed, materializes the columns asked for, once, and keeps them for the other queries of the same
-//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; the other strategies read every
-//! block anew for each query, in `version_scan`.
+//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; single execution engines
+//! read every block anew for each query, in `version_scan`, hybrid ones whole columns that were snapshotted once, in
+//! `column`, or the memory of a forked process, in `forked`.
 
 use crate::column::ColumnSnapshot;
 use crate::forked::read_in_copy;
@@ -57,9 +58,11 @@ struct Inner {
     /// Made at the first block: many snapshots live for one short query.
     kept: std::sync::OnceLock<Box<[Mutex<Kept>; SHARDS]>>,
     kept_bytes: AtomicUsize,
-    /// Columns that were snapshotted as a whole.
-    columns: Mutex<HashMap<(TableId, usize), Arc<ColumnPlace>>>,
+    /// Columns that were snapshotted as a whole. Made at the first one.
+    columns: std::sync::OnceLock<Mutex<ColumnPlaces>>,
 }
+
+type ColumnPlaces = HashMap<(TableId, usize), Arc<ColumnPlace>>;
 
 /// A column that somebody wants, snapshotted or about to be. The lock is held meanwhile, for others to wait at.
 type ColumnPlace = Mutex<Option<Arc<ColumnSnapshot>>>;
@@ -90,7 +93,7 @@ impl Snapshot {
         debug_assert_eq!(slot.timestamp(), Some(timestamp));
         counters.taken.fetch_add(1, Ordering::Relaxed);
         let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
-        let columns = Mutex::default();
+        let columns = std::sync::OnceLock::new();
         Snapshot(Arc::new(Inner { timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
     }
 
@@ -149,7 +152,8 @@ impl Snapshot {
     }
 
     fn column(&self, table: &Table, segments: &Segments, column: usize) -> Result<Arc<ColumnSnapshot>> {
-        let place = self.0.columns.lock().entry((table.id(), column)).or_default().clone();
+        let places = self.0.columns.get_or_init(Mutex::default);
+        let place = places.lock().entry((table.id(), column)).or_default().clone();
         let mut place = place.lock();
         if let Some(made) = &*place {
             return Ok(made.clone());

@@ -51,10 +51,12 @@ impl Area {
     }
 
     /// Where the memory starts.
+    #[inline]
     pub fn pointer(&self) -> *mut u8 {
         self.pointer.as_ptr()
     }
 
+    #[inline]
     fn unit<T>(&self, index: usize) -> &T {
         assert!((index + 1) * size_of::<T>() <= self.bytes(), "access beyond an area");
         // SAFETY: in bounds by the assertion; aligned, since the area is 64-byte aligned and T is one of the
@@ -63,21 +65,25 @@ impl Area {
     }
 
     /// The `index`-th byte.
+    #[inline]
     pub fn byte(&self, index: usize) -> &AtomicU8 {
         self.unit(index)
     }
 
     /// The `index`-th 16-bit unit.
+    #[inline]
     pub fn half(&self, index: usize) -> &AtomicU16 {
         self.unit(index)
     }
 
     /// The `index`-th 32-bit unit.
+    #[inline]
     pub fn quad(&self, index: usize) -> &AtomicU32 {
         self.unit(index)
     }
 
     /// The `index`-th 64-bit unit.
+    #[inline]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         self.unit(index)
     }

@@ -312,11 +312,8 @@ impl RowBlock {
         loop {
             let header = self.header(row);
             if header.timestamp() > limit {
-                let is_in_place = matches!(at, ReadAt::InPlace(_));
-                match self.read_version(row, column, limit, pin) {
+                match self.read_version(row, column, at, pin) {
                     Older::Absent => return Err(use_cell),
-                    Older::Cell(_) if is_in_place => return Err(use_cell),
-                    Older::InPlace if is_in_place && !header.exists() => return Err(use_cell),
                     Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
                     Older::InPlace => {}
                 }
@@ -389,17 +386,25 @@ impl RowBlock {
         (array, array.load(row))
     }
 
-    /// Looks for a cell as of `at`, which is before the row's newest change.
-    fn read_version<'pin>(&self, row: usize, column: usize, at: Timestamp, pin: &'pin Guard) -> Older<'pin> {
+    /// Looks for a cell as of a timestamp that is before the row's newest change.
+    #[inline(never)]
+    fn read_version<'pin>(&self, row: usize, column: usize, at: ReadAt, pin: &'pin Guard) -> Older<'pin> {
+        let (limit, is_in_place) = match at {
+            ReadAt::Snapshot(at) => (at, false),
+            ReadAt::InPlace(at) => (at, true),
+            ReadAt::Newest => unreachable!("nothing is newer than the newest state"),
+        };
         let mut found: Option<&'pin OwnedCell> = None;
         for version in self.rows[row].chain.iter(pin) {
             if let Some(cell) = version.cell(column) {
                 found = Some(cell);
             }
-            if version.begin <= at {
+            if version.begin <= limit {
                 return match found {
                     _ if !version.exists => Older::Absent,
+                    Some(_) if is_in_place => Older::Absent,
                     Some(cell) => Older::Cell(cell),
+                    None if is_in_place && !self.header(row).exists() => Older::Absent,
                     None => Older::InPlace,
                 };
             }

@@ -33,7 +33,7 @@ pub use header::Header;
 pub use heap::Chunk;
 pub use index::Index;
 pub use schema::{ColumnDefinition, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
-pub use segment::{BLOCKS_PER_SEGMENT, ColumnRegions, Segments};
+pub use segment::{ColumnRegions, Placement, Segments};
 pub use table::Table;
 pub use version::{Version, VersionChain};
 pub use zone::Zone;

@@ -2,7 +2,7 @@
 //! snapshots of whole columns (docs/design/techniques.md).
 //!
 //! ```text
-//! column a   values    ┌ block 0 ┬ block 1 ┬ block 2 ┬ ─ ─ ─ ┐   one region, reserved for BLOCKS_PER_SEGMENT blocks
+//! column a   values    ┌ block 0 ┬ block 1 ┬ block 2 ┬ ─ ─ ─ ┐   one region, for so many blocks (`Placement`)
 //!            validity  ┌ block 0 ┬ block 1 ┬ ─ ─ ─ ┐             one region
 //! column b   values    ┌ block 0 ┬ ─ ─                           ...
 //! ```
@@ -29,13 +29,30 @@ use parking_lot::lock_api::RawRwLock as _;
 use parking_lot::{Mutex, RawRwLock};
 use std::sync::Arc;
 
-/// Blocks of a segment: eight million rows, 64 MiB of 64-bit values.
-pub const BLOCKS_PER_SEGMENT: usize = 1024;
+/// Eight million rows, 64 MiB of 64-bit values.
+const BLOCKS_PER_SEGMENT: usize = 1024;
+
+/// How columns are put into regions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement {
+    /// What takes snapshots of them.
+    pub technique: Technique,
+    /// The pages under them.
+    pub pages: PageSize,
+    /// How many blocks room is reserved for at a time; memory appears when it is touched. At least one.
+    pub blocks_per_segment: usize,
+}
+
+impl Placement {
+    /// In small pages, as many blocks to a segment as make few segments of large tables.
+    pub fn of(technique: Technique) -> Placement {
+        Placement { technique, pages: PageSize::Small, blocks_per_segment: BLOCKS_PER_SEGMENT }
+    }
+}
 
 /// The segments of one table.
 pub struct Segments {
-    technique: Technique,
-    pages: PageSize,
+    placement: Placement,
     /// Layout of each column, and whether it may hold NULL.
     columns: Box<[(CellLayout, bool)]>,
     locks: Arc<ColumnLocks>,
@@ -60,16 +77,19 @@ pub struct ColumnRegions {
 impl Segments {
     /// One segment to begin with. 0A000 if the machine cannot run the technique, 53200 if there is no memory.
     pub(crate) fn new(
-        technique: Technique,
-        pages: PageSize,
+        placement: Placement,
         columns: impl Iterator<Item = (CellLayout, bool)>,
     ) -> Result<Segments> {
-        technique.check()?;
+        assert!(placement.blocks_per_segment > 0, "a segment has room");
+        placement.technique.check()?;
         let columns: Box<[_]> = columns.collect();
         let segments = Segments {
-            technique,
-            pages,
-            locks: Arc::new(ColumnLocks::new(columns.len())),
+            placement,
+            // A copy of the process is made while all commits are held: no column is locked by itself.
+            locks: Arc::new(ColumnLocks::new(match placement.technique {
+                Technique::Fork => 0,
+                _ => columns.len(),
+            })),
             segments: AppendList::default(),
             derived: columns.iter().map(|_| Mutex::default()).collect(),
             columns,
@@ -79,8 +99,9 @@ impl Segments {
     }
 
     fn reserve(&self) -> Result<Segment> {
+        let Placement { technique, pages, blocks_per_segment } = self.placement;
         let region = |layout: CellLayout| {
-            Region::new(self.technique, self.pages, BLOCKS_PER_SEGMENT * layout.bytes(ROWS_PER_BLOCK))
+            Region::new(technique, pages, blocks_per_segment * layout.bytes(ROWS_PER_BLOCK))
         };
         let column = |&(layout, nullable): &(CellLayout, bool)| {
             let validity = nullable.then(|| region(CellLayout::Bit)).transpose()?;
@@ -95,26 +116,30 @@ impl Segments {
     /// The segment of a new block and the block's position in it. One caller at a time. 53200 if a segment is needed and
     /// there is no memory.
     pub(crate) fn place(&self, block: usize) -> Result<(Arc<Segment>, usize)> {
-        let number = block / BLOCKS_PER_SEGMENT;
+        let (number, position) = self.position(block);
         if number == self.segments.len() {
             self.segments.push(Arc::new(self.reserve()?));
         }
         let segment = self.segments.get(number).expect("blocks come one after the other");
-        Ok((segment.clone(), block % BLOCKS_PER_SEGMENT))
+        Ok((segment.clone(), position))
     }
 
-    /// The technique that takes snapshots of these columns.
-    pub fn technique(&self) -> Technique {
-        self.technique
+    /// How these columns are put into regions.
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// The number of the segment that a block of the table lies in, and its position there.
+    pub fn position(&self, block: usize) -> (usize, usize) {
+        (block / self.placement.blocks_per_segment, block % self.placement.blocks_per_segment)
     }
 
     /// The regions of a column for the first `blocks` blocks of the table, each with the number of its blocks among
     /// them.
     pub fn of_column(&self, column: usize, blocks: usize) -> impl Iterator<Item = (&ColumnRegions, usize)> {
-        let used = self.segments.iter().take(blocks.div_ceil(BLOCKS_PER_SEGMENT)).enumerate();
-        used.map(move |(number, segment)| {
-            (&segment.columns[column], (blocks - number * BLOCKS_PER_SEGMENT).min(BLOCKS_PER_SEGMENT))
-        })
+        let room = self.placement.blocks_per_segment;
+        let used = self.segments.iter().take(blocks.div_ceil(room)).enumerate();
+        used.map(move |(number, segment)| (&segment.columns[column], (blocks - number * room).min(room)))
     }
 
     /// Keeps commits from writing to a column. Waits for the rows that are being installed.
@@ -152,7 +177,6 @@ impl Segment {
         column: usize,
         layout: CellLayout,
     ) -> (Area, Option<Area>) {
-        assert!(position < BLOCKS_PER_SEGMENT, "a block lies in its segment");
         let area = |region: &Region, layout: CellLayout| {
             let bytes = layout.bytes(ROWS_PER_BLOCK);
             assert!((position + 1) * bytes <= region.bytes(), "a block lies in its region");
@@ -170,7 +194,7 @@ impl Segment {
     }
 }
 
-/// A lock for each column, see the module.
+/// A lock for each column, see the module. None where nobody takes snapshots of single columns.
 struct ColumnLocks(Box<[CachePadded<RawRwLock>]>);
 
 impl ColumnLocks {
@@ -178,8 +202,9 @@ impl ColumnLocks {
         ColumnLocks((0..columns.min(u64::BITS as usize)).map(|_| CachePadded::new(RawRwLock::INIT)).collect())
     }
 
-    fn place(&self, column: usize) -> &RawRwLock {
-        &self.0[column.min(self.0.len() - 1)]
+    fn place(&self, column: usize) -> Option<&RawRwLock> {
+        let last = self.0.len().checked_sub(1)?;
+        Some(&self.0[column.min(last)])
     }
 
     fn shared(&self, columns: ColumnSet) -> Shared<'_> {
@@ -198,7 +223,7 @@ impl ColumnLocks {
 
     fn exclusive(&self, column: usize) -> Exclusive<'_> {
         let lock = self.place(column);
-        lock.lock_exclusive();
+        lock.inspect(|lock| lock.lock_exclusive());
         Exclusive(lock)
     }
 }
@@ -217,11 +242,138 @@ impl Drop for Shared<'_> {
     }
 }
 
-struct Exclusive<'a>(&'a RawRwLock);
+struct Exclusive<'a>(Option<&'a RawRwLock>);
 
 impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
-        // SAFETY: locked in `exclusive`, unlocked here only.
-        unsafe { self.0.unlock_exclusive() };
+        if let Some(lock) = self.0 {
+            // SAFETY: locked in `exclusive`, unlocked here only.
+            unsafe { lock.unlock_exclusive() };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cell, ColumnDefinition, RowLock, Table, TableDefinition};
+    use ankerdb_base::{RowId, TableId, Timestamp};
+    use ankerdb_value::DataType;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    fn table() -> Table {
+        let definition = TableDefinition::new("t")
+            .column(ColumnDefinition::new("a", DataType::BigInt))
+            .column(ColumnDefinition::new("b", DataType::Text).nullable())
+            .column(ColumnDefinition::new("c", DataType::Boolean).nullable());
+        let placement = Placement { blocks_per_segment: 2, ..Placement::of(Technique::Physical) };
+        Table::in_regions(TableId(1), definition, placement).expect("copying needs nothing")
+    }
+
+    fn insert(table: &Table, commit: u64) -> RowId {
+        let row = table.allocate_row(0).expect("there is memory");
+        let cells = [Cell::Word(commit), Cell::Bytes(b"more than twelve bytes"), Cell::Null];
+        // SAFETY: the text is UTF-8.
+        unsafe {
+            let cells = cells.into_iter().enumerate();
+            table.install_insert(row, Timestamp(commit), cells, &crossbeam_epoch::pin());
+        }
+        row
+    }
+
+    fn update(table: &Table, row: RowId, commit: u64, column: usize, cell: Cell<'_>) {
+        assert!(matches!(table.block(row.block()).try_lock(row.offset()), RowLock::Acquired(_)));
+        // SAFETY: no text is written.
+        unsafe {
+            let changes = std::iter::once((column, cell));
+            table.install_update(row, Timestamp(commit), changes, &[], &crossbeam_epoch::pin());
+        }
+    }
+
+    #[test]
+    fn arrays_lie_one_behind_the_other_in_segments() {
+        let table = table();
+        let rows: Vec<RowId> =
+            (0..2 * ROWS_PER_BLOCK as u64 + 1).map(|row| insert(&table, row + 1)).collect();
+        let segments = table.segments().expect("it is in regions");
+        assert_eq!(table.block_count(), 3);
+        let counts: Vec<usize> = segments.of_column(0, 3).map(|(_, blocks)| blocks).collect();
+        assert_eq!(counts, [2, 1]);
+        let pin = crossbeam_epoch::pin();
+        for (block, (segment, position)) in [(0, 0), (0, 1), (1, 0)].into_iter().enumerate() {
+            assert_eq!(segments.position(block), (segment, position));
+            for column in 0..3 {
+                // SAFETY: inside a pin.
+                let array = unsafe { table.block(block).columns().current(column) };
+                let (regions, _) = segments.of_column(column, 3).nth(segment).expect("two segments");
+                let at =
+                    |region: &Region, bytes: usize| region.pointer().as_ptr().wrapping_add(position * bytes);
+                let bytes = array.layout().bytes(ROWS_PER_BLOCK);
+                assert_eq!(array.values().pointer(), at(&regions.values, bytes));
+                let validity = array.validity().map(Area::pointer);
+                assert_eq!(validity, regions.validity.as_deref().map(|bits| at(bits, ROWS_PER_BLOCK / 8)));
+            }
+            assert!(!table.block(block).is_lendable());
+        }
+        let last = rows.last().expect("there are rows");
+        let block = table.block(last.block());
+        assert_eq!(block.owned_cell(0, 0, &pin).borrow(), Cell::Word(2 * ROWS_PER_BLOCK as u64 + 1));
+        assert_eq!(block.owned_cell(0, 1, &pin).borrow(), Cell::Bytes(b"more than twelve bytes"));
+    }
+
+    /// Who writes to a column waits for its snapshot; who writes to others, or deletes, does not.
+    #[test]
+    fn a_snapshot_of_a_column_keeps_its_writers_out() {
+        let table = table();
+        let rows: Vec<RowId> = (1..5).map(|commit| insert(&table, commit)).collect();
+        let locked = table.segments().expect("it is in regions").lock_exclusive(0);
+        let done = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let (table, done) = (&table, &done);
+            let waits = |change: Box<dyn Fn() + Send>| {
+                scope.spawn(move || {
+                    change();
+                    done.fetch_add(1, Ordering::Relaxed);
+                })
+            };
+            let (first, row) = (rows[0], rows[1]);
+            waits(Box::new(move || update(table, first, 10, 0, Cell::Word(7))));
+            waits(Box::new(move || assert_eq!(insert(table, 11).block(), 0)));
+            update(table, row, 12, 2, Cell::Word(1));
+            table.block(0).try_lock(rows[2].offset());
+            table.install_delete(rows[2], Timestamp(13), &[], &crossbeam_epoch::pin());
+            std::thread::sleep(Duration::from_millis(50));
+            assert_eq!(done.load(Ordering::Relaxed), 0, "two write to the column");
+            drop(locked);
+        });
+        assert_eq!(done.into_inner(), 2);
+    }
+
+    #[test]
+    fn locks_of_many_columns_are_taken_in_order_by_everybody() {
+        let locks = ColumnLocks::new(100);
+        let sets = [ColumnSet::of(&[3, 70, 1]), ColumnSet::of(&[99, 2, 3]), ColumnSet::ALL];
+        let counter = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for (thread, set) in sets.into_iter().enumerate() {
+                let (locks, counter) = (&locks, &counter);
+                scope.spawn(move || {
+                    for turn in 0..2_000 {
+                        drop(locks.shared(set));
+                        let alone = locks.exclusive([3, 70, 99][(turn + thread) % 3]);
+                        counter.fetch_add(1, Ordering::Relaxed);
+                        drop(alone);
+                    }
+                });
+            }
+        });
+        assert_eq!(counter.into_inner(), 6_000);
+        // Columns from 63 on share a lock: both sets name it.
+        let shared = locks.shared(ColumnSet::of(&[80]));
+        let place = locks.place(95).expect("there are locks");
+        assert!(!place.try_lock_exclusive());
+        drop(shared);
+        assert!(place.try_lock_exclusive());
     }
 }

@@ -5,9 +5,8 @@ use crate::block::{ReadAt, RowBlock, RowLock};
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
-use crate::segment::Segments;
+use crate::segment::{Placement, Segments};
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
-use ankerdb_region::{PageSize, Technique};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -55,17 +54,12 @@ impl Table {
         Table::of(id, definition, None)
     }
 
-    /// The same with its columns in regions in which the technique takes snapshots. 0A000 if the machine cannot run it,
+    /// The same with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot run it,
     /// 53200 if there is no memory to reserve.
-    pub fn in_regions(
-        id: TableId,
-        definition: TableDefinition,
-        technique: Technique,
-        pages: PageSize,
-    ) -> Result<Table> {
+    pub fn in_regions(id: TableId, definition: TableDefinition, placement: Placement) -> Result<Table> {
         let columns =
             definition.columns.iter().map(|column| (CellLayout::of(column.data_type), column.nullable));
-        let segments = Segments::new(technique, pages, columns)?;
+        let segments = Segments::new(placement, columns)?;
         Ok(Table::of(id, definition, Some(segments)))
     }
 

@@ -71,8 +71,10 @@ impl<'t> RowReader<'t> {
         if let ReadAt::InPlace(start) = self.at {
             // The transaction ends with its next read, or its commit. Until then it goes on with what was right.
             self.transaction.has_read_vanished.store(true, Ordering::Relaxed);
-            let old = block.read_or(offset, column, ReadAt::Snapshot(start), &self.pin, use_cell);
-            return old.unwrap_or_else(|use_cell| block.read_in_place(offset, column, &self.pin, use_cell));
+            // By a copy, so that `read_or` is instantiated, and inlined, in one place only.
+            let owned = |cell: Cell<'_>| cell.to_owned();
+            let old = block.read(offset, column, ReadAt::Snapshot(start), &self.pin, owned);
+            return use_cell(old.expect("the row was there when it was found").borrow());
         }
         let isolation = self.transaction.isolation;
         let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);

@@ -19,7 +19,7 @@ mod run;
 mod support;
 mod tamper;
 
-use ankerdb_engine::Isolation;
+use ankerdb_engine::{Configuration, Isolation};
 use history::Done;
 use judge::{Anomaly, Order, Rules, Verdict, judge};
 use lists::{Fault, Lists, fault};
@@ -27,6 +27,7 @@ use registers::Registers;
 use run::{Plan, Style, history};
 
 const PLAN: Plan = Plan {
+    configuration: Configuration::AnkerDb,
     level: Isolation::Serializable,
     styles: &[Style::Procedure, Style::Locking, Style::Optimistic],
     threads: 4,
@@ -156,6 +157,36 @@ fn control_lists_lose_elements_at_the_weak_levels() {
         });
         assert!(is_found, "no element was ever lost at {level:?}: the check is blind");
     }
+}
+
+/// A plan for another configuration, with readers. Those that lock wait for each other's rows, and so would abort nearly
+/// always where an old version ends a transaction.
+fn plan_in(configuration: Configuration, seed: u64) -> Plan {
+    let styles: &[Style] = &[Style::Procedure, Style::Optimistic];
+    Plan { configuration, styles, readers: 2, seed, ..PLAN }
+}
+
+#[test]
+fn every_configuration_keeps_its_promises() {
+    for configuration in support::consistent() {
+        for (seed, level) in [(41, configuration.isolation()), (42, Isolation::RepeatableRead)] {
+            let plan = Plan { level, ..plan_in(configuration, seed) };
+            check(&history::<Registers>(plan).1, plan);
+            let (world, history) = history::<Lists>(plan);
+            check(&history, plan);
+            assert_eq!(fault(&history, &world.in_the_end(), &world.seen()), None, "{plan:?}");
+        }
+    }
+}
+
+/// The control of the test above: queries that look at no version are found out.
+#[test]
+fn control_read_uncommitted_queries_see_no_one_state() {
+    let is_found = (1..=100).any(|seed| {
+        let plan = Plan { transactions: 500, ..plan_in(Configuration::SeeRu, seed) };
+        judge(&history::<Registers>(plan).1, Rules::of(plan.level)) != Verdict::Fine
+    });
+    assert!(is_found, "the judge is blind to what readers see");
 }
 
 /// A control must show its anomaly, in one of many rounds, when a level is held against rules that it need not keep.

@@ -26,6 +26,21 @@ impl Running {
     }
 }
 
+/// Runs a test in an empty database of ours, and in one of each hybrid configuration that the machine can run.
+pub fn in_each(test: impl Fn(Database)) {
+    let is_hybrid = |configuration: &Configuration| configuration.technique().is_some();
+    let hybrids = Configuration::available().into_iter().filter(is_hybrid);
+    for configuration in std::iter::once(Configuration::AnkerDb).chain(hybrids) {
+        eprintln!("in {}", configuration.name());
+        test(Database::open(configuration).expect("it is available"));
+    }
+}
+
+/// Those in which every query sees one state: all but read uncommitted.
+pub fn consistent() -> impl Iterator<Item = Configuration> {
+    Configuration::available().into_iter().filter(|configuration| *configuration != Configuration::SeeRu)
+}
+
 /// Column positions of [`items`].
 pub const ID: usize = 0;
 pub const A: usize = 1;

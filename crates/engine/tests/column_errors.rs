@@ -1,0 +1,95 @@
+//! When the system has no memory for the snapshot of a column, the query that wants it fails, and nobody else.
+//!
+//! Limits the address space of the process; so this is the only test here.
+#![cfg(all(target_os = "linux", not(ankerdb_sanitize)))]
+
+mod support;
+
+use ankerdb_engine::*;
+use std::sync::Arc;
+use support::*;
+
+/// Enough that a snapshot of one column is far larger than what limits leave free.
+const ROWS: i32 = 40_000;
+
+/// While it lives, the process gets almost no more address space.
+struct Limited(libc::rlimit);
+
+impl Limited {
+    fn now() -> Limited {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: reads the limit into a variable of ours.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut before) }, 0);
+        let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+        let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
+        let limit = libc::rlimit { rlim_cur: pages * 4096 + (64 << 10), ..before };
+        // SAFETY: a limit harms nobody but those who want more.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        Limited(before)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // SAFETY: as it was before.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &self.0) }, 0);
+    }
+}
+
+#[test]
+fn a_failed_snapshot_of_a_column_concerns_nobody_else() {
+    let takes_columns = |configuration: &Configuration| {
+        configuration.technique().is_some_and(|technique| technique != Technique::Fork)
+    };
+    for configuration in Configuration::available().into_iter().filter(takes_columns) {
+        let name = configuration.name();
+        let database = Database::open(configuration).expect("it is available");
+        let table = items(&database, "item");
+        fill(&database, &table, (0..ROWS).map(|id| item(id, 1, 2, 3)));
+        let sum = |snapshot: &Snapshot, column: usize| -> Result<i64> {
+            let (view, mut sum) = (snapshot.read_view(), 0);
+            for part in 0..view.parts(&table) {
+                let image = view.read(&table, part, &[column])?;
+                let rows = image_rows(&image, &table, &[column]);
+                sum += rows.iter().map(|row| row[0].as_integer().expect("a number")).sum::<i64>();
+            }
+            Ok(sum)
+        };
+        let write = |a: i64| {
+            let mut client = Client::begin(&database, &table, Isolation::Serializable);
+            assert!(client.write(7, a).expect("the row is free"));
+            client.commit().expect("nobody is in the way");
+        };
+        let total = i64::from(ROWS);
+        let early = database.snapshot();
+        assert_eq!(sum(&early, A), Ok(total));
+        write(11);
+        let late = database.snapshot();
+        {
+            let _limited = Limited::now();
+            let error = late.materialize(&table, &[A]).expect_err("there is no memory");
+            assert_eq!(error.state(), SqlState::OutOfMemory, "{name}: {error}");
+            let error = sum(&late, A).expect_err("there is no memory");
+            assert_eq!(error.state(), SqlState::OutOfMemory, "{name}: {error}");
+            // What was taken before goes on, and so do commits.
+            assert_eq!(sum(&early, A), Ok(total), "{name}");
+            write(21);
+        }
+        // The same snapshot can be read once there is memory, as of its own time.
+        assert_eq!(sum(&late, A), Ok(total + 10), "{name}");
+        assert_eq!(sum(&early, A), Ok(total), "{name}");
+        assert_eq!(sum(&database.snapshot(), A), Ok(total + 20), "{name}");
+        // Nor is a table made where there is no room to reserve for it.
+        let rows = table.row_count();
+        let _limited = Limited::now();
+        let refused = try_items(&database).map(drop).expect_err("there is no memory");
+        assert_eq!(refused.state(), SqlState::OutOfMemory, "{name}: {refused}");
+        assert_eq!(database.catalog().tables().count(), 1);
+        assert_eq!(table.row_count(), rows);
+    }
+}
+
+fn try_items(database: &Database) -> Result<Arc<Table>> {
+    let other = TableDefinition::new("other").column(ColumnDefinition::new("a", DataType::BigInt));
+    database.create_table(other)
+}
