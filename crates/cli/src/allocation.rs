@@ -3,8 +3,11 @@
 //! mimalloc does the work: versions and records are allocated by the thread that commits and freed by whichever thread
 //! finds them unreachable, which it is made for. A count of the thread's own goes up by one, which takes about a nanosecond and
 //! needs no atomic operation. So it is always on: a switch would cost as much.
+//!
+//! In a process made by `fork`, where mimalloc promises nothing, memory comes from elsewhere (`ankerdb_memory::child`).
 #![allow(unsafe_code)]
 
+use ankerdb_memory::child::Forkable;
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -23,35 +26,37 @@ fn note() {
     COUNT.set(COUNT.get().wrapping_add(1));
 }
 
+const MEMORY: Forkable<MiMalloc> = Forkable(MiMalloc);
+
 struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call is handed to mimalloc as it is, which keeps GlobalAlloc's promises; counting neither
-// allocates nor panics.
+// SAFETY: every call is handed on as it is to an allocator that keeps GlobalAlloc's promises; counting neither allocates
+// nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note();
-        // SAFETY: the caller's promises are those that mimalloc asks for; so below.
-        unsafe { MiMalloc.alloc(layout) }
+        // SAFETY: the caller's promises are those that the other asks for; so below.
+        unsafe { MEMORY.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note();
         // SAFETY: as above.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        unsafe { MEMORY.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         note();
         // SAFETY: as above.
-        unsafe { MiMalloc.realloc(pointer, layout, size) }
+        unsafe { MEMORY.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { MiMalloc.dealloc(pointer, layout) }
+        unsafe { MEMORY.dealloc(pointer, layout) }
     }
 }
 

@@ -48,6 +48,13 @@ impl ReadView {
         ReadView { snapshot, own: (!own.is_empty()).then(|| Arc::new(own)) }
     }
 
+    /// What a query reads in a copy of the process that is made while commits are held; see
+    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Not for a transaction's own writes.
+    pub fn in_copy(&self) -> ReadView {
+        debug_assert!(self.own.is_none());
+        ReadView::of_snapshot(self.snapshot.by(crate::SnapshotStrategy::Forked))
+    }
+
     /// The snapshot's timestamp.
     pub fn timestamp(&self) -> Timestamp {
         self.snapshot.timestamp()

@@ -2,7 +2,7 @@
 
 use crate::olap::OlapEngine;
 use crate::session::{Deadlines, SqlSession};
-use crate::{AnalyticalQuery, MemoryBaseline};
+use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
 use std::sync::Arc;
 
@@ -52,6 +52,11 @@ impl SqlEngine {
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
     pub fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
         self.0.olap.memory_baseline(view, tables)
+    }
+
+    /// How often queries ran in copies of the process, and what making them cost.
+    pub fn fork_counters(&self) -> ForkCounters {
+        self.0.olap.fork_counters()
     }
 
     pub(crate) fn deadlines(&self) -> &Deadlines {

@@ -7,7 +7,8 @@
 //! - the **OLTP path**, our own planner and executor: all writes, and reads that reach few rows by a key or a range
 //!   of an index. A prepared statement of this path costs microseconds.
 //! - the **OLAP path**, DataFusion over the blocks of a snapshot, on threads of its own: every other query. Inside
-//!   a transaction it sees the transaction's own writes.
+//!   a transaction it sees the transaction's own writes. In a `hee-fork` database it runs outside of transactions in a
+//!   copy of the process.
 //!
 //! The life of a statement: `parse` (text to syntax tree), `plan` (path, index, types; `expression` binds what is
 //! computed), `prepared` (plans by version of the catalog), `session` (transactions and settings), `execute` (the
@@ -30,7 +31,7 @@ mod session;
 
 pub use copy::{CopyIn, CopyOut, Lines};
 pub use engine::{SqlEngine, SqlOptions};
-pub use olap::{AnalyticalQuery, MemoryBaseline};
+pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::Rows;

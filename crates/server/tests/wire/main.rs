@@ -4,6 +4,7 @@ mod cancel;
 mod client;
 mod copy;
 mod extended;
+mod fork;
 mod hangup;
 mod limits;
 mod malformed;

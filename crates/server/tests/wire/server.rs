@@ -1,6 +1,6 @@
 //! A server of its own for each test.
 
-use ankerdb_engine::Database;
+use ankerdb_engine::{Configuration, Database};
 use ankerdb_server::{Server, ServerOptions};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::net::SocketAddr;
@@ -22,8 +22,17 @@ impl TestServer {
     }
 
     pub fn with_connections(max_connections: usize) -> TestServer {
+        TestServer::over(Database::new(), max_connections)
+    }
+
+    /// Over a database of this configuration.
+    pub fn configured(configuration: Configuration) -> TestServer {
+        TestServer::over(Database::open(configuration).unwrap(), 500)
+    }
+
+    fn over(database: Database, max_connections: usize) -> TestServer {
         let options = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 20 };
-        let engine = SqlEngine::new(Database::new(), options).unwrap();
+        let engine = SqlEngine::new(database, options).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let options = ServerOptions { listen, oltp_threads: 2, max_connections };
         let (end, ended) = oneshot::channel::<()>();

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::error::from_datafusion;
 use ankerdb_engine::Error;
@@ -36,6 +37,13 @@ impl AnalyticalQuery {
             let physical = physical_plan(&state, &logical).await?;
             collect(physical, tasks).await.map_err(from_datafusion)
         })
+    }
+
+    /// Runs in a fresh copy of the process, over everything committed before, and waits; also returns how long it took
+    /// to make the copy. Must not be called from an async task. 0A000 if the database's queries do not run in
+    /// copies ([`Configuration::HeeFork`](ankerdb_engine::Configuration)).
+    pub fn run_forked(&self) -> Result<(Vec<RecordBatch>, Duration)> {
+        self.engine.run_forked(&self.plan)
     }
 
     /// The physical plan as text, one line per operator.

@@ -5,6 +5,7 @@
 //! 2. [`OlapEngine::run`] puts parameters and a [`ReadView`] in and spawns the rest on the analytical threads: a
 //!    physical plan made anew for each run (a physical plan keeps metrics, counters and dynamic filters, so it
 //!    cannot run twice), then its execution.
+//!    Where queries run in copies of the process, the rest is done by [`forked`].
 //! 3. Batches become rows there, and reach the client through a bounded channel ([`Rows`]): a slow client holds
 //!    back its own query and nothing else.
 //!
@@ -19,6 +20,7 @@ mod analytical;
 mod arrow;
 mod cooperate;
 mod error;
+mod forked;
 mod function;
 mod names;
 mod narrow;
@@ -31,13 +33,17 @@ mod value;
 mod tests;
 
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
+pub use forked::ForkCounters;
 
 use crate::rows::Rows;
 use crate::{CancelHandle, OutputColumn, SqlOptions};
-use ankerdb_engine::{Catalog, ColumnSet, DataType, Database, Error, ReadView, Result, Table, Value};
+use ankerdb_engine::{
+    Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
+};
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
@@ -60,6 +66,7 @@ pub(crate) struct OlapEngine {
     state: Arc<SessionState>,
     tasks: Arc<TaskContext>,
     threads: Arc<Threads>,
+    forks: Option<Arc<forked::Forks>>,
 }
 
 /// The analytical threads, and one that watches over queries: it has next to nothing to do, so that a cancel
@@ -148,10 +155,16 @@ impl OlapEngine {
     /// Starts the threads.
     pub(crate) fn new(database: &Database, options: &SqlOptions) -> Result<OlapEngine> {
         let threads = options.olap_threads.max(1);
-        let state = Arc::new(session_state(threads, options.memory_limit_bytes)?);
+        let pool = Arc::new(FairSpillPool::new(options.memory_limit_bytes));
+        let state = Arc::new(session_state(threads, pool, true)?);
         let tasks = state.task_ctx();
         let threads = Arc::new(Threads::start(threads)?);
-        Ok(OlapEngine { database: database.clone(), state, tasks, threads })
+        let mut olap = OlapEngine { database: database.clone(), state, tasks, threads, forks: None };
+        if database.configuration() == Configuration::HeeFork {
+            olap.make_statics()?;
+            olap.forks = Some(Arc::new(forked::Forks::new(database, options)?));
+        }
+        Ok(olap)
     }
 
     /// Binds and optimizes a query. `declared`: parameter types that the client has told.
@@ -186,15 +199,18 @@ impl OlapEngine {
 
     /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
     fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
-        let optimized = if plan.parameters.is_empty() && !plan.uses_clock {
-            plan.optimized.clone()
-        } else {
-            let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
-            let mut state = self.state.as_ref().clone();
-            state.mark_start_execution();
-            state.optimize(&filled).map_err(from_datafusion)?
-        };
-        bind_view(optimized, view).map_err(from_datafusion)
+        bind_view(self.optimized(plan, parameters)?, view, view).map_err(from_datafusion)
+    }
+
+    /// The same without data.
+    fn optimized(&self, plan: &OlapPlan, parameters: &[Value]) -> Result<LogicalPlan> {
+        if plan.parameters.is_empty() && !plan.uses_clock {
+            return Ok(plan.optimized.clone());
+        }
+        let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
+        let mut state = self.state.as_ref().clone();
+        state.mark_start_execution();
+        state.optimize(&filled).map_err(from_datafusion)
     }
 
     /// Runs the plan on the analytical threads; returns at once.
@@ -216,7 +232,10 @@ impl OlapEngine {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
         let logical = self.instantiate(plan, &nulls, &view)?;
-        let state = self.state.clone();
+        let state = match &self.forks {
+            Some(forks) => forks.state().clone(),
+            None => self.state.as_ref().clone(),
+        };
         let physical = self.wait(async move { physical_plan(&state, &logical).await })?;
         let text = displayable(physical.as_ref()).indent(false).to_string();
         Ok(text.lines().map(str::to_owned).collect())
@@ -232,7 +251,9 @@ impl OlapEngine {
     }
 }
 
-fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionState> {
+/// How queries on this many threads are planned and run. Operators that run out of memory write to temporary files if
+/// they may, and else end the query.
+fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> Result<SessionState> {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_batch_size(ankerdb_engine::ROWS_PER_BLOCK)
@@ -244,8 +265,12 @@ fn session_state(threads: usize, memory_limit_bytes: usize) -> Result<SessionSta
     // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
     // costs.
     options.optimizer.enable_round_robin_repartition = false;
-    let pool = Arc::new(FairSpillPool::new(memory_limit_bytes));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().map_err(from_datafusion)?;
+    let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
+    if !may_spill {
+        let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+        runtime = runtime.with_disk_manager_builder(disabled);
+    }
+    let runtime = runtime.build_arc().map_err(from_datafusion)?;
     let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -271,15 +296,20 @@ async fn start(
     execute_stream(physical, tasks).map_err(from_datafusion)
 }
 
-/// The plan with every table as the view shows it.
-fn bind_view(plan: LogicalPlan, view: &ReadView) -> datafusion::error::Result<LogicalPlan> {
+/// The plan with every table as `read` shows it; `planned` is asked for what the planner wants to know.
+fn bind_view(
+    plan: LogicalPlan,
+    planned: &ReadView,
+    read: &ReadView,
+) -> datafusion::error::Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(mut scan) = node else {
             return Ok(Transformed::no(node));
         };
         match handle(&scan.source)? {
             Some(provider) => {
-                let table = provider.downcast_ref::<TableHandle>().expect("checked by handle").bind(view);
+                let table = provider.downcast_ref::<TableHandle>().expect("checked by handle");
+                let table = table.bind(planned, read);
                 scan.source = provider_as_source(Arc::new(table));
                 Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
             }

@@ -6,6 +6,9 @@
 //! that no thread idles while another still has blocks to read; a block becomes one batch, and nothing is
 //! copied but what `arrow.rs` names.
 //!
+//! How many parts there are is found out when the first partition begins: a plan may be made, and then run in a copy of
+//! the process that has rows of later commits.
+//!
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
 
@@ -33,8 +36,8 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 /// The schema that plans see: wide numerics.
@@ -60,9 +63,10 @@ impl TableHandle {
         &self.table
     }
 
-    /// The table as the view shows it.
-    pub(crate) fn bind(&self, view: &ReadView) -> ViewTable {
-        ViewTable { table: self.table.clone(), schema: self.schema.clone(), view: view.clone() }
+    /// The table as `read` shows it, planned as `planned` shows it.
+    pub(crate) fn bind(&self, planned: &ReadView, read: &ReadView) -> ViewTable {
+        let (planned, view) = (planned.clone(), read.clone());
+        ViewTable { table: self.table.clone(), schema: self.schema.clone(), planned, view }
     }
 }
 
@@ -97,6 +101,8 @@ impl TableProvider for TableHandle {
 pub(crate) struct ViewTable {
     table: Arc<Table>,
     schema: SchemaRef,
+    /// What the planner is told about.
+    planned: ReadView,
     view: ReadView,
 }
 
@@ -128,8 +134,16 @@ impl TableProvider for ViewTable {
             None => (0..self.schema.fields().len()).collect(),
         };
         let threads = session.config().target_partitions();
-        Ok(Arc::new(ScanExec::new(self.table.clone(), self.view.clone(), columns, limit, threads)))
+        Ok(Arc::new(ScanExec::new(self, columns, limit, threads)))
     }
+}
+
+/// Which parts of a table were taken by a partition.
+#[derive(Default)]
+struct Progress {
+    parts: OnceLock<usize>,
+    /// The next part that nobody has taken.
+    next: AtomicUsize,
 }
 
 /// Reads a table's blocks as batches.
@@ -140,9 +154,9 @@ pub(crate) struct ScanExec {
     columns: Arc<[usize]>,
     /// The types of those columns.
     types: Arc<[DataType]>,
+    /// When the plan was made.
     parts: usize,
-    /// The next part that nobody has taken.
-    next_part: Arc<AtomicUsize>,
+    progress: Arc<Progress>,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -150,13 +164,8 @@ pub(crate) struct ScanExec {
 }
 
 impl ScanExec {
-    fn new(
-        table: Arc<Table>,
-        view: ReadView,
-        columns: Vec<usize>,
-        limit: Option<usize>,
-        threads: usize,
-    ) -> ScanExec {
+    fn new(source: &ViewTable, columns: Vec<usize>, limit: Option<usize>, threads: usize) -> ScanExec {
+        let (table, view) = (source.table.clone(), source.view.clone());
         let definitions = table.columns();
         let types: Arc<[DataType]> = columns.iter().map(|&column| definitions[column].data_type).collect();
         let chosen: Vec<ColumnDefinition> =
@@ -164,12 +173,12 @@ impl ScanExec {
         let schema = table_schema(&chosen);
         let parts = view.parts(&table);
         let partitions = threads.min(parts).max(1);
-        let statistics = Arc::new(statistics(&view, &table, &columns, &types));
+        let statistics = Arc::new(statistics(&source.planned, &table, &columns, &types));
         ScanExec {
             columns: columns.into(),
             types,
             parts,
-            next_part: Arc::default(),
+            progress: Arc::default(),
             limit,
             properties: properties(schema, partitions),
             statistics,
@@ -202,7 +211,7 @@ impl ScanExec {
             columns: self.columns.clone(),
             types: self.types.clone(),
             parts: self.parts,
-            next_part: Arc::default(),
+            progress: Arc::default(),
             limit: self.limit,
             properties: self.properties.clone(),
             statistics: self.statistics.clone(),
@@ -318,8 +327,8 @@ impl ExecutionPlan for ScanExec {
             columns: self.columns.clone(),
             types: self.types.clone(),
             schema: self.schema(),
-            parts: self.parts,
-            next_part: self.next_part.clone(),
+            parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
+            progress: self.progress.clone(),
             rows_left: self.limit.unwrap_or(usize::MAX),
         };
         Ok(Box::pin(cooperative(stream)))
@@ -357,14 +366,14 @@ struct ScanStream {
     types: Arc<[DataType]>,
     schema: SchemaRef,
     parts: usize,
-    next_part: Arc<AtomicUsize>,
+    progress: Arc<Progress>,
     rows_left: usize,
 }
 
 impl ScanStream {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         while self.rows_left > 0 {
-            let part = self.next_part.fetch_add(1, Ordering::Relaxed);
+            let part = self.progress.next.fetch_add(1, Ordering::Relaxed);
             if part >= self.parts {
                 break;
             }

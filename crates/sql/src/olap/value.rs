@@ -126,6 +126,11 @@ fn push_column(column: &ArrayRef, rows: &mut [Vec<Value>]) -> Result<()> {
                 Ok(bytes.try_into().map_or_else(|_| Value::Bytea(bytes.into()), Value::Uuid))
             })
         }
+        // Such an array has no validity bits to ask.
+        ArrowType::Null => {
+            rows.iter_mut().for_each(|row| row.push(Value::Null));
+            Ok(())
+        }
         _ => push_displayed(column, rows),
     }
 }

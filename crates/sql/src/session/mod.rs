@@ -199,20 +199,18 @@ impl SqlSession {
     }
 
     fn analytical(&mut self, plan: &crate::olap::OlapPlan, parameters: &[Value]) -> Result<Outcome> {
-        let view = if self.block.is_open() {
+        let cancel = self.runner.cancel.clone();
+        let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
             note_reads(plan, transaction);
-            transaction.read_view()
+            let view = transaction.read_view();
+            self.runner.engine.olap().run(plan, parameters, view, cancel)
         } else {
-            self.session.snapshot_at(self.settings.default_isolation).read_view()
+            let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+            self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, cancel)
         };
-        Ok(Outcome::Rows(self.runner.engine.olap().run(
-            plan,
-            parameters,
-            view,
-            self.runner.cancel.clone(),
-        )?))
+        Ok(Outcome::Rows(rows?))
     }
 
     fn write(&mut self, planned: &Planned, parameters: &[Value]) -> Result<Outcome> {
