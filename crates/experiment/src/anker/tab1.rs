@@ -110,13 +110,13 @@ impl Table<'_> {
     }
 
     fn measure(&mut self, technique: Technique, pages: usize, name: &str) -> Result<()> {
-        let setup = &self.lab.setup;
+        let (lab, setup) = (self.lab, &self.lab.setup);
         let memory = Memory::new(technique, COLUMNS, setup.megabytes)?;
         let order = shuffled_pages(setup.megabytes, setup.seed);
         let order = &order[..scaled(pages, order.len())];
         let time = setup.time.div_f64(10.0);
         if technique == Technique::Fork {
-            let fork = median_of_runs(time, || Ok(time_of_fork()?.as_secs_f64() * 1e3))?;
+            let fork = median_of_runs(lab, time, || Ok(time_of_fork()?.as_secs_f64() * 1e3))?;
             self.creation.add(name, &[Some(fork); 3]);
             return Ok(());
         }
@@ -130,12 +130,12 @@ impl Table<'_> {
         let (mut created, mut refreshed, mut failed) = ([None; 3], [None; 3], None);
         for (at, columns) in SNAPSHOTTED.into_iter().enumerate() {
             self.lab.progress(at as f64 / SNAPSHOTTED.len() as f64);
-            let creation = median_of_runs(time, || {
+            let creation = median_of_runs(lab, time, || {
                 let begun = Instant::now();
                 memory.snapshot(columns).map(|_snapshot| begun.elapsed().as_secs_f64() * 1e3)
             });
             let mut old = None;
-            let refresh = median_of_runs(time, || {
+            let refresh = median_of_runs(lab, time, || {
                 let stale = old.take().map_or_else(|| memory.snapshot(columns), Ok)?;
                 modify(columns);
                 let begun = Instant::now();
@@ -186,12 +186,12 @@ impl Table<'_> {
     }
 
     fn measure_ours(&mut self, rows: &Rows, name: &str) -> Result<()> {
-        let time = self.lab.setup.time.div_f64(10.0);
-        let creation = median_of_runs(time, || Ok(creation_ns(rows) / 1e6))?;
+        let (lab, time) = (self.lab, self.lab.setup.time.div_f64(10.0));
+        let creation = median_of_runs(lab, time, || Ok(creation_ns(rows) / 1e6))?;
         self.creation.add(name, &[Some(creation); 3]);
         let (mut lending, mut counts) = ([None; 3], (0, 0));
         for (at, columns) in SNAPSHOTTED.into_iter().enumerate() {
-            lending[at] = Some(median_of_runs(time, || {
+            lending[at] = Some(median_of_runs(lab, time, || {
                 let begun = Instant::now();
                 let view = rows.database.snapshot().read_view();
                 counts = rows.lend(&view, columns)?;
