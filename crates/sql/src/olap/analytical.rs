@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::from_datafusion;
 use ankerdb_engine::Error;
@@ -39,11 +39,18 @@ impl AnalyticalQuery {
         })
     }
 
-    /// Runs in a fresh copy of the process, over everything committed before, and waits; also returns how long it took
-    /// to make the copy. Must not be called from an async task. 0A000 if the database's queries do not run in
-    /// copies ([`Configuration::HeeFork`](ankerdb_engine::Configuration)).
-    pub fn run_forked(&self) -> Result<(Vec<RecordBatch>, Duration)> {
-        self.engine.run_forked(&self.plan)
+    /// Runs over everything committed so far, as a statement outside of a transaction does, and waits: in a copy of the
+    /// process where the database's queries run in such ([`Configuration::HeeFork`](ankerdb_engine::Configuration)),
+    /// over a snapshot elsewhere. Also returns how long it took to take the snapshot, or to make the copy. Must not be
+    /// called from an async task.
+    pub fn run_now(&self) -> Result<(Vec<RecordBatch>, Duration)> {
+        if let Some(answer) = self.engine.run_forked(&self.plan)? {
+            return Ok(answer);
+        }
+        let started = Instant::now();
+        let view = self.engine.database.snapshot().read_view();
+        let creation = started.elapsed();
+        Ok((self.run(&view)?, creation))
     }
 
     /// The physical plan as text, one line per operator.

@@ -19,7 +19,7 @@
 //! process forked. So plans which need one run in this process ([`needs_shared_lock`]), and statics that are made
 //! when they are first needed are made before the first fork ([`OlapEngine::make_statics`]).
 
-use super::error::{external, from_datafusion};
+use super::error::from_datafusion;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
 use ankerdb_engine::{ColumnSet, Database, Error, ReadView, Result, SqlState, Table, Value};
@@ -317,18 +317,18 @@ impl OlapEngine {
     }
 
     /// Runs the query in a copy of the process and waits; returns the batches, and how long it took to make
-    /// the copy. 0A000 if the database's queries do not run in copies.
-    pub(super) fn run_forked(&self, plan: &OlapPlan) -> Result<(Vec<RecordBatch>, Duration)> {
+    /// the copy. `None` if it cannot run in one, or the database does not fork.
+    pub(super) fn run_forked(&self, plan: &OlapPlan) -> Result<Option<(Vec<RecordBatch>, Duration)>> {
+        if self.forks.is_none() {
+            return Ok(None);
+        }
         let view = self.database.snapshot().read_view();
-        let Some((forks, query)) = self.forkable(plan, &[], &view)? else {
-            let message = "this query, or all of this database, does not run in copies of the process";
-            return Err(Error::new(SqlState::FeatureNotSupported, message));
-        };
+        let Some((forks, query)) = self.forkable(plan, &[], &view)? else { return Ok(None) };
         drop(view);
         self.wait(async move {
             let answer = forks.answer(query).await?;
             let batches = Batches::new(answer.results).collect::<std::result::Result<_, _>>();
-            Ok((batches.map_err(|error| from_datafusion(external(internal(error))))?, answer.creation))
+            Ok(Some((batches.map_err(internal)?, answer.creation)))
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::latency::Latencies;
 use super::marker::{self, Marker};
 use super::queries::QUERIES;
-use ankerdb_engine::{Database, Error, ReadView, Result, Session, Table};
+use ankerdb_engine::{Configuration, Database, Error, ReadView, Result, Session, Table};
 use ankerdb_sql::{AnalyticalQuery, SqlEngine};
 use datafusion::arrow::array::{Array, Int64Array};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -122,7 +122,7 @@ impl Analyst {
             result.runs.push(run);
             if let Some(expected) = expected {
                 result.queries_checked += 1;
-                result.commits_missed += u64::from(self.read_marker(&view)? < expected);
+                result.commits_missed += u64::from(self.read_marker(view.as_ref())? < expected);
             }
             drop(view);
             let full_turn = matches!(order, Order::Random(_)) || result.runs.len() >= QUERIES.len();
@@ -132,22 +132,33 @@ impl Analyst {
         }
     }
 
-    /// Runs one query on a fresh snapshot; the view can be asked for more.
-    pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<(QueryRun, ReadView)> {
+    /// Runs one query on a fresh snapshot; the view can be asked for more. There is none where the query ran in a copy of
+    /// the process, which is gone.
+    pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<(QueryRun, Option<ReadView>)> {
         let table_rows = self.tables[query].row_count();
         let started = Instant::now();
-        let snapshot = self.session.snapshot();
-        creation.record(started.elapsed());
-        let view = snapshot.read_view();
-        let batches = self.queries[query].run(&view)?;
+        let forks = self.session.database().configuration() == Configuration::HeeFork;
+        let (batches, view) = if forks {
+            let (batches, took) = self.queries[query].run_now()?;
+            creation.record(took);
+            (batches, None)
+        } else {
+            let snapshot = self.session.snapshot();
+            creation.record(started.elapsed());
+            let view = snapshot.read_view();
+            (self.queries[query].run(&view)?, Some(view))
+        };
         let latency = started.elapsed();
         drop(batches);
         Ok((QueryRun { query, table_rows, started, latency }, view))
     }
 
-    /// The marker as the view shows it.
-    fn read_marker(&self, view: &ReadView) -> Result<i64> {
-        single_bigint(&self.marker.run(view)?)
+    /// The marker as the view shows it, or else a query of now.
+    fn read_marker(&self, view: Option<&ReadView>) -> Result<i64> {
+        match view {
+            Some(view) => single_bigint(&self.marker.run(view)?),
+            None => single_bigint(&self.marker.run_now()?.0),
+        }
     }
 }
 
