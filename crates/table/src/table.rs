@@ -174,7 +174,9 @@ impl Table {
     /// [`include_in_fork`](Self::include_in_fork). Reading an excluded column in such a process ends that process. For
     /// one caller at a time; does nothing to columns that are not in regions. Columns from 63 on go together.
     pub fn exclude_from_fork(&self, keep: ColumnSet) -> Result<()> {
-        self.segments.as_ref().map_or(Ok(()), |segments| segments.set_forked(|column| keep.contains(column)))
+        self.segments
+            .as_ref()
+            .map_or(Ok(()), |segments| segments.exclude_from_fork(|column| !keep.contains(column)))
     }
 
     /// Forked processes have all columns again.
