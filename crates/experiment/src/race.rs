@@ -171,7 +171,7 @@ fn first_writes(lab: &Lab<'_>, contender: &Contender) -> Result<[f64; 2]> {
     // The cells are touched before, so that caches do not decide.
     write(&places)?;
     let all = 0..contender.blocks();
-    let mut image = contender.take(None, all.clone())?;
+    let mut image = contender.take(&mut None, all.clone())?;
     // A child keeps its pages while it reads.
     if !matches!(image, Image::Child(_)) {
         contender.scan(&mut image, all)?;
@@ -200,7 +200,7 @@ fn scans_of_changed(lab: &Lab<'_>, contender: &Contender, is_read: bool) -> Resu
             break;
         }
         let all = 0..contender.blocks();
-        let mut image = contender.take(None, all.clone())?;
+        let mut image = contender.take(&mut None, all.clone())?;
         if is_read {
             contender.scan(&mut image, all.clone())?;
         }

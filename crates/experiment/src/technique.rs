@@ -30,6 +30,10 @@ const OTHER_MAPPINGS: usize = 2_000;
 pub const ONE_RUN: &str = "techniques are compared within one run on one kernel: where it lacks vm_snapshot, the rows of that \
                            technique come from a run in the emulator of kernel/, and compare with that run's others only";
 
+/// How our rewiring differs from the paper's.
+pub const REWIRING: &str = "our rewiring moves a written page to the same place in a second copy of the column, so that neighbours \
+                            become one mapping again: the number of mappings falls when most pages were written";
+
 /// What an experiment compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compared {
@@ -76,8 +80,8 @@ pub fn mapping_limit(experiment: &Experiment, setup: &Setup) -> Option<String> {
     let needed = 2 * count * (setup.megabytes << 20) / PAGE_BYTES + OTHER_MAPPINGS;
     (needed > limit).then(|| {
         format!(
-            "warning: vm.max_map_count is {limit}, rewiring may come to {needed} mappings: what it cannot do then is left \
-             out and noted (sysctl vm.max_map_count={needed} would let it)"
+            "warning: vm.max_map_count is {limit}, rewiring may come to {needed} mappings: columns are then copied to be of \
+             one piece again, which the notes tell (sysctl vm.max_map_count={needed} would avoid it)"
         )
     })
 }
@@ -133,6 +137,11 @@ impl Memory {
     /// The same in place of an older one.
     pub fn refresh(&self, old: Vec<RegionSnapshot>) -> Result<Vec<RegionSnapshot>> {
         self.columns.iter().zip(old).map(|(column, old)| column.refresh(old, column.bytes())).collect()
+    }
+
+    /// How often columns of rewired pages were copied to be of one piece again, because mappings had run out.
+    pub fn compactions(&self) -> u64 {
+        self.columns.iter().map(|column| column.rewiring_counts().compacted).sum()
     }
 
     /// Entries in the process's list of mappings that a column lies in.

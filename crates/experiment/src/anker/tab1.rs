@@ -1,7 +1,7 @@
 //! Table 1: creating a snapshot of 1, 25 and 50 columns.
 //!
 //! Writing to a page of rewired memory costs a mapping only while a snapshot shares the page. So a snapshot of all
-//! columns is taken first, then pages are modified, each by one write, then that snapshot is dropped and others are
+//! those columns is taken first, then their pages are modified, each by one write, then that snapshot is dropped and others are
 //! taken, again and again. *Refreshed* starts from a snapshot taken before the pages were modified, and brings it up to date in place.
 
 use crate::finding::{Findings, Panel, Series};
@@ -9,6 +9,7 @@ use crate::lab::{Lab, unless_stopped};
 use crate::rows::Rows;
 use crate::technique::{Memory, OURS, WORDS_PER_PAGE, median_of_runs, shuffled_pages, time_of_fork};
 use ankerdb_engine::{Error, Result, SqlState, Technique};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Columns of the table.
@@ -120,16 +121,18 @@ impl Table<'_> {
             self.creation.add(name, &[Some(fork); 3]);
             return Ok(());
         }
-        let before = memory.snapshot(COLUMNS)?;
-        let modify = |columns: usize| (0..columns).for_each(|column| memory.write_pages(column, order));
-        modify(COLUMNS);
-        drop(before);
-        if is_rewired(technique) {
-            self.notes.push(format!("{name}: {} mappings in the first column", memory.mappings(0)));
-        }
+        let modify = |columns: Range<usize>| columns.for_each(|column| memory.write_pages(column, order));
         let (mut created, mut refreshed, mut failed) = ([None; 3], [None; 3], None);
+        let mut modified = 0;
         for (at, columns) in SNAPSHOTTED.into_iter().enumerate() {
-            self.lab.progress(at as f64 / SNAPSHOTTED.len() as f64);
+            lab.progress(at as f64 / SNAPSHOTTED.len() as f64);
+            let before = memory.snapshot(columns)?;
+            modify(modified..columns);
+            modified = columns;
+            drop(before);
+            if at == 0 && is_rewired(technique) {
+                self.notes.push(format!("{name}: {} mappings in the first column", memory.mappings(0)));
+            }
             let creation = median_of_runs(lab, time, || {
                 let begun = Instant::now();
                 memory.snapshot(columns).map(|_snapshot| begun.elapsed().as_secs_f64() * 1e3)
@@ -137,7 +140,7 @@ impl Table<'_> {
             let mut old = None;
             let refresh = median_of_runs(lab, time, || {
                 let stale = old.take().map_or_else(|| memory.snapshot(columns), Ok)?;
-                modify(columns);
+                modify(0..columns);
                 let begun = Instant::now();
                 old = Some(memory.refresh(stale)?);
                 Ok(begun.elapsed().as_secs_f64() * 1e3)
@@ -152,6 +155,11 @@ impl Table<'_> {
         }
         self.creation.add(name, &created);
         self.refresh.add(name, &refreshed);
+        if memory.compactions() > 0 {
+            let note = "columns copied to be of one piece again, as the process may have no more mappings";
+            self.notes
+                .push(format!("{name}: {} times {note}: what came after was cheaper", memory.compactions()));
+        }
         if let Some(error) = failed {
             self.note(name, &error);
         }

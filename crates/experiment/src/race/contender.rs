@@ -166,9 +166,10 @@ impl Contender {
         }
     }
 
-    /// A new image; `old` may be brought up to date for it. A child begins to read the range at once.
-    pub fn take(&self, old: Option<Image>, range: Range<usize>) -> Result<Image> {
-        match (&self.data, self.kind, old) {
+    /// A new image; `old` is taken where it is brought up to date for it. A child begins to read the range at once.
+    pub fn take(&self, old: &mut Option<Image>, range: Range<usize>) -> Result<Image> {
+        let renewed = if matches!(self.kind, Kind::Technique(_, true)) { old.take() } else { None };
+        match (&self.data, self.kind, renewed) {
             (_, Kind::Unprotected, _) => Ok(Image::Live),
             (Data::Memory(memory), Kind::Technique(Technique::Fork, _), _) => {
                 Ok(Image::Child(fork_and_sum(&memory.words(0)[words_of(range)])?))
@@ -195,6 +196,7 @@ impl Contender {
             }
             (Image::Snapshot(snapshot), _) => {
                 let total = sum(&snapshot[0].words()[words_of(range)]);
+                snapshot[0].check()?;
                 *image = Image::Snapshot(snapshot);
                 total
             }

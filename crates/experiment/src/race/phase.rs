@@ -96,8 +96,9 @@ fn read(contender: &Contender, pace: Pace, stop: &AtomicBool) -> Result<Outcome>
         };
         if is_due || image.is_none() {
             let begun = Instant::now();
-            let taken = contender.take(image.take(), piece.clone())?;
+            let taken = contender.take(&mut image, piece.clone())?;
             outcome.creation.record(begun.elapsed());
+            // The former one goes now; that is not part of the creation.
             image = Some(taken);
             if let Pace::PerSecond(rate) = pace {
                 // What was missed is not made up for.
