@@ -10,6 +10,9 @@ use std::ptr::NonNull;
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
+/// All that were made, so that a sanitizer does not take them for lost.
+static BUDGETS: parking_lot::Mutex<Vec<&'static Budget>> = parking_lot::Mutex::new(Vec::new());
+
 /// Regions with limits of their own, by both detectors.
 fn each(mappings: usize, extra_pages_max: usize, test: impl Fn(&Rewired, &'static Budget)) {
     for technique in [Technique::Rewiring, Technique::RewiringUserfaultfd] {
@@ -18,6 +21,7 @@ fn each(mappings: usize, extra_pages_max: usize, test: impl Fn(&Rewired, &'stati
             continue;
         }
         let budget: &Budget = Box::leak(Box::new(Budget::new(mappings)));
+        BUDGETS.lock().push(budget);
         let limits = Limits { budget, extra_pages_max };
         let region =
             Rewired::with_limits(technique, PageSize::Small, PAGES * PAGE, limits).expect("a region");
