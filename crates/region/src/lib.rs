@@ -29,6 +29,7 @@ mod space;
 mod technique;
 mod userfault;
 mod vm_snapshot;
+mod words;
 
 pub use budget::{Mappings, mappings};
 pub use region::{Region, RegionSnapshot};

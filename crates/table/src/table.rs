@@ -463,6 +463,20 @@ impl Table {
         unsafe { self.block(row.block()).install_update(row.offset(), commit, changes, in_use, pin) };
     }
 
+    /// As [`install_update`](Self::install_update), of one cell that is stored as a word. The caller owns the row.
+    pub fn install_word(
+        &self,
+        row: RowId,
+        (column, word): (usize, u64),
+        commit: Timestamp,
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
+        assert_eq!(self.layout(column), CellLayout::Word, "the column's cells are words");
+        // SAFETY: the only cell is no text.
+        unsafe { self.install_update(row, commit, std::iter::once((column, Cell::Word(word))), in_use, pin) };
+    }
+
     /// Installs a deletion of a row that the caller owns.
     pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         self.prune_entries(row, std::iter::empty(), in_use, pin);
