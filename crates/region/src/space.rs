@@ -226,18 +226,8 @@ impl Space {
         let Some(living) = self.pages.living(index) else { return };
         self.limits.budget.change(living.runs, 0);
         let Space { pages, file, unit_bytes, .. } = self;
-        let mut pending = 0..0;
-        pages.remove(index, |page| {
-            if page == pending.end {
-                pending.end += 1;
-            } else if page + 1 == pending.start {
-                pending.start = page;
-            } else {
-                punch(file, *unit_bytes, &pending);
-                pending = page..page + 1;
-            }
-        });
-        punch(file, *unit_bytes, &pending);
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
+        pages.remove(index, |page| holes.add(page));
     }
 
     /// Without snapshots there is nothing to protect: one call makes all writable again, so that nothing faults.
@@ -378,16 +368,19 @@ impl Space {
             return Err(lack);
         }
         let _ = self.detector.watch(self.address(0), bytes);
+        let Space { pages, file, unit_bytes, .. } = self;
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
         for unit in 0..extent {
-            let old = self.pages.entry(unit).generation();
-            self.pages.set(unit, Entry::new(generation, true));
+            let old = pages.entry(unit).generation();
+            pages.set(unit, Entry::new(generation, true));
             if old != generation {
-                self.pages.occupy(generation, unit);
-                if self.pages.retire(old, unit) {
-                    self.file.punch(self.offset(old, unit), self.unit_bytes);
+                pages.occupy(generation, unit);
+                if pages.retire(old, unit) {
+                    holes.add(pages.page(old, unit));
                 }
             }
         }
+        drop(holes);
         self.recount();
         self.detector.wake(self.address(0), bytes);
         self.counts.compacted += 1;
@@ -434,20 +427,49 @@ impl Space {
             return;
         }
         let extent = self.pages.extent();
+        let Space { pages, file, unit_bytes, .. } = self;
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
         for unit in 0..extent {
-            let generation = self.pages.entry(unit).generation();
-            if self.pages.retire(generation, unit) {
-                self.file.punch(self.offset(generation, unit), self.unit_bytes);
+            let generation = pages.entry(unit).generation();
+            if pages.retire(generation, unit) {
+                holes.add(pages.page(generation, unit));
             }
         }
+        drop(holes);
         if extent < units {
             self.file.punch(self.offset(0, extent), (units - extent) * self.unit_bytes);
         }
     }
 }
 
-fn punch(file: &MemoryFile, unit_bytes: usize, pages: &Range<usize>) {
-    if !pages.is_empty() {
-        file.punch(pages.start * unit_bytes, pages.len() * unit_bytes);
+/// Free pages on their way out of the file, neighbours by one call.
+struct Holes<'a> {
+    file: &'a MemoryFile,
+    unit_bytes: usize,
+    pending: Range<usize>,
+}
+
+impl Holes<'_> {
+    fn add(&mut self, page: usize) {
+        if page == self.pending.end {
+            self.pending.end += 1;
+        } else if page + 1 == self.pending.start {
+            self.pending.start = page;
+        } else {
+            self.punch();
+            self.pending = page..page + 1;
+        }
+    }
+
+    fn punch(&self) {
+        if !self.pending.is_empty() {
+            self.file.punch(self.pending.start * self.unit_bytes, self.pending.len() * self.unit_bytes);
+        }
+    }
+}
+
+impl Drop for Holes<'_> {
+    fn drop(&mut self) {
+        self.punch();
     }
 }
