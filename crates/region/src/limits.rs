@@ -108,6 +108,33 @@ fn a_snapshot_that_needs_too_many_mappings_is_refused_and_nothing_else_happens()
 }
 
 #[test]
+fn regions_at_rest_give_mappings_to_others() {
+    each(38, usize::MAX / 2, |region, budget| {
+        let limits = Limits { budget, extra_pages_max: usize::MAX / 2 };
+        let other = |step: usize| {
+            let other = Rewired::with_limits(Technique::Rewiring, PageSize::Small, PAGES * PAGE, limits);
+            let other = other.expect("a region");
+            let image = other.snapshot(None, PAGES * PAGE).expect("a snapshot");
+            for page in 0..8 {
+                put(other.pointer(), page * step, 5);
+            }
+            (other, image)
+        };
+        let others = [other(2), other(5)];
+        assert!(!budget.has_room(5), "{} mappings", budget.used());
+        let image = region.snapshot(None, PAGES * PAGE).expect("others make room");
+        put(region.pointer(), 1, 1);
+        assert_eq!((image.check(), get(image.pointer(), 1)), (Ok(()), 0));
+        for ((other, image), step) in others.iter().zip([2, 5]) {
+            let written = |page: usize| if page % step == 0 && page / step < 8 { 5 } else { 0 };
+            assert_eq!(contents(other.pointer()), (0..PAGES).map(written).collect::<Vec<u64>>());
+            assert!(contents(image.pointer()).iter().all(|word| *word == 0) && image.check().is_ok());
+        }
+        assert!(others.iter().any(|(other, _)| other.counts().compacted == 1));
+    });
+}
+
+#[test]
 fn without_memory_for_a_copy_the_snapshots_that_hold_the_page_end() {
     each(1000, 3, |region, _| {
         for page in 0..PAGES {

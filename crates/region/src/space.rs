@@ -63,6 +63,7 @@ pub(crate) struct Space {
     pages: Pages,
     file: MemoryFile,
     detector: Detector,
+    /// A mere page once the region is gone.
     live: Mapping,
     unit_bytes: usize,
     limits: Limits,
@@ -123,11 +124,17 @@ impl Space {
         self.limits.budget
     }
 
+    /// Mappings that compacting would save a budget: none if it is another region's, or if they are few.
+    pub fn runs_to_save(&self, budget: &Budget) -> usize {
+        if self.open && std::ptr::eq(self.limits.budget, budget) { self.runs.saturating_sub(4) } else { 0 }
+    }
+
     pub fn is_alive(&self, sequence: u64) -> bool {
         self.pages.find(sequence).is_some()
     }
 
     fn address(&self, unit: usize) -> *mut u8 {
+        assert!(self.open, "a region that is gone has no addresses");
         self.live.pointer().as_ptr().wrapping_add(unit * self.unit_bytes)
     }
 
@@ -232,7 +239,7 @@ impl Space {
 
     /// Without snapshots there is nothing to protect: one call makes all writable again, so that nothing faults.
     fn release_all_if_unheld(&mut self) {
-        if self.pages.alive() == 0 {
+        if self.open && self.pages.alive() == 0 {
             self.release_all();
         }
     }
@@ -344,7 +351,7 @@ impl Space {
     // When something runs out.
 
     /// Copies live memory to one generation, with two mappings at most.
-    fn compact(&mut self) -> Result<(), Lack> {
+    pub fn compact(&mut self) -> Result<(), Lack> {
         let extent = self.pages.extent();
         let generation = self.pages.open_generation().ok_or(Lack::Mappings)?;
         self.protect(extent)?;
