@@ -200,13 +200,15 @@ impl Space {
 
     /// Write-protects the first `units`. When it returns, nobody can write there.
     fn protect(&mut self, units: usize) -> Result<(), Lack> {
-        self.detector.protect(self.address(0), units * self.unit_bytes)?;
+        let protected = self.detector.protect(self.address(0), units * self.unit_bytes);
+        // Noted even if it failed, since a part may be protected: a unit that is thought to be protected and is not does no harm, as
+        // nobody holds it; one that is and is not thought to be would fault for ever.
         self.pages.cover(units);
         for unit in 0..units {
             self.pages.set(unit, Entry::new(self.pages.entry(unit).generation(), false));
         }
         self.recount();
-        Ok(())
+        protected
     }
 
     fn recount(&mut self) {
