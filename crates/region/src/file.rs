@@ -52,7 +52,9 @@ impl MemoryFile {
             let count = (bytes - done).min(1 << 30);
             let to = (offset + done) as libc::off_t;
             // SAFETY: within the source, by the caller's promise.
-            let copied = unsafe { libc::pwrite(self.0, from.add(done).cast(), count, to) };
+            // Not by the library's function: a thread sanitizer, which knows nothing of protected pages, would take
+            // reading them for a race with the writes before.
+            let copied = unsafe { libc::syscall(libc::SYS_pwrite64, self.0, from.add(done), count, to) };
             match usize::try_from(copied) {
                 Ok(0) => return Err(Lack::Memory),
                 Ok(copied) => done += copied,
@@ -79,13 +81,10 @@ impl MemoryFile {
     /// # Safety
     /// The range `at` belongs to the caller, and its users expect the file's content there.
     pub unsafe fn map(&self, at: *mut u8, bytes: usize, offset: usize, shared: bool) -> Result<(), Lack> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
         let sharing = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
-        let flags = libc::MAP_FIXED | libc::MAP_NORESERVE | sharing;
         // SAFETY: the caller owns the range.
-        let mapped =
-            unsafe { libc::mmap(at.cast(), bytes, protection, flags, self.0, offset as libc::off_t) };
-        if mapped == libc::MAP_FAILED { Err(Lack::Mappings) } else { Ok(()) }
+        let mapped = unsafe { map_over(at, bytes, sharing, self.0, offset) };
+        if mapped { Ok(()) } else { Err(Lack::Mappings) }
     }
 
     /// Bytes of memory that the file takes.
@@ -103,6 +102,18 @@ impl Drop for MemoryFile {
         // SAFETY: nobody else has the descriptor.
         unsafe { libc::close(self.0) };
     }
+}
+
+/// Maps over whatever is mapped at `at`, to read and write.
+///
+/// # Safety
+/// The range `at` belongs to the caller, and its users are prepared for what they find there.
+pub(crate) unsafe fn map_over(at: *mut u8, bytes: usize, sharing: i32, file: i32, offset: usize) -> bool {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_FIXED | libc::MAP_NORESERVE | sharing;
+    // Not by the library's function, as above: this one changes what lies below memory that others read meanwhile.
+    // SAFETY: the caller owns the range.
+    unsafe { libc::syscall(libc::SYS_mmap, at, bytes, protection, flags, file, offset) != -1 }
 }
 
 pub(crate) fn errno() -> i32 {

@@ -32,7 +32,7 @@
 use crate::anonymous::Mapping;
 use crate::budget::Budget;
 use crate::detector::Detector;
-use crate::file::{Lack, MemoryFile};
+use crate::file::{Lack, MemoryFile, map_over};
 use crate::pages::{ALIVE_MAX, Entry, GENERATIONS, Pages};
 use ankerdb_base::Result;
 use std::ops::Range;
@@ -407,11 +407,9 @@ impl Space {
     /// Ends a snapshot under its readers: zeroes instead of its pages.
     fn end(&mut self, index: usize) {
         let Some(living) = self.pages.living(index) else { return };
-        let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let sharing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the image's addresses, which are its own as long as it is on the list.
-        let mapped = unsafe { libc::mmap(living.start as *mut _, living.bytes, protection, flags, -1, 0) };
-        if mapped == libc::MAP_FAILED {
+        if !unsafe { map_over(living.start as *mut u8, living.bytes, sharing, -1, 0) } {
             // It cannot: one mapping in place of others needs no more of them. If it does, nothing of this is safe.
             std::process::abort();
         }
