@@ -2,7 +2,7 @@
 
 use crate::progress::ExperimentProgress;
 use crate::{engine, interrupt};
-use ankerdb_engine::{Configuration, Result};
+use ankerdb_engine::{Configuration, Result, Technique};
 use ankerdb_experiment::lab::Watch;
 use ankerdb_experiment::report::check_folder;
 use ankerdb_experiment::{all, find, setup};
@@ -24,6 +24,9 @@ pub struct Options {
     /// TPC-H scale factor
     #[arg(long, value_name = "SF")]
     scale: Option<f64>,
+    /// MiB of each column, for experiments on columns of numbers
+    #[arg(long, value_name = "MIB")]
+    megabytes: Option<usize>,
     /// Threads that run transactions; the most, if they vary
     #[arg(long, value_name = "N")]
     oltp: Option<usize>,
@@ -36,6 +39,10 @@ pub struct Options {
     /// Engines to compare, separated by commas; all if not given
     #[arg(long, value_name = "ENGINES", value_delimiter = ',', value_parser = engine::parse)]
     engine: Vec<Configuration>,
+    /// Techniques to compare with ours, separated by commas: physical, fork, rewiring, rewiring-userfaultfd, vm-snapshot;
+    /// all that this machine can run if not given
+    #[arg(long, value_name = "TECHNIQUES", value_delimiter = ',', value_parser = technique)]
+    technique: Vec<Technique>,
     /// The paper's durations, data sizes and numbers of threads
     #[arg(long)]
     full: bool,
@@ -45,6 +52,14 @@ pub struct Options {
     /// Seed of the data and the inputs
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// Reads a technique that this machine can run, for clap.
+fn technique(name: &str) -> std::result::Result<Technique, String> {
+    let checked = Technique::parse(name).and_then(|technique| technique.check().map(|()| technique));
+    checked.map_err(|error| {
+        format!("{error}{}", error.hint().map(|hint| format!(". {hint}")).unwrap_or_default())
+    })
 }
 
 /// Lists or runs.
@@ -86,7 +101,9 @@ fn asked(options: &Options) -> setup::Options {
         oltp: options.oltp,
         olap: options.olap,
         seconds: options.seconds,
+        megabytes: options.megabytes,
         engines: options.engine.clone(),
+        techniques: options.technique.clone(),
         full: options.full,
         seed: options.seed,
     }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use ankerdb_engine::Technique;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,8 +34,12 @@ fn the_list_has_a_line_for_every_experiment() {
         "anker-fig6",
         "anker-fig7",
         "anker-fig8",
+        "anker-tab1",
+        "anker-fig4",
         "anker-tab2",
         "dissertation-fig2.5",
+        "dissertation-fig2.6",
+        "snapshot-race",
         "ankerdb-fig7",
         "ankerdb-fig8",
         "ankerdb-fig11",
@@ -47,7 +52,7 @@ fn the_list_has_a_line_for_every_experiment() {
 #[test]
 fn impossible_experiments_are_refused_before_anything_is_loaded() {
     for (arguments, part) in [
-        (&["anker-fig99"][..], "there are anker-fig6, anker-fig7"),
+        (&["anker-fig99"][..], "there are anker-tab1, anker-fig4, anker-fig6, anker-fig7"),
         (&["anker-fig6", "--warehouses", "0"], "--warehouses must be at least 1"),
         (&["anker-fig6", "--warehouses", "900000"], "at most --warehouses"),
         (&["anker-fig6", "--seconds", "0"], "--seconds must be between 1 and 86400"),
@@ -58,6 +63,14 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         (&["dissertation-fig2.5", "--scale", "900"], "at most --scale"),
         (&["anker-fig6", "--out", "/dev/null/x"], "cannot write into /dev/null/x"),
         (&["anker-fig6", "--engine", "hee-anker"], "engine \"hee-anker\" is not available"),
+        (&["anker-tab1", "--megabytes", "900000"], "at most --megabytes"),
+        (&["snapshot-race", "--megabytes", "0"], "--megabytes must be between 1 and 1000000"),
+        (&["snapshot-race", "--scale", "1"], "--scale does not apply, --megabytes does"),
+        (&["anker-fig4", "--engine", "see-fs"], "--engine does not apply, --technique does"),
+        (&["anker-fig4", "--oltp", "2"], "--oltp and --olap do not apply"),
+        (&["anker-fig6", "--technique", "fork"], "--technique does not apply, --engine does"),
+        (&["anker-fig6", "--megabytes", "1"], "--megabytes does not apply, --warehouses does"),
+        (&["anker-tab1", "--technique", "zfs"], "there are physical, fork, rewiring"),
         (&["anker-fig6", "--engine", "silo"], "there are ankerdb, see-fs, see-si, see-ru"),
     ] {
         let output = run(&[&["experiment"], arguments].concat());
@@ -65,6 +78,14 @@ fn impossible_experiments_are_refused_before_anything_is_loaded() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         let line = message.lines().next().unwrap_or_default();
         assert!(line.contains(part), "{arguments:?}: {message}");
+    }
+    // Of a technique that the machine lacks, what is missing.
+    if let Some(error) = Technique::ALL.into_iter().find_map(|technique| technique.check().err()) {
+        let arguments =
+            ["experiment", "anker-tab1", "--technique", "rewiring,vm-snapshot,rewiring-userfaultfd"];
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(error.message()), "{error}");
     }
     for command in [&["serve"][..], &["demo"], &["bench", "htap"]] {
         let output = run(&[command, &["--engine", "hee-anker"]].concat());
@@ -108,6 +129,87 @@ fn miniature(id: &str, options: &[&str]) {
         printed(&report),
         "as printed"
     );
+}
+
+/// The same for an experiment that compares techniques: every one that the machine can run is measured, every other one is said
+/// to be left out.
+fn miniature_of_techniques(id: &str, options: &[&str]) -> String {
+    let folder = Folder::new(id);
+    let arguments = [&["experiment", id, "--seconds", "1", "--out", folder.path()], options].concat();
+    let output = run(&arguments);
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    for part in ["The paper says", "Deviations from the paper", "commit ", "stolen CPU"] {
+        assert!(report.contains(part), "{part} is missing in\n{report}");
+    }
+    let file = |ending: &str| folder.0.join(format!("{id}.{ending}"));
+    let csv = std::fs::read_to_string(file("csv")).expect("a CSV");
+    assert!(
+        csv.lines().any(|line| line.contains("ankerdb") && line.contains(",measured,")),
+        "ours in\n{csv}"
+    );
+    for technique in Technique::ALL {
+        let name = technique.name();
+        let names = [format!(",{name},measured,"), format!(",\"{name}, ")];
+        let is_measured = csv
+            .lines()
+            .any(|line| line.contains(",measured,") && names.iter().any(|name| line.contains(name)));
+        assert_eq!(is_measured, technique.check().is_ok(), "{name} in\n{csv}");
+        assert_eq!(report.contains(&format!("left out: {name}: ")), !is_measured, "{name} in\n{report}");
+    }
+    let svg = std::fs::read_to_string(file("svg")).expect("an SVG");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains("physical"));
+    assert!(decoded_width(&file("png")) >= 640);
+    csv
+}
+
+/// The values of a series in a panel whose title begins like this.
+fn values(csv: &str, panel: &str, series: &str) -> Vec<f64> {
+    let rows = csv.lines().filter(|line| line.trim_start_matches('"').starts_with(panel));
+    let points = rows.filter_map(|line| line.split_once(&format!(",{series},measured,")));
+    points.filter_map(|(_, point)| point.split(',').nth(2)?.parse().ok()).collect()
+}
+
+#[test]
+fn anker_tab1_in_miniature() {
+    let csv = miniature_of_techniques("anker-tab1", &["--megabytes", "1"]);
+    assert_eq!(values(&csv, "Snapshot creation", "physical").len(), 3, "{csv}");
+    assert!(csv.lines().any(|line| line.contains("fork,paper,0,1,108.28")), "{csv}");
+}
+
+#[test]
+fn anker_fig4_in_miniature() {
+    let csv = miniature_of_techniques("anker-fig4", &["--megabytes", "1"]);
+    let mappings = |technique: Technique| values(&csv, "(a) mappings", technique.name());
+    for technique in Technique::ALL.into_iter().filter(|technique| technique.check().is_ok()) {
+        let counts = mappings(technique);
+        let most = counts.iter().copied().fold(0.0, f64::max);
+        match technique {
+            Technique::Rewiring | Technique::RewiringUserfaultfd => {
+                assert!(most > 100.0 && most > 4.0 * counts[0], "{technique:?}: {counts:?}");
+            }
+            _ => assert!(counts.iter().all(|count| *count == 1.0), "{technique:?}: {counts:?}"),
+        }
+    }
+}
+
+#[test]
+fn dissertation_fig2_6_in_miniature() {
+    let csv = miniature_of_techniques("dissertation-fig2.6", &["--scale", "0.002"]);
+    assert_eq!(values(&csv, "LINEITEM", "physical").len(), 16, "{csv}");
+    assert_eq!(values(&csv, "ORDERS", "ankerdb").len(), 9, "{csv}");
+}
+
+#[test]
+fn snapshot_race_in_miniature() {
+    let csv = miniature_of_techniques("snapshot-race", &["--megabytes", "1"]);
+    for panel in ["\"Writers kept", "Scan", "Snapshots taken", "Write after a snapshot"] {
+        assert!(
+            csv.lines()
+                .any(|line| line.starts_with(panel.trim_start_matches('"')) || line.starts_with(panel))
+        );
+    }
+    assert_eq!(values(&csv, "Scan of a snapshot after", "ankerdb").len(), 6, "{csv}");
 }
 
 /// The report without the paths behind it.
@@ -198,7 +300,7 @@ fn ctrl_c_ends_an_experiment_with_what_was_measured() {
     ];
     let mut child = ankerdb(&arguments).spawn().expect("the command starts");
     let mut progress = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
-    let reached = progress.by_ref().map_while(Result::ok).any(|line| line.starts_with("measurement 2 of 8"));
+    let reached = progress.by_ref().map_while(Result::ok).any(|line| line.starts_with("measurement 2 of "));
     assert!(reached, "the experiment ended before its second measurement");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill exists");
     assert!(sent.success());

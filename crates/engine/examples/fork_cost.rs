@@ -34,7 +34,7 @@ fn main() -> Result<()> {
 
 fn filled(megabytes: usize) -> Result<(Database, std::sync::Arc<Table>)> {
     let database = Database::open(Configuration::HeeFork)?;
-    let columns = (0..COLUMNS).map(|column| ColumnDefinition::new(&format!("c{column}"), DataType::BigInt));
+    let columns = (0..COLUMNS).map(|column| ColumnDefinition::new(format!("c{column}"), DataType::BigInt));
     let table = database.create_table(columns.fold(TableDefinition::new("wide"), TableDefinition::column))?;
     let rows = (megabytes << 20) / (8 * COLUMNS);
     let mut session = database.session();

@@ -1,4 +1,5 @@
-//! When the system has no memory for the snapshot of a column, the query that wants it fails, and nobody else.
+//! When the system has no memory for the snapshot of a column, the query that wants it fails, and nobody else. The same for
+//! commits that need room for rows.
 //!
 //! Limits the address space of the process; so this is the only test here.
 #![cfg(all(target_os = "linux", not(ankerdb_sanitize)))]
@@ -6,6 +7,8 @@
 mod support;
 
 use ankerdb_engine::*;
+use ankerdb_table::Placement;
+use ankerdb_transaction::{History, TransactionManager};
 use std::sync::Arc;
 use support::*;
 
@@ -37,7 +40,41 @@ impl Drop for Limited {
 }
 
 #[test]
-fn a_failed_snapshot_of_a_column_concerns_nobody_else() {
+fn what_finds_no_memory_ends_and_concerns_nobody_else() {
+    a_failed_snapshot_of_a_column();
+    a_commit_that_needs_a_segment();
+}
+
+/// A commit that finds no room for its rows ends like any other that fails: nothing of it remains.
+fn a_commit_that_needs_a_segment() {
+    const ROOM: usize = 2 * ROWS_PER_BLOCK;
+    for technique in Technique::ALL.into_iter().filter(|technique| technique.check().is_ok()) {
+        let definition = TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::BigInt));
+        let placement = Placement { blocks_per_segment: 2, ..Placement::of(technique) };
+        let table = Table::in_regions(TableId(1), definition, placement).expect("there is memory");
+        let (table, manager) = (Arc::new(table), TransactionManager::new(History::default()));
+        let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
+        let mut insert = |rows: usize| {
+            transaction.begin(Isolation::Serializable, false);
+            (0..rows).for_each(|_| drop(transaction.insert_cells(&table, &[Cell::bigint(1)])));
+            transaction.commit().map(drop)
+        };
+        insert(ROOM - 1).expect("there is room");
+        {
+            let _limited = Limited::now();
+            // The first row has room, the second one has not.
+            let error = insert(2).expect_err("there is no memory");
+            assert_eq!(error.state(), SqlState::OutOfMemory, "{}: {error}", technique.name());
+            assert_eq!((table.row_count(), table.block_count()), (ROOM - 1, 2));
+            insert(1).expect("there is room for one");
+        }
+        insert(2).expect("there is memory again");
+        assert_eq!((table.row_count(), table.block_count()), (ROOM + 2, 3));
+        assert_eq!(view_rows(&manager.snapshot().read_view(), &table, &[0]).len(), ROOM + 2);
+    }
+}
+
+fn a_failed_snapshot_of_a_column() {
     let takes_columns = |configuration: &Configuration| {
         configuration.technique().is_some_and(|technique| technique != Technique::Fork)
     };

@@ -170,7 +170,7 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
         assert!((two_columns..two_columns * 3 / 2).contains(&kept), "{kept} bytes");
         assert_eq!(counts(), (2, 0), "each column once for all queries of a snapshot");
         let second = database.snapshot();
-        second.materialize(&table, &[1, 7]).expect("there is memory");
+        second.read_view().materialize(&table, &[1, 7]).expect("there is memory");
         assert_eq!(pointers(&second.read_view(), &table, &[1, 7]), seen, "nobody has written");
         assert_eq!(counts(), (2, 2));
         let rows = view_rows(&first.read_view(), &table, &COLUMNS);

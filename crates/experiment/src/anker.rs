@@ -1,8 +1,10 @@
 //! The experiments of AnKer (SIGMOD 2018) §6.
 
+pub mod fig4;
 pub mod fig6;
 pub mod fig7;
 pub mod fig8;
+pub mod tab1;
 pub mod tab2;
 
 use crate::setup::PaperSetup;
@@ -17,6 +19,16 @@ pub const PAPER: PaperSetup = PaperSetup {
     quick_seconds: 6,
     lead: Duration::from_secs(5),
     interval: Duration::from_millis(500),
+    threads_vary: false,
+};
+/// §4.3 and §5.3: one thread, nothing but snapshots and writes.
+pub const ALONE: PaperSetup = PaperSetup {
+    oltp: 1,
+    olap: 1,
+    seconds: 10,
+    quick_seconds: 1,
+    lead: Duration::ZERO,
+    interval: Duration::ZERO,
     threads_vary: false,
 };
 /// Warehouses in the paper.

@@ -15,10 +15,13 @@ pub mod batch;
 pub mod dissertation;
 pub mod finding;
 pub mod lab;
+pub mod race;
 pub mod render;
 pub mod report;
+pub mod rows;
 pub mod setup;
 pub mod stream;
+pub mod technique;
 pub mod tpcc;
 pub mod tpch;
 
@@ -29,6 +32,7 @@ use lab::{Lab, Watch};
 use report::Report;
 use setup::{Data, Options, PaperSetup, Setup, invalid};
 use std::time::Duration;
+use technique::Compared;
 
 /// One table or figure of a paper.
 pub struct Experiment {
@@ -42,6 +46,8 @@ pub struct Experiment {
     pub paper: PaperSetup,
     /// What it runs on.
     pub data: Data,
+    /// What it compares.
+    pub compared: Compared,
     /// Measures.
     run: fn(&Lab<'_>) -> Result<Findings>,
     /// Results that the paper prints, or that it prints none.
@@ -53,13 +59,54 @@ pub struct Experiment {
 const ANKER_TPCC: Data = Data::TpcC { paper: anker::WAREHOUSES, quick: anker::QUICK_WAREHOUSES };
 
 /// All of them, by paper.
-static EXPERIMENTS: [Experiment; 8] = [
+static EXPERIMENTS: [Experiment; 12] = [
+    Experiment {
+        id: "anker-tab1",
+        title: "creating a snapshot of 1, 25 and 50 columns, after 0 to 50,000 of 51,200 pages were modified",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §4.3, Table 1 (dissertation 2020, Table 2.1)",
+        paper: anker::ALONE,
+        data: Data::Columns { count: anker::tab1::COLUMNS, paper: 200, quick: 16, factor: 3 },
+        compared: Compared::Techniques,
+        run: anker::tab1::run,
+        paper_says: &[
+            "its numbers stand in the table, marked (paper), for columns of 200 MB; its rewired columns were backed by 995, \
+             9483 and 51177 mappings after 500, 5000 and 50000 modified pages",
+        ],
+        deviations: &[
+            technique::ONE_RUN,
+            technique::REWIRING,
+            "the paper takes each snapshot once; here each is taken several times, and the median shown",
+            "vm-snapshot, refreshing in place and ours are not in the paper's table",
+            "ours: a table of 50 bigint columns; a modified page is a row changed in all columns by a transaction",
+        ],
+    },
+    Experiment {
+        id: "anker-fig4",
+        title: "one column, every page written once: snapshot creation, mappings, cost of a write",
+        source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §5.3, Figure 4 (dissertation 2020, Figure 2.4)",
+        paper: anker::ALONE,
+        data: Data::Columns { count: 1, paper: 200, quick: 200, factor: 4 },
+        compared: Compared::Techniques,
+        run: anker::fig4::run,
+        paper_says: &[
+            "a plot without printed values; from the text: vm_snapshot is stable and low, and cheaper than rewiring from \
+             about 1000 writes on; after all 51,200 it is 68x faster",
+            "writing a page is up to 6x faster with vm_snapshot than with rewiring",
+        ],
+        deviations: &[
+            technique::ONE_RUN,
+            technique::REWIRING,
+            "without --full, 64 snapshots over all writes instead of one after each; the pages are written in random order",
+            "ours: a row of the page is changed by a transaction, beside a reader to whom all arrays were lent",
+        ],
+    },
     Experiment {
         id: "anker-fig6",
         title: "snapshot cost and OLAP latency of eight queries beside TPC-C, uniform and skewed",
         source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.3, Figure 6",
         paper: anker::PAPER,
         data: ANKER_TPCC,
+        compared: Compared::Configurations,
         run: anker::fig6::run,
         paper_says: &[
             "bars without printed values, so there are no numbers to put beside ours",
@@ -75,6 +122,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.4, Figure 7",
         paper: anker::PAPER,
         data: ANKER_TPCC,
+        compared: Compared::Configurations,
         run: anker::fig7::run,
         paper_says: &[
             "a plot without printed values; from the text, uniform, transactions/s: 60,000 to 70,000 before the first query \
@@ -94,6 +142,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.5, Figure 8",
         paper: PaperSetup { olap: 6, quick_seconds: 2, threads_vary: true, ..anker::PAPER },
         data: Data::TpcC { paper: anker::WAREHOUSES, quick: &[2] },
+        compared: Compared::Configurations,
         run: anker::fig8::run,
         paper_says: &[
             "a plot without printed values; from the text: the hybrid configurations and SEE_RU do not depend on the \
@@ -113,6 +162,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma, Schuhknecht, Dittrich: AnKer, SIGMOD 2018, §6.5, Table 2",
         paper: anker::PAPER,
         data: Data::TpcC { paper: anker::tab2::WAREHOUSES, quick: anker::tab2::QUICK_WAREHOUSES },
+        compared: Compared::Configurations,
         run: anker::tab2::run,
         paper_says: &["its numbers stand in the table, marked (paper); SEE_RU is not in it"],
         deviations: &[anker::QUERY_THREADS],
@@ -123,6 +173,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma: dissertation 2020, §2.5.4, Figure 2.5 (AnKerDB, arXiv 2017, §5.5, Figure 9)",
         paper: PaperSetup { oltp: 1, olap: 1, seconds: 15, interval: Duration::ZERO, ..ankerdb::PAPER },
         data: ankerdb::DATA,
+        compared: Compared::Configurations,
         run: dissertation::fig2_5::run,
         paper_says: &[
             "a plot without printed values; from the text: a completely versioned table takes around 5 times as long as an \
@@ -136,11 +187,32 @@ static EXPERIMENTS: [Experiment; 8] = [
         ],
     },
     Experiment {
+        id: "dissertation-fig2.6",
+        title: "snapshotting the columns of TPC-H's tables one by one, against fork",
+        source: "Sharma: dissertation 2020, §2.5.5, Figure 2.6 (AnKerDB, arXiv 2017, §5.6, Figure 10)",
+        paper: anker::ALONE,
+        data: ankerdb::DATA,
+        compared: Compared::Techniques,
+        run: dissertation::fig2_6::run,
+        paper_says: &[
+            "a plot without printed values; from the text: single columns are negligibly cheap, and all columns of all \
+             tables (1.5 GB) are considerably cheaper than fork, which replicates the whole process of several times that size",
+        ],
+        deviations: &[
+            technique::ONE_RUN,
+            ankerdb::PAPER_DATA,
+            "the database runs in the hybrid configuration of each technique; a row is inserted before each snapshot, so that \
+             every column has changed",
+            "ours: lending all blocks of the column to a reader; taking the snapshot itself is in the notes",
+        ],
+    },
+    Experiment {
         id: "ankerdb-fig7",
         title: "latency of seven OLAP transactions on TPC-H beside OLTP, in relation to ours",
         source: "Sharma, Schuhknecht, Dittrich: AnKerDB, arXiv 2017, §5.3, Figure 7",
         paper: ankerdb::PAPER,
         data: ankerdb::DATA,
+        compared: Compared::Configurations,
         run: ankerdb::fig7::run,
         paper_says: &["a plot; the factors in the text are lost in our copy"],
         deviations: &[ankerdb::PAPER_DATA, ankerdb::SNAPSHOTS, ankerdb::BASELINES, anker::MEDIANS],
@@ -151,6 +223,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma, Schuhknecht, Dittrich: AnKerDB, arXiv 2017, §5.4, Figure 8",
         paper: ankerdb::PAPER,
         data: ankerdb::DATA,
+        compared: Compared::Configurations,
         run: ankerdb::fig8::run,
         paper_says: &[
             "a plot; the factor in the text is lost in our copy: OLTP alone is fastest under snapshot isolation, with queries \
@@ -169,6 +242,7 @@ static EXPERIMENTS: [Experiment; 8] = [
         source: "Sharma, Schuhknecht, Dittrich: AnKerDB, arXiv 2017, §5.7, Figure 11",
         paper: PaperSetup { oltp: 8, quick_seconds: 1, threads_vary: true, ..ankerdb::PAPER },
         data: ankerdb::DATA,
+        compared: Compared::Configurations,
         run: ankerdb::fig11::run,
         paper_says: &[
             "a plot; from the text: it scales, less than linearly (the factors are lost in our copy)",
@@ -177,6 +251,22 @@ static EXPERIMENTS: [Experiment; 8] = [
             ankerdb::PAPER_DATA,
             ankerdb::SNAPSHOTS,
             "the paper shows heterogeneous processing only; here all configurations",
+        ],
+    },
+    Experiment {
+        id: "snapshot-race",
+        title: "two writers and a snapshotting reader: creation, writers' speed, first writes, scans, by technique",
+        source: "our own; the techniques of AnKer §4 and §5, and DESIGN §5",
+        paper: race::SETUP,
+        data: Data::Columns { count: 1, paper: 200, quick: 64, factor: 36 },
+        compared: Compared::Techniques,
+        run: race::run,
+        paper_says: &["nothing: the experiment is ours; its full size is that of AnKer's columns"],
+        deviations: &[
+            technique::ONE_RUN,
+            "the writers of unprotected memory and of the techniques store a word with one instruction; ours changes a row, \
+             with its history, by the last part of a commit (installs only) or by whole serializable transactions",
+            "a scan adds up all words; of the live, unprotected memory it loads them one by one, of snapshots several at once",
         ],
     },
 ];

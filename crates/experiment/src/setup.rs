@@ -3,7 +3,8 @@
 
 use crate::Experiment;
 use crate::anker::fig8::FIXED_STREAMS;
-use ankerdb_engine::{Configuration, Error, Result, SqlState};
+use crate::technique::{self, Compared};
+use ankerdb_engine::{Configuration, Error, Result, SqlState, Technique};
 use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
 use ankerdb_workload::htap::machine::{Machine, available_memory_bytes};
 use std::time::Duration;
@@ -33,6 +34,17 @@ pub enum Data {
         paper: f64,
         /// When shortened.
         quick: f64,
+    },
+    /// Columns of eight-byte numbers, of so many MiB each.
+    Columns {
+        /// How many.
+        count: usize,
+        /// Each in the paper.
+        paper: usize,
+        /// Each when shortened.
+        quick: usize,
+        /// What the largest technique needs, in times of the data: copies, headers, versions.
+        factor: u64,
     },
 }
 
@@ -68,8 +80,12 @@ pub struct Options {
     pub olap: Option<usize>,
     /// Seconds of one measurement.
     pub seconds: Option<u64>,
+    /// MiB of each column.
+    pub megabytes: Option<usize>,
     /// Configurations to compare; all if empty.
     pub engines: Vec<Configuration>,
+    /// Techniques to compare with ours; all if empty.
+    pub techniques: Vec<Technique>,
     /// As long, and with as much data and as many threads, as in the paper.
     pub full: bool,
     /// Seed of data and inputs.
@@ -81,8 +97,10 @@ pub struct Options {
 pub struct Setup {
     /// TPC-C warehouses, ascending; empty for TPC-H.
     pub warehouses: Vec<u32>,
-    /// TPC-H scale factor; 0 for TPC-C.
+    /// TPC-H scale factor; 0 for other data.
     pub scale: f64,
+    /// MiB of each column; 0 for other data.
+    pub megabytes: usize,
     /// OLTP threads (the most, if they vary).
     pub oltp: usize,
     /// OLAP threads (the most, if they vary).
@@ -95,6 +113,10 @@ pub struct Setup {
     pub interval: Duration,
     /// Configurations to compare.
     pub engines: Vec<Configuration>,
+    /// Techniques to compare with ours.
+    pub techniques: Vec<Technique>,
+    /// Whether nothing is thinned out.
+    pub full: bool,
     /// Seed of data and inputs.
     pub seed: u64,
 }
@@ -108,22 +130,20 @@ impl Setup {
         let available = available_memory_bytes().unwrap_or(u64::MAX);
         setup.fit_memory(experiment, available, &mut deviations)?;
         setup.compare(experiment, machine, &mut deviations);
+        deviations.extend(technique::left_out(experiment, options));
+        deviations.extend(technique::mapping_limit(experiment, &setup));
         Ok((setup, deviations))
     }
 
     fn resolve(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<Setup> {
         let paper = &experiment.paper;
+        refuse_foreign(experiment, options)?;
         let (warehouses, scale) = match experiment.data {
+            Data::Columns { .. } => (Vec::new(), 0.0),
             Data::TpcC { paper, quick } => {
-                if options.scale.is_some() {
-                    return Err(foreign_option(experiment, "--scale", "TPC-C", "--warehouses"));
-                }
                 (warehouses(if options.full { paper } else { quick }, options.warehouses)?, 0.0)
             }
             Data::TpcH { paper, quick } => {
-                if options.warehouses.is_some() {
-                    return Err(foreign_option(experiment, "--warehouses", "TPC-H", "--scale"));
-                }
                 let scale = options.scale.unwrap_or(if options.full { paper } else { quick });
                 if !(0.001..=1000.0).contains(&scale) {
                     return Err(invalid(format!("--scale must be between 0.001 and 1000, not {scale}")));
@@ -131,11 +151,13 @@ impl Setup {
                 (Vec::new(), scale)
             }
         };
+        let megabytes = megabytes(experiment, options)?;
+        let is_fixed = experiment.compared == Compared::Techniques;
         let threads = |asked: Option<usize>, paper: usize, scaled: usize, option: &str| match asked {
             Some(0) => Err(invalid(format!("{option} must be at least 1"))),
             Some(count) if count > 512 => Err(invalid(format!("{option} must be at most 512, not {count}"))),
             Some(count) => Ok(count),
-            None if options.full => Ok(paper),
+            None if options.full || is_fixed => Ok(paper),
             None => Ok(scaled.clamp(1, paper)),
         };
         // The paper's threads use all of its cores; ours keep the proportion.
@@ -168,6 +190,9 @@ impl Setup {
             lead: paper.lead.min(time / 6),
             interval: paper.interval.mul_f64(share).max(INTERVAL_MIN).min(paper.interval),
             engines,
+            techniques: technique::chosen(&options.techniques),
+            megabytes,
+            full: options.full,
             seed: options.seed,
         })
     }
@@ -180,6 +205,16 @@ impl Setup {
         };
         let tpch = (self.scale * BYTES_PER_SCALE_FACTOR) as u64;
         BASE_BYTES + u64::from(warehouses) * BYTES_PER_WAREHOUSE + tpch + growth
+    }
+
+    /// The same for data of any kind.
+    fn needed_bytes(&self, experiment: &Experiment) -> u64 {
+        match experiment.data {
+            Data::Columns { count, factor, .. } => {
+                BASE_BYTES + column_bytes(count, factor) * self.megabytes as u64
+            }
+            _ => self.memory_bytes(self.warehouses.last().copied().unwrap_or(0)),
+        }
     }
 
     /// Seconds in which the smallest database of the experiment does not outgrow the memory.
@@ -197,7 +232,7 @@ impl Setup {
         deviations: &mut Vec<String>,
     ) -> Result<()> {
         let largest = self.warehouses.last().copied().unwrap_or(0);
-        let needed = self.memory_bytes(largest);
+        let needed = self.needed_bytes(experiment);
         if needed <= available {
             return Ok(());
         }
@@ -225,6 +260,10 @@ impl Setup {
                     (0, 0) => "use fewer --oltp threads or --warehouses".to_owned(),
                 }
             }
+            Data::Columns { count, factor, .. } => {
+                let possible = available.saturating_sub(BASE_BYTES) / column_bytes(count, factor);
+                format!("at most --megabytes {possible} fits")
+            }
             Data::TpcH { .. } => {
                 let possible = available.saturating_sub(BASE_BYTES) as f64 / BYTES_PER_SCALE_FACTOR;
                 format!("at most --scale {:.3} fits", (possible * 1000.0).floor() / 1000.0)
@@ -247,6 +286,14 @@ impl Setup {
             }
             Data::TpcH { paper, .. } if paper != self.scale => {
                 deviations.push(format!("scale factor {} instead of {paper}", self.scale));
+            }
+            Data::Columns { count, paper, .. } if paper != self.megabytes => {
+                deviations.push(format!(
+                    "{count} column{} of {} MiB ({} pages) instead of {paper} MiB",
+                    if count == 1 { "" } else { "s" },
+                    self.megabytes,
+                    self.megabytes << 8
+                ));
             }
             _ => {}
         }
@@ -277,7 +324,7 @@ impl Setup {
             // One kind varies beside a fixed number of the other.
             (true, Data::TpcC { .. }) => self.oltp.max(self.olap) + FIXED_STREAMS,
             // Clients wait while their queries run.
-            (true, Data::TpcH { .. }) => self.oltp,
+            (true, Data::TpcH { .. } | Data::Columns { .. }) => self.oltp,
         };
         if threads > machine.cores {
             deviations.push(format!("warning: up to {threads} threads share {} cores", machine.cores));
@@ -286,6 +333,55 @@ impl Setup {
             deviations.push("warning: built without optimization".to_owned());
         }
     }
+}
+
+/// Refuses options that mean nothing to the experiment, by the one that does.
+fn refuse_foreign(experiment: &Experiment, options: &Options) -> Result<()> {
+    let (data, sizes) = match experiment.data {
+        Data::TpcC { .. } => ("TPC-C", "--warehouses"),
+        Data::TpcH { .. } => ("TPC-H", "--scale"),
+        Data::Columns { .. } => ("columns of numbers", "--megabytes"),
+    };
+    let given = [
+        ("--warehouses", options.warehouses.is_some()),
+        ("--scale", options.scale.is_some()),
+        ("--megabytes", options.megabytes.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(option, given)| *given && *option != sizes) {
+        return Err(foreign_option(experiment, option, &format!("uses {data}"), sizes));
+    }
+    match experiment.compared {
+        Compared::Configurations if !options.techniques.is_empty() => {
+            Err(foreign_option(experiment, "--technique", "compares configurations", "--engine"))
+        }
+        Compared::Techniques if !options.engines.is_empty() => {
+            Err(foreign_option(experiment, "--engine", "compares techniques", "--technique"))
+        }
+        Compared::Techniques
+            if options.olap.is_some() || (options.oltp.is_some() && experiment.paper.oltp < 2) =>
+        {
+            let message =
+                format!("{} runs with the paper's threads: --oltp and --olap do not apply", experiment.id);
+            Err(invalid(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// MiB of a column.
+fn megabytes(experiment: &Experiment, options: &Options) -> Result<usize> {
+    let Data::Columns { paper, quick, .. } = experiment.data else { return Ok(0) };
+    match options.megabytes {
+        Some(megabytes @ 1..=1_000_000) => Ok(megabytes),
+        Some(other) => Err(invalid(format!("--megabytes must be between 1 and 1000000, not {other}"))),
+        None if options.full => Ok(paper),
+        None => Ok(quick),
+    }
+}
+
+/// Memory for each MiB of a column.
+fn column_bytes(count: usize, factor: u64) -> u64 {
+    (count as u64 * factor) << 20
 }
 
 /// The usual numbers of warehouses up to the one that was asked for.
@@ -307,8 +403,8 @@ fn warehouses(usual: &[u32], asked: Option<u32>) -> Result<Vec<u32>> {
     }
 }
 
-fn foreign_option(experiment: &Experiment, option: &str, data: &str, instead: &str) -> Error {
-    invalid(format!("{} uses {data}: {option} does not apply, {instead} does", experiment.id))
+fn foreign_option(experiment: &Experiment, option: &str, does: &str, instead: &str) -> Error {
+    invalid(format!("{} {does}: {option} does not apply, {instead} does", experiment.id))
 }
 
 fn list(numbers: &[u32]) -> String {

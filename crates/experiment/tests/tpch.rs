@@ -23,7 +23,10 @@ fn setup() -> Setup {
         time: second,
         lead: Duration::ZERO,
         interval: second,
+        megabytes: 0,
         engines: Configuration::available(),
+        techniques: Vec::new(),
+        full: false,
         seed: 1,
     }
 }

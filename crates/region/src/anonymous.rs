@@ -1,9 +1,11 @@
-//! Private anonymous memory: what lies under regions that are copied, forked, or snapshotted by the kernel.
+//! Private anonymous memory: what lies under regions that are copied, forked, or snapshotted by the kernel, and the
+//! ranges of addresses into which everything else is mapped.
 
 use ankerdb_base::{Error, Result, SqlState};
 use std::ptr::NonNull;
 
-/// A mapping of its own, given back on drop. Zeroed; pages appear when they are touched.
+/// A range of addresses of its own, given back on drop with whatever is mapped there then. Zeroed at first; pages
+/// appear when they are touched.
 pub(crate) struct Mapping {
     pointer: NonNull<u8>,
     bytes: usize,
@@ -15,23 +17,53 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// 53200 if the system has no such range of addresses, or no memory, to give.
-    pub fn new(bytes: usize) -> Result<Mapping> {
-        // SAFETY: an anonymous mapping at an address that the system chooses touches nothing that exists.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(pointer) if start != libc::MAP_FAILED => Ok(Mapping { pointer, bytes }),
-            _ => Err(out_of_memory(bytes)),
+    /// Memory to read and write, aligned to `alignment` (a power of two, a page at least). 53200 if the system has no
+    /// such range of addresses, or no memory, to give.
+    pub fn new(bytes: usize, alignment: usize) -> Result<Mapping> {
+        let mapping = Mapping::map(bytes, alignment, libc::PROT_READ | libc::PROT_WRITE)?;
+        if alignment > crate::PageSize::Small.bytes() {
+            mapping.advise(libc::MADV_HUGEPAGE);
         }
+        Ok(mapping)
+    }
+
+    /// Addresses that nobody may touch until something is mapped over them.
+    pub fn reserve(bytes: usize, alignment: usize) -> Result<Mapping> {
+        Mapping::map(bytes, alignment, libc::PROT_NONE)
+    }
+
+    fn map(bytes: usize, alignment: usize, protection: i32) -> Result<Mapping> {
+        let surplus = alignment.saturating_sub(crate::PageSize::Small.bytes());
+        let all = bytes.checked_add(surplus).ok_or_else(|| out_of_memory(bytes))?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at an address that the system chooses touches nothing that exists.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), all, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(out_of_memory(bytes));
+        }
+        let before = (start as usize).next_multiple_of(alignment.max(1)) - start as usize;
+        let pointer = start.cast::<u8>().wrapping_add(before);
+        for (from, len) in [(start.cast::<u8>(), before), (pointer.wrapping_add(bytes), surplus - before)] {
+            if len > 0 {
+                // SAFETY: a part of the mapping just made that nobody knows of.
+                unsafe { libc::munmap(from.cast(), len) };
+            }
+        }
+        Ok(Mapping { pointer: NonNull::new(pointer).ok_or_else(|| out_of_memory(bytes))?, bytes })
+    }
+
+    /// Memory that is mapped already.
+    ///
+    /// # Safety
+    /// `bytes` are mapped at `pointer`, and nobody else unmaps them.
+    pub unsafe fn adopt(pointer: NonNull<u8>, bytes: usize) -> Mapping {
+        Mapping { pointer, bytes }
+    }
+
+    /// Advice to the kernel, which it may not follow.
+    pub fn advise(&self, advice: i32) {
+        // SAFETY: the range is ours; the advice used here does not change what it contains.
+        unsafe { libc::madvise(self.pointer.as_ptr().cast(), self.bytes, advice) };
     }
 
     pub fn pointer(&self) -> NonNull<u8> {
@@ -45,12 +77,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody uses it any more.
+        // SAFETY: the range is ours, and nobody uses it any more.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }
 
-fn out_of_memory(bytes: usize) -> Error {
+pub(crate) fn out_of_memory(bytes: usize) -> Error {
     let system = std::io::Error::last_os_error();
     Error::new(SqlState::OutOfMemory, format!("could not map {bytes} bytes of memory: {system}"))
 }

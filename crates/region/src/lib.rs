@@ -11,9 +11,27 @@
 #![warn(missing_docs)]
 
 mod anonymous;
+mod budget;
+mod copy;
+mod detector;
+mod file;
 pub mod fork;
+mod handler;
+#[cfg(test)]
+mod limits;
+mod lock;
+mod pages;
 mod region;
+mod registry;
+mod requirements;
+mod rewired;
+mod space;
 mod technique;
+mod userfault;
+mod vm_snapshot;
+mod words;
 
+pub use budget::{Mappings, mappings};
 pub use region::{Region, RegionSnapshot};
+pub use space::RewiringCounts;
 pub use technique::{PageSize, Technique};

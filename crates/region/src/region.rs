@@ -1,21 +1,35 @@
 //! Live memory and its snapshots, whatever the technique.
 
 use crate::anonymous::Mapping;
+use crate::copy::copy;
+use crate::rewired::{Image, Rewired};
+use crate::space::{RewiringCounts, Space};
 use crate::technique::{PageSize, Technique};
+use crate::vm_snapshot;
 use ankerdb_base::{Error, Result, SqlState};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Live memory in which one technique takes snapshots.
 pub struct Region {
     technique: Technique,
-    memory: Mapping,
+    pages: PageSize,
+    memory: Memory,
+}
+
+enum Memory {
+    Anonymous(Mapping),
+    Rewired(Rewired),
 }
 
 /// A private image of the first bytes of a region. Stays as it is, whatever happens to the region, even after it.
 pub struct RegionSnapshot {
-    memory: Mapping,
+    memory: Copied,
+}
+
+enum Copied {
+    Anonymous(Mapping),
+    Rewired(Image),
 }
 
 impl Region {
@@ -23,18 +37,38 @@ impl Region {
     /// run the technique, 53200 if there is no memory.
     pub fn new(technique: Technique, pages: PageSize, bytes: usize) -> Result<Arc<Region>> {
         technique.check()?;
-        let memory = Mapping::new(bytes.next_multiple_of(pages.bytes()))?;
-        Ok(Arc::new(Region { technique, memory }))
+        let bytes = bytes.max(1).checked_next_multiple_of(pages.bytes());
+        let bytes = bytes.ok_or_else(|| Error::new(SqlState::OutOfMemory, "a region is too large"))?;
+        let memory = match technique {
+            Technique::Rewiring | Technique::RewiringUserfaultfd => {
+                Memory::Rewired(Rewired::new(technique, pages, bytes)?)
+            }
+            Technique::Physical | Technique::Fork | Technique::VmSnapshot => {
+                Memory::Anonymous(Mapping::new(bytes, pages.bytes())?)
+            }
+        };
+        Ok(Arc::new(Region { technique, pages, memory }))
+    }
+
+    /// The technique.
+    pub fn technique(&self) -> Technique {
+        self.technique
     }
 
     /// Where it starts; aligned to its pages.
     pub fn pointer(&self) -> NonNull<u8> {
-        self.memory.pointer()
+        match &self.memory {
+            Memory::Anonymous(memory) => memory.pointer(),
+            Memory::Rewired(memory) => memory.pointer(),
+        }
     }
 
     /// Its size.
     pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+        match &self.memory {
+            Memory::Anonymous(memory) => memory.bytes(),
+            Memory::Rewired(memory) => memory.bytes(),
+        }
     }
 
     /// A snapshot of the first `bytes`. 53200 if memory or mappings run out, which leaves the region and its other
@@ -48,10 +82,35 @@ impl Region {
         self.renew(Some(old), bytes)
     }
 
-    /// Whether processes forked from now on have this memory (they do, unless told otherwise). 53200 if the system has
-    /// no memory for the note.
-    pub fn set_forked(&self, is_forked: bool) -> Result<()> {
-        let advice = if is_forked { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+    /// How many mappings of the process the live memory takes: more than one by rewiring only, where every run of pages
+    /// that do not lie one after the other in the file needs its own.
+    pub fn mappings(&self) -> usize {
+        match &self.memory {
+            Memory::Anonymous(_) => 1,
+            Memory::Rewired(memory) => memory.mappings(),
+        }
+    }
+
+    /// What rewiring did in this region; zeroes for the other techniques.
+    pub fn rewiring_counts(&self) -> RewiringCounts {
+        match &self.memory {
+            Memory::Anonymous(_) => RewiringCounts::default(),
+            Memory::Rewired(memory) => memory.counts(),
+        }
+    }
+
+    /// Bytes of memory that the region's file takes, for live memory and snapshots together; `None` if the technique has no file.
+    pub fn file_bytes(&self) -> Option<usize> {
+        match &self.memory {
+            Memory::Anonymous(_) => None,
+            Memory::Rewired(memory) => memory.ask(Space::memory_bytes),
+        }
+    }
+
+    /// Whether processes forked from now on go without this memory (they have it, unless told otherwise). 53200 if the
+    /// system has no memory for the note.
+    pub fn exclude_from_fork(&self, exclude: bool) -> Result<()> {
+        let advice = if exclude { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
         // SAFETY: the range is mapped by us; the advice changes nothing in this process.
         match unsafe { libc::madvise(self.pointer().as_ptr().cast(), self.bytes(), advice) } {
             0 => Ok(()),
@@ -64,34 +123,74 @@ impl Region {
     }
 
     fn renew(&self, old: Option<RegionSnapshot>, bytes: usize) -> Result<RegionSnapshot> {
-        if self.technique == Technique::Fork {
-            let message = "a snapshot by fork is a process, not a range of memory";
-            return Err(Error::new(SqlState::FeatureNotSupported, message));
-        }
-        let bytes = bytes.next_multiple_of(PageSize::Small.bytes()).min(self.bytes());
-        let memory = match old {
-            Some(old) if old.memory.bytes() >= bytes => old.memory,
-            _ => Mapping::new(bytes)?,
+        let bytes = bytes.max(1).min(self.bytes()).next_multiple_of(PageSize::Small.bytes());
+        let memory = match (&self.memory, old.map(|old| old.memory)) {
+            (Memory::Rewired(live), old) => Copied::Rewired(live.snapshot(
+                match old {
+                    Some(Copied::Rewired(image)) => Some(image),
+                    _ => None,
+                },
+                bytes,
+            )?),
+            (Memory::Anonymous(live), old) => {
+                let old = match old {
+                    Some(Copied::Anonymous(mapping)) => Some(mapping),
+                    _ => None,
+                };
+                Copied::Anonymous(self.renew_anonymous(live, old, bytes)?)
+            }
         };
-        let words = |pointer: NonNull<u8>| pointer.as_ptr().cast::<AtomicU64>();
-        let (from, to) = (words(self.pointer()), words(memory.pointer()));
-        for word in 0..bytes / 8 {
-            // SAFETY: both are mapped for `bytes`; the source is shared through atomics, the target is ours alone.
-            unsafe { (*to.add(word)).store((*from.add(word)).load(Relaxed), Relaxed) };
-        }
         Ok(RegionSnapshot { memory })
+    }
+
+    fn renew_anonymous(&self, live: &Mapping, old: Option<Mapping>, bytes: usize) -> Result<Mapping> {
+        match self.technique {
+            Technique::VmSnapshot => vm_snapshot::snapshot(live.pointer(), bytes, old),
+            Technique::Physical => {
+                let image = match old.filter(|old| old.bytes() == bytes) {
+                    Some(old) => old,
+                    None => {
+                        let new = Mapping::new(bytes, self.pages.bytes())?;
+                        new.advise(libc::MADV_POPULATE_WRITE);
+                        new
+                    }
+                };
+                // SAFETY: both are mapped for `bytes`; the source is shared through atomics, the target is ours alone.
+                unsafe { copy(live.pointer(), image.pointer(), bytes) };
+                Ok(image)
+            }
+            _ => {
+                let message = "a snapshot by fork is a process, not a range of memory";
+                Err(Error::new(SqlState::FeatureNotSupported, message))
+            }
+        }
     }
 }
 
 impl RegionSnapshot {
     /// Where the image starts. It may be written to as long as its owner sees to it that nobody reads it meanwhile.
     pub fn pointer(&self) -> NonNull<u8> {
-        self.memory.pointer()
+        match &self.memory {
+            Copied::Anonymous(memory) => memory.pointer(),
+            Copied::Rewired(image) => image.pointer(),
+        }
     }
 
     /// How many bytes it has.
     pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+        match &self.memory {
+            Copied::Anonymous(memory) => memory.bytes(),
+            Copied::Rewired(image) => image.bytes(),
+        }
+    }
+
+    /// 53200 if the snapshot had to end because memory or mappings ran out: its memory is then zeroes, or zeroes mixed with what
+    /// it was if that happened while it was read. Only by rewiring. Ask after reading. Costs a short lock.
+    pub fn check(&self) -> Result<()> {
+        match &self.memory {
+            Copied::Anonymous(_) => Ok(()),
+            Copied::Rewired(image) => image.check(),
+        }
     }
 }
 
@@ -111,29 +210,10 @@ mod tests {
             let flags = lines.find(|line| line.starts_with("VmFlags:"));
             flags.map(|flags| flags.split(' ').any(|flag| flag == "dc"))
         };
-        region.set_forked(false).unwrap();
+        region.exclude_from_fork(true).unwrap();
         assert_eq!(is_left_out(), Some(true));
-        region.set_forked(true).unwrap();
+        region.exclude_from_fork(false).unwrap();
         // It may have become one mapping with its neighbours again.
         assert_ne!(is_left_out(), Some(true));
-    }
-
-    #[test]
-    fn a_snapshot_is_private() {
-        let region = Region::new(Technique::Physical, PageSize::Small, 10_000).unwrap();
-        assert_eq!(region.bytes(), 12_288);
-        let word = |pointer: NonNull<u8>, index: usize| {
-            // SAFETY: within both mappings, used by this thread alone.
-            unsafe { &*pointer.as_ptr().cast::<AtomicU64>().add(index) }
-        };
-        word(region.pointer(), 700).store(1, Relaxed);
-        let snapshot = region.snapshot(region.bytes()).unwrap();
-        word(region.pointer(), 700).store(2, Relaxed);
-        assert_eq!(word(snapshot.pointer(), 700).load(Relaxed), 1);
-        word(snapshot.pointer(), 700).store(3, Relaxed);
-        assert_eq!(word(region.pointer(), 700).load(Relaxed), 2);
-        let snapshot = region.refresh(snapshot, region.bytes()).unwrap();
-        drop(region);
-        assert_eq!(word(snapshot.pointer(), 700).load(Relaxed), 2);
     }
 }

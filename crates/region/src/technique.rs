@@ -1,5 +1,7 @@
 //! The techniques by name, and whether the machine has them.
 
+use crate::userfault::Userfault;
+use crate::{requirements, vm_snapshot};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// A way to take snapshots of memory.
@@ -68,14 +70,17 @@ impl Technique {
         })
     }
 
-    /// Whether this machine can run it; if not, 0A000 with what is missing and how to get it.
+    /// Whether this machine can run it; if not, 0A000 with what is missing and how to get it. Asks the system each time, a few
+    /// files and calls.
     pub fn check(self) -> Result<()> {
         match self {
             Technique::Physical | Technique::Fork => Ok(()),
-            other => Err(Error::new(
-                SqlState::FeatureNotSupported,
-                format!("the snapshot technique \"{}\" is not built in", other.name()),
-            )),
+            Technique::Rewiring => requirements::rewiring(),
+            Technique::RewiringUserfaultfd => {
+                requirements::rewiring()?;
+                Userfault::get().map(|_| ())
+            }
+            Technique::VmSnapshot => vm_snapshot::check(),
         }
     }
 }

@@ -56,6 +56,13 @@ impl ColumnImage {
         if self.lent { 0 } else { self.values.length + self.validity.as_ref().map_or(0, |bits| bits.length) }
     }
 
+    /// The cells of a column whose type is stored as words (bigint, double precision, timestamps).
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: readable, 64-byte aligned and unchanging for as long as the owner lives, which this image keeps; any
+        // bits are a word.
+        unsafe { std::slice::from_raw_parts(self.values.pointer.cast(), self.values.length / 8) }
+    }
+
     /// Live arrays of one block, lent together and given back together.
     pub fn of_lent(arrays: Vec<Lent<ColumnArray>>) -> Vec<ColumnImage> {
         let owner = Arc::new(arrays);

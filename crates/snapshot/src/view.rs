@@ -69,6 +69,11 @@ impl ReadView {
         }
     }
 
+    /// As [`Snapshot::materialize`]: for who knows beforehand what a query is going to read.
+    pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
+        self.snapshot.materialize(table, columns)
+    }
+
     fn own(&self, table: &Table) -> Option<&OwnTableWrites> {
         self.own.as_ref()?.get(&table.id())
     }

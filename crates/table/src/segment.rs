@@ -152,12 +152,12 @@ impl Segments {
         &self.derived[column]
     }
 
-    /// Whether the columns' memory shows in processes forked from now on.
-    pub(crate) fn set_forked(&self, is_forked: impl Fn(usize) -> bool) -> Result<()> {
+    /// Leaves columns out of processes forked from now on, or takes them back in.
+    pub(crate) fn exclude_from_fork(&self, exclude: impl Fn(usize) -> bool) -> Result<()> {
         for segment in self.segments.iter() {
             for (column, regions) in segment.columns.iter().enumerate() {
                 for region in std::iter::once(&regions.values).chain(&regions.validity) {
-                    region.set_forked(is_forked(column))?;
+                    region.exclude_from_fork(exclude(column))?;
                 }
             }
         }

@@ -174,7 +174,9 @@ impl Table {
     /// [`include_in_fork`](Self::include_in_fork). Reading an excluded column in such a process ends that process. For
     /// one caller at a time; does nothing to columns that are not in regions. Columns from 63 on go together.
     pub fn exclude_from_fork(&self, keep: ColumnSet) -> Result<()> {
-        self.segments.as_ref().map_or(Ok(()), |segments| segments.set_forked(|column| keep.contains(column)))
+        self.segments
+            .as_ref()
+            .map_or(Ok(()), |segments| segments.exclude_from_fork(|column| !keep.contains(column)))
     }
 
     /// Forked processes have all columns again.
@@ -459,6 +461,20 @@ impl Table {
         self.prune_entries(row, changes.clone(), in_use, pin);
         // SAFETY: the caller's promise.
         unsafe { self.block(row.block()).install_update(row.offset(), commit, changes, in_use, pin) };
+    }
+
+    /// As [`install_update`](Self::install_update), of one cell that is stored as a word. The caller owns the row.
+    pub fn install_word(
+        &self,
+        row: RowId,
+        (column, word): (usize, u64),
+        commit: Timestamp,
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
+        assert_eq!(self.layout(column), CellLayout::Word, "the column's cells are words");
+        // SAFETY: the only cell is no text.
+        unsafe { self.install_update(row, commit, std::iter::once((column, Cell::Word(word))), in_use, pin) };
     }
 
     /// Installs a deletion of a row that the caller owns.

@@ -194,6 +194,14 @@ fn prepared_things_are_held_during_the_fork_and_given_back_in_the_parent() {
     assert_eq!(child.wait(&never).unwrap().as_ref(), [1]);
 }
 
+#[test]
+fn refusals_of_the_system_are_explained() {
+    let processes = refused(libc::EAGAIN);
+    assert_eq!(processes.state(), SqlState::TooManyConnections);
+    assert!(processes.message().contains("could not fork a process") && processes.hint().is_some());
+    assert_eq!(refused(libc::ENOMEM).state(), SqlState::OutOfMemory);
+}
+
 /// The child's verdict, or `None` if it did not end in time and was killed.
 fn within(limit: Duration, work: impl FnOnce(&mut Output) -> Result<()>) -> Option<Result<SharedBytes>> {
     let child = spawn(LIMIT, || Ok(()), work).unwrap();

@@ -1,0 +1,228 @@
+//! Who takes part: memory that is not protected at all, the techniques, and ours.
+//!
+//! All have one column of words in blocks of 8,192. A writer stores random words, a reader takes an image and adds its
+//! words up block by block.
+
+use crate::lab::Lab;
+use crate::rows::{Installs, Rows, Writer};
+use crate::technique::{Memory, OURS, fork_and_sum, sum, sum_of_child, sum_shared};
+use ankerdb_base::ROWS_PER_BLOCK;
+use ankerdb_engine::{Cell, Isolation, ReadView, Result, Technique};
+use ankerdb_region::RegionSnapshot;
+use ankerdb_region::fork::Child;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Stores random words at random rows, so many at a time.
+pub type WriteSome<'a> = Box<dyn FnMut(&mut fastrand::Rng, usize) -> Result<()> + Send + 'a>;
+
+/// Who takes part, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Stores and loads, no snapshots.
+    Unprotected,
+    /// A technique; whether an older snapshot is refreshed in place.
+    Technique(Technique, bool),
+    /// Ours, without what a transaction does around the installation of its writes.
+    Installs,
+    /// Ours, whole transactions.
+    Transactions,
+}
+
+impl Kind {
+    /// All that a run compares.
+    pub fn all(techniques: &[Technique]) -> Vec<Kind> {
+        let mut all = vec![Kind::Unprotected];
+        all.extend(techniques.iter().map(|&technique| Kind::Technique(technique, false)));
+        if techniques.contains(&Technique::VmSnapshot) {
+            all.push(Kind::Technique(Technique::VmSnapshot, true));
+        }
+        all.extend([Kind::Installs, Kind::Transactions]);
+        all
+    }
+
+    /// The name in results.
+    pub fn name(self) -> String {
+        match self {
+            Kind::Unprotected => "unprotected".to_owned(),
+            Kind::Technique(technique, false) => technique.name().to_owned(),
+            Kind::Technique(technique, true) => format!("{}, refreshed", technique.name()),
+            Kind::Installs => format!("{OURS}, installs only"),
+            Kind::Transactions => format!("{OURS}, transactions"),
+        }
+    }
+
+    /// Whether it is ours.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Kind::Installs | Kind::Transactions)
+    }
+}
+
+/// One of them with its data.
+pub struct Contender {
+    /// Which.
+    pub kind: Kind,
+    data: Data,
+}
+
+enum Data {
+    Memory(Memory),
+    Rows(Rows),
+    Installs(Rows, Box<Installs>),
+}
+
+/// What a reader reads.
+pub enum Image {
+    /// The live memory.
+    Live,
+    /// A region's snapshot.
+    Snapshot(Vec<RegionSnapshot>),
+    /// A child that is reading.
+    Child(Child),
+    /// What a child has read.
+    Read,
+    /// A view of a table.
+    View(ReadView),
+}
+
+impl Contender {
+    /// Makes its data. 57014 if the user stops it, 53200 if there is no memory.
+    pub fn new(lab: &Lab<'_>, kind: Kind) -> Result<Contender> {
+        let megabytes = lab.setup.megabytes;
+        let data = match kind {
+            Kind::Unprotected => Data::Memory(Memory::new(Technique::Physical, 1, megabytes)?),
+            Kind::Technique(technique, _) => Data::Memory(Memory::new(technique, 1, megabytes)?),
+            Kind::Transactions => Data::Rows(Rows::load(lab, 1, megabytes)?),
+            Kind::Installs => {
+                let rows = Rows::load(lab, 1, megabytes)?;
+                let installs = Box::new(Installs::on(&rows));
+                Data::Installs(rows, installs)
+            }
+        };
+        Ok(Contender { kind, data })
+    }
+
+    /// Words of the column.
+    pub fn rows(&self) -> usize {
+        match &self.data {
+            Data::Memory(memory) => memory.words(0).len(),
+            Data::Rows(rows) | Data::Installs(rows, _) => rows.count,
+        }
+    }
+
+    /// Blocks of the column.
+    pub fn blocks(&self) -> usize {
+        self.rows() / ROWS_PER_BLOCK
+    }
+
+    /// Whether who reads an image decides what when he takes it.
+    pub fn reads_at_once(&self) -> bool {
+        self.kind == Kind::Technique(Technique::Fork, false)
+    }
+
+    /// A writer of random rows.
+    pub fn writer(&self) -> WriteSome<'_> {
+        let mut write = self.write_places();
+        let rows = self.rows();
+        let mut places = Vec::new();
+        Box::new(move |random, count| {
+            places.clear();
+            places.extend((0..count).map(|_| random.usize(..rows)));
+            write(&places)
+        })
+    }
+
+    /// A writer of chosen rows.
+    pub fn write_places(&self) -> Box<dyn FnMut(&[usize]) -> Result<()> + Send + '_> {
+        match &self.data {
+            Data::Memory(memory) => {
+                let words = memory.words(0);
+                Box::new(move |places| {
+                    places.iter().for_each(|&place| words[place].store(place as u64, Relaxed));
+                    Ok(())
+                })
+            }
+            Data::Installs(rows, installs) => {
+                let mut writer = Writer::default();
+                Box::new(move |places| {
+                    places
+                        .iter()
+                        .for_each(|&place| installs.write(&mut writer, rows.row(place), place as u64));
+                    Ok(())
+                })
+            }
+            Data::Rows(rows) => {
+                let mut session = rows.database.session();
+                Box::new(move |places| {
+                    places.iter().try_for_each(|&place| {
+                        session.run(Isolation::Serializable, |transaction| {
+                            let changes = [(0, Cell::Word(place as u64))];
+                            transaction.update_cells(&rows.table, rows.row(place), &changes)
+                        })
+                    })
+                })
+            }
+        }
+    }
+
+    /// A new image; `old` is taken where it is brought up to date for it. A child begins to read the range at once.
+    pub fn take(&self, old: &mut Option<Image>, range: Range<usize>) -> Result<Image> {
+        let renewed = if matches!(self.kind, Kind::Technique(_, true)) { old.take() } else { None };
+        match (&self.data, self.kind, renewed) {
+            (_, Kind::Unprotected, _) => Ok(Image::Live),
+            (Data::Memory(memory), Kind::Technique(Technique::Fork, _), _) => {
+                Ok(Image::Child(fork_and_sum(&memory.words(0)[words_of(range)])?))
+            }
+            (Data::Memory(memory), Kind::Technique(_, true), Some(Image::Snapshot(old))) => {
+                Ok(Image::Snapshot(memory.refresh(old)?))
+            }
+            (Data::Memory(memory), ..) => Ok(Image::Snapshot(memory.snapshot(1)?)),
+            (Data::Rows(rows), ..) => Ok(Image::View(rows.database.snapshot().read_view())),
+            (Data::Installs(_, installs), ..) => Ok(Image::View(installs.snapshot().read_view())),
+        }
+    }
+
+    /// Adds up some blocks of the image; how long that took. What a child reads was decided when it was made, and it reads
+    /// once.
+    pub fn scan(&self, image: &mut Image, range: Range<usize>) -> Result<Duration> {
+        let begun = Instant::now();
+        let total = match (std::mem::replace(image, Image::Read), &self.data) {
+            (Image::Child(child), _) => return Ok(sum_of_child(child)?.0),
+            (Image::Read, _) => return Ok(Duration::ZERO),
+            (Image::Live, Data::Memory(memory)) => {
+                *image = Image::Live;
+                sum_shared(&memory.words(0)[words_of(range)])
+            }
+            (Image::Snapshot(snapshot), _) => {
+                let total = sum(&snapshot[0].words()[words_of(range)]);
+                snapshot[0].check()?;
+                *image = Image::Snapshot(snapshot);
+                total
+            }
+            (Image::View(view), Data::Rows(rows) | Data::Installs(rows, _)) => {
+                let mut total = 0u64;
+                for block in range {
+                    let read = view.read(&rows.table, block, &[0])?;
+                    total = total.wrapping_add(sum(&read.columns[0].words()[..read.rows]));
+                }
+                *image = Image::View(view);
+                total
+            }
+            (Image::Live | Image::View(_), _) => 0,
+        };
+        std::hint::black_box(total);
+        Ok(begun.elapsed())
+    }
+
+    /// Between phases: history that nobody needs goes, as it does in the background otherwise.
+    pub fn rest(&self) {
+        if let Data::Installs(_, installs) = &self.data {
+            installs.sweep();
+        }
+    }
+}
+
+fn words_of(blocks: Range<usize>) -> Range<usize> {
+    blocks.start * ROWS_PER_BLOCK..blocks.end * ROWS_PER_BLOCK
+}

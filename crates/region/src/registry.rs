@@ -1,0 +1,110 @@
+//! Which region an address belongs to, as a signal handler can ask.
+//!
+//! Slots are never freed, only used again. The bounds of a slot are read without its lock, so they may be a mixture of an
+//! old region's and a new one's; what counts is asked again under the lock. The region in whose memory a thread faults
+//! stays: the thread is using it.
+
+use crate::lock::SignalMutex;
+use crate::space::Space;
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+pub(crate) struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    taken: AtomicBool,
+    pub space: SignalMutex<Option<Space>>,
+}
+
+const SLOTS: usize = 64;
+
+struct Chunk {
+    slots: [Slot; SLOTS],
+    next: AtomicPtr<Chunk>,
+}
+
+static FIRST: Chunk = Chunk::new();
+
+impl Chunk {
+    const fn new() -> Chunk {
+        Chunk { slots: [const { Slot::new() }; SLOTS], next: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    fn next(&self) -> Option<&'static Chunk> {
+        // SAFETY: null, or leaked.
+        unsafe { self.next.load(Acquire).as_ref() }
+    }
+}
+
+fn slots() -> impl Iterator<Item = &'static Slot> {
+    std::iter::successors(Some(&FIRST), |chunk| chunk.next()).flat_map(|chunk| &chunk.slots)
+}
+
+impl Slot {
+    const fn new() -> Slot {
+        Slot {
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            taken: AtomicBool::new(false),
+            space: SignalMutex::new(None),
+        }
+    }
+
+    /// A slot for a region, found by its addresses from then on.
+    pub fn claim(space: Space) -> &'static Slot {
+        let slot = loop {
+            let free = |slot: &&Slot| slot.taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok();
+            if let Some(slot) = slots().find(free) {
+                break slot;
+            }
+            grow();
+        };
+        let start = space.pointer().as_ptr() as usize;
+        let end = start + space.bytes();
+        *slot.space.lock() = Some(space);
+        slot.end.store(end, Release);
+        slot.start.store(start, Release);
+        slot
+    }
+
+    /// The region's addresses are not its own any more.
+    pub fn hide(&self) {
+        self.start.store(0, Release);
+        self.end.store(0, Release);
+    }
+
+    /// Nobody uses the slot any more.
+    pub fn give_back(&self) {
+        let space = self.space.lock().take();
+        drop(space);
+        self.taken.store(false, Release);
+    }
+}
+
+/// One more chunk at the end.
+fn grow() {
+    let new = Box::into_raw(Box::new(Chunk::new()));
+    let mut chunk = &FIRST;
+    loop {
+        match chunk.next.compare_exchange(std::ptr::null_mut(), new, AcqRel, Acquire) {
+            Ok(_) => return,
+            // SAFETY: not null, and leaked.
+            Err(next) => chunk = unsafe { &*next },
+        }
+    }
+}
+
+/// Serves a write fault at an address, in a signal handler or elsewhere; `false` if it belongs to no region.
+pub(crate) fn serve(address: usize) -> bool {
+    for slot in slots() {
+        if slot.start.load(Acquire) <= address && address < slot.end.load(Acquire) {
+            let mut space = slot.space.lock();
+            if let Some(space) = space.as_mut().filter(|space| space.contains(address)) {
+                return space.on_write(address);
+            }
+        }
+    }
+    false
+}
