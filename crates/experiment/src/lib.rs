@@ -264,8 +264,8 @@ static EXPERIMENTS: [Experiment; 12] = [
         paper_says: &["nothing: the experiment is ours; its full size is that of AnKer's columns"],
         deviations: &[
             technique::ONE_RUN,
-            "the writers of unprotected memory and of the techniques store a word with one instruction; ours changes a row, \
-             with its history, by the last part of a commit (installs only) or by whole serializable transactions",
+            "the writers of unprotected memory and of the techniques store a word with one instruction; ours changes rows, \
+             with their history, by the last part of a commit of 64 rows (installs only) or by whole serializable transactions",
             "a scan adds up all words; of the live, unprotected memory it loads them one by one, of snapshots several at once",
         ],
     },
