@@ -5,6 +5,7 @@ use crate::rewired::{Image, Rewired};
 use crate::space::Limits;
 use crate::technique::{PageSize, Technique};
 use ankerdb_base::SqlState;
+use std::io::Write;
 use std::ptr::NonNull;
 
 const PAGE: usize = 4096;
@@ -17,7 +18,7 @@ static BUDGETS: parking_lot::Mutex<Vec<&'static Budget>> = parking_lot::Mutex::n
 fn each(mappings: usize, extra_pages_max: usize, test: impl Fn(&Rewired, &'static Budget)) {
     for technique in [Technique::Rewiring, Technique::RewiringUserfaultfd] {
         if let Err(error) = technique.check() {
-            eprintln!("SKIPPED: {}: {error}", technique.name());
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {error}", technique.name());
             continue;
         }
         let budget: &Budget = Box::leak(Box::new(Budget::new(mappings)));
@@ -249,6 +250,5 @@ fn the_handler_needs_little_stack() {
         STACK - untouched
     });
     let used = used.join().expect("no fault was left");
-    eprintln!("{used} bytes of stack");
     assert!((1000..6 << 10).contains(&used), "{used} bytes");
 }
