@@ -2,7 +2,7 @@
 
 use super::planner::TableSources;
 use super::scan::table_schema;
-use super::{OlapEngine, OlapPlan, physical_plan};
+use super::{OlapEngine, OlapPlan, materialize, physical_plan};
 use ankerdb_engine::{ReadView, Result, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -41,16 +41,23 @@ impl AnalyticalQuery {
 
     /// Runs over everything committed so far, as a statement outside of a transaction does, and waits: in a copy of the
     /// process where the database's queries run in such ([`Configuration::HeeFork`](ankerdb_engine::Configuration)),
-    /// over a snapshot elsewhere. Also returns how long it took to take the snapshot, or to make the copy. Must not be
-    /// called from an async task.
+    /// over a snapshot elsewhere. Also returns how long it took to take the snapshot, with the columns that the query
+    /// names where columns are snapshotted as a whole, or to make the copy. Must not be called from an async task.
     pub fn run_now(&self) -> Result<(Vec<RecordBatch>, Duration)> {
         if let Some(answer) = self.engine.run_forked(&self.plan)? {
             return Ok(answer);
         }
         let started = Instant::now();
         let view = self.engine.database.snapshot().read_view();
+        self.materialize(&view)?;
         let creation = started.elapsed();
         Ok((self.run(&view)?, creation))
+    }
+
+    /// Takes snapshots of the columns that the query names, where the view reads whole columns and has not read these;
+    /// elsewhere nothing happens.
+    pub fn materialize(&self, view: &ReadView) -> Result<()> {
+        materialize(self.engine.named_columns(&self.plan), view)
     }
 
     /// The physical plan as text, one line per operator.

@@ -151,6 +151,16 @@ impl OlapPlan {
     }
 }
 
+/// Takes snapshots of the columns that a plan reads where the view reads whole columns: close to each other in time, so
+/// that few rows have changed meanwhile.
+fn materialize(tables: &[(Arc<Table>, ColumnSet)], view: &ReadView) -> Result<()> {
+    tables.iter().try_for_each(|(table, named)| {
+        let columns = 0..table.columns().len();
+        let columns: Vec<usize> = columns.filter(|&column| named.contains(column)).collect();
+        view.materialize(table, &columns)
+    })
+}
+
 impl OlapEngine {
     /// Starts the threads.
     pub(crate) fn new(database: &Database, options: &SqlOptions) -> Result<OlapEngine> {
@@ -223,8 +233,20 @@ impl OlapEngine {
     ) -> Result<Rows> {
         let logical = self.instantiate(plan, parameters, &view)?;
         let (state, tasks) = (self.state.clone(), self.tasks.clone());
-        let start = async move { start(&state, tasks, &logical).await };
+        let named = self.named_columns(plan).to_vec();
+        let start = async move {
+            materialize(&named, &view)?;
+            start(&state, tasks, &logical).await
+        };
         Ok(self.threads.rows(plan.output.as_slice().into(), start, cancel))
+    }
+
+    /// The columns to take snapshots of before the plan runs: none where queries read block by block.
+    fn named_columns<'a>(&self, plan: &'a OlapPlan) -> &'a [(Arc<Table>, ColumnSet)] {
+        match self.database.configuration().technique() {
+            Some(_) => &plan.tables,
+            None => &[],
+        }
     }
 
     /// The plan as text, one line per operator: as planned over the data of now.

@@ -143,9 +143,9 @@ impl Analyst {
             creation.record(took);
             (batches, None)
         } else {
-            let snapshot = self.session.snapshot();
+            let view = self.session.snapshot().read_view();
+            self.queries[query].materialize(&view)?;
             creation.record(started.elapsed());
-            let view = snapshot.read_view();
             (self.queries[query].run(&view)?, Some(view))
         };
         let latency = started.elapsed();
