@@ -259,7 +259,7 @@ static EXPERIMENTS: [Experiment; 12] = [
         title: "two writers and a snapshotting reader: creation, writers' speed, first writes, scans, by technique",
         source: "our own; the techniques of AnKer §4 and §5, and DESIGN §5",
         paper: race::SETUP,
-        data: Data::Columns { count: 1, paper: 200, quick: 64, factor: 36 },
+        data: Data::Columns { count: 1, paper: 200, quick: 48, factor: 44 },
         compared: Compared::Techniques,
         run: race::run,
         paper_says: &["nothing: the experiment is ours; its full size is that of AnKer's columns"],

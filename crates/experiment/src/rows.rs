@@ -30,6 +30,8 @@ const LOADERS_MAX: usize = 4;
 const COMMITS_AT_ONCE: usize = 1 << 14;
 /// Commits after which the list of readers' timestamps is taken anew, as in a transaction's commit.
 const IN_USE_AGE_MAX: u32 = 8;
+/// Writes between two collections of retired memory, as in a session.
+const WRITES_BETWEEN_COLLECTIONS: usize = 256;
 
 /// A table of bigint columns without an index, full of rows.
 pub struct Rows {
@@ -151,6 +153,7 @@ pub struct Writer {
     rows: Vec<RowId>,
     in_use: Vec<Timestamp>,
     age: u32,
+    written: usize,
 }
 
 impl Installs {
@@ -193,6 +196,11 @@ impl Installs {
             self.table.install_word(*row, (0, word), commit, &writer.in_use, &pin);
         }
         self.order.finish(commit, true);
+        writer.written += writer.rows.len();
+        if writer.written >= WRITES_BETWEEN_COLLECTIONS {
+            writer.written = 0;
+            pin.flush();
+        }
     }
 
     /// A snapshot of everything installed so far: the database's own, but of this order of commits.
@@ -205,5 +213,9 @@ impl Installs {
     /// What the background does in a database: drops history that nobody needs.
     pub fn sweep(&self) {
         self.table.sweep(self.readers.oldest(self.order.watermark()), &crossbeam_epoch::pin());
+        let rows = self.table.block_count() * ROWS_PER_BLOCK;
+        for _ in 0..rows / WRITES_BETWEEN_COLLECTIONS {
+            crossbeam_epoch::pin().flush();
+        }
     }
 }
