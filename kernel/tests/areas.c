@@ -260,6 +260,32 @@ static void limits(void)
 	expect(source, PAGES, 1);
 }
 
+/*
+ * A limit that is met only after the destination was given up, as that was memory of a kind that does not count: the caller
+ * is told that it is gone.
+ */
+static void destination_lost(void)
+{
+	char *source = map(PAGES * PAGE), *place;
+	struct rlimit limit, old;
+
+	fill(source, PAGES, 1);
+	place = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(place != MAP_FAILED, "mmap");
+	getrlimit(RLIMIT_DATA, &old);
+	limit = old;
+	limit.rlim_cur = field("/proc/self/status", "VmData") * 1024 + 100 * PAGE;
+	long size = field("/proc/self/status", "VmSize"), committed = field("/proc/meminfo", "Committed_AS");
+	CHECK(!setrlimit(RLIMIT_DATA, &limit), "setrlimit");
+	REFUSED(ENOTRECOVERABLE, source, PAGES * PAGE, place);
+	setrlimit(RLIMIT_DATA, &old);
+	CHECK(area_field(place, "Size") == -1, "the place is still mapped");
+	CHECK(field("/proc/self/status", "VmSize") == size - (long)PAGES * 4, "VmSize");
+	CHECK(field("/proc/meminfo", "Committed_AS") - committed < 600, "accounting");
+	expect(source, PAGES, 1);
+	snapshot(source, PAGES * PAGE, NULL);
+}
+
 /* Strict accounting: refused before anything is touched. */
 static void strict_accounting(void)
 {
@@ -288,6 +314,7 @@ const struct test area_tests[] = {
 	{ "areas: pinned by io_uring", pinned },
 	{ "areas: accounted", accounted },
 	{ "areas: limits", limits },
+	{ "areas: a destination that is lost", destination_lost },
 	{ "areas: strict accounting", strict_accounting },
 	{ NULL, NULL },
 };

@@ -35,8 +35,8 @@ pub(crate) fn snapshot(from: NonNull<u8>, bytes: usize, old: Option<Mapping>) ->
     let result = unsafe { libc::syscall(NUMBER, from.as_ptr(), bytes, target) };
     if result == -1 {
         let code = errno();
-        if code == libc::ENOMEM {
-            // The call may have unmapped the target, and somebody else may live there by now: it is not ours to unmap.
+        if code == libc::ENOTRECOVERABLE {
+            // The call has unmapped the target, and somebody else may live there by now: it is not ours to unmap.
             std::mem::forget(old);
         }
         return Err(refused(bytes, code));
@@ -51,7 +51,8 @@ pub(crate) fn snapshot(from: NonNull<u8>, bytes: usize, old: Option<Mapping>) ->
 
 fn refused(bytes: usize, code: i32) -> Error {
     let system = std::io::Error::from_raw_os_error(code);
-    let state = if code == libc::ENOMEM { SqlState::OutOfMemory } else { SqlState::SystemError };
+    let memory = [libc::ENOMEM, libc::ENOTRECOVERABLE].contains(&code);
+    let state = if memory { SqlState::OutOfMemory } else { SqlState::SystemError };
     Error::new(state, format!("vm_snapshot of {bytes} bytes failed: {system}"))
 }
 
