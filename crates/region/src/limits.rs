@@ -127,7 +127,7 @@ fn regions_at_rest_give_mappings_to_others() {
         put(region.pointer(), 1, 1);
         assert_eq!((image.check(), get(image.pointer(), 1)), (Ok(()), 0));
         for ((other, image), step) in others.iter().zip([2, 5]) {
-            let written = |page: usize| if page % step == 0 && page / step < 8 { 5 } else { 0 };
+            let written = |page: usize| if page.is_multiple_of(step) && page / step < 8 { 5 } else { 0 };
             assert_eq!(contents(other.pointer()), (0..PAGES).map(written).collect::<Vec<u64>>());
             assert!(contents(image.pointer()).iter().all(|word| *word == 0) && image.check().is_ok());
         }
