@@ -282,5 +282,12 @@ fn a_lock_of_another_thread_is_found_to_hang_the_child() {
         );
         release.send(()).unwrap();
     });
-    assert!(within(Duration::from_secs(10), |_| Ok(drop(lock.lock()))).unwrap().is_ok());
+    assert!(
+        within(Duration::from_secs(10), |_| {
+            drop(lock.lock());
+            Ok(())
+        })
+        .unwrap()
+        .is_ok()
+    );
 }
