@@ -4,11 +4,15 @@
 //! finds them unreachable, which it is made for. A count of the thread's own goes up by one, which takes about a nanosecond and
 //! needs no atomic operation. So it is always on: a switch would cost as much.
 //!
+//! mimalloc is called by its own names, not through its usual Rust interface: that asks for an alignment each time, and mimalloc
+//! takes the slow way, with a larger piece, for every aligned request whose size is no power of two. Eight bytes are
+//! what all of its pieces are aligned to.
+//!
 //! In a process made by `fork`, where mimalloc promises nothing, memory comes from elsewhere (`ankerdb_memory::child`).
 #![allow(unsafe_code)]
 
 use ankerdb_memory::child::Forkable;
-use mimalloc::MiMalloc;
+use libmimalloc_sys as mi;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
@@ -27,6 +31,57 @@ fn note() {
 }
 
 const MEMORY: Forkable<MiMalloc> = Forkable(MiMalloc);
+
+/// Alignment of every piece of mimalloc's.
+const ALIGNMENT: usize = 8;
+
+struct MiMalloc;
+
+// SAFETY: mimalloc's functions keep the promises of GlobalAlloc's: pieces have the size and alignment asked for, are given back
+// by `mi_free` whichever of them they came from, and nothing unwinds.
+unsafe impl GlobalAlloc for MiMalloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: any size and any power of two will do; so below.
+        let pointer = unsafe {
+            match layout.align() {
+                ..=ALIGNMENT => mi::mi_malloc(layout.size()),
+                wide => mi::mi_malloc_aligned(layout.size(), wide),
+            }
+        };
+        pointer.cast()
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let pointer = unsafe {
+            match layout.align() {
+                ..=ALIGNMENT => mi::mi_zalloc(layout.size()),
+                wide => mi::mi_zalloc_aligned(layout.size(), wide),
+            }
+        };
+        pointer.cast()
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise that the piece is ours.
+        let pointer = unsafe {
+            match layout.align() {
+                ..=ALIGNMENT => mi::mi_realloc(pointer.cast(), size),
+                wide => mi::mi_realloc_aligned(pointer.cast(), size, wide),
+            }
+        };
+        pointer.cast()
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
+        // SAFETY: the caller's promise that the piece is ours, and nobody's any more.
+        unsafe { mi::mi_free(pointer.cast()) }
+    }
+}
 
 struct Counting;
 

@@ -50,6 +50,8 @@ struct Score {
     /// By pace: microseconds, median and 99th percentile.
     creation_us: [[f64; 2]; 2],
     kept: [f64; 2],
+    /// Millions of words per second, by pace.
+    writes: [f64; 2],
     scan_gb: [f64; 2],
     rate: f64,
     /// Microseconds of the first write and of the second one.
@@ -87,6 +89,7 @@ fn panels(scores: &[Score]) -> Vec<Panel> {
     let both = ["one per scan, median", "99%", "1000/s, median", "99%"];
     let mut creation = Panel::bars("Snapshot creation", "technique", "us", &both);
     let mut kept = Panel::bars("Writers kept, of unprotected memory", "technique", "x", &paces);
+    let mut writes = Panel::bars("Words written", "technique", "million/s", &paces);
     let mut scan = Panel::bars("Scan", "technique", "GB/s", &paces);
     let mut rate = Panel::bars("Snapshots taken of 1000/s", "technique", "1/s", &["snapshots"]);
     let names = ["first write to a page", "next write to it"];
@@ -98,10 +101,11 @@ fn panels(scores: &[Score]) -> Vec<Panel> {
             rate.add(&score.name, &[Some(score.rate)]);
         }
         kept.add(&score.name, &score.kept.map(Some));
+        writes.add(&score.name, &score.writes.map(Some));
         scan.add(&score.name, &score.scan_gb.map(Some));
         write.add(&score.name, &score.write_us.map(Some));
     }
-    vec![creation, kept, scan, rate, write]
+    vec![creation, kept, writes, scan, rate, write]
 }
 
 /// Everything about one contender.
@@ -114,7 +118,7 @@ fn contest(lab: &Lab<'_>, kind: Kind, changed: &mut Panel) -> Result<Score> {
         score.write_us = first_writes(lab, &contender)?;
         for is_read in if kind.is_ours() { &[false, true][..] } else { &[false] } {
             // Whole transactions change rows as installs do, only slower.
-            if kind != Kind::Transactions && !contender.reads_at_once() {
+            if !matches!(kind, Kind::Transactions(_)) && !contender.reads_at_once() {
                 let name = match (kind.is_ours(), is_read) {
                     (true, true) => format!("{OURS}, read before"),
                     (true, false) => OURS.to_owned(),
@@ -132,12 +136,14 @@ fn contest(lab: &Lab<'_>, kind: Kind, changed: &mut Panel) -> Result<Score> {
 fn rounds(lab: &Lab<'_>, control: &Contender, contender: &Contender) -> Result<Score> {
     let time = lab.setup.time / ROUNDS as u32;
     let (mut kept, mut scan, mut rates) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()], Vec::new());
+    let mut writes = [Vec::new(), Vec::new()];
     let mut outcomes = [Outcome::default(), Outcome::default()];
     for _ in 0..ROUNDS {
         let plain = phase::run(lab, control, Pace::EveryScan, time)?;
         for (at, pace) in [Pace::EveryScan, Pace::PerSecond(RATE)].into_iter().enumerate() {
             let outcome = phase::run(lab, contender, pace, time)?;
             kept[at].push(outcome.writes_per_second / plain.writes_per_second.max(1.0));
+            writes[at].push(outcome.writes_per_second / 1e6);
             scan[at].push(outcome.scanned_per_second / 1e9);
             outcomes[at].creation.add(&outcome.creation);
             if at == 1 {
@@ -155,6 +161,7 @@ fn rounds(lab: &Lab<'_>, control: &Contender, contender: &Contender) -> Result<S
         is_control: contender.kind == Kind::Unprotected,
         creation_us: outcomes.map(|outcome| [0.5, 0.99].map(|share| outcome.creation.quantile_us(share))),
         kept: kept.map(|mut values| middle(&mut values)),
+        writes: writes.map(|mut values| middle(&mut values)),
         scan_gb: scan.map(|mut values| middle(&mut values)),
         rate: middle(&mut rates),
         write_us: [0.0; 2],

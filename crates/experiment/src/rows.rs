@@ -1,8 +1,8 @@
 //! Ours beside the techniques: a table of bigint columns in an ordinary database, and three ways to use it.
 //!
 //! - As every program does: whole transactions, snapshots through the database.
-//! - By its parts, to see what of a transaction's cost is that of keeping history: a row is locked, a timestamp is drawn
-//!   from a commit order, the new value is installed in place with the old one in a version, the commit is finished. That
+//! - By its parts, to see what of a transaction's cost is that of keeping history: rows are locked, a timestamp is drawn
+//!   from a commit order, the new values are installed in place with the old ones in versions, the commit is finished. That
 //!   is how a commit of a transaction ends; what is left out is its beginning: private writes, records for validation, waiting
 //!   until it is visible.
 //! - Reading: through a view, block by block.
@@ -11,8 +11,8 @@ use crate::lab::{Lab, joined};
 use crate::technique::sum;
 use ankerdb_base::{ROWS_PER_BLOCK, RowId, Timestamp};
 use ankerdb_engine::{
-    Cell, ColumnDefinition, DataType, Database, Error, Isolation, ReadView, Result, Session, Snapshot,
-    SqlState, Table, TableDefinition,
+    Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, ReadView, Result, Session,
+    Snapshot, SqlState, Table, TableDefinition,
 };
 use ankerdb_snapshot::SnapshotCounters;
 use ankerdb_sync::commit_order::CommitOrder;
@@ -30,6 +30,8 @@ const LOADERS_MAX: usize = 4;
 const COMMITS_AT_ONCE: usize = 1 << 14;
 /// Commits after which the list of readers' timestamps is taken anew, as in a transaction's commit.
 const IN_USE_AGE_MAX: u32 = 8;
+/// Writes between two collections of retired memory, as in a session.
+const WRITES_BETWEEN_COLLECTIONS: usize = 256;
 
 /// A table of bigint columns without an index, full of rows.
 pub struct Rows {
@@ -148,8 +150,10 @@ pub struct Installs {
 /// What one writer keeps.
 #[derive(Default)]
 pub struct Writer {
+    rows: Vec<RowId>,
     in_use: Vec<Timestamp>,
     age: u32,
+    written: usize,
 }
 
 impl Installs {
@@ -165,12 +169,22 @@ impl Installs {
         Installs { table: rows.table.clone(), order, readers, counters }
     }
 
-    /// Installs one word. Spins while somebody else has the row.
-    pub fn write(&self, writer: &mut Writer, row: RowId, word: u64) {
+    /// Installs a word in each of these rows, all by one commit. Spins while somebody else has a row.
+    pub fn write(&self, writer: &mut Writer, rows: impl Iterator<Item = RowId>, word: u64) {
         let pin = crossbeam_epoch::pin();
-        let block = self.table.block(row.block());
-        while !matches!(block.try_lock(row.offset()), RowLock::Acquired(_)) {
-            std::hint::spin_loop();
+        writer.rows.clear();
+        writer.rows.extend(rows);
+        // In the order of rows, as commits lock them, so that two writers do not wait for each other.
+        writer.rows.sort_unstable();
+        writer.rows.dedup();
+        for row in &writer.rows {
+            self.table.block(row.block()).prefetch(row.offset(), ColumnSet::of(&[0]), &pin);
+        }
+        for row in &writer.rows {
+            let block = self.table.block(row.block());
+            while !matches!(block.try_lock(row.offset()), RowLock::Acquired(_)) {
+                std::hint::spin_loop();
+            }
         }
         let commit = self.order.begin(Arc::new(()), |former| pin.defer(move || drop(former)));
         if writer.age == 0 {
@@ -178,8 +192,15 @@ impl Installs {
             writer.age = IN_USE_AGE_MAX;
         }
         writer.age -= 1;
-        self.table.install_word(row, (0, word), commit, &writer.in_use, &pin);
+        for row in &writer.rows {
+            self.table.install_word(*row, (0, word), commit, &writer.in_use, &pin);
+        }
         self.order.finish(commit, true);
+        writer.written += writer.rows.len();
+        if writer.written >= WRITES_BETWEEN_COLLECTIONS {
+            writer.written = 0;
+            pin.flush();
+        }
     }
 
     /// A snapshot of everything installed so far: the database's own, but of this order of commits.
@@ -192,5 +213,9 @@ impl Installs {
     /// What the background does in a database: drops history that nobody needs.
     pub fn sweep(&self) {
         self.table.sweep(self.readers.oldest(self.order.watermark()), &crossbeam_epoch::pin());
+        let rows = self.table.block_count() * ROWS_PER_BLOCK;
+        for _ in 0..rows / WRITES_BETWEEN_COLLECTIONS {
+            crossbeam_epoch::pin().flush();
+        }
     }
 }

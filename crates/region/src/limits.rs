@@ -5,6 +5,7 @@ use crate::rewired::{Image, Rewired};
 use crate::space::Limits;
 use crate::technique::{PageSize, Technique};
 use ankerdb_base::SqlState;
+use std::io::Write;
 use std::ptr::NonNull;
 
 const PAGE: usize = 4096;
@@ -17,7 +18,7 @@ static BUDGETS: parking_lot::Mutex<Vec<&'static Budget>> = parking_lot::Mutex::n
 fn each(mappings: usize, extra_pages_max: usize, test: impl Fn(&Rewired, &'static Budget)) {
     for technique in [Technique::Rewiring, Technique::RewiringUserfaultfd] {
         if let Err(error) = technique.check() {
-            eprintln!("SKIPPED: {}: {error}", technique.name());
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {error}", technique.name());
             continue;
         }
         let budget: &Budget = Box::leak(Box::new(Budget::new(mappings)));
@@ -108,6 +109,33 @@ fn a_snapshot_that_needs_too_many_mappings_is_refused_and_nothing_else_happens()
 }
 
 #[test]
+fn regions_at_rest_give_mappings_to_others() {
+    each(38, usize::MAX / 2, |region, budget| {
+        let limits = Limits { budget, extra_pages_max: usize::MAX / 2 };
+        let other = |step: usize| {
+            let other = Rewired::with_limits(Technique::Rewiring, PageSize::Small, PAGES * PAGE, limits);
+            let other = other.expect("a region");
+            let image = other.snapshot(None, PAGES * PAGE).expect("a snapshot");
+            for page in 0..8 {
+                put(other.pointer(), page * step, 5);
+            }
+            (other, image)
+        };
+        let others = [other(2), other(5)];
+        assert!(!budget.has_room(5), "{} mappings", budget.used());
+        let image = region.snapshot(None, PAGES * PAGE).expect("others make room");
+        put(region.pointer(), 1, 1);
+        assert_eq!((image.check(), get(image.pointer(), 1)), (Ok(()), 0));
+        for ((other, image), step) in others.iter().zip([2, 5]) {
+            let written = |page: usize| if page % step == 0 && page / step < 8 { 5 } else { 0 };
+            assert_eq!(contents(other.pointer()), (0..PAGES).map(written).collect::<Vec<u64>>());
+            assert!(contents(image.pointer()).iter().all(|word| *word == 0) && image.check().is_ok());
+        }
+        assert!(others.iter().any(|(other, _)| other.counts().compacted == 1));
+    });
+}
+
+#[test]
 fn without_memory_for_a_copy_the_snapshots_that_hold_the_page_end() {
     each(1000, 3, |region, _| {
         for page in 0..PAGES {
@@ -186,4 +214,41 @@ fn snapshots_at_a_time_are_limited() {
             assert_eq!(get(image.pointer(), 3), index as u64);
         }
     });
+}
+
+/// Handlers run on the alternative stack that Rust gives to its threads, which may be as small as 8 KiB, the kernel's
+/// description of the interrupted thread included.
+#[test]
+#[cfg(not(ankerdb_sanitize))]
+fn the_handler_needs_little_stack() {
+    const STACK: usize = 64 << 10;
+    let used = std::thread::spawn(|| {
+        let stack = vec![0xA5u8; STACK];
+        let mut old = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+        let new = libc::stack_t { ss_sp: stack.as_ptr() as *mut _, ss_flags: 0, ss_size: STACK };
+        // SAFETY: the stack lives until the old one is back.
+        assert_eq!(unsafe { libc::sigaltstack(&new, &mut old) }, 0);
+        let budget: &Budget = Box::leak(Box::new(Budget::new(24)));
+        BUDGETS.lock().push(budget);
+        let limits = Limits { budget, extra_pages_max: PAGES + 20 };
+        let region = Rewired::with_limits(Technique::Rewiring, PageSize::Small, PAGES * PAGE, limits)
+            .expect("a region");
+        // Copies, then all of the region, then the end of snapshots.
+        let images: Vec<_> = (0..3)
+            .map(|round| {
+                let image = region.snapshot(None, PAGES * PAGE);
+                (0..PAGES).for_each(|step| put(region.pointer(), step * 5 % PAGES, round));
+                image
+            })
+            .collect();
+        let counts = region.counts();
+        assert!(counts.copied > 0 && counts.compacted > 0 && counts.ended > 0, "{counts:?}");
+        drop(images);
+        // SAFETY: the thread's stack from before, which is still there.
+        assert_eq!(unsafe { libc::sigaltstack(&old, std::ptr::null_mut()) }, 0);
+        let untouched = stack.iter().take_while(|byte| **byte == 0xA5).count();
+        STACK - untouched
+    });
+    let used = used.join().expect("no fault was left");
+    assert!((1000..6 << 10).contains(&used), "{used} bytes");
 }

@@ -4,6 +4,7 @@
 //! old region's and a new one's; what counts is asked again under the lock. The region in whose memory a thread faults
 //! stays: the thread is using it.
 
+use crate::budget::Budget;
 use crate::lock::SignalMutex;
 use crate::space::Space;
 use std::sync::atomic::{
@@ -94,6 +95,16 @@ fn grow() {
             Err(next) => chunk = unsafe { &*next },
         }
     }
+}
+
+/// Compacts the region with the most mappings among those of a budget; `false` if that makes none free. Locks one region at
+/// a time; not for handlers, which hold a lock.
+pub(crate) fn compact_another(budget: &Budget) -> bool {
+    let runs = |slot: &Slot| slot.space.lock().as_ref().map_or(0, |space| space.runs_to_save(budget));
+    let Some((_, slot)) = slots().map(|slot| (runs(slot), slot)).max_by_key(|(runs, _)| *runs) else {
+        return false;
+    };
+    slot.space.lock().as_mut().is_some_and(|space| space.runs_to_save(budget) > 0 && space.compact().is_ok())
 }
 
 /// Serves a write fault at an address, in a signal handler or elsewhere; `false` if it belongs to no region.

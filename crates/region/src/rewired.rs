@@ -7,7 +7,7 @@ use crate::anonymous::Mapping;
 use crate::budget::Budget;
 use crate::detector::Detector;
 use crate::file::Lack;
-use crate::registry::Slot;
+use crate::registry::{self, Slot};
 use crate::space::{Limits, RewiringCounts, Space};
 use crate::technique::PageSize;
 use crate::userfault::Userfault;
@@ -89,11 +89,27 @@ impl Rewired {
             Some(range) => range,
             None => Mapping::reserve(bytes, self.alignment)?,
         };
-        let mut space = self.slot.space.lock();
-        let Some(space) = space.as_mut() else { return Err(Error::internal("a region without its space")) };
-        let sequence = space.snapshot(&range).map_err(|lack| lacking(lack, space.budget()))?;
-        space.images += 1;
-        Ok(Image { slot: self.slot, sequence, range: Some(range) })
+        loop {
+            let mut locked = self.slot.space.lock();
+            let Some(space) = locked.as_mut() else {
+                return Err(Error::internal("a region without its space"));
+            };
+            match space.snapshot(&range) {
+                Ok(sequence) => {
+                    space.images += 1;
+                    return Ok(Image { slot: self.slot, sequence, range: Some(range) });
+                }
+                Err(lack) => {
+                    let budget = space.budget();
+                    drop(locked);
+                    // Regions that nobody writes to keep their mappings until somebody asks. Each is asked once at most:
+                    // afterwards it has few.
+                    if lack != Lack::Mappings || !registry::compact_another(budget) {
+                        return Err(lacking(lack, budget));
+                    }
+                }
+            }
+        }
     }
 }
 

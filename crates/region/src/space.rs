@@ -63,6 +63,7 @@ pub(crate) struct Space {
     pages: Pages,
     file: MemoryFile,
     detector: Detector,
+    /// A mere page once the region is gone.
     live: Mapping,
     unit_bytes: usize,
     limits: Limits,
@@ -123,11 +124,17 @@ impl Space {
         self.limits.budget
     }
 
+    /// Mappings that compacting would save a budget: none if it is another region's, or if they are few.
+    pub fn runs_to_save(&self, budget: &Budget) -> usize {
+        if self.open && std::ptr::eq(self.limits.budget, budget) { self.runs.saturating_sub(4) } else { 0 }
+    }
+
     pub fn is_alive(&self, sequence: u64) -> bool {
         self.pages.find(sequence).is_some()
     }
 
     fn address(&self, unit: usize) -> *mut u8 {
+        assert!(self.open, "a region that is gone has no addresses");
         self.live.pointer().as_ptr().wrapping_add(unit * self.unit_bytes)
     }
 
@@ -193,13 +200,15 @@ impl Space {
 
     /// Write-protects the first `units`. When it returns, nobody can write there.
     fn protect(&mut self, units: usize) -> Result<(), Lack> {
-        self.detector.protect(self.address(0), units * self.unit_bytes)?;
+        let protected = self.detector.protect(self.address(0), units * self.unit_bytes);
+        // Noted even if it failed, since a part may be protected: a unit that is thought to be protected and is not does no harm, as
+        // nobody holds it; one that is and is not thought to be would fault for ever.
         self.pages.cover(units);
         for unit in 0..units {
             self.pages.set(unit, Entry::new(self.pages.entry(unit).generation(), false));
         }
         self.recount();
-        Ok(())
+        protected
     }
 
     fn recount(&mut self) {
@@ -226,23 +235,13 @@ impl Space {
         let Some(living) = self.pages.living(index) else { return };
         self.limits.budget.change(living.runs, 0);
         let Space { pages, file, unit_bytes, .. } = self;
-        let mut pending = 0..0;
-        pages.remove(index, |page| {
-            if page == pending.end {
-                pending.end += 1;
-            } else if page + 1 == pending.start {
-                pending.start = page;
-            } else {
-                punch(file, *unit_bytes, &pending);
-                pending = page..page + 1;
-            }
-        });
-        punch(file, *unit_bytes, &pending);
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
+        pages.remove(index, |page| holes.add(page));
     }
 
     /// Without snapshots there is nothing to protect: one call makes all writable again, so that nothing faults.
     fn release_all_if_unheld(&mut self) {
-        if self.pages.alive() == 0 {
+        if self.open && self.pages.alive() == 0 {
             self.release_all();
         }
     }
@@ -354,7 +353,7 @@ impl Space {
     // When something runs out.
 
     /// Copies live memory to one generation, with two mappings at most.
-    fn compact(&mut self) -> Result<(), Lack> {
+    pub fn compact(&mut self) -> Result<(), Lack> {
         let extent = self.pages.extent();
         let generation = self.pages.open_generation().ok_or(Lack::Mappings)?;
         self.protect(extent)?;
@@ -378,16 +377,19 @@ impl Space {
             return Err(lack);
         }
         let _ = self.detector.watch(self.address(0), bytes);
+        let Space { pages, file, unit_bytes, .. } = self;
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
         for unit in 0..extent {
-            let old = self.pages.entry(unit).generation();
-            self.pages.set(unit, Entry::new(generation, true));
+            let old = pages.entry(unit).generation();
+            pages.set(unit, Entry::new(generation, true));
             if old != generation {
-                self.pages.occupy(generation, unit);
-                if self.pages.retire(old, unit) {
-                    self.file.punch(self.offset(old, unit), self.unit_bytes);
+                pages.occupy(generation, unit);
+                if pages.retire(old, unit) {
+                    holes.add(pages.page(old, unit));
                 }
             }
         }
+        drop(holes);
         self.recount();
         self.detector.wake(self.address(0), bytes);
         self.counts.compacted += 1;
@@ -434,20 +436,49 @@ impl Space {
             return;
         }
         let extent = self.pages.extent();
+        let Space { pages, file, unit_bytes, .. } = self;
+        let mut holes = Holes { file, unit_bytes: *unit_bytes, pending: 0..0 };
         for unit in 0..extent {
-            let generation = self.pages.entry(unit).generation();
-            if self.pages.retire(generation, unit) {
-                self.file.punch(self.offset(generation, unit), self.unit_bytes);
+            let generation = pages.entry(unit).generation();
+            if pages.retire(generation, unit) {
+                holes.add(pages.page(generation, unit));
             }
         }
+        drop(holes);
         if extent < units {
             self.file.punch(self.offset(0, extent), (units - extent) * self.unit_bytes);
         }
     }
 }
 
-fn punch(file: &MemoryFile, unit_bytes: usize, pages: &Range<usize>) {
-    if !pages.is_empty() {
-        file.punch(pages.start * unit_bytes, pages.len() * unit_bytes);
+/// Free pages on their way out of the file, neighbours by one call.
+struct Holes<'a> {
+    file: &'a MemoryFile,
+    unit_bytes: usize,
+    pending: Range<usize>,
+}
+
+impl Holes<'_> {
+    fn add(&mut self, page: usize) {
+        if page == self.pending.end {
+            self.pending.end += 1;
+        } else if page + 1 == self.pending.start {
+            self.pending.start = page;
+        } else {
+            self.punch();
+            self.pending = page..page + 1;
+        }
+    }
+
+    fn punch(&self) {
+        if !self.pending.is_empty() {
+            self.file.punch(self.pending.start * self.unit_bytes, self.pending.len() * self.unit_bytes);
+        }
+    }
+}
+
+impl Drop for Holes<'_> {
+    fn drop(&mut self) {
+        self.punch();
     }
 }

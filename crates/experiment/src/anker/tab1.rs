@@ -56,7 +56,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         "of the {} pages of a column as large a share is modified as in the paper: {pages:?} for its {MODIFIED:?}",
         lab.setup.megabytes << 8
     ));
-    let of_technique = |technique: &Technique| if is_rewired(*technique) { MODIFIED.len() } else { 1 };
+    let of_technique = |technique: &Technique| if has_pages(*technique) { MODIFIED.len() } else { 1 };
     lab.expect(lab.setup.techniques.iter().map(of_technique).sum::<usize>() + MODIFIED.len());
     for &technique in &lab.setup.techniques {
         table.technique(technique)?;
@@ -71,8 +71,9 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     Ok(Findings { panels, notes })
 }
 
-fn is_rewired(technique: Technique) -> bool {
-    matches!(technique, Technique::Rewiring | Technique::RewiringUserfaultfd)
+/// Whether a snapshot, or refreshing one, may depend on the number of pages that were modified.
+fn has_pages(technique: Technique) -> bool {
+    !matches!(technique, Technique::Physical | Technique::Fork)
 }
 
 /// As large a share of a column's pages as in the paper.
@@ -84,9 +85,9 @@ fn scaled(pages: usize, of: usize) -> usize {
 }
 
 impl Table<'_> {
-    /// All rows of a technique. Where nothing depends on the number of modified pages, most of them are.
+    /// All rows of a technique. Where nothing depends on the number of modified pages, most pages are modified.
     fn technique(&mut self, technique: Technique) -> Result<()> {
-        let modified = if is_rewired(technique) { &MODIFIED[..] } else { &MODIFIED[3..] };
+        let modified = if has_pages(technique) { &MODIFIED[..] } else { &MODIFIED[3..] };
         for &pages in modified {
             if self.lab.is_stopped() {
                 return Ok(());
@@ -130,7 +131,7 @@ impl Table<'_> {
             modify(modified..columns);
             modified = columns;
             drop(before);
-            if at == 0 && is_rewired(technique) {
+            if at == 0 && has_pages(technique) {
                 self.notes.push(format!("{name}: {} mappings in the first column", memory.mappings(0)));
             }
             let creation = median_of_runs(lab, time, || {

@@ -14,6 +14,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+/// Rows that the larger commits of ours change.
+pub const ROWS_PER_COMMIT: usize = 64;
+
 /// Stores random words at random rows, so many at a time.
 pub type WriteSome<'a> = Box<dyn FnMut(&mut fastrand::Rng, usize) -> Result<()> + Send + 'a>;
 
@@ -26,8 +29,8 @@ pub enum Kind {
     Technique(Technique, bool),
     /// Ours, without what a transaction does around the installation of its writes.
     Installs,
-    /// Ours, whole transactions.
-    Transactions,
+    /// Ours, whole transactions of so many rows.
+    Transactions(usize),
 }
 
 impl Kind {
@@ -38,7 +41,7 @@ impl Kind {
         if techniques.contains(&Technique::VmSnapshot) {
             all.push(Kind::Technique(Technique::VmSnapshot, true));
         }
-        all.extend([Kind::Installs, Kind::Transactions]);
+        all.extend([Kind::Installs, Kind::Transactions(ROWS_PER_COMMIT), Kind::Transactions(1)]);
         all
     }
 
@@ -49,13 +52,14 @@ impl Kind {
             Kind::Technique(technique, false) => technique.name().to_owned(),
             Kind::Technique(technique, true) => format!("{}, refreshed", technique.name()),
             Kind::Installs => format!("{OURS}, installs only"),
-            Kind::Transactions => format!("{OURS}, transactions"),
+            Kind::Transactions(1) => format!("{OURS}, transactions of a row"),
+            Kind::Transactions(rows) => format!("{OURS}, transactions of {rows} rows"),
         }
     }
 
     /// Whether it is ours.
     pub fn is_ours(self) -> bool {
-        matches!(self, Kind::Installs | Kind::Transactions)
+        matches!(self, Kind::Installs | Kind::Transactions(_))
     }
 }
 
@@ -68,7 +72,7 @@ pub struct Contender {
 
 enum Data {
     Memory(Memory),
-    Rows(Rows),
+    Rows(usize, Rows),
     Installs(Rows, Box<Installs>),
 }
 
@@ -93,7 +97,7 @@ impl Contender {
         let data = match kind {
             Kind::Unprotected => Data::Memory(Memory::new(Technique::Physical, 1, megabytes)?),
             Kind::Technique(technique, _) => Data::Memory(Memory::new(technique, 1, megabytes)?),
-            Kind::Transactions => Data::Rows(Rows::load(lab, 1, megabytes)?),
+            Kind::Transactions(size) => Data::Rows(size, Rows::load(lab, 1, megabytes)?),
             Kind::Installs => {
                 let rows = Rows::load(lab, 1, megabytes)?;
                 let installs = Box::new(Installs::on(&rows));
@@ -107,7 +111,7 @@ impl Contender {
     pub fn rows(&self) -> usize {
         match &self.data {
             Data::Memory(memory) => memory.words(0).len(),
-            Data::Rows(rows) | Data::Installs(rows, _) => rows.count,
+            Data::Rows(_, rows) | Data::Installs(rows, _) => rows.count,
         }
     }
 
@@ -146,19 +150,22 @@ impl Contender {
             Data::Installs(rows, installs) => {
                 let mut writer = Writer::default();
                 Box::new(move |places| {
-                    places
-                        .iter()
-                        .for_each(|&place| installs.write(&mut writer, rows.row(place), place as u64));
+                    for places in places.chunks(ROWS_PER_COMMIT) {
+                        let word = places[0] as u64;
+                        installs.write(&mut writer, places.iter().map(|place| rows.row(*place)), word);
+                    }
                     Ok(())
                 })
             }
-            Data::Rows(rows) => {
+            Data::Rows(size, rows) => {
                 let mut session = rows.database.session();
                 Box::new(move |places| {
-                    places.iter().try_for_each(|&place| {
+                    places.chunks(*size).try_for_each(|places| {
                         session.run(Isolation::Serializable, |transaction| {
-                            let changes = [(0, Cell::Word(place as u64))];
-                            transaction.update_cells(&rows.table, rows.row(place), &changes)
+                            let changes = [(0, Cell::Word(places[0] as u64))];
+                            places.iter().try_for_each(|place| {
+                                transaction.update_cells(&rows.table, rows.row(*place), &changes)
+                            })
                         })
                     })
                 })
@@ -178,7 +185,7 @@ impl Contender {
                 Ok(Image::Snapshot(memory.refresh(old)?))
             }
             (Data::Memory(memory), ..) => Ok(Image::Snapshot(memory.snapshot(1)?)),
-            (Data::Rows(rows), ..) => Ok(Image::View(rows.database.snapshot().read_view())),
+            (Data::Rows(_, rows), ..) => Ok(Image::View(rows.database.snapshot().read_view())),
             (Data::Installs(_, installs), ..) => Ok(Image::View(installs.snapshot().read_view())),
         }
     }
@@ -200,7 +207,7 @@ impl Contender {
                 *image = Image::Snapshot(snapshot);
                 total
             }
-            (Image::View(view), Data::Rows(rows) | Data::Installs(rows, _)) => {
+            (Image::View(view), Data::Rows(_, rows) | Data::Installs(rows, _)) => {
                 let mut total = 0u64;
                 for block in range {
                     let read = view.read(&rows.table, block, &[0])?;

@@ -1,6 +1,6 @@
 //! One phase: two writers store as fast as they can, one reader takes images and scans them.
 
-use super::contender::{Contender, Image};
+use super::contender::{Contender, Image, ROWS_PER_COMMIT};
 use crate::lab::{Lab, joined};
 use ankerdb_engine::Result;
 use ankerdb_workload::htap::latency::Latencies;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Writes between two looks at whether the phase is over.
-const WRITES_AT_ONCE: usize = 64;
+const WRITES_AT_ONCE: usize = ROWS_PER_COMMIT;
 /// Blocks scanned between two looks at the clock: a MiB.
 const BLOCKS_AT_ONCE: usize = 16;
 

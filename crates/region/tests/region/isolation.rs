@@ -122,6 +122,35 @@ fn any_order_of_dropping_gives_the_memory_back() {
     }
 }
 
+/// Not only in the end: what a snapshot alone held goes with it.
+#[test]
+fn a_snapshot_in_the_middle_takes_its_pages_along() {
+    for technique in available() {
+        let region = region(technique, PageSize::Small);
+        let Some(live) = region.file_bytes() else { continue };
+        let rewrite = |value| (0..12).for_each(|page| region.put(page * PAGE, value));
+        let oldest = region.snapshot(10 * PAGE).expect("a snapshot");
+        rewrite(100);
+        let middle = region.snapshot(region.bytes()).expect("a snapshot");
+        rewrite(200);
+        let newest = region.snapshot(region.bytes()).expect("a snapshot");
+        rewrite(300);
+        // Ten pages of the oldest; twelve of each of the others.
+        assert_eq!(region.file_bytes(), Some(live + 34 * PAGE), "{technique:?}");
+        drop(middle);
+        assert_eq!(region.file_bytes(), Some(live + 22 * PAGE), "{technique:?}");
+        drop(newest);
+        assert_eq!(region.file_bytes(), Some(live + 10 * PAGE), "{technique:?}");
+        assert_eq!(oldest.get(9 * PAGE), 9);
+        let whole = region.snapshot(region.bytes()).expect("a snapshot");
+        region.put(10 * PAGE, 400);
+        assert_eq!(region.file_bytes(), Some(live + 11 * PAGE), "{technique:?}");
+        // The oldest does not have page 10, so nobody keeps what it was.
+        drop(whole);
+        assert_eq!(region.file_bytes(), Some(live + 10 * PAGE), "{technique:?}");
+    }
+}
+
 #[test]
 fn parts_of_a_region() {
     for technique in available() {

@@ -8,24 +8,28 @@ mod process;
 mod race;
 
 use ankerdb_region::{PageSize, Region, RegionSnapshot, Technique};
+use std::io::Write;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 
 const PAGE: usize = 4096;
 
-/// The techniques with snapshots in this process that work here.
+/// The techniques with snapshots in this process that work here. The others are named once, past the capture of output.
 fn available() -> Vec<Technique> {
-    let inside = Technique::ALL.into_iter().filter(|technique| *technique != Technique::Fork);
-    inside
-        .filter(|technique| match technique.check() {
+    static CHECKED: LazyLock<Vec<Technique>> = LazyLock::new(|| {
+        let inside = Technique::ALL.into_iter().filter(|technique| *technique != Technique::Fork);
+        let works = |technique: &Technique| match technique.check() {
             Ok(()) => true,
             Err(error) => {
-                eprintln!("SKIPPED: {}: {error}; {}", technique.name(), error.hint().unwrap_or("no hint"));
+                let hint = error.hint().unwrap_or("no hint");
+                let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {error}; {hint}", technique.name());
                 false
             }
-        })
-        .collect()
+        };
+        inside.filter(works).collect()
+    });
+    CHECKED.clone()
 }
 
 /// Every technique with both sizes of pages.

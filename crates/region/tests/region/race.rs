@@ -120,6 +120,12 @@ fn copies_without_protection_are_not_cuts() {
         // In the order in which the writers go, so that whatever is copied later is newer.
         let mut copy = Copy((0..region.bytes() / 8).map(|_| AtomicU64::new(0)).collect());
         for page in (0..PAGES).rev() {
+            // Halfway, a busy machine gets time for the writers.
+            let newest = (PAGES - 1) * PAGE;
+            let copied = copy.0[newest / 8].load(Relaxed);
+            while page == PAGES / 2 && region.get(newest) < copied + 2 {
+                std::thread::yield_now();
+            }
             for word in 0..PAGE / 8 {
                 *copy.0[page * (PAGE / 8) + word].get_mut() = region.get(page * PAGE + word * 8);
             }
