@@ -102,6 +102,10 @@ long area_field(void *address, const char *name);
 /* The physical page behind an address, 0 if there is none. */
 uint64_t frame(void *address);
 void write_file(const char *path, const char *text);
+/* Swap space on a memory disk, and a memory cgroup for this process, which can be asked to send pages out. */
+void swap_on(void);
+void swap_off(void);
+void reclaim_some(void);
 /* Free memory once pages on their way are settled, in kB. */
 long settled_free(void);
 

@@ -24,7 +24,7 @@ static void enter_group(void)
 	write_file("/tmp/group/swap/cgroup.procs", pid);
 }
 
-static void swap_on(void)
+void swap_on(void)
 {
 	/* The header that mkswap writes: last page, version and signature. */
 	uint32_t header[PAGE / 4] = { 0 };
@@ -42,19 +42,24 @@ static void swap_on(void)
 	enter_group();
 }
 
+void reclaim_some(void)
+{
+	int reclaim = open("/tmp/group/swap/memory.reclaim", O_WRONLY);
+
+	/* Fails if it cannot reach the whole amount. */
+	CHECK(reclaim >= 0 && (write(reclaim, "4M", 2) == 2 || errno == EAGAIN), "reclaim");
+	close(reclaim);
+}
+
 /* Sends out at least half of an area. */
 static void out(char *area, size_t pages)
 {
-	for (int i = 0; i < 50 && area_field(area, "Swap") < (long)pages * 2; i++) {
-		int reclaim = open("/tmp/group/swap/memory.reclaim", O_WRONLY);
-		/* Fails if it cannot reach the whole amount. */
-		CHECK(reclaim >= 0 && (write(reclaim, "4M", 2) == 2 || errno == EAGAIN), "reclaim");
-		close(reclaim);
-	}
+	for (int i = 0; i < 50 && area_field(area, "Swap") < (long)pages * 2; i++)
+		reclaim_some();
 	CHECK(area_field(area, "Swap") >= (long)pages * 2, "only %ld kB are out", area_field(area, "Swap"));
 }
 
-static void swap_off(void)
+void swap_off(void)
 {
 	CHECK(!swapoff(DISK), "swapoff");
 }
