@@ -88,7 +88,10 @@ impl ColumnSnapshot {
         let _making = home.making.lock();
         let newest = home.kept.lock().newest.clone();
         // After the newest one was taken off its shelf: commits up to its timestamp have raised what is read now.
-        if let Some(newest) = newest.filter(|newest| newest_change(table, column) <= at.min(newest.at)) {
+        let is_ours = |newest: &Arc<ColumnSnapshot>| {
+            newest_change(table, column) <= at.min(newest.at) && newest.check().is_ok()
+        };
+        if let Some(newest) = newest.filter(is_ours) {
             counters.columns_shared.fetch_add(1, Ordering::Relaxed);
             return Ok(newest);
         }
@@ -152,6 +155,13 @@ impl ColumnSnapshot {
         let part = &self.parts[number / self.room];
         let validity = part.validity.as_ref().map(|bits| area(bits, CellLayout::Bit));
         (area(&part.values, self.layout), validity)
+    }
+
+    /// 53200 if the memory has ceased to be the column's, because the technique ran out of memory or mappings; it is zeroes
+    /// then, or was as it was read. To be asked after reading.
+    pub fn check(&self) -> Result<()> {
+        let regions = self.parts.iter().flat_map(|part| std::iter::once(&part.values).chain(&part.validity));
+        regions.into_iter().try_for_each(RegionSnapshot::check)
     }
 
     /// The column in one block.

@@ -151,6 +151,14 @@ impl Snapshot {
         }
     }
 
+    /// 53200 if a snapshot of a column that was read has had to end meanwhile, because its technique ran out of memory or
+    /// mappings: what was made of it is worth nothing. To be asked when a query is through.
+    pub fn check(&self) -> Result<()> {
+        let Some(places) = self.0.columns.get() else { return Ok(()) };
+        let places: Vec<_> = places.lock().values().cloned().collect();
+        places.iter().filter_map(|place| place.lock().clone()).try_for_each(|column| column.check())
+    }
+
     fn column(&self, table: &Table, segments: &Segments, column: usize) -> Result<Arc<ColumnSnapshot>> {
         let places = self.0.columns.get_or_init(Mutex::default);
         let place = places.lock().entry((table.id(), column)).or_default().clone();

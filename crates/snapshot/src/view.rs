@@ -74,6 +74,11 @@ impl ReadView {
         self.snapshot.materialize(table, columns)
     }
 
+    /// As [`Snapshot::check`].
+    pub fn check(&self) -> Result<()> {
+        self.snapshot.check()
+    }
+
     fn own(&self, table: &Table) -> Option<&OwnTableWrites> {
         self.own.as_ref()?.get(&table.id())
     }

@@ -33,10 +33,11 @@ impl AnalyticalQuery {
     pub fn run(&self, view: &ReadView) -> Result<Vec<RecordBatch>> {
         let logical = self.engine.instantiate(&self.plan, &[], view)?;
         let (state, tasks) = (self.engine.state.clone(), self.engine.tasks.clone());
-        self.engine.wait(async move {
+        let batches = self.engine.wait(async move {
             let physical = physical_plan(&state, &logical).await?;
             collect(physical, tasks).await.map_err(from_datafusion)
-        })
+        })?;
+        view.check().map(|()| batches)
     }
 
     /// Runs over everything committed so far, as a statement outside of a transaction does, and waits: in a copy of the

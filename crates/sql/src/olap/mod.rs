@@ -47,11 +47,13 @@ use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::Statement;
 pub(crate) use error::from_datafusion as translate;
 use error::from_datafusion;
+use futures::StreamExt;
 use planner::TableSources;
 use scan::TableHandle;
 use std::sync::Arc;
@@ -236,7 +238,8 @@ impl OlapEngine {
         let named = self.named_columns(plan).to_vec();
         let start = async move {
             materialize(&named, &view)?;
-            start(&state, tasks, &logical).await
+            let rows = start(&state, tasks, &logical).await?;
+            Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
         Ok(self.threads.rows(plan.output.as_slice().into(), start, cancel))
     }
@@ -316,6 +319,14 @@ async fn start(
 ) -> Result<SendableRecordBatchStream> {
     let physical = physical_plan(state, logical).await?;
     execute_stream(physical, tasks).map_err(from_datafusion)
+}
+
+/// The same rows, and an error behind them if the view has lost what they were made of.
+fn checked(rows: SendableRecordBatchStream, view: ReadView) -> SendableRecordBatchStream {
+    let schema = rows.schema();
+    let lost = futures::stream::once(async move { view.check().err() });
+    let lost = lost.filter_map(|error| async move { Some(Err(error::external(error?))) });
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(lost)))
 }
 
 /// The plan with every table as `read` shows it; `planned` is asked for what the planner wants to know.
