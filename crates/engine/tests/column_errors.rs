@@ -15,27 +15,39 @@ use support::*;
 /// Enough that a snapshot of one column is far larger than what limits leave free.
 const ROWS: i32 = 40_000;
 
-/// While it lives, the process gets almost no more address space.
-struct Limited(libc::rlimit);
+/// While it lives, the process may have no more of something.
+struct Limited(libc::__rlimit_resource_t, libc::rlimit);
 
 impl Limited {
+    /// Almost no more address space.
     fn now() -> Limited {
-        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: reads the limit into a variable of ours.
-        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut before) }, 0);
         let pages = std::fs::read_to_string("/proc/self/statm").expect("it is there");
         let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
-        let limit = libc::rlimit { rlim_cur: pages * 4096 + (64 << 10), ..before };
+        Limited::to(libc::RLIMIT_AS, pages * 4096 + (64 << 10))
+    }
+
+    /// No more memory in files, those in main memory included: a page has no place to be copied to.
+    fn copies() -> Limited {
+        // SAFETY: the system tells by a signal what its answer tells as well.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+        Limited::to(libc::RLIMIT_FSIZE, 1 << 20)
+    }
+
+    fn to(resource: libc::__rlimit_resource_t, most: u64) -> Limited {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: reads the limit into a variable of ours.
+        assert_eq!(unsafe { libc::getrlimit(resource, &mut before) }, 0);
+        let limit = libc::rlimit { rlim_cur: most, ..before };
         // SAFETY: a limit harms nobody but those who want more.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
-        Limited(before)
+        assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+        Limited(resource, before)
     }
 }
 
 impl Drop for Limited {
     fn drop(&mut self) {
         // SAFETY: as it was before.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &self.0) }, 0);
+        assert_eq!(unsafe { libc::setrlimit(self.0, &self.1) }, 0);
     }
 }
 
@@ -43,6 +55,39 @@ impl Drop for Limited {
 fn what_finds_no_memory_ends_and_concerns_nobody_else() {
     a_failed_snapshot_of_a_column();
     a_commit_that_needs_a_segment();
+    a_snapshot_that_is_lost_on_the_way();
+}
+
+/// A page that a rewired snapshot holds cannot be copied when it is written to: the write goes on, and who read the
+/// snapshot is told.
+fn a_snapshot_that_is_lost_on_the_way() {
+    for configuration in [Configuration::HeeRewiring, Configuration::HeeRewiringUserfaultfd] {
+        if let Err(error) = configuration.check() {
+            eprintln!("SKIPPED: {error}");
+            continue;
+        }
+        let database = Database::open(configuration).expect("it is available");
+        let table = items(&database, "item");
+        fill(&database, &table, (0..ROWS).map(|id| item(id, 1, 2, 3)));
+        let read = |view: &ReadView| {
+            view.materialize(&table, &[A]).map(|()| view_rows(view, &table, &[A])).and_then(|rows| {
+                let total = rows.iter().map(|row| row[0].as_integer().expect("a number")).sum::<i64>();
+                view.check().map(|()| total)
+            })
+        };
+        let total = i64::from(ROWS);
+        let early = database.snapshot().read_view();
+        assert_eq!(read(&early), Ok(total));
+        {
+            let _limited = Limited::copies();
+            let mut client = Client::begin(&database, &table, Isolation::Serializable);
+            assert!(client.write(7, 11).expect("the row is free"));
+            client.commit().expect("a commit does not need the snapshot");
+        }
+        let error = read(&early).expect_err("its memory is gone");
+        assert_eq!(error.state(), SqlState::OutOfMemory, "{}: {error}", configuration.name());
+        assert_eq!(read(&database.snapshot().read_view()), Ok(total + 10), "{}", configuration.name());
+    }
 }
 
 /// A commit that finds no room for its rows ends like any other that fails: nothing of it remains.
