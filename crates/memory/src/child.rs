@@ -298,7 +298,7 @@ mod tests {
                 class.bytes >= size && class.bytes <= (size + size / 4).max(size + 15),
                 "{size}: {class:?}"
             );
-            assert!(class.bytes % PIECE_MIN == 0);
+            assert!(class.bytes.is_multiple_of(PIECE_MIN));
             assert!(class == last || (class.number == last.number + 1 && class.bytes > last.bytes), "{size}");
             last = class;
         }
@@ -319,7 +319,7 @@ mod tests {
             let layout = Layout::from_size_align(size, 1 << (step % 9)).unwrap();
             let zeroed = step % 2 == 0;
             let pointer = arena.allocate(layout, zeroed);
-            assert!(arena.owns(pointer) && pointer.addr() % layout.align() == 0);
+            assert!(arena.owns(pointer) && pointer.addr().is_multiple_of(layout.align()));
             // SAFETY: the test owns the memory until it frees it.
             let bytes = unsafe { std::slice::from_raw_parts_mut(pointer, size) };
             assert!(!zeroed || bytes.iter().all(|byte| *byte == 0));
