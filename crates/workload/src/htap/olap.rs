@@ -137,14 +137,16 @@ impl Analyst {
     pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<(QueryRun, Option<ReadView>)> {
         let table_rows = self.tables[query].row_count();
         let started = Instant::now();
-        let forks = self.session.database().configuration() == Configuration::HeeFork;
-        let (batches, view) = if forks {
+        let configuration = self.session.database().configuration();
+        let (batches, view) = if configuration == Configuration::HeeFork {
             let (batches, took) = self.queries[query].run_now()?;
             creation.record(took);
             (batches, None)
         } else {
             let view = self.session.snapshot().read_view();
-            self.queries[query].materialize(&view)?;
+            if configuration.technique().is_some() {
+                self.queries[query].materialize(&view)?;
+            }
             creation.record(started.elapsed());
             (self.queries[query].run(&view)?, Some(view))
         };
