@@ -87,11 +87,17 @@ fn change(session: &mut Session, table: &Arc<Table>, random: &mut fastrand::Rng,
 /// Rows of the full blocks, and some of the last one.
 const ROWS: i32 = 20_000;
 
-/// Looks at a table by both strategies while writers run; how many of `looks` differ. Ends early when one does.
-fn looks_that_differ(configuration: Configuration, looks: usize, by: SnapshotStrategy) -> usize {
+/// A database with a table of that many rows.
+fn filled(configuration: Configuration) -> (Database, Arc<Table>) {
     let database = Database::open(configuration).expect("it is available");
     let table = wide_table(&database);
     fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+    (database, table)
+}
+
+/// Looks at a table by both strategies while writers run; how many of `looks` differ. Ends early when one does.
+fn looks_that_differ(configuration: Configuration, looks: usize, by: SnapshotStrategy) -> usize {
+    let (database, table) = filled(configuration);
     let running = Running::default();
     std::thread::scope(|scope| {
         let stop = running.until_drop();
@@ -154,9 +160,7 @@ fn pointers(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<*const u8>
 #[test]
 fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
     for configuration in techniques() {
-        let database = Database::open(configuration).expect("it is available");
-        let table = wide_table(&database);
-        fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+        let (database, table) = filled(configuration);
         let counts = || {
             let statistics = database.statistics();
             (statistics.column_snapshots, statistics.column_snapshots_shared)
@@ -191,9 +195,7 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
 #[test]
 fn an_old_snapshot_takes_a_column_late() {
     for configuration in techniques() {
-        let database = Database::open(configuration).expect("it is available");
-        let table = wide_table(&database);
-        fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+        let (database, table) = filled(configuration);
         let rows = view_rows(&database.snapshot().read_view(), &table, &COLUMNS);
         let snapshots: Vec<Snapshot> = (0..4).map(|_| database.snapshot()).collect();
         view_rows(&snapshots[0].read_view(), &table, &[0, 1, 4]);
@@ -231,9 +233,7 @@ fn pages_of_both_sizes_serve() {
 #[test]
 fn snapshots_alive_at_once_keep_their_states() {
     for configuration in techniques() {
-        let database = Database::open(configuration).expect("it is available");
-        let table = wide_table(&database);
-        fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
+        let (database, table) = filled(configuration);
         let running = Running::default();
         std::thread::scope(|scope| {
             let stop = running.until_drop();

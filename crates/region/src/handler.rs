@@ -50,6 +50,9 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 }
 
 /// Whether the access was a write. Anything else would fault for ever.
+///
+/// # Safety
+/// `context` is what the kernel handed to a signal handler that has not returned yet.
 unsafe fn is_write(context: *mut libc::c_void) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -66,6 +69,9 @@ unsafe fn is_write(context: *mut libc::c_void) -> bool {
 }
 
 /// Does what would have happened without us.
+///
+/// # Safety
+/// Called by the handler with what the kernel handed to it, after [`install`] has stored the former action.
 unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     type WithInfo = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
     type Plain = extern "C" fn(i32);
