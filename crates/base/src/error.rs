@@ -30,6 +30,8 @@ macro_rules! sql_states {
 }
 
 sql_states! {
+    /// The connection to the client broke.
+    ConnectionFailure = "08006",
     /// Client sent something that the protocol does not allow.
     ProtocolViolation = "08P01",
     /// The statement or option exists in PostgreSQL but not here.
@@ -118,7 +120,7 @@ sql_states! {
     TooManyConnections = "53300",
     /// A limit of the implementation is passed.
     ProgramLimitExceeded = "54000",
-    /// A row is locked and the statement does not wait.
+    /// A row is locked and the statement does not wait, or not that long.
     LockNotAvailable = "55P03",
     /// The statement was canceled by its user.
     QueryCanceled = "57014",

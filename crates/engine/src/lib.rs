@@ -44,8 +44,8 @@ pub use ankerdb_snapshot::{
 };
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
-    CommitsHeld, Direction, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter, RowReader,
-    Transaction,
+    Cause, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter,
+    RowReader, Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;

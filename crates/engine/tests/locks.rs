@@ -3,9 +3,8 @@
 mod support;
 
 use ankerdb_engine::*;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::*;
 
 const A_WHILE: Duration = Duration::from_millis(30);
@@ -149,16 +148,17 @@ fn a_wait_can_be_canceled() {
     let (database, table) = stage();
     let mut holder = Client::begin(&database, &table, Isolation::Serializable);
     holder.write(1, 5).unwrap();
-    let flag = Arc::new(AtomicBool::new(false));
+    let interrupt = Interrupt::new();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut waiter = Client::begin(&database, &table, Isolation::Serializable).cancel_by(&flag);
+            let mut waiter =
+                Client::begin(&database, &table, Isolation::Serializable).interrupted_by(&interrupt);
             waiter.write(2, 1).unwrap();
             state(waiter.write(1, 6))
         });
         std::thread::sleep(A_WHILE);
         assert!(!waiter.is_finished());
-        flag.store(true, Ordering::Relaxed);
+        interrupt.raise(Cause::Request);
         assert_eq!(waiter.join().unwrap(), SqlState::QueryCanceled);
     });
     // The canceled one has rolled back; the holder goes on.
@@ -168,10 +168,25 @@ fn a_wait_can_be_canceled() {
 }
 
 #[test]
+fn a_wait_ends_at_the_lock_timeout() {
+    let (database, table) = stage();
+    let mut holder = Client::begin(&database, &table, Isolation::Serializable);
+    holder.write(1, 5).unwrap();
+    let mut waiter = Client::begin(&database, &table, Isolation::Serializable);
+    waiter.transaction.set_lock_timeout(Some(A_WHILE));
+    let begun = Instant::now();
+    let error = waiter.write(1, 6).unwrap_err();
+    assert!(begun.elapsed() >= A_WHILE);
+    assert_eq!(error.state(), SqlState::LockNotAvailable);
+    assert_eq!(error.message(), "canceling statement due to lock timeout");
+}
+
+#[test]
 fn a_scan_can_be_canceled() {
     let (database, table) = stage();
-    let flag = Arc::new(AtomicBool::new(true));
-    let mut client = Client::begin(&database, &table, Isolation::Serializable).cancel_by(&flag);
+    let interrupt = Interrupt::new();
+    interrupt.raise(Cause::Request);
+    let mut client = Client::begin(&database, &table, Isolation::Serializable).interrupted_by(&interrupt);
     assert_eq!(state(client.ids_by_range(0, 9)), SqlState::QueryCanceled);
     assert_eq!(state(client.ids_by_filter(0, 9)), SqlState::QueryCanceled);
 }

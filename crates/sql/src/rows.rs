@@ -7,11 +7,10 @@
 
 use crate::olap::{rows_of, translate};
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Error, Result, SqlState, Value};
+use ankerdb_engine::{Cause, Error, Result, SqlState, Value};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -69,7 +68,7 @@ impl Rows {
                 }
                 () = canceled(&cancel) => {
                     query.abort();
-                    Error::new(SqlState::QueryCanceled, "canceling statement due to user request")
+                    cancel.0.cause().unwrap_or(Cause::Request).error()
                 }
             };
             // The reader may be gone; then nobody wants the error.
@@ -146,9 +145,9 @@ async fn send_all(
     Ok(())
 }
 
-/// Returns when the flag is up.
+/// Returns when the interrupt is raised.
 async fn canceled(cancel: &CancelHandle) {
-    while !cancel.0.load(Ordering::Relaxed) {
+    while !cancel.0.is_raised() {
         tokio::time::sleep(CANCEL_POLL).await;
     }
 }

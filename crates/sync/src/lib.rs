@@ -6,6 +6,7 @@
 //! | [`commit_order`] | who commits when, what did they write, and up to where is everything there? |
 //! | [`readers`] | which timestamps is somebody still reading at? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
+//! | [`interrupt`] | is the statement that runs to end, and why? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
 //! ordering is what it is. The first three are model-checked: beside `x.rs` lies `x_model.rs`, in which loom
@@ -29,6 +30,7 @@
 //! No tables, no versions, no SQL; nothing here knows what an array holds or what a write set is.
 
 pub mod commit_order;
+pub mod interrupt;
 pub mod lending;
 pub mod lock_table;
 pub mod readers;

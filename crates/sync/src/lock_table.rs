@@ -26,20 +26,22 @@
 //!    is found there and removed.
 //! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs.
 //!
-//! Mutexes are taken in the order graph, shard, waiter. Holders take only shards; the graph is locked only
+//! Mutexes are taken in the order graph, shard. Holders take only shards; the graph is locked only
 //! by who waits anyway.
 //!
 //! # Not here
-//! No queue: all waiters of a row are woken at once, and who comes first has it. No shared locks. No time
-//! limit of its own: who wants one sets the flag that cancels.
+//! No queue: all waiters of a row are woken at once, and who comes first has it. No shared locks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread::Thread;
+use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+
+use crate::interrupt::{Cause, Interrupt};
 
 /// A transaction, by its number, which is never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,8 +50,6 @@ pub struct Owner(pub u64);
 /// A row: the number of its table and its own.
 pub type LockKey = (u32, u64);
 
-/// How long a waiter may take to notice that it is canceled.
-const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const SHARDS: usize = 64;
 
 /// Outcome of [`LockTable::wait`].
@@ -61,8 +61,10 @@ pub enum Waited {
     NotHeld,
     /// Waiting would never end, since the holder waits for us, directly or through others.
     Deadlock,
-    /// The flag was set.
-    Canceled,
+    /// The statement is to end.
+    Interrupted(Cause),
+    /// The deadline has passed.
+    TimedOut,
 }
 
 /// The holders of locked rows, and those who wait for them.
@@ -84,8 +86,7 @@ struct Hold {
 impl Hold {
     fn wake_waiters(&mut self) {
         for waiter in self.waiters.drain(..) {
-            *waiter.woken.lock() = true;
-            waiter.changed.notify_one();
+            waiter.wake();
         }
     }
 }
@@ -94,21 +95,40 @@ impl Hold {
 #[derive(Debug)]
 struct Waiter {
     key: LockKey,
-    woken: Mutex<bool>,
-    changed: Condvar,
+    thread: Thread,
+    woken: AtomicBool,
 }
 
 impl Waiter {
-    /// Sleeps until woken (true) or canceled (false).
-    fn sleep(&self, canceled: &AtomicBool) -> bool {
-        let mut woken = self.woken.lock();
-        while !*woken {
-            if canceled.load(Ordering::Acquire) {
-                return false;
+    fn new(key: LockKey) -> Waiter {
+        Waiter { key, thread: std::thread::current(), woken: AtomicBool::new(false) }
+    }
+
+    fn is_woken(&self) -> bool {
+        self.woken.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+
+    /// Sleeps until woken, interrupted, or the deadline.
+    fn sleep(&self, interrupt: &Interrupt, deadline: Option<Instant>) -> Waited {
+        let _sleeper = interrupt.wakes_me();
+        loop {
+            if self.is_woken() {
+                return Waited::Released;
             }
-            self.changed.wait_for(&mut woken, CANCEL_CHECK_INTERVAL);
+            if let Some(cause) = interrupt.cause() {
+                return Waited::Interrupted(cause);
+            }
+            match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                None => std::thread::park(),
+                Some(left) if left.is_zero() => return Waited::TimedOut,
+                Some(left) => std::thread::park_timeout(left),
+            }
         }
-        true
     }
 }
 
@@ -167,21 +187,21 @@ impl LockTable {
     /// Sleeps until the row is released. A transaction waits from one thread at a time.
     ///
     /// A deadlock is found when the wait begins; the transaction that would close the circle is told, and has
-    /// to release what it holds. `canceled` is looked at every 10 ms.
-    pub fn wait(&self, key: LockKey, me: Owner, canceled: &AtomicBool) -> Waited {
-        let waiter = Arc::new(Waiter { key, woken: Mutex::new(false), changed: Condvar::new() });
+    /// to release what it holds. A raised interrupt ends the wait at once.
+    pub fn wait(&self, key: LockKey, me: Owner, interrupt: &Interrupt, deadline: Option<Instant>) -> Waited {
+        let waiter = Arc::new(Waiter::new(key));
         if let Err(outcome) = self.join(&waiter, me) {
             return outcome;
         }
-        let woken = waiter.sleep(canceled);
+        let outcome = waiter.sleep(interrupt, deadline);
         self.waiting.lock().remove(&me);
-        if woken {
-            return Waited::Released;
+        if outcome == Waited::Released {
+            return outcome;
         }
         if let Some(hold) = self.shard(key).lock().get_mut(&key) {
             hold.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
         }
-        Waited::Canceled
+        outcome
     }
 
     /// Enters the wait into the graph and into the row's list, unless there is nothing to wait for or waiting
@@ -216,7 +236,7 @@ impl LockTable {
             let Some(waiter) = waiting.get(&at) else { return false };
             // Holder first: if the waiter is asleep even afterwards, it sleeps for that holder.
             let Some(holder) = self.is_held(waiter.key) else { return false };
-            if *waiter.woken.lock() {
+            if waiter.is_woken() {
                 return false;
             }
             at = holder;
@@ -229,15 +249,19 @@ impl LockTable {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
-    use std::time::Instant;
+    use std::time::Duration;
 
-    static NEVER: AtomicBool = AtomicBool::new(false);
     const A: Owner = Owner(1);
     const B: Owner = Owner(2);
     const C: Owner = Owner(3);
 
     fn key(row: u64) -> LockKey {
         (1, row)
+    }
+
+    /// Waits without an interrupt.
+    fn wait(table: &LockTable, key: LockKey, me: Owner) -> Waited {
+        table.wait(key, me, &Interrupt::new(), None)
     }
 
     /// Returns when `owner` sleeps.
@@ -267,9 +291,9 @@ mod tests {
     #[test]
     fn nobody_waits_for_what_is_free_or_its_own() {
         let table = LockTable::new();
-        assert_eq!(table.wait(key(1), A, &NEVER), Waited::NotHeld);
+        assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
         table.hold(key(1), A);
-        assert_eq!(table.wait(key(1), A, &NEVER), Waited::NotHeld);
+        assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
     }
 
     #[test]
@@ -279,7 +303,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiters = [B, C].map(|me| {
                 let table = &table;
-                scope.spawn(move || table.wait(key(1), me, &NEVER))
+                scope.spawn(move || wait(table, key(1), me))
             });
             [B, C].iter().for_each(|&me| until_waiting(&table, me));
             table.release(A, &[key(1)]);
@@ -293,7 +317,7 @@ mod tests {
         let table = LockTable::new();
         table.hold(key(1), A);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.wait(key(1), B, &NEVER));
+            let waiter = scope.spawn(|| wait(&table, key(1), B));
             until_waiting(&table, B);
             table.hold(key(1), C);
             assert_eq!(waiter.join().unwrap(), Waited::Released);
@@ -305,14 +329,26 @@ mod tests {
     #[test]
     fn canceled_waiters_leave_nothing_behind() {
         let table = LockTable::new();
-        let canceled = AtomicBool::new(false);
+        let interrupt = Interrupt::new();
         table.hold(key(1), A);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.wait(key(1), B, &canceled));
+            let waiter = scope.spawn(|| table.wait(key(1), B, &interrupt, None));
             until_waiting(&table, B);
-            canceled.store(true, Ordering::Release);
-            assert_eq!(waiter.join().unwrap(), Waited::Canceled);
+            interrupt.raise(Cause::Request);
+            assert_eq!(waiter.join().unwrap(), Waited::Interrupted(Cause::Request));
         });
+        assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
+        table.release(A, &[key(1)]);
+        assert!(is_empty(&table));
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_and_leaves_nothing_behind() {
+        let table = LockTable::new();
+        table.hold(key(1), A);
+        let deadline = Instant::now() + Duration::from_millis(20);
+        assert_eq!(table.wait(key(1), B, &Interrupt::new(), Some(deadline)), Waited::TimedOut);
+        assert!(Instant::now() >= deadline);
         assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
         table.release(A, &[key(1)]);
         assert!(is_empty(&table));
@@ -325,11 +361,11 @@ mod tests {
             table.hold(key(row), owner);
         }
         std::thread::scope(|scope| {
-            let a = scope.spawn(|| table.wait(key(2), A, &NEVER));
+            let a = scope.spawn(|| wait(&table, key(2), A));
             until_waiting(&table, A);
-            let b = scope.spawn(|| table.wait(key(3), B, &NEVER));
+            let b = scope.spawn(|| wait(&table, key(3), B));
             until_waiting(&table, B);
-            assert_eq!(table.wait(key(1), C, &NEVER), Waited::Deadlock);
+            assert_eq!(wait(&table, key(1), C), Waited::Deadlock);
             table.release(C, &[key(3)]);
             assert_eq!(b.join().unwrap(), Waited::Released);
             table.release(B, &[key(2)]);
@@ -343,9 +379,9 @@ mod tests {
         table.hold(key(1), A);
         table.hold(key(2), B);
         std::thread::scope(|scope| {
-            let b = scope.spawn(|| table.wait(key(1), B, &NEVER));
+            let b = scope.spawn(|| wait(&table, key(1), B));
             until_waiting(&table, B);
-            let c = scope.spawn(|| table.wait(key(2), C, &NEVER));
+            let c = scope.spawn(|| wait(&table, key(2), C));
             until_waiting(&table, C);
             table.release(A, &[key(1)]);
             assert_eq!(b.join().unwrap(), Waited::Released);
@@ -371,9 +407,9 @@ mod tests {
             }
         }
 
-        fn lock(&self, row: usize, me: Owner, canceled: &AtomicBool) -> Result<(), Waited> {
+        fn lock(&self, row: usize, me: Owner) -> Result<(), Waited> {
             while self.bits[row].swap(true, Ordering::Acquire) {
-                match self.table.wait(key(row as u64), me, canceled) {
+                match wait(&self.table, key(row as u64), me) {
                     Waited::Released => {}
                     Waited::NotHeld => std::thread::yield_now(),
                     failure => return Err(failure),
@@ -396,7 +432,7 @@ mod tests {
                 let me = Owner(number.fetch_add(1, Ordering::Relaxed));
                 let mut held = Vec::new();
                 let locked = rows.iter().try_for_each(|&row| {
-                    self.lock(row, me, &NEVER)?;
+                    self.lock(row, me)?;
                     held.push(row);
                     std::thread::yield_now();
                     Ok(())
@@ -459,22 +495,22 @@ mod tests {
     #[test]
     fn without_detection_a_circle_would_wait_forever() {
         let table = LockTable::new();
-        let canceled = AtomicBool::new(false);
+        let interrupt = Interrupt::new();
         table.hold(key(1), A);
         table.hold(key(2), B);
         std::thread::scope(|scope| {
-            let a = scope.spawn(|| table.wait(key(2), A, &canceled));
+            let a = scope.spawn(|| table.wait(key(2), A, &interrupt, None));
             until_waiting(&table, A);
             // C stands in for B under a name by which the graph does not know it.
-            let b = scope.spawn(|| table.wait(key(1), C, &canceled));
+            let b = scope.spawn(|| table.wait(key(1), C, &interrupt, None));
             until_waiting(&table, C);
             let begun = Instant::now();
-            while begun.elapsed() < 5 * CANCEL_CHECK_INTERVAL {
+            while begun.elapsed() < Duration::from_millis(50) {
                 assert!(!a.is_finished() && !b.is_finished());
-                std::thread::sleep(CANCEL_CHECK_INTERVAL);
+                std::thread::sleep(Duration::from_millis(10));
             }
-            canceled.store(true, Ordering::Release);
-            assert_eq!([a.join().unwrap(), b.join().unwrap()], [Waited::Canceled; 2]);
+            interrupt.raise(Cause::Shutdown);
+            assert_eq!([a.join().unwrap(), b.join().unwrap()], [Waited::Interrupted(Cause::Shutdown); 2]);
         });
     }
 }

@@ -21,6 +21,7 @@ mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
+pub use ankerdb_sync::interrupt::{Cause, Interrupt};
 pub use gate::CommitsHeld;
 pub use key_batch::KeyBatch;
 pub use manager::{History, TransactionManager, Worker};

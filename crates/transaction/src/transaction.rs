@@ -10,6 +10,7 @@ use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
+use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Owner;
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{Cell, Index, ReadAt, Table};
@@ -17,7 +18,8 @@ use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Isolation level of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,7 +72,8 @@ pub struct Transaction {
     pub(crate) locked: Vec<LockedRow>,
     /// Where the last conflict was met, for waiting before another try.
     pub(crate) blocked_by: Option<(u32, u64)>,
-    pub(crate) cancel: Option<Arc<AtomicBool>>,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) lock_timeout: Option<Duration>,
     /// Whether a row was read that had gone since its statement, or, where that ends the transaction, a cell that was
     /// no longer in place; see [`cell`](Self::cell).
     pub(crate) has_read_vanished: AtomicBool,
@@ -122,7 +125,8 @@ impl Transaction {
             owner: None,
             locked: Vec::new(),
             blocked_by: None,
-            cancel: None,
+            interrupt: Interrupt::new(),
+            lock_timeout: None,
             has_read_vanished: AtomicBool::new(false),
             buffers: CommitBuffers::default(),
             active: false,
@@ -229,9 +233,25 @@ impl Transaction {
         }
     }
 
-    /// A flag that another thread raises to end waits and scans with 57014.
-    pub fn set_cancel_flag(&mut self, flag: Arc<AtomicBool>) {
-        self.cancel = Some(flag);
+    /// What ends waits, scans and all other work up to the drawing of a commit's timestamp, when another thread raises
+    /// it. Stays from one transaction to the next.
+    pub fn set_interrupt(&mut self, interrupt: Interrupt) {
+        self.interrupt = interrupt;
+    }
+
+    /// How long to wait for a row that another transaction has locked, before 55P03; without end if `None`. Stays from
+    /// one transaction to the next.
+    pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
+        self.lock_timeout = limit;
+    }
+
+    /// Whether the transaction is to go on. To be asked in every loop that may be long; one load.
+    ///
+    /// # Errors
+    /// `QueryCanceled`, `ConnectionFailure` or `AdminShutdown` once the interrupt is raised.
+    #[inline]
+    pub fn check_interrupt(&self) -> Result<()> {
+        self.interrupt.check()
     }
 
     /// Whether anything would be committed.
@@ -242,15 +262,6 @@ impl Transaction {
     /// Rows that would be inserted, changed or deleted.
     pub fn write_count(&self) -> usize {
         self.writes.writes.len()
-    }
-
-    pub(crate) fn check_canceled(&self) -> Result<()> {
-        match &self.cancel {
-            Some(flag) if flag.load(Ordering::Relaxed) => {
-                Err(Error::new(SqlState::QueryCanceled, "canceling statement due to user request"))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// What every read begins with.
@@ -526,7 +537,7 @@ impl Transaction {
         let columns = columns.union(index.key_columns());
         let mut outcome = Ok(ControlFlow::Continue(()));
         index.tree().scan(lower, upper, direction, |key, row| {
-            outcome = self.check_canceled().map(|()| ControlFlow::Continue(()));
+            outcome = self.check_interrupt().map(|()| ControlFlow::Continue(()));
             let before = |own: &[u8]| match direction {
                 Direction::Forward => own < key,
                 Direction::Backward => own > key,
@@ -581,7 +592,7 @@ impl Transaction {
         let own: Vec<RowId> = self.writes.inserts(touched).map(|write| write.row).collect();
         let mut rows = Vec::new();
         for number in 0..table.block_count() {
-            self.check_canceled()?;
+            self.check_interrupt()?;
             self.visible_rows(touched, number, &mut rows);
             for row in rows.drain(..) {
                 if self.passes(table, row, &filter) && visit(self, row)?.is_break() {

@@ -7,12 +7,12 @@ use ankerdb_table::{Cell, CellLayout, Index, RowLock, Table};
 use ankerdb_value::{Value, format_text};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// Whether and how long to wait for a row that another transaction has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWait {
-    /// Until it is free; 40P01 if that would never be, 57014 if canceled.
+    /// Until it is free; 40P01 if that would never be, 55P03 after the lock timeout, and the interrupt's error.
     Wait,
     /// 55P03 at once.
     NoWait,
@@ -215,13 +215,14 @@ impl Transaction {
     /// Waits until an interactive transaction gives up a row.
     pub(crate) fn wait_for(&mut self, key: (u32, u64)) -> Result<()> {
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let never = AtomicBool::new(false);
-        match self.manager.locks.wait(key, owner, self.cancel.as_deref().unwrap_or(&never)) {
+        let deadline = self.lock_timeout.and_then(|limit| Instant::now().checked_add(limit));
+        match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
             Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")
                 .with_detail("transactions wait for each other's rows; this one was ended")),
-            Waited::Canceled => {
-                Err(Error::new(SqlState::QueryCanceled, "canceling statement due to user request"))
+            Waited::Interrupted(cause) => Err(cause.error()),
+            Waited::TimedOut => {
+                Err(Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout"))
             }
         }
     }

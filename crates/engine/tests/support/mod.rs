@@ -138,8 +138,8 @@ impl Client {
         Client { table: table.clone(), transaction, _session: session }
     }
 
-    pub fn cancel_by(mut self, flag: &Arc<AtomicBool>) -> Client {
-        self.transaction.set_cancel_flag(flag.clone());
+    pub fn interrupted_by(mut self, interrupt: &Interrupt) -> Client {
+        self.transaction.set_interrupt(interrupt.clone());
         self
     }
 

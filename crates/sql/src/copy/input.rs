@@ -8,7 +8,6 @@ use crate::SqlSession;
 use ankerdb_engine::{DataType, Error, Result, SqlState, Table, Transaction, Value};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The longest piece of data that an error message shows.
 const SHOWN_CHARACTERS_MAX: usize = 100;
@@ -88,10 +87,7 @@ impl CopyIn {
     }
 
     fn check_canceled(&self, session: &SqlSession) -> Result<()> {
-        match session.cancel_handle().0.load(Ordering::Acquire) {
-            true => Err(Error::new(SqlState::QueryCanceled, "canceling statement due to user request")),
-            false => Ok(()),
-        }
+        session.cancel_handle().0.check()
     }
 
     fn load(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {

@@ -17,12 +17,13 @@ use crate::plan::access::Access;
 use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planned, SelectPlan};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
-use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
+use ankerdb_engine::{
+    Cause, ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value,
+};
 use deadline::Deadline;
 pub(crate) use deadline::Deadlines;
 use setting::Settings;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use transaction::Block;
 
 /// How often INSERT ... ON CONFLICT looks again after a key appeared between its look and its commit. A key that is
@@ -42,12 +43,12 @@ pub enum TransactionStatus {
 
 /// Ends the running statement of a session from another thread.
 #[derive(Clone)]
-pub struct CancelHandle(pub(crate) Arc<AtomicBool>);
+pub struct CancelHandle(pub(crate) Interrupt);
 
 impl CancelHandle {
     /// Ends the statement that runs now, if any, with 57014.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.raise(Cause::Request);
     }
 }
 
@@ -72,7 +73,7 @@ impl SqlSession {
         let mut session = engine.database().session();
         // A client may think for long between two statements.
         session.set_keeps_tables(false);
-        let cancel = CancelHandle(Arc::new(AtomicBool::new(false)));
+        let cancel = CancelHandle(Interrupt::new());
         let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };
         SqlSession { runner, session, settings, block: Block::default(), deadline: None }
@@ -106,7 +107,7 @@ impl SqlSession {
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
         self.deadline = None;
-        self.runner.cancel.0.store(false, Ordering::Relaxed);
+        self.runner.cancel.0.clear();
         if let Some(limit) = self.settings.statement_timeout {
             self.deadline = Some(self.runner.engine.deadlines().set(limit, self.cancel_handle()));
         }

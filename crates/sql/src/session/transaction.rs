@@ -132,7 +132,7 @@ impl SqlSession {
     /// A transaction of the engine that the connection's cancel handle ends.
     pub(super) fn begin_engine(&mut self, isolation: Isolation) -> Transaction {
         let mut transaction = self.session.begin(isolation);
-        transaction.set_cancel_flag(self.runner.cancel.0.clone());
+        transaction.set_interrupt(self.runner.cancel.0.clone());
         transaction
     }
 
@@ -175,7 +175,7 @@ impl SqlSession {
         };
         let runner = &self.runner;
         self.session.run(isolation, |transaction| {
-            transaction.set_cancel_flag(runner.cancel.0.clone());
+            transaction.set_interrupt(runner.cancel.0.clone());
             body(runner, transaction)
         })
     }
@@ -183,9 +183,9 @@ impl SqlSession {
     /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that
     /// snapshot, with nothing to validate.
     pub(super) fn read_only<T>(&mut self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let flag = self.runner.cancel.0.clone();
+        let interrupt = self.runner.cancel.0.clone();
         self.session.try_run(Isolation::RepeatableRead, |transaction| {
-            transaction.set_cancel_flag(flag);
+            transaction.set_interrupt(interrupt);
             body(transaction)
         })
     }
@@ -198,9 +198,9 @@ impl SqlSession {
         if self.block.is_open() {
             return self.within_block(|_, transaction| body(transaction));
         }
-        let flag = self.runner.cancel.0.clone();
+        let interrupt = self.runner.cancel.0.clone();
         self.session.try_run(self.settings.default_isolation, |transaction| {
-            transaction.set_cancel_flag(flag);
+            transaction.set_interrupt(interrupt);
             body(transaction)
         })
     }

@@ -2,7 +2,6 @@
 
 use super::*;
 use ankerdb_engine::SqlState;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 fn state(fixture: &Fixture, sql: &str) -> SqlState {
@@ -95,7 +94,7 @@ fn a_canceled_query_ends_with_57014() {
     let cancel = never_canceled();
     let mut rows = fixture.olap.run(&endless, &[], fixture.view(), cancel.clone()).unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    cancel.0.store(true, Ordering::Release);
+    cancel.cancel();
     assert_eq!(rows.next_blocking().unwrap_err().state(), SqlState::QueryCanceled);
     assert!(rows.next_blocking().unwrap().is_none());
     assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(20_000));

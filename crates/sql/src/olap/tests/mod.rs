@@ -7,10 +7,10 @@ mod query;
 use super::{OlapEngine, OlapPlan, analytical};
 use crate::{CancelHandle, SqlOptions};
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,
+    ColumnDefinition, DataType, Database, Decimal, Interrupt, Isolation, ReadView, Result, Table,
+    TableDefinition, Value,
 };
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// A database, and the OLAP path over it.
 struct Fixture {
@@ -101,7 +101,7 @@ impl Fixture {
 }
 
 fn never_canceled() -> CancelHandle {
-    CancelHandle(Arc::new(AtomicBool::new(false)))
+    CancelHandle(Interrupt::new())
 }
 
 fn numeric(unscaled: i128, scale: u8) -> Value {

@@ -1,0 +1,215 @@
+//! Interrupts: how a statement that runs is asked to end.
+//!
+//! # Idea
+//! Whoever wants a statement to end (its user, its time limit, the end of its connection, the end of the server)
+//! *raises* a cause, from any thread. The statement looks at it every now and then, which is one load, and ends itself
+//! with an error. Nobody is ended from outside: what a statement holds is given up by its own hand.
+//!
+//! ```text
+//! watcher    raise(cause): cause := max(cause, new) ─── wake the threads that are registered
+//! statement  ... check() ... check() ... register, check(), park ───────────┴► check(): Err ─ rolls back
+//! ```
+//!
+//! # Invariants
+//! 1. *A cause is not replaced by a weaker one.* They are ordered by what they end: the statement, or the session.
+//! 2. *No wake-up is lost.* A sleeper is on the list before it looks at the cause for the last time, and whoever raises
+//!    stores the cause before it takes the list's mutex.
+//! 3. *The next statement is not ended in the place of the last one*: [`Interrupt::clear`] forgets what was meant for a
+//!    statement. What ends the session stays.
+//!
+//! # Not here
+//! No deadlines: who watches the clock raises [`Cause::Timeout`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::thread::{Thread, ThreadId};
+
+use ankerdb_base::{Error, Result, SqlState};
+use parking_lot::Mutex;
+
+/// Why a statement is to end; the stronger ones last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Cause {
+    /// Its user asked for it.
+    Request = 1,
+    /// It has run for as long as it may.
+    Timeout,
+    /// Its client is gone; so is the session.
+    Disconnected,
+    /// The server ends, and the session with it.
+    Shutdown,
+}
+
+impl Cause {
+    const ALL: [Cause; 4] = [Cause::Request, Cause::Timeout, Cause::Disconnected, Cause::Shutdown];
+
+    /// What the client is told, in PostgreSQL's words.
+    #[cold]
+    pub fn error(self) -> Error {
+        let (state, message) = match self {
+            Cause::Request => (SqlState::QueryCanceled, "canceling statement due to user request"),
+            Cause::Timeout => (SqlState::QueryCanceled, "canceling statement due to statement timeout"),
+            Cause::Disconnected => (SqlState::ConnectionFailure, "connection to client lost"),
+            Cause::Shutdown => {
+                (SqlState::AdminShutdown, "terminating connection due to administrator command")
+            }
+        };
+        Error::new(state, message)
+    }
+
+    /// Whether the session ends with the statement.
+    pub fn ends_session(self) -> bool {
+        self >= Cause::Disconnected
+    }
+}
+
+/// A session's interrupt. Clones are handles to the same one.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The strongest cause, or 0.
+    cause: AtomicU8,
+    /// Threads to wake when a cause comes.
+    sleepers: Mutex<Vec<Thread>>,
+}
+
+impl Interrupt {
+    /// One that nobody has raised.
+    pub fn new() -> Interrupt {
+        Interrupt::default()
+    }
+
+    /// Asks the running statement to end, and wakes it if it sleeps. A stronger cause stays.
+    pub fn raise(&self, cause: Cause) {
+        self.0.cause.fetch_max(cause as u8, Ordering::Release);
+        self.0.sleepers.lock().iter().for_each(Thread::unpark);
+    }
+
+    /// A new statement begins: forgets what was meant for the last one.
+    pub fn clear(&self) {
+        let forget = |cause: u8| (cause != 0 && cause < Cause::Disconnected as u8).then_some(0);
+        let _ = self.0.cause.fetch_update(Ordering::Acquire, Ordering::Acquire, forget);
+    }
+
+    /// Why the statement is to end, if it is.
+    pub fn cause(&self) -> Option<Cause> {
+        match self.0.cause.load(Ordering::Acquire) {
+            0 => None,
+            raised => Cause::ALL.into_iter().find(|cause| *cause as u8 == raised),
+        }
+    }
+
+    /// Whether the statement is to end. One load.
+    #[inline]
+    pub fn is_raised(&self) -> bool {
+        self.0.cause.load(Ordering::Acquire) != 0
+    }
+
+    /// The error that ends the statement, if it is to end. One load if not.
+    ///
+    /// # Errors
+    /// `QueryCanceled`, `ConnectionFailure` or `AdminShutdown`, by the cause.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_raised() { self.cause().map_or(Ok(()), |cause| Err(cause.error())) } else { Ok(()) }
+    }
+
+    /// From here until the result is dropped, this thread is unparked when a cause is raised. To be called before the
+    /// last look at the cause and the first [`std::thread::park`].
+    pub fn wakes_me(&self) -> Sleeper<'_> {
+        let me = std::thread::current();
+        let sleeper = Sleeper { interrupt: self, thread: me.id() };
+        self.0.sleepers.lock().push(me);
+        sleeper
+    }
+}
+
+/// A thread that an interrupt wakes.
+#[derive(Debug)]
+pub struct Sleeper<'a> {
+    interrupt: &'a Interrupt,
+    thread: ThreadId,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        let mut sleepers = self.interrupt.0.sleepers.lock();
+        if let Some(place) = sleepers.iter().position(|thread| thread.id() == self.thread) {
+            sleepers.swap_remove(place);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn the_strongest_cause_stays() {
+        let interrupt = Interrupt::new();
+        assert!(interrupt.check().is_ok() && interrupt.cause().is_none());
+        for (raised, seen) in [
+            (Cause::Timeout, Cause::Timeout),
+            (Cause::Request, Cause::Timeout),
+            (Cause::Shutdown, Cause::Shutdown),
+            (Cause::Disconnected, Cause::Shutdown),
+        ] {
+            interrupt.raise(raised);
+            assert_eq!(interrupt.clone().cause(), Some(seen));
+        }
+    }
+
+    #[test]
+    fn a_new_statement_forgets_only_what_was_meant_for_the_last_one() {
+        for cause in Cause::ALL {
+            let interrupt = Interrupt::new();
+            interrupt.raise(cause);
+            interrupt.clear();
+            assert_eq!(interrupt.cause(), cause.ends_session().then_some(cause));
+        }
+    }
+
+    #[test]
+    fn clients_read_the_words_of_postgresql() {
+        let told = Cause::ALL.map(|cause| {
+            let interrupt = Interrupt::new();
+            interrupt.raise(cause);
+            let error = interrupt.check().unwrap_err();
+            format!("{} {}", error.state().code(), error.message())
+        });
+        assert_eq!(
+            told,
+            [
+                "57014 canceling statement due to user request",
+                "57014 canceling statement due to statement timeout",
+                "08006 connection to client lost",
+                "57P01 terminating connection due to administrator command",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_and_leaves_no_trace() {
+        let interrupt = Interrupt::new();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| {
+                let _registered = interrupt.wakes_me();
+                while !interrupt.is_raised() {
+                    std::thread::park();
+                }
+                Instant::now()
+            });
+            while interrupt.0.sleepers.lock().is_empty() {
+                std::thread::yield_now();
+            }
+            let raised = Instant::now();
+            interrupt.raise(Cause::Request);
+            assert!(sleeper.join().unwrap() - raised < Duration::from_secs(5));
+        });
+        assert!(interrupt.0.sleepers.lock().is_empty());
+    }
+}
