@@ -23,8 +23,11 @@ fail() { printf 'sanitize: %s\n' "$*" >&2; exit 1; }
 
 kind="${1:-}" part="${2:-all}"
 target="$(rustc -vV | sed -n 's/^host: //p')"
-CRATES=(sync index table transaction snapshot engine)
+CRATES=(memory sync index table transaction snapshot engine)
 
+if ! cargo +nightly --version >/dev/null 2>&1; then
+    rustup toolchain install nightly --profile minimal >/dev/null 2>&1 || true
+fi
 if ! cargo +nightly --version >/dev/null 2>&1; then
     say "SKIPPED: sanitizers (no nightly toolchain here; rustup toolchain install nightly)"
     exit 0

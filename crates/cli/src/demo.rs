@@ -12,7 +12,7 @@ mod plot;
 mod summary;
 
 use crate::engine::EngineOption;
-use crate::progress::LoadProgress;
+use crate::progress::{LoadProgress, terminal_is_dumb};
 use crate::{at_least_one, interrupt};
 use ankerdb_engine::{Database, Error, Isolation, Result};
 use ankerdb_sql::{SqlEngine, SqlOptions};
@@ -57,11 +57,6 @@ pub struct Options {
     plot: PathBuf,
     #[command(flatten)]
     engine: EngineOption,
-}
-
-/// Whether the terminal cannot position its cursor.
-pub fn terminal_is_dumb() -> bool {
-    std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
 }
 
 /// What both streams did.

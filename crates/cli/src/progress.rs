@@ -43,8 +43,13 @@ const MEASURING: &str = "{msg} {wide_bar} {percent}%, {elapsed} of this measurem
 /// Steps of a measurement's bar.
 const STEPS: u64 = 1000;
 
+/// Whether the terminal cannot position its cursor.
+pub fn terminal_is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
+}
+
 fn has_bars() -> bool {
-    stderr().is_terminal() && !crate::demo::terminal_is_dumb()
+    stderr().is_terminal() && !terminal_is_dumb()
 }
 
 fn bar(template: &str) -> ProgressBar {

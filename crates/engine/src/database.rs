@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
 use crate::pruner::Pruner;
-use crate::session::Session;
+use crate::shared::Shared;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
@@ -19,25 +19,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
     _pruner: Arc<Pruner>,
-}
-
-pub(crate) struct Shared {
-    pub configuration: Configuration,
-    /// How columns are put into regions, where they are.
-    placement: Option<Placement>,
-    pub manager: Arc<TransactionManager>,
-    catalog: RwLock<Arc<Catalog>>,
-    version: AtomicU64,
-    tables: AtomicU32,
-    /// Definitions change one at a time.
-    defining: Mutex<()>,
-}
-
-impl Shared {
-    /// The tables as they are now.
-    pub fn tables(&self) -> Vec<Arc<Table>> {
-        self.catalog.read().tables().cloned().collect()
-    }
 }
 
 /// Counters since the database was created.
@@ -118,11 +99,6 @@ impl Database {
     /// How it processes transactions and queries.
     pub fn configuration(&self) -> Configuration {
         self.shared.configuration
-    }
-
-    /// A session: one connection or worker thread.
-    pub fn session(&self) -> Session {
-        Session::new(self.clone())
     }
 
     /// The tables and indexes as they are now.

@@ -34,6 +34,7 @@ mod configuration;
 mod database;
 mod pruner;
 mod session;
+mod shared;
 mod thinning;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};

@@ -11,7 +11,7 @@
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
 //! to it, and it makes a pass every second down to the oldest active transaction.
 
-use crate::database::Shared;
+use crate::shared::Shared;
 use crate::thinning::Thinning;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};

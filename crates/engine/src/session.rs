@@ -24,8 +24,15 @@ pub struct Session {
     writes_since_collection: usize,
 }
 
+impl Database {
+    /// A session: one connection or worker thread.
+    pub fn session(&self) -> Session {
+        Session::new(self.clone())
+    }
+}
+
 impl Session {
-    pub(crate) fn new(database: Database) -> Session {
+    fn new(database: Database) -> Session {
         let manager = &database.shared.manager;
         let worker = manager.acquire_worker();
         let transaction = Transaction::new(manager.clone(), worker.clone());

@@ -17,7 +17,7 @@
 //! were pruned by earlier passes: each row is pruned once after it has come to rest. When the oldest reader is another
 //! one than before, everything it kept may go, and the pass goes over all rows that have changed since it began.
 
-use crate::database::Shared;
+use crate::shared::Shared;
 use ankerdb_base::Timestamp;
 use std::time::{Duration, Instant};
 

@@ -48,7 +48,7 @@ impl Rewired {
         limits: Limits,
     ) -> Result<Rewired> {
         let detector = if technique == Technique::RewiringUserfaultfd {
-            Detector::Userfault(Userfault::get()?)
+            Detector::Userfault(Userfault::get(registry::serve)?)
         } else {
             handler::install();
             Detector::Protection

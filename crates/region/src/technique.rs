@@ -1,7 +1,7 @@
 //! The techniques by name, and whether the machine has them.
 
 use crate::userfault::Userfault;
-use crate::{requirements, vm_snapshot};
+use crate::{registry, requirements, vm_snapshot};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// A way to take snapshots of memory.
@@ -78,7 +78,7 @@ impl Technique {
             Technique::Rewiring => requirements::rewiring(),
             Technique::RewiringUserfaultfd => {
                 requirements::rewiring()?;
-                Userfault::get().map(|_| ())
+                Userfault::get(registry::serve).map(|_| ())
             }
             Technique::VmSnapshot => vm_snapshot::check(),
         }

@@ -12,7 +12,6 @@
 //! page fails.
 
 use crate::file::{Lack, errno};
-use crate::registry;
 use ankerdb_base::{Error, Result, SqlState};
 use std::sync::OnceLock;
 
@@ -41,15 +40,19 @@ struct Message {
     rest: u64,
 }
 
+/// Serves a write fault at an address; `false` if the address belongs to no region.
+pub(crate) type Serve = fn(usize) -> bool;
+
 static USERFAULT: OnceLock<Result<Userfault>> = OnceLock::new();
 
 impl Userfault {
-    /// The process's, opened when it is asked for first. 0A000 with what is missing.
-    pub fn get() -> Result<&'static Userfault> {
-        USERFAULT.get_or_init(Userfault::start).as_ref().map_err(Error::clone)
+    /// The process's, opened when it is asked for first. 0A000 with what is missing. `serve` makes the page at an address
+    /// writable, or tells that the address is nobody's; there is one in a process.
+    pub fn get(serve: Serve) -> Result<&'static Userfault> {
+        USERFAULT.get_or_init(|| Userfault::start(serve)).as_ref().map_err(Error::clone)
     }
 
-    fn start() -> Result<Userfault> {
+    fn start(serve: Serve) -> Result<Userfault> {
         let needed = FEATURE_WP | FEATURE_WP_SHMEM;
         let asked = open()?;
         let features = handshake(&asked, 0);
@@ -63,7 +66,8 @@ impl Userfault {
         let userfault = open()?;
         handshake(&userfault, needed).map_err(|system| refused(&format!("UFFDIO_API failed: {system}")))?;
         let descriptor = userfault.0;
-        let thread = std::thread::Builder::new().name("userfault".into()).spawn(move || serve(descriptor));
+        let thread =
+            std::thread::Builder::new().name("userfault".into()).spawn(move || listen(descriptor, serve));
         thread.map_err(|system| refused(&format!("no thread could be started: {system}")))?;
         Ok(userfault)
     }
@@ -140,7 +144,7 @@ fn refused(why: &str) -> Error {
     Error::new(SqlState::FeatureNotSupported, message)
 }
 
-fn serve(descriptor: i32) {
+fn listen(descriptor: i32, serve: Serve) {
     let mut messages = [Message { event: 0, reserved: [0; 7], flags: 0, address: 0, rest: 0 }; 16];
     loop {
         // SAFETY: the buffer is ours and of this size.
@@ -150,7 +154,7 @@ fn serve(descriptor: i32) {
             return;
         }
         for message in &messages[..count] {
-            if message.event == EVENT_PAGE_FAULT && !registry::serve(message.address as usize) {
+            if message.event == EVENT_PAGE_FAULT && !serve(message.address as usize) {
                 // Nobody's any more; whoever is asleep there finds out.
                 let page = crate::PageSize::Small.bytes();
                 let mut range = [message.address & !(page as u64 - 1), page as u64];

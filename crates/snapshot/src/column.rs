@@ -24,9 +24,9 @@
 //! Not here: who may write to the column meanwhile (`ankerdb_table`'s segments), and how memory is snapshotted
 //! (`ankerdb_region`).
 
+use crate::counters::SnapshotCounters;
 use crate::image::{Bytes, ColumnCopy, ColumnImage};
 use crate::materialize::{Walk, changed_rows};
-use crate::snapshot::SnapshotCounters;
 use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_region::{Region, RegionSnapshot};
 use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Table};

@@ -10,6 +10,7 @@
 //! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.
 
 mod column;
+mod counters;
 mod forked;
 mod image;
 mod materialize;
@@ -20,8 +21,9 @@ mod version_scan;
 mod view;
 
 pub use column::column_snapshot_bytes;
+pub use counters::SnapshotCounters;
 pub use image::{BlockImage, Bytes, ColumnImage};
-pub use snapshot::{Snapshot, SnapshotCounters};
+pub use snapshot::Snapshot;
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};
 pub use strategy::{SnapshotStrategy, TightLoops};
 pub use view::{OwnChange, OwnTableWrites, OwnWrites, ReadView};

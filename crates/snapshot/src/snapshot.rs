@@ -8,6 +8,7 @@
 //! `column`, or the memory of a forked process, in `forked`.
 
 use crate::column::ColumnSnapshot;
+use crate::counters::SnapshotCounters;
 use crate::forked::read_in_copy;
 use crate::image::{BlockImage, ColumnCopy, ColumnImage};
 use crate::materialize::{Rows, copy_block, is_lendable, keep_copies, kept_copies, lend};
@@ -20,30 +21,11 @@ use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Copies that one snapshot keeps for its other queries; past this, each query makes its own.
 const KEPT_BYTES_MAX: usize = 256 << 20;
 const SHARDS: usize = 16;
-
-/// How snapshots were used since the database was created.
-#[derive(Default)]
-pub struct SnapshotCounters {
-    /// Snapshots taken.
-    pub taken: AtomicU64,
-    /// Column arrays lent.
-    pub columns_lent: AtomicU64,
-    /// Column arrays copied.
-    pub columns_materialized: AtomicU64,
-    /// Snapshots of whole columns taken.
-    pub columns_snapshotted: AtomicU64,
-    /// Snapshots of whole columns that a snapshot shared with an earlier one, because the column had not changed.
-    pub columns_shared: AtomicU64,
-    /// Nanoseconds spent taking them, waiting for their locks included.
-    pub snapshot_nanos: AtomicU64,
-    /// Nanoseconds spent putting rows right in them.
-    pub correction_nanos: AtomicU64,
-}
 
 /// See the module. Cheap to clone and to share between threads.
 #[derive(Clone)]

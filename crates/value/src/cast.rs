@@ -5,6 +5,8 @@
 //! time zone convert at UTC. NULL stays NULL. Nothing wraps around; what does not fit is 22003 (22008 for dates).
 
 use crate::datetime::MICROSECONDS_PER_DAY;
+use crate::fit::{cut_text, fit_text, is_stored_form};
+use crate::float::check_real;
 use crate::{DataType, Decimal, Value, format_text, parse_text};
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -111,49 +113,6 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
-/// Text as a column of this text type stores it. 22001 if it is too long and the excess is not blank.
-pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
-    let (length, kind) = match data_type {
-        DataType::Varchar(length) => (length, "character varying"),
-        DataType::Char(length) => (length, "character"),
-        _ => return Ok(Value::text(text)),
-    };
-    let excess = &text[prefix_of(text, length).len()..];
-    if excess.bytes().any(|byte| byte != b' ') {
-        let message = format!("value too long for type {kind}({length})");
-        return Err(Error::new(SqlState::StringDataRightTruncation, message));
-    }
-    Ok(cut_text(text, data_type))
-}
-
-/// Whether text surely is what a column of this text type stores, told without counting characters.
-fn is_stored_form(text: &str, data_type: DataType) -> bool {
-    match data_type {
-        DataType::Varchar(length) => text.len() <= length as usize,
-        DataType::Char(length) => text.len() <= length as usize && !text.ends_with(' '),
-        _ => true,
-    }
-}
-
-/// Text cut to the type's length; `char` loses its trailing blanks as well.
-fn cut_text(text: &str, data_type: DataType) -> Value {
-    match data_type {
-        DataType::Varchar(length) => Value::text(prefix_of(text, length)),
-        DataType::Char(length) => Value::text(prefix_of(text, length).trim_end_matches(' ')),
-        _ => Value::text(text),
-    }
-}
-
-/// The first `length` characters.
-fn prefix_of(text: &str, length: u32) -> &str {
-    let length = length as usize;
-    // No text has more characters than bytes.
-    if text.len() <= length {
-        return text;
-    }
-    text.char_indices().nth(length).map_or(text, |(end, _)| &text[..end])
-}
-
 /// The first instant of a day.
 fn midnight(days: i32) -> Result<i64> {
     i64::from(days)
@@ -232,9 +191,7 @@ pub(crate) fn to_double(value: &Value) -> f64 {
 fn to_real(value: &Value) -> Result<f32> {
     match value {
         Value::Real(value) => Ok(*value),
-        Value::Double(value) => {
-            crate::operator::check_real(*value as f32, value.is_infinite(), *value == 0.0)
-        }
+        Value::Double(value) => check_real(*value as f32, value.is_infinite(), *value == 0.0),
         Value::BigInt(value) => Ok(*value as f32),
         Value::Integer(value) => Ok(*value as f32),
         Value::Numeric(value) => Ok(value.to_string().parse().expect("a decimal is a number")),

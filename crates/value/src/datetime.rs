@@ -11,7 +11,7 @@
 //! 64 bits of microseconds hold, early in 294247. Every other value of an `i32` or `i64` is still written.
 //! Not accepted: `infinity`, names of months, other field orders than year-month-day, other zones than offsets.
 
-use crate::text::{push_digits, trim};
+use crate::literal::{push_digits, trim};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// Microseconds in one day.

@@ -359,7 +359,7 @@ fn parse(text: &str, scale_max: u8) -> Result<Decimal> {
         let message = format!("invalid input syntax for type numeric: \"{text}\"");
         Error::new(SqlState::InvalidTextRepresentation, message)
     };
-    let trimmed = crate::text::trim(text);
+    let trimmed = crate::literal::trim(text);
     let body = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
     if ["nan", "inf", "infinity"].iter().any(|name| body.eq_ignore_ascii_case(name)) {
         let message = format!("numeric value \"{trimmed}\" is not supported");

@@ -8,7 +8,7 @@
 //! ones to even, so a few numbers of 16 or 17 digits (real: 8 or 9) end in another digit there. Both forms read
 //! back as the same number.
 
-use crate::text::{malformed, trim};
+use crate::literal::{malformed, trim};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 
@@ -88,6 +88,23 @@ fn lay_out(scientific: &str, exponent_limit: i32, out: &mut String) {
             out.extend(digits().skip(exponent as usize + 1));
         }
     }
+}
+
+/// Refuses an infinity that no operand explains (overflow) and a zero that none explains (underflow).
+pub(crate) fn check_double(result: f64, infinity_explained: bool, zero_explained: bool) -> Result<f64> {
+    let failure = if result.is_infinite() && !infinity_explained {
+        "value out of range: overflow"
+    } else if result == 0.0 && !zero_explained {
+        "value out of range: underflow"
+    } else {
+        return Ok(result);
+    };
+    Err(Error::new(SqlState::NumericValueOutOfRange, failure))
+}
+
+/// [`check_double`] for reals.
+pub(crate) fn check_real(result: f32, infinity_explained: bool, zero_explained: bool) -> Result<f32> {
+    check_double(f64::from(result), infinity_explained, zero_explained).map(|_| result)
 }
 
 #[cfg(test)]

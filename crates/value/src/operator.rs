@@ -9,6 +9,7 @@
 
 use crate::cast::{out_of_range, text_of, to_decimal, to_double};
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
+use crate::float::{check_double, check_real};
 use crate::{Decimal, Value};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
@@ -317,23 +318,6 @@ impl Floating {
             _ => check_double((self.double)(left, right), infinite, zero).map(Value::Double),
         }
     }
-}
-
-/// Refuses an infinity that no operand explains (overflow) and a zero that none explains (underflow).
-fn check_double(result: f64, infinity_explained: bool, zero_explained: bool) -> Result<f64> {
-    let failure = if result.is_infinite() && !infinity_explained {
-        "value out of range: overflow"
-    } else if result == 0.0 && !zero_explained {
-        "value out of range: underflow"
-    } else {
-        return Ok(result);
-    };
-    Err(Error::new(SqlState::NumericValueOutOfRange, failure))
-}
-
-/// [`check_double`] for reals.
-pub(crate) fn check_real(result: f32, infinity_explained: bool, zero_explained: bool) -> Result<f32> {
-    check_double(f64::from(result), infinity_explained, zero_explained).map(|_| result)
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //!
 //! Blanks around a literal are ignored except for text and bytea.
 
+use crate::fit::fit_text;
+use crate::literal::{malformed, trim};
 use crate::{DataType, Decimal, Value, datetime, float};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
@@ -34,7 +36,7 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
                 let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
                 return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
             }
-            crate::cast::fit_text(text, data_type)?
+            fit_text(text, data_type)?
         }
         DataType::Date => Value::Date(datetime::parse_date(text)?),
         DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text)?),
@@ -77,16 +79,6 @@ pub fn format_text(value: &Value, data_type: DataType, out: &mut String) {
     }
 }
 
-/// The text without blanks around it, by the C library's idea of blanks, which is PostgreSQL's.
-pub(crate) fn trim(text: &str) -> &str {
-    text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c'])
-}
-
-/// Appends a number padded with zeros on the left.
-pub(crate) fn push_digits(value: u64, width: usize, out: &mut String) {
-    write!(out, "{value:0width$}").expect("a string accepts everything");
-}
-
 fn display(value: &impl std::fmt::Display, out: &mut String) {
     write!(out, "{value}").expect("a string accepts everything");
 }
@@ -105,12 +97,6 @@ fn push_hex(bytes: &[u8], out: &mut String) {
         out.push(char::from(DIGITS[usize::from(byte >> 4)]));
         out.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
-}
-
-/// The error for text that is not a literal of the type.
-pub(crate) fn malformed(type_name: &str, text: &str) -> Error {
-    let message = format!("invalid input syntax for type {type_name}: \"{text}\"");
-    Error::new(SqlState::InvalidTextRepresentation, message)
 }
 
 /// Any unambiguous beginning of `true`, `false`, `yes`, `no`, `on`, `off`, or `1`, `0`, in any case.

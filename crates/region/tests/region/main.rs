@@ -1,6 +1,6 @@
 //! The same tests for every technique that this machine can run.
 //!
-//! A technique that it cannot run says SKIPPED, with the reason, on standard error.
+//! A technique that it cannot run says NOT HERE, with the reason, on standard error; `expected.rs` tells whether that may be.
 
 mod isolation;
 mod model;
@@ -23,7 +23,7 @@ fn available() -> Vec<Technique> {
             Ok(()) => true,
             Err(error) => {
                 let hint = error.hint().unwrap_or("no hint");
-                let _ = writeln!(std::io::stderr(), "SKIPPED: {}: {error}; {hint}", technique.name());
+                let _ = writeln!(std::io::stderr(), "NOT HERE: {}: {error}; {hint}", technique.name());
                 false
             }
         };

@@ -1,0 +1,30 @@
+//! What all handles of a database share, and its background thread looks at.
+
+use crate::catalog::Catalog;
+use crate::configuration::Configuration;
+use ankerdb_table::{Placement, Table};
+use ankerdb_transaction::TransactionManager;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+pub(crate) struct Shared {
+    pub configuration: Configuration,
+    /// How columns are put into regions, where they are.
+    pub placement: Option<Placement>,
+    pub manager: Arc<TransactionManager>,
+    pub catalog: RwLock<Arc<Catalog>>,
+    /// That of the catalog.
+    pub version: AtomicU64,
+    /// Tables made so far.
+    pub tables: AtomicU32,
+    /// Definitions change one at a time.
+    pub defining: Mutex<()>,
+}
+
+impl Shared {
+    /// The tables as they are now.
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.catalog.read().tables().cloned().collect()
+    }
+}

@@ -1,0 +1,47 @@
+//! Text in columns of limited length.
+
+use crate::{DataType, Value};
+use ankerdb_base::{Error, Result, SqlState};
+
+/// Text as a column of this text type stores it. 22001 if it is too long and the excess is not blank.
+pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
+    let (length, kind) = match data_type {
+        DataType::Varchar(length) => (length, "character varying"),
+        DataType::Char(length) => (length, "character"),
+        _ => return Ok(Value::text(text)),
+    };
+    let excess = &text[prefix_of(text, length).len()..];
+    if excess.bytes().any(|byte| byte != b' ') {
+        let message = format!("value too long for type {kind}({length})");
+        return Err(Error::new(SqlState::StringDataRightTruncation, message));
+    }
+    Ok(cut_text(text, data_type))
+}
+
+/// Whether text surely is what a column of this text type stores, told without counting characters.
+pub(crate) fn is_stored_form(text: &str, data_type: DataType) -> bool {
+    match data_type {
+        DataType::Varchar(length) => text.len() <= length as usize,
+        DataType::Char(length) => text.len() <= length as usize && !text.ends_with(' '),
+        _ => true,
+    }
+}
+
+/// Text cut to the type's length; `char` loses its trailing blanks as well.
+pub(crate) fn cut_text(text: &str, data_type: DataType) -> Value {
+    match data_type {
+        DataType::Varchar(length) => Value::text(prefix_of(text, length)),
+        DataType::Char(length) => Value::text(prefix_of(text, length).trim_end_matches(' ')),
+        _ => Value::text(text),
+    }
+}
+
+/// The first `length` characters.
+fn prefix_of(text: &str, length: u32) -> &str {
+    let length = length as usize;
+    // No text has more characters than bytes.
+    if text.len() <= length {
+        return text;
+    }
+    text.char_indices().nth(length).map_or(text, |(end, _)| &text[..end])
+}
