@@ -52,6 +52,7 @@ use std::marker::PhantomData;
 use ankerdb_base::Timestamp;
 use crossbeam_utils::CachePadded;
 
+use crate::blocking::blocking;
 use crate::primitive::{Arc, AtomicPtr, AtomicU64, Backoff, Ordering, Step, fence, weakened};
 
 /// The pointer is about to change.
@@ -61,6 +62,9 @@ const PUBLISHED: u64 = 1;
 const INSTALLED: u64 = 2;
 const ABORTED: u64 = 3;
 const STATE_BITS: u32 = 2;
+
+/// How often a thread looks for the watermark before it counts as blocked: some hundred microseconds.
+const EAGER_LOOKS: u32 = 64;
 
 fn word(timestamp: u64, state: u64) -> u64 {
     timestamp << STATE_BITS | state
@@ -244,12 +248,22 @@ impl<W: Send + Sync> CommitOrder<W> {
         }
     }
 
-    /// Returns when the watermark covers `timestamp`: spins briefly, then yields the core.
+    /// Returns when the watermark covers `timestamp`: spins briefly, then yields the core, and when that has not helped
+    /// [`EAGER_LOOKS`] times, goes on in [`blocking`]: some commit before is a large one.
     pub fn wait_until_visible(&self, timestamp: Timestamp) {
         let backoff = Backoff::new();
-        while self.watermark() < timestamp {
+        let is_visible = || self.watermark() >= timestamp;
+        for _ in 0..EAGER_LOOKS {
+            if is_visible() {
+                return;
+            }
             backoff.snooze();
         }
+        blocking(|| {
+            while !is_visible() {
+                backoff.snooze();
+            }
+        });
     }
 }
 

@@ -7,10 +7,11 @@
 //! | [`readers`] | which timestamps is somebody still reading at? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
 //! | [`interrupt`] | is the statement that runs to end, and why? |
+//! | [`blocking`] | who else is served by this thread, and must be told before it sleeps? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
-//! ordering is what it is. The first three are model-checked: beside `x.rs` lies `x_model.rs`, in which loom
-//! tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
+//! ordering is what it is. The first three of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
+//! which loom tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
 //! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
 //! `ankerdb_table` in small. All of it takes some minutes:
@@ -29,6 +30,7 @@
 //! # Not here
 //! No tables, no versions, no SQL; nothing here knows what an array holds or what a write set is.
 
+pub mod blocking;
 pub mod commit_order;
 pub mod interrupt;
 pub mod lending;

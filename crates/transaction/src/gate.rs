@@ -21,6 +21,7 @@
 //! predicted branch per commit.
 
 use crate::manager::{TransactionManager, Worker};
+use ankerdb_sync::blocking::blocking;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,10 +42,14 @@ impl Gate {
                 return;
             }
             worker.end_commit();
-            let mut sleep = self.sleep.lock();
-            while self.holders.load(Ordering::SeqCst) > 0 {
-                self.opened.wait(&mut sleep);
-            }
+            blocking(|| self.sleep_until_open());
+        }
+    }
+
+    fn sleep_until_open(&self) {
+        let mut sleep = self.sleep.lock();
+        while self.holders.load(Ordering::SeqCst) > 0 {
+            self.opened.wait(&mut sleep);
         }
     }
 
