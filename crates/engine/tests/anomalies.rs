@@ -53,6 +53,11 @@ anomalies! {
     write_skew:                                 [YES, YES, YES, NO],
     write_skew_in_procedures:                   [YES, YES, YES, NO],
     write_skew_by_deletes:                      [YES, YES, YES, NO],
+    write_skew_by_counts:                       [YES, YES, YES, NO],
+    write_skew_by_counts_in_procedures:         [YES, YES, YES, NO],
+    write_skew_by_counts_in_views:              [YES, YES, YES, NO],
+    write_skew_by_existence:                    [YES, YES, YES, NO],
+    write_skew_by_range_deletes:                [YES, YES, YES, NO],
     predicate_write_skew:                       [YES, YES, YES, NO],
     predicate_write_skew_by_filter:             [YES, YES, YES, NO],
     predicate_write_skew_by_view:               [YES, YES, YES, NO],
@@ -299,6 +304,56 @@ mod scripts {
         assert_eq!(second.ids_by_range(0, 9).unwrap().len(), 2);
         first.delete(1).unwrap();
         second.delete(2).unwrap();
+        both_commit([first, second])
+    }
+
+    /// At least one row must remain, thinks each of two that count the rows and delete one.
+    fn skew_by_counts(stage: &Stage, level: Isolation, count: fn(&mut Client) -> Result<usize>) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!((count(&mut first).unwrap(), count(&mut second).unwrap()), (2, 2));
+        first.delete(1).unwrap();
+        second.delete(2).unwrap();
+        both_commit([first, second])
+    }
+
+    pub fn write_skew_by_counts(stage: &Stage, level: Isolation) -> bool {
+        skew_by_counts(stage, level, Client::count)
+    }
+
+    pub fn write_skew_by_counts_in_views(stage: &Stage, level: Isolation) -> bool {
+        skew_by_counts(stage, level, Client::count_by_view)
+    }
+
+    pub fn write_skew_by_counts_in_procedures(stage: &Stage, level: Isolation) -> bool {
+        let delete = |transaction: &mut Transaction, id: i32| -> Result<()> {
+            assert_eq!(count(transaction, &stage.items, usize::MAX)?, 2);
+            let row = find(transaction, &stage.items, id, &[])?.expect("nobody has deleted it");
+            transaction.delete(&stage.items, row)
+        };
+        let outcome = stage.database.session().try_run(level, |slow| {
+            delete(slow, 1)?;
+            stage.database.session().try_run(level, |fast| delete(fast, 2))
+        });
+        went_through(outcome)
+    }
+
+    /// Each inserts a row into an empty table, as it is to have one row at most.
+    pub fn write_skew_by_existence(stage: &Stage, level: Isolation) -> bool {
+        let mut setup = stage.begin(Isolation::Serializable);
+        setup.delete_all_but(0).unwrap();
+        setup.commit().unwrap();
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert!(!first.has_rows().unwrap() && !second.has_rows().unwrap());
+        first.insert(item(3, 0, 0, 3)).unwrap();
+        second.insert(item(4, 0, 0, 4)).unwrap();
+        both_commit([first, second])
+    }
+
+    /// Each counts the kind that the other one deletes.
+    pub fn write_skew_by_range_deletes(stage: &Stage, level: Isolation) -> bool {
+        let (mut first, mut second) = (stage.begin(level), stage.begin(level));
+        assert_eq!((first.count_range(2, 9).unwrap(), second.count_range(0, 1).unwrap()), (1, 1));
+        assert_eq!((first.delete_range(0, 1).unwrap(), second.delete_range(2, 9).unwrap()), (1, 1));
         both_commit([first, second])
     }
 

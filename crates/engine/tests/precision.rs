@@ -87,6 +87,28 @@ fn whole_table_column_a(client: &mut Client) {
     scan.unwrap();
     assert_eq!(rows, 9);
 }
+/// As `count(*)` does it: no cell is looked at.
+fn all_counted(client: &mut Client) {
+    assert_eq!(client.count().unwrap(), 9);
+}
+fn all_counted_by_view(client: &mut Client) {
+    assert_eq!(client.count_by_view().unwrap(), 9);
+}
+/// As `EXISTS` does it.
+fn any_row(client: &mut Client) {
+    assert!(client.has_rows().unwrap());
+}
+fn kinds_20_to_40_counted(client: &mut Client) {
+    assert_eq!(client.count_range(20, 40).unwrap(), 3);
+}
+fn row_1_is_there(client: &mut Client) {
+    assert!(client.find(1, &[]).unwrap().is_some());
+}
+/// Matched against everything that is written: a filter that looks at nothing.
+fn all_counted_under_a_filter(client: &mut Client) {
+    let (table, filter): (_, RowFilter) = (client.table.clone(), Arc::new(|_| true));
+    client.transaction.note_table_read(&table, ColumnSet::EMPTY, Some(filter));
+}
 fn own_new_row(client: &mut Client) {
     client.insert(item(60, 0, 0, 600)).unwrap();
     assert_eq!(client.read(60).unwrap(), Some(0));
@@ -156,6 +178,12 @@ fn insert_51_of_kind_62(client: &mut Client) {
 fn lock_1_only(client: &mut Client) {
     assert!(client.lock(1, LockWait::Wait).unwrap().is_some());
 }
+fn delete_20_to_40(client: &mut Client) {
+    assert_eq!(client.delete_range(20, 40).unwrap(), 3);
+}
+fn delete_all(client: &mut Client) {
+    assert_eq!(client.delete_all_but(100).unwrap(), 8);
+}
 fn insert_51_and_delete_it(client: &mut Client) {
     client.insert(item(51, 0, 0, 30)).unwrap();
     assert!(client.delete(51).unwrap());
@@ -202,6 +230,28 @@ const CASES: &[Case] = &[
     case("whole table: any row's other column", whole_table_column_a, b_of_3, Harmless),
     case("whole table: insert", whole_table_column_a, insert_51_of_kind_30, Conflict),
     case("whole table: delete", whole_table_column_a, delete_7, Conflict),
+    case("count: insert", all_counted, insert_51_of_kind_30, Conflict),
+    case("count: delete", all_counted, delete_7, Conflict),
+    case("count: range delete", all_counted, delete_20_to_40, Conflict),
+    case("count: update", all_counted, a_of_7, Harmless),
+    case("count: a row gets another key", all_counted, id_of_1, Harmless),
+    case("count: insert and delete at once", all_counted, insert_51_and_delete_it, Harmless),
+    case("count by view: insert", all_counted_by_view, insert_51_of_kind_30, Conflict),
+    case("count by view: delete", all_counted_by_view, delete_7, Conflict),
+    case("count by view: update", all_counted_by_view, a_of_7, Harmless),
+    case("count under a filter: insert", all_counted_under_a_filter, insert_51_of_kind_30, Conflict),
+    case("count under a filter: delete", all_counted_under_a_filter, delete_7, Conflict),
+    case("count under a filter: update", all_counted_under_a_filter, a_of_7, Harmless),
+    case("exists: insert", any_row, insert_51_of_kind_30, Conflict),
+    case("exists: all others deleted", any_row, delete_all, Conflict),
+    case("exists: update", any_row, b_of_1, Harmless),
+    case("count of a range: insert", kinds_20_to_40_counted, insert_51_of_kind_30, Conflict),
+    case("count of a range: insert beside it", kinds_20_to_40_counted, insert_50_of_kind_45, Harmless),
+    case("count of a range: range delete", kinds_20_to_40_counted, delete_20_to_40, Conflict),
+    case("count of a range: a key moves out", kinds_20_to_40_counted, kind_of_3_to_99, Conflict),
+    case("count of a range: update", kinds_20_to_40_counted, a_of_3, Harmless),
+    case("existence of a row: deleted", row_1_is_there, delete_1, Conflict),
+    case("existence of a row: updated", row_1_is_there, a_of_1, Harmless),
     case("nothing but its own row", own_new_row, a_of_1, Harmless),
 ];
 

@@ -23,6 +23,7 @@
 use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
+use crate::change::RowChange;
 use crate::header::Header;
 use crate::segment::Segment;
 use crate::table::Derived;
@@ -412,21 +413,27 @@ impl RowBlock {
         Older::Absent
     }
 
-    /// The union of the columns changed after `since`, up to the newest installed state; ALL if the row came or
-    /// went. Versions that no reader needs may be gone, but their columns live on in the older ones.
-    pub fn changed_since(&self, row: usize, since: Timestamp, pin: &Guard) -> ColumnSet {
+    /// What happened to the row after `since`, up to its newest installed state: updated are all columns that some
+    /// commit has changed. Versions that no reader needs may be gone, but their columns live on in the older ones.
+    pub fn changed_since(&self, row: usize, since: Timestamp, pin: &Guard) -> RowChange {
         let header = self.header(row);
         if header.timestamp() <= since {
-            return ColumnSet::EMPTY;
+            return RowChange::Nothing;
         }
         let mut changed = ColumnSet::EMPTY;
+        let mut existed = false;
         for version in self.rows[row].chain.iter(pin) {
             changed = changed.union(version.columns);
             if version.begin <= since {
-                return if version.exists && header.exists() { changed } else { ColumnSet::ALL };
+                existed = version.exists;
+                break;
             }
         }
-        if header.exists() { ColumnSet::ALL } else { ColumnSet::EMPTY }
+        match (existed, header.exists()) {
+            (true, true) => RowChange::Updated(changed),
+            (false, false) => RowChange::Nothing,
+            _ => RowChange::CameOrWent,
+        }
     }
 
     /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists.

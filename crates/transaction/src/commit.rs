@@ -25,7 +25,7 @@ use crate::write::{concurrent_update, duplicate_key};
 use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, Timestamp};
 use ankerdb_index::UniqueInsert;
-use ankerdb_table::{Index, ReadAt, RowLock, Table};
+use ankerdb_table::{Index, ReadAt, RowChange, RowLock, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -207,13 +207,13 @@ impl Transaction {
                 WriteKind::Insert => {
                     let row = table.allocate_row(self.worker.number())?;
                     progress.slots.push((place, row));
-                    record.add_write(table.id(), row, ColumnSet::ALL);
+                    record.add_write(table.id(), row, RowChange::CameOrWent);
                     for (position, index) in table.maintained_indexes() {
                         self.enter_key(write, position, index, row, progress, record, pin)?;
                     }
                 }
                 WriteKind::Delete => {
-                    record.add_write(table.id(), write.row, ColumnSet::ALL);
+                    record.add_write(table.id(), write.row, RowChange::CameOrWent);
                     for (position, index) in table.maintained_indexes() {
                         record.add_key(position, |key| old_key(index, key))?;
                     }
@@ -221,7 +221,7 @@ impl Transaction {
                 WriteKind::Update => {
                     let mut changed = ColumnSet::EMPTY;
                     self.writes.cells(write).for_each(|(column, _)| changed.insert(column));
-                    record.add_write(table.id(), write.row, changed);
+                    record.add_write(table.id(), write.row, RowChange::Updated(changed));
                     for (position, index) in table.maintained_indexes() {
                         if !index.key_columns().intersects(changed) {
                             continue;

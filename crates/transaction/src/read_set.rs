@@ -7,6 +7,9 @@
 //! - a table, optionally under a filter: any change of the columns looked at is, if the row satisfies the filter
 //!   before or after.
 //!
+//! A row that comes or goes is a conflict whatever columns were looked at, also if none were: counting rows, or asking
+//! whether there are any, reads none of their cells (`RowChange`).
+//!
 //! A record of writes has filters that tell, nearly always, that none of it was read here. Only else are its writes
 //! looked at one by one, through a filter over the rows read.
 
@@ -221,7 +224,7 @@ impl ReadSet {
         let (word, bit) = bloom_place(write.table, write.row);
         self.bloom[word] & bit != 0
             && self.rows.iter().any(|read| {
-                read.row == write.row && read.table == write.table && read.columns.intersects(write.columns)
+                read.row == write.row && read.table == write.table && write.change.concerns(read.columns)
             })
     }
 
@@ -242,7 +245,7 @@ impl ReadSet {
     ) -> bool {
         let reads = self.tables.iter();
         let mut reads =
-            reads.filter(|read| read.table.id() == write.table && read.columns.intersects(write.columns));
+            reads.filter(|read| read.table.id() == write.table && write.change.concerns(read.columns));
         reads.any(|read| match &read.filter {
             None => true,
             Some(filter) => {

@@ -1,13 +1,13 @@
 //! What a commit wrote, as other transactions match it against what they have read.
 
-use ankerdb_base::{ColumnSet, Result, RowId, TableId};
+use ankerdb_base::{Result, RowId, TableId};
+use ankerdb_table::RowChange;
 
 /// One row written.
 pub(crate) struct WriteRecord {
     pub table: TableId,
     pub row: RowId,
-    /// Columns changed; ALL if the row came or went.
-    pub columns: ColumnSet,
+    pub change: RowChange,
     /// Where its entries in `CommitRecord::keys` begin and end.
     keys: (u32, u32),
 }
@@ -63,12 +63,12 @@ impl CommitRecord {
     }
 
     /// Starts the record of one written row; keys that follow belong to it.
-    pub(crate) fn add_write(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+    pub(crate) fn add_write(&mut self, table: TableId, row: RowId, change: RowChange) {
         for (word, bit) in filter_places(table, row) {
             self.rows[word] |= bit;
         }
         let keys = self.keys.len() as u32;
-        self.writes.push(WriteRecord { table, row, columns, keys: (keys, keys) });
+        self.writes.push(WriteRecord { table, row, change, keys: (keys, keys) });
     }
 
     /// Room for the records of so many rows, most of which have one short key.
@@ -118,7 +118,7 @@ mod tests {
         let mut record = CommitRecord::with_capacity(24);
         let table = TableId(3);
         for row in 0..24 {
-            record.add_write(table, RowId::new(row, row * 300), ColumnSet::ALL);
+            record.add_write(table, RowId::new(row, row * 300), RowChange::CameOrWent);
         }
         assert!((0..24).all(|row| record.may_have_written(table, RowId::new(row, row * 300))));
         let strangers = (0..10_000).filter(|row| record.may_have_written(table, RowId::new(100, row % 8192)));

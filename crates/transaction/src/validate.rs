@@ -50,7 +50,7 @@ impl Transaction {
             let written_by_me = self.writes.get(table, read.row).is_some();
             // Own writes are not installed yet, and a row that this transaction locked cannot change.
             let block = self.tables[table].block(read.row.block());
-            !written_by_me && block.changed_since(read.row.offset(), self.start, pin).intersects(read.columns)
+            !written_by_me && block.changed_since(read.row.offset(), self.start, pin).concerns(read.columns)
         });
         let conflict = row_conflict
             || self.reads.ranges.iter().any(|read| self.range_changed(read, pin))
@@ -71,7 +71,7 @@ impl Transaction {
             let mine = self.writes.get(read.number, row).is_some();
             changed = !mine
                 && header.timestamp() > self.start
-                && block.changed_since(row.offset(), self.start, pin).intersects(index.key_columns());
+                && block.changed_since(row.offset(), self.start, pin).concerns(index.key_columns());
             if changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         changed
@@ -85,7 +85,7 @@ impl Transaction {
                 && (0..block.fill()).any(|offset| {
                     let row = RowId::new(number, offset);
                     block.header(offset).timestamp() > self.start
-                        && block.changed_since(offset, self.start, pin).intersects(read.columns)
+                        && block.changed_since(offset, self.start, pin).concerns(read.columns)
                         && read
                             .filter
                             .as_ref()

@@ -241,6 +241,63 @@ impl Client {
         Ok(ids)
     }
 
+    /// How many rows there are, as `count(*)` finds out: no column is looked at.
+    pub fn count(&mut self) -> Result<usize> {
+        self.visit_all(usize::MAX)
+    }
+
+    /// Whether there are rows, as `EXISTS` finds out.
+    pub fn has_rows(&mut self) -> Result<bool> {
+        Ok(self.visit_all(1)? > 0)
+    }
+
+    /// Visits rows without a look at any column, and counts them.
+    fn visit_all(&mut self, limit: usize) -> Result<usize> {
+        self.transaction.begin_statement();
+        count(&mut self.transaction, &self.table, limit)
+    }
+
+    /// The same number by an analytical query.
+    pub fn count_by_view(&mut self) -> Result<usize> {
+        self.transaction.begin_statement();
+        self.transaction.note_table_read(&self.table, ColumnSet::EMPTY, None);
+        Ok(view_rows(&self.transaction.read_view(), &self.table, &[ID]).len())
+    }
+
+    /// How many rows have kinds in the range.
+    pub fn count_range(&mut self, low: i32, high: i32) -> Result<usize> {
+        self.transaction.begin_statement();
+        Ok(rows_of_kinds(&mut self.transaction, &self.table, low, high)?.len())
+    }
+
+    /// Deletes the rows with kinds in the range; returns how many.
+    pub fn delete_range(&mut self, low: i32, high: i32) -> Result<usize> {
+        self.transaction.begin_statement();
+        let rows = rows_of_kinds(&mut self.transaction, &self.table, low, high)?;
+        self.delete_rows(rows)
+    }
+
+    /// Deletes all rows but one, found without a look at any column but the id.
+    pub fn delete_all_but(&mut self, id: i32) -> Result<usize> {
+        self.transaction.begin_statement();
+        let (table, mut rows) = (self.table.clone(), Vec::new());
+        self.transaction.scan_table(&table, ColumnSet::of(&[ID]), None, &mut |t, row| {
+            rows.extend((t.integer(&table, row, ID) != id).then_some(row));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.delete_rows(rows)
+    }
+
+    fn delete_rows(&mut self, rows: Vec<RowId>) -> Result<usize> {
+        let count = rows.len();
+        rows.into_iter().try_for_each(|row| {
+            let locked = self.transaction.lock(&self.table, row, LockWait::Wait)?;
+            assert_eq!(locked, Locked::Unchanged, "nobody else writes meanwhile");
+            self.transaction.delete(&self.table, row)
+        })?;
+        Ok(count)
+    }
+
     pub fn commit(mut self) -> Result<Timestamp> {
         self.transaction.commit()
     }
@@ -248,6 +305,32 @@ impl Client {
     pub fn rollback(mut self) {
         self.transaction.rollback();
     }
+}
+
+/// Visits rows without a look at any column; returns how many.
+pub fn count(transaction: &mut Transaction, table: &Arc<Table>, limit: usize) -> Result<usize> {
+    let mut rows = 0;
+    transaction.scan_table(table, ColumnSet::EMPTY, None, &mut |_, _| {
+        rows += 1;
+        Ok(if rows < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(rows)
+}
+
+/// The rows with kinds in the range, found without a look at any other column.
+pub fn rows_of_kinds(
+    transaction: &mut Transaction,
+    table: &Arc<Table>,
+    low: i32,
+    high: i32,
+) -> Result<Vec<RowId>> {
+    let (range, mut rows) = (range(table, BY_KIND, low, high), Vec::new());
+    let forward = Direction::Forward;
+    transaction.scan_index(table, BY_KIND, &range, forward, ColumnSet::EMPTY, &mut |_, row| {
+        rows.push(row);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
 }
 
 /// The rows that a view shows, decoded from its blocks.

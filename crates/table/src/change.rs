@@ -1,0 +1,40 @@
+//! What happened to a row, as far as somebody who has read it is concerned.
+
+use ankerdb_base::ColumnSet;
+
+/// What one commit did to a row, or all commits since a timestamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RowChange {
+    /// Nothing: it exists with the same cells, or still does not exist.
+    Nothing,
+    /// Cells of these columns were overwritten.
+    Updated(ColumnSet),
+    /// It came or went. That concerns everybody who has read the row, or a range or table that it is in, whatever
+    /// columns were looked at: who counts rows looks at none.
+    CameOrWent,
+}
+
+impl RowChange {
+    /// Whether this concerns somebody who has looked at these columns of the row.
+    #[inline]
+    pub fn concerns(self, columns: ColumnSet) -> bool {
+        match self {
+            RowChange::Nothing => false,
+            RowChange::Updated(changed) => changed.intersects(columns),
+            RowChange::CameOrWent => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_comes_or_goes_concerns_readers_of_no_column() {
+        let of_b = RowChange::Updated(ColumnSet::of(&[1]));
+        assert!(RowChange::CameOrWent.concerns(ColumnSet::EMPTY));
+        assert!(of_b.concerns(ColumnSet::of(&[1, 2])) && !of_b.concerns(ColumnSet::of(&[2])));
+        assert!(!of_b.concerns(ColumnSet::EMPTY) && !RowChange::Nothing.concerns(ColumnSet::ALL));
+    }
+}
