@@ -174,8 +174,8 @@ impl LockTable {
 
     /// Notes that `owner` has unlocked these rows, and wakes who waits for them; to be called right after the
     /// rows' bits were cleared. Rows that it does not hold are left alone.
-    pub fn release(&self, owner: Owner, keys: &[LockKey]) {
-        for &key in keys {
+    pub fn release(&self, owner: Owner, keys: impl IntoIterator<Item = LockKey>) {
+        for key in keys {
             let mut shard = self.shard(key).lock();
             if shard.get(&key).is_some_and(|hold| hold.owner == owner)
                 && let Some(mut hold) = shard.remove(&key)
@@ -284,9 +284,9 @@ mod tests {
         table.hold(key(1), A);
         assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
         assert_eq!(table.is_held((2, 1)), None, "same row of another table");
-        table.release(B, &[key(1)]);
+        table.release(B, [key(1)]);
         assert_eq!(table.is_held(key(1)), Some(A));
-        table.release(A, &[key(1), key(2)]);
+        table.release(A, [key(1), key(2)]);
         assert!(is_empty(&table));
     }
 
@@ -312,7 +312,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(announced);
             until_waiting(&table, B);
-            table.release(A, &[key(1)]);
+            table.release(A, [key(1)]);
             assert_eq!(waiter.join().unwrap(), Waited::Released);
         });
         assert_eq!(SLEEPS.load(Ordering::Relaxed), 1);
@@ -328,7 +328,7 @@ mod tests {
                 scope.spawn(move || wait(table, key(1), me))
             });
             [B, C].iter().for_each(|&me| until_waiting(&table, me));
-            table.release(A, &[key(1)]);
+            table.release(A, [key(1)]);
             assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [Waited::Released; 2]);
         });
         assert!(is_empty(&table));
@@ -344,7 +344,7 @@ mod tests {
             table.hold(key(1), C);
             assert_eq!(waiter.join().unwrap(), Waited::Released);
         });
-        table.release(A, &[key(1)]);
+        table.release(A, [key(1)]);
         assert_eq!(table.is_held(key(1)), Some(C));
     }
 
@@ -360,7 +360,7 @@ mod tests {
             assert_eq!(waiter.join().unwrap(), Waited::Interrupted(Cause::Request));
         });
         assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
-        table.release(A, &[key(1)]);
+        table.release(A, [key(1)]);
         assert!(is_empty(&table));
     }
 
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(table.wait(key(1), B, &Interrupt::new(), Some(deadline)), Waited::TimedOut);
         assert!(Instant::now() >= deadline);
         assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
-        table.release(A, &[key(1)]);
+        table.release(A, [key(1)]);
         assert!(is_empty(&table));
     }
 
@@ -388,9 +388,9 @@ mod tests {
             let b = scope.spawn(|| wait(&table, key(3), B));
             until_waiting(&table, B);
             assert_eq!(wait(&table, key(1), C), Waited::Deadlock);
-            table.release(C, &[key(3)]);
+            table.release(C, [key(3)]);
             assert_eq!(b.join().unwrap(), Waited::Released);
-            table.release(B, &[key(2)]);
+            table.release(B, [key(2)]);
             assert_eq!(a.join().unwrap(), Waited::Released);
         });
     }
@@ -405,9 +405,9 @@ mod tests {
             until_waiting(&table, B);
             let c = scope.spawn(|| wait(&table, key(2), C));
             until_waiting(&table, C);
-            table.release(A, &[key(1)]);
+            table.release(A, [key(1)]);
             assert_eq!(b.join().unwrap(), Waited::Released);
-            table.release(B, &[key(2)]);
+            table.release(B, [key(2)]);
             assert_eq!(c.join().unwrap(), Waited::Released);
         });
     }
@@ -444,7 +444,7 @@ mod tests {
         fn unlock(&self, rows: &[usize], me: Owner) {
             rows.iter().for_each(|&row| self.bits[row].store(false, Ordering::Release));
             let keys: Vec<_> = rows.iter().map(|&row| key(row as u64)).collect();
-            self.table.release(me, &keys);
+            self.table.release(me, keys);
         }
 
         /// Locks the rows one after the other and counts each up; tries again after a deadlock. Returns the

@@ -5,6 +5,7 @@ use crate::key_batch::KeyBatch;
 use crate::manager::{TransactionManager, Worker};
 use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
 use crate::row::RowReader;
+use crate::row_locks::RowLocks;
 use crate::write::concurrent_update;
 use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
@@ -69,7 +70,7 @@ pub struct Transaction {
     pub(crate) writes: WriteSet,
     pub(crate) owner: Option<Owner>,
     /// Rows locked by `lock`, until the end.
-    pub(crate) locked: Vec<LockedRow>,
+    pub(crate) locked: RowLocks,
     /// Where the last conflict was met, for waiting before another try.
     pub(crate) blocked_by: Option<(u32, u64)>,
     pub(crate) interrupt: Interrupt,
@@ -79,14 +80,6 @@ pub struct Transaction {
     pub(crate) has_read_vanished: AtomicBool,
     pub(crate) buffers: CommitBuffers,
     pub(crate) active: bool,
-}
-
-/// A row locked over several statements.
-pub(crate) struct LockedRow {
-    pub table: Arc<Table>,
-    pub row: RowId,
-    /// Whether the commit has given the row up by installing into it.
-    pub given_up: bool,
 }
 
 /// Memory that commits reuse.
@@ -123,7 +116,7 @@ impl Transaction {
             reads: ReadSet::default(),
             writes: WriteSet::default(),
             owner: None,
-            locked: Vec::new(),
+            locked: RowLocks::default(),
             blocked_by: None,
             interrupt: Interrupt::new(),
             lock_timeout: None,

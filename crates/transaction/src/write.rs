@@ -1,39 +1,11 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
-use crate::transaction::{Isolation, LockedRow, Transaction};
+use crate::transaction::{Isolation, Transaction};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
-use ankerdb_sync::lock_table::Waited;
-use ankerdb_table::{Cell, CellLayout, Index, RowLock, Table};
+use ankerdb_table::{Cell, CellLayout, Index, Table};
 use ankerdb_value::{Value, format_text};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::time::Instant;
-
-/// Whether and how long to wait for a row that another transaction has locked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LockWait {
-    /// Until it is free; 40P01 if that would never be, 55P03 after the lock timeout, and the interrupt's error.
-    Wait,
-    /// 55P03 at once.
-    NoWait,
-    /// Report [`Locked::Busy`].
-    Skip,
-}
-
-/// What [`Transaction::lock`] found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Locked {
-    /// The row is ours and is still as this transaction reads it.
-    Unchanged,
-    /// The row is ours, but was changed or deleted after this statement's snapshot; only at READ COMMITTED and below.
-    /// Begin a new statement and look again. (Above: 40001.)
-    Changed,
-    /// Somebody else has it ([`LockWait::Skip`] only).
-    Busy,
-}
-
-/// How often to look at a row that a committing transaction has for a moment before giving way to others.
-const SPINS: u32 = 100;
 
 impl Transaction {
     /// Adds a row: one value per column, already of the columns' types. 23502 at once; 23505 at once in an interactive
@@ -152,92 +124,6 @@ impl Transaction {
         self.reads.ranges.truncate(ranges);
         self.reads.rows.truncate(rows);
         Ok(())
-    }
-
-    /// Locks a visible row until the end of the transaction. Interactive transactions lock before they write, because
-    /// they keep others off for milliseconds, and hot rows must queue, not abort; procedures need not.
-    pub fn lock(&mut self, table: &Arc<Table>, row: RowId, wait: LockWait) -> Result<Locked> {
-        if row.provisional_number().is_some() || self.has_locked(table, row) {
-            return Ok(Locked::Unchanged);
-        }
-        let key = (table.id().0, row.0);
-        let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let block = table.block(row.block());
-        let mut spins = 0;
-        let header = loop {
-            match block.try_lock(row.offset()) {
-                RowLock::Acquired(header) => break header,
-                RowLock::Busy if self.manager.locks.is_held(key).is_none() => {
-                    // A commit or a sweep has the row for a moment.
-                    spins += 1;
-                    if spins % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
-                }
-                RowLock::Busy => match wait {
-                    LockWait::Skip => return Ok(Locked::Busy),
-                    LockWait::NoWait => {
-                        let message =
-                            format!("could not obtain lock on row in relation \"{}\"", table.name());
-                        return Err(Error::new(SqlState::LockNotAvailable, message));
-                    }
-                    LockWait::Wait => self.wait_for(key)?,
-                },
-            }
-        };
-        self.manager.locks.hold(key, owner);
-        self.locked.push(LockedRow { table: table.clone(), row, given_up: false });
-        if header.timestamp() <= self.start && header.exists() {
-            return Ok(Locked::Unchanged);
-        }
-        match self.isolation {
-            Isolation::ReadCommitted | Isolation::ReadUncommitted => {
-                // The commit that changed the row gave it up a moment before it became visible. The next statement
-                // must see it, as this transaction will be taken to know the row's newest state.
-                self.manager.order.wait_until_visible(header.timestamp());
-                Ok(Locked::Changed)
-            }
-            _ => Err(concurrent_update()),
-        }
-    }
-
-    pub(crate) fn has_locked(&self, table: &Table, row: RowId) -> bool {
-        !self.locked.is_empty()
-            && self.locked.iter().rev().any(|locked| locked.row == row && locked.table.id() == table.id())
-    }
-
-    /// Waits, between two tries of a procedure, for the interactive transaction that has stopped the last one.
-    pub fn wait_for_blocker(&mut self) -> Result<()> {
-        match self.blocked_by.take() {
-            Some(key) if self.manager.locks.is_held(key).is_some() => self.wait_for(key),
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits until an interactive transaction gives up a row.
-    pub(crate) fn wait_for(&mut self, key: (u32, u64)) -> Result<()> {
-        let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let deadline = self.lock_timeout.and_then(|limit| Instant::now().checked_add(limit));
-        match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
-            Waited::Released | Waited::NotHeld => Ok(()),
-            Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")
-                .with_detail("transactions wait for each other's rows; this one was ended")),
-            Waited::Interrupted(cause) => Err(cause.error()),
-            Waited::TimedOut => {
-                Err(Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout"))
-            }
-        }
-    }
-
-    /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait.
-    pub(crate) fn release_locks(&mut self) {
-        let Some(owner) = self.owner.take() else { return };
-        let keys: Vec<(u32, u64)> =
-            self.locked.iter().map(|locked| (locked.table.id().0, locked.row.0)).collect();
-        for LockedRow { table, row, given_up } in self.locked.drain(..) {
-            if !given_up {
-                table.block(row.block()).unlock(row.offset());
-            }
-        }
-        self.manager.locks.release(owner, &keys);
     }
 }
 

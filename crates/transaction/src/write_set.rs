@@ -3,40 +3,11 @@
 //! Pending cells of all rows lie one behind the other in one buffer, and the bytes of their strings in another. Both
 //! are kept from transaction to transaction: writing allocates nothing once they are large enough.
 
+use crate::number_map::NumberMap;
 use ankerdb_base::{ColumnSet, RowId, TableId};
 use ankerdb_table::{Cell, Index, Table};
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Hashes small integers by multiplication: the keys are our own numbers, not a stranger's.
-#[derive(Default)]
-pub(crate) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(*byte as u64));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-}
-
-type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// What happens to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
