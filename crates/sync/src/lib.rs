@@ -5,12 +5,13 @@
 //! | [`lending`] | may this array be changed in place, or is a reader looking at it? |
 //! | [`commit_order`] | who commits when, what did they write, and up to where is everything there? |
 //! | [`readers`] | which timestamps is somebody still reading at? |
+//! | [`under_way`] | is all work over that may have missed a change? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
 //! | [`interrupt`] | is the statement that runs to end, and why? |
 //! | [`blocking`] | who else is served by this thread, and must be told before it sleeps? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
-//! ordering is what it is. The first three of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
+//! ordering is what it is. The first four of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
 //! which loom tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
 //! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
@@ -36,6 +37,7 @@ pub mod interrupt;
 pub mod lending;
 pub mod lock_table;
 pub mod readers;
+pub mod under_way;
 
 mod primitive;
 
@@ -47,3 +49,5 @@ mod lending_model;
 mod readers_model;
 #[cfg(all(test, loom))]
 mod row_model;
+#[cfg(all(test, loom))]
+mod under_way_model;

@@ -146,6 +146,8 @@ pub(crate) enum Step {
     EnterFences,
     /// readers: a pruner's horizon is globally visible before it looks at the slots.
     PruneFences,
+    /// under way: a waiter changes the count that it looks at, so that later work sees what it has published.
+    WaitModifies,
     /// A step of the model of whole commits, which is code of tests only.
     #[cfg(all(test, loom))]
     Row(crate::row_model::RowStep),

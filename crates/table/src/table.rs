@@ -276,7 +276,32 @@ impl Table {
 
     /// As [`key_at`](Self::key_at), appending the key to `out`. If the row does not exist, a part of it may have been
     /// appended.
+    ///
+    /// All parts are of one state of the row, also of the newest one, which may change between two of them: then they
+    /// are read again. Each part is confirmed by a header that was loaded between the first and the last load here, and
+    /// a header that has changed never changes back; so if these two are the same, all are.
     pub fn push_key_at(
+        &self,
+        index: &Index,
+        row: RowId,
+        at: ReadAt,
+        pin: &Guard,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let start = out.len();
+        let block = self.block(row.block());
+        loop {
+            let before = block.header(row.offset());
+            let pushed = self.push_parts_at(index, row, at, pin, out)?;
+            let is_one_state = at != ReadAt::Newest || index.definition().columns.len() == 1;
+            if is_one_state || block.header(row.offset()).confirms(before) {
+                return Ok(pushed);
+            }
+            out.truncate(start);
+        }
+    }
+
+    fn push_parts_at(
         &self,
         index: &Index,
         row: RowId,
@@ -564,4 +589,52 @@ fn encode_state(index: &Index, state: &[OwnedCell]) -> Vec<u8> {
         index.push_part(part, cell.borrow(), &mut key).expect("a stored row's key was encoded before");
     }
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    const COLUMNS: [&str; 16] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
+
+    /// A table with a key of many columns that always have the same value, and its row.
+    fn table_of_a_wide_key() -> (Table, RowId) {
+        let definition = TableDefinition::new("wide");
+        let columns = COLUMNS.iter().map(|name| ColumnDefinition::new(*name, DataType::BigInt));
+        let definition = columns.fold(definition, TableDefinition::column).primary_key(&COLUMNS);
+        let table = Table::new(TableId(1), definition);
+        let row = table.allocate_row(0).expect("there is memory");
+        let cells = [Cell::Word(1); COLUMNS.len()].into_iter().enumerate();
+        // SAFETY: no text is written.
+        unsafe { table.install_insert(row, Timestamp(1), cells, &crossbeam_epoch::pin()) };
+        (table, row)
+    }
+
+    #[test]
+    fn the_newest_key_of_several_columns_is_of_one_state() {
+        let (table, row) = table_of_a_wide_key();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for commit in 2..100_000 {
+                    let pin = crossbeam_epoch::pin();
+                    assert!(matches!(table.block(0).try_lock(row.offset()), RowLock::Acquired(_)));
+                    let changes = [Cell::Word(commit); COLUMNS.len()].into_iter().enumerate();
+                    // SAFETY: no text is written.
+                    unsafe {
+                        table.install_update(row, Timestamp(commit), changes, &[Timestamp(commit - 1)], &pin);
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                let pin = crossbeam_epoch::pin();
+                let (key, _) = table.key_at(table.index(0), row, ReadAt::Newest, &pin).unwrap().unwrap();
+                let parts: Vec<_> = key.chunks(8).collect();
+                assert!(parts.iter().all(|part| *part == parts[0]), "a part of the key is of another commit");
+            }
+        });
+    }
 }

@@ -12,6 +12,8 @@
 //! C4  committing -= 1             (Release)
 //! ```
 //!
+//! C1, C4 and H2 are those of [`under_way`](ankerdb_sync::under_way); H2 is a read-modify-write there.
+//!
 //! Of C1 and H1 one is the first in the order of all SeqCst operations. If it is C1, H2 waits for this commit; if it is
 //! H1, C2 finds the holder. A worker that is made after H1 is made behind the mutex that H2 takes to list them, or the
 //! one that its maker takes after H2: either it is on the list or it finds the holder. Holders do not wait for each

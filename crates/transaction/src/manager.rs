@@ -8,6 +8,7 @@ use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops}
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::readers::ActiveReaders;
+use ankerdb_sync::under_way::UnderWay;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ struct WorkerState {
     number: AtomicUsize,
     /// Commits under way: from before the first index entry until the commit is over and visible. More than one
     /// when a session has several interactive transactions.
-    committing: AtomicUsize,
+    committing: UnderWay,
     commits: AtomicU64,
     aborts: AtomicU64,
 }
@@ -71,12 +72,11 @@ impl Worker {
     }
 
     pub(crate) fn begin_commit(&self) {
-        // SeqCst: ordered before the commit looks at the lists of indexes (see `wait_for_commits`).
-        self.0.committing.fetch_add(1, Ordering::SeqCst);
+        self.0.committing.begin();
     }
 
     pub(crate) fn end_commit(&self) {
-        self.0.committing.fetch_sub(1, Ordering::Release);
+        self.0.committing.end();
     }
 
     pub(crate) fn count_commit(&self) {
@@ -186,16 +186,12 @@ impl TransactionManager {
     }
 
     /// Returns when every commit that was under way at the call is over, and visible to snapshots taken from now on.
-    /// Commits that begin later see whatever list of indexes the caller has published before.
+    /// Commits that begin later see whatever list of indexes the caller has published before; why, is argued in
+    /// [`under_way`](ankerdb_sync::under_way).
     pub fn wait_for_commits(&self) {
-        std::sync::atomic::fence(Ordering::SeqCst);
+        // A worker that is made later is made behind this mutex, and so sees what the caller has published.
         let all = self.workers.lock().all.clone();
-        for worker in all {
-            let backoff = crossbeam_utils::Backoff::new();
-            while worker.0.committing.load(Ordering::SeqCst) > 0 {
-                backoff.snooze();
-            }
-        }
+        all.iter().for_each(|worker| worker.0.committing.wait_for_present());
     }
 
     /// What every commit of a transaction with writes begins with.

@@ -1,6 +1,6 @@
 //! What a commit wrote, as other transactions match it against what they have read.
 
-use ankerdb_base::{Result, RowId, TableId};
+use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_table::RowChange;
 
 /// One row written.
@@ -8,13 +8,17 @@ pub(crate) struct WriteRecord {
     pub table: TableId,
     pub row: RowId,
     pub change: RowChange,
-    /// Where its entries in `CommitRecord::keys` begin and end.
-    keys: (u32, u32),
+    /// How many of `CommitRecord::keys` are its own: two for each index of its table at most.
+    key_count: u32,
+    /// Where they begin.
+    first_key: usize,
 }
 
+/// A key's bytes, by where they begin and how many they are. One key is short; all keys together may pass 4 GiB.
 struct KeyRecord {
+    start: usize,
+    length: u32,
     index: u32,
-    bytes: (u32, u32),
 }
 
 /// The writes of one commit and the index keys that they added or removed. Published before the commit validates, so
@@ -67,8 +71,8 @@ impl CommitRecord {
         for (word, bit) in filter_places(table, row) {
             self.rows[word] |= bit;
         }
-        let keys = self.keys.len() as u32;
-        self.writes.push(WriteRecord { table, row, change, keys: (keys, keys) });
+        let first_key = self.keys.len();
+        self.writes.push(WriteRecord { table, row, change, key_count: 0, first_key });
     }
 
     /// Room for the records of so many rows, most of which have one short key.
@@ -82,17 +86,18 @@ impl CommitRecord {
     }
 
     /// Adds a key that the row at hand gets or loses in an index, as `push` appends it; returns what `push` returns,
-    /// and the number of the key.
+    /// and the number of the key. 54000 if the key is longer than any index takes.
     pub(crate) fn add_key<T>(
         &mut self,
         index: usize,
         push: impl FnOnce(&mut Vec<u8>) -> Result<T>,
     ) -> Result<(T, usize)> {
-        let start = self.bytes.len() as u32;
+        let start = self.bytes.len();
         let pushed = push(&mut self.bytes)?;
-        self.keys.push(KeyRecord { index: index as u32, bytes: (start, self.bytes.len() as u32) });
+        let length = u32::try_from(self.bytes.len() - start).map_err(|_| key_too_long())?;
+        self.keys.push(KeyRecord { start, length, index: index as u32 });
         let write = self.writes.last_mut().expect("a key belongs to a written row");
-        write.keys.1 = self.keys.len() as u32;
+        write.key_count += 1;
         self.keyed_tables |= table_bit(write.table);
         Ok((pushed, self.keys.len() - 1))
     }
@@ -100,18 +105,45 @@ impl CommitRecord {
     /// A key by its number, and the position of its index.
     pub(crate) fn key(&self, number: usize) -> (usize, &[u8]) {
         let key = &self.keys[number];
-        (key.index as usize, &self.bytes[key.bytes.0 as usize..key.bytes.1 as usize])
+        (key.index as usize, &self.bytes[key.start..key.start + key.length as usize])
     }
 
     /// The keys that a row got or lost, with the positions of their indexes.
     pub(crate) fn keys(&self, write: &WriteRecord) -> impl Iterator<Item = (usize, &[u8])> {
-        (write.keys.0 as usize..write.keys.1 as usize).map(|number| self.key(number))
+        (write.first_key..write.first_key + write.key_count as usize).map(|number| self.key(number))
     }
+}
+
+#[cold]
+fn key_too_long() -> Error {
+    Error::new(SqlState::ProgramLimitExceeded, "an index key is longer than 4 GiB")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory that nobody touches costs nothing: the bytes before the key are reserved, zero, and never looked at.
+    #[test]
+    fn keys_behind_four_gibibytes_of_others_are_found() {
+        let before = (1usize << 32) + 5;
+        let mut record = CommitRecord { bytes: zeroes(before), ..CommitRecord::default() };
+        record.add_write(TableId(0), RowId::new(0, 0), RowChange::CameOrWent);
+        let push = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(b"key");
+            Ok(())
+        };
+        let ((), number) = record.add_key(3, push).unwrap();
+        assert_eq!(record.key(number), (3, &b"key"[..]));
+        assert!(record.keys(&record.writes[0]).eq([(3, &b"key"[..])]));
+    }
+
+    /// So many zeroes that the system maps them, with room behind them.
+    fn zeroes(count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count + 4096];
+        bytes.truncate(count);
+        bytes
+    }
 
     #[test]
     fn filters_know_what_was_written_and_little_else() {
