@@ -68,6 +68,8 @@ sql_states! {
     NoActiveSqlTransaction = "25P01",
     /// A write in a read-only transaction.
     ReadOnlySqlTransaction = "25006",
+    /// A transaction was open for too long without a statement.
+    IdleInTransactionSessionTimeout = "25P03",
     /// The transaction has failed; only ROLLBACK is accepted.
     InFailedSqlTransaction = "25P02",
     /// A prepared statement does not exist.

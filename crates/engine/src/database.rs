@@ -2,15 +2,15 @@
 
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
+use crate::definitions::Definitions;
 use crate::pruner::Pruner;
 use crate::shared::Shared;
-use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_base::Result;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
-use ankerdb_table::{Index, IndexDefinition, Placement, ReadAt, Table, TableDefinition};
-use ankerdb_transaction::{CommitsHeld, TransactionManager};
+use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
+use ankerdb_transaction::{CommitsHeld, Interrupt, TransactionManager};
 use parking_lot::{Mutex, RwLock};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -125,98 +125,29 @@ impl Database {
 
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
-        definition.validate()?;
-        let _defining = self.shared.defining.lock();
-        let catalog = self.catalog();
-        let mut names = definition.indexes.iter().map(|index| &index.name);
-        let taken = std::iter::once(&definition.name)
-            .chain(names.by_ref())
-            .find(|name| catalog.tables.contains_key(*name) || catalog.table_of_index(name).is_some());
-        if let Some(name) = taken {
-            return Err(relation_exists(name));
-        }
-        let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
-        let table = Arc::new(match self.shared.placement {
-            None => Table::new(id, definition),
-            Some(placement) => Table::in_regions(id, definition, placement)?,
-        });
-        self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
-        Ok(table)
+        self.definitions(&Interrupt::new()).create_table(definition)
     }
 
     /// Removes a table; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let _defining = self.shared.defining.lock();
-        let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
-        self.catalog().table(name).map_err(missing)?;
-        self.change(|catalog| catalog.tables.remove(name));
-        self.shared.manager.note_definitions();
-        Ok(())
+        self.definitions(&Interrupt::new()).drop_table(name)
     }
 
     /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
     /// index is unique and two rows share a key, in which case nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
-        let _defining = self.shared.defining.lock();
-        let catalog = self.catalog();
-        let table = catalog.table(table)?;
-        table.definition().validate_index(&definition)?;
-        if catalog.tables.contains_key(&definition.name) || catalog.table_of_index(&definition.name).is_some()
-        {
-            return Err(relation_exists(&definition.name));
-        }
-        let index = table.add_index(definition);
-        // From the next commit on the index is maintained. Those under way may not know it: let them finish.
-        self.shared.manager.wait_for_commits();
-        let snapshot = self.snapshot();
-        let filled = fill_index(&table, &index, &snapshot);
-        // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
-        self.shared.manager.wait_for_commits();
-        if let Err(error) = filled.and_then(|()| check_unique(&table, &index, &self.snapshot())) {
-            self.empty_index(&index);
-            return Err(error);
-        }
-        index.set_valid_from(snapshot.timestamp());
-        self.change(|_| ());
-        Ok(())
+        self.definitions(&Interrupt::new()).create_index(table, definition)
     }
 
     /// Removes an index; 42704 if there is none, 2BP01-like 0A000 for a primary key.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        let _defining = self.shared.defining.lock();
-        let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
-        let table = self.catalog().table_of_index(name).ok_or_else(missing)?;
-        let (_, index) = (table.maintained_indexes())
-            .find(|(_, index)| index.definition().name == name)
-            .ok_or_else(missing)?;
-        if index.definition().primary {
-            let message =
-                format!("cannot drop index {name} because the primary key of {} needs it", table.name());
-            return Err(Error::new(SqlState::FeatureNotSupported, message));
-        }
-        self.empty_index(index);
-        self.change(|_| ());
-        Ok(())
+        self.definitions(&Interrupt::new()).drop_index(name)
     }
 
-    /// Stops maintaining an index and frees its entries.
-    fn empty_index(&self, index: &Index) {
-        index.set_dropped();
-        self.shared.manager.wait_for_commits();
-        let tree = index.tree();
-        tree.visit_all(|key, row| {
-            tree.remove(key, row);
-            ControlFlow::Continue(())
-        });
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {
-        let mut catalog = (*self.catalog()).clone();
-        catalog.version += 1;
-        change(&mut catalog);
-        let version = catalog.version;
-        *self.shared.catalog.write() = Arc::new(catalog);
-        self.shared.version.store(version, Ordering::Release);
+    /// The same four, for a statement that may be ended: they wait for each other, and filling an index takes as long as
+    /// the table is large. Once the interrupt is raised they fail with its error and nothing remains of them.
+    pub fn definitions<'a>(&'a self, interrupt: &'a Interrupt) -> Definitions<'a> {
+        Definitions::new(self, interrupt)
     }
 
     /// Counters. Walks all versions and arrays: milliseconds for large databases.
@@ -240,48 +171,4 @@ impl Database {
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }
     }
-}
-
-fn relation_exists(name: &str) -> Error {
-    Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
-}
-
-/// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.
-fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
-    let at = ReadAt::Snapshot(snapshot.timestamp());
-    for number in 0..table.block_count() {
-        let pin = crossbeam_epoch::pin();
-        for offset in 0..table.block(number).fill() {
-            let row = RowId::new(number, offset);
-            if let Some((key, _)) = table.key_at(index, row, at, &pin)? {
-                index.tree().insert(&key, row.0)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// 23505 if two rows have the same key without NULL in the snapshot. Later commits look out for themselves; and only
-/// in a snapshot is a key that moves from one row to another never with both.
-fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot) -> Result<()> {
-    if !index.definition().unique {
-        return Ok(());
-    }
-    let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
-    let mut previous: Option<Vec<u8>> = None;
-    let mut duplicate = false;
-    index.tree().visit_all(|key, row| {
-        let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
-        let Some((_, false)) = current.filter(|(current, _)| current == key) else {
-            return ControlFlow::Continue(());
-        };
-        duplicate = previous.as_deref() == Some(key);
-        previous = Some(key.to_vec());
-        if duplicate { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
-    if duplicate {
-        let message = format!("could not create unique index \"{}\"", index.definition().name);
-        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("two rows have the same key"));
-    }
-    Ok(())
 }

@@ -32,6 +32,7 @@
 mod catalog;
 mod configuration;
 mod database;
+mod definitions;
 mod pruner;
 mod session;
 mod shared;
@@ -53,4 +54,5 @@ pub use ankerdb_value::{DataType, Decimal, Value};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
+pub use definitions::Definitions;
 pub use session::Session;

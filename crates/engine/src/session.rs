@@ -73,9 +73,15 @@ impl Session {
         }
     }
 
+    /// Waits for what has stopped the last [`try_run`](Self::try_run), if that is an interactive transaction: it may hold
+    /// the row for long. Errors as [`Transaction::wait_for_blocker`].
+    pub fn wait_for_blocker(&mut self) -> Result<()> {
+        self.transaction.wait_for_blocker()
+    }
+
     fn before_retry(&mut self, tries: u32) -> Result<()> {
-        // An interactive transaction may hold the row for long: sleep until it ends instead of trying in vain.
-        self.transaction.wait_for_blocker()?;
+        // Sleeps instead of trying in vain.
+        self.wait_for_blocker()?;
         if tries > EAGER_TRIES {
             std::thread::yield_now();
         }

@@ -459,3 +459,53 @@ fn names_are_taken_once() {
     let no_table = database.create_index("nothing", index_on_kind("new", false)).unwrap_err();
     assert_eq!(no_table.state(), SqlState::UndefinedTable);
 }
+
+/// A table of many rows.
+fn large_table(database: &Database) -> Arc<Table> {
+    let table = items(database, "items");
+    let mut session = database.session();
+    for first in (0..200_000).step_by(20_000) {
+        let filled = session.run(Isolation::Serializable, |transaction| {
+            (first..first + 20_000)
+                .try_for_each(|id| transaction.insert(&table, item(id, 0, 0, id)).map(drop))
+        });
+        filled.unwrap();
+    }
+    table
+}
+
+#[test]
+fn an_index_that_is_being_filled_is_given_up_at_an_interrupt() {
+    let database = Database::new();
+    let table = large_table(&database);
+    let interrupt = Interrupt::new();
+    std::thread::scope(|scope| {
+        let definitions = database.definitions(&interrupt);
+        let filling = scope.spawn(move || definitions.create_index("items", index_on_kind("by_kind", true)));
+        while table.maintained_indexes().all(|(_, index)| index.definition().name != "by_kind") {
+            std::thread::yield_now();
+        }
+        interrupt.raise(Cause::Timeout);
+        assert_eq!(filling.join().unwrap(), Err(Cause::Timeout.error()));
+    });
+    // Nothing remains of it: the name is free.
+    assert!(database.catalog().table_of_index("by_kind").is_none());
+    database.create_index("items", index_on_kind("by_kind", true)).unwrap();
+}
+
+#[test]
+fn a_change_that_waits_for_its_turn_is_given_up_at_an_interrupt() {
+    let database = Database::new();
+    let table = large_table(&database);
+    let (first, second) = (Interrupt::new(), Interrupt::new());
+    std::thread::scope(|scope| {
+        let (filler, waiter) = (database.definitions(&first), database.definitions(&second));
+        scope.spawn(move || filler.create_index("items", index_on_kind("by_kind", true)));
+        while table.maintained_indexes().all(|(_, index)| index.definition().name != "by_kind") {
+            std::thread::yield_now();
+        }
+        second.raise(Cause::Request);
+        assert_eq!(waiter.drop_table("items"), Err(Cause::Request.error()));
+        first.raise(Cause::Request);
+    });
+}

@@ -1,0 +1,194 @@
+//! Changing the catalog: tables and indexes come and go, one change at a time, while transactions go on.
+//!
+//! An index is maintained from the moment that it is added, is then filled from a snapshot, and is read by transactions
+//! that begin after that. Filling takes as long as the table is large, and other changes wait for their turn meanwhile;
+//! so every loop and every wait here looks at the interrupt of the statement that it belongs to.
+
+use crate::catalog::Catalog;
+use crate::database::Database;
+use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_snapshot::Snapshot;
+use ankerdb_sync::blocking::blocking;
+use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
+use ankerdb_transaction::Interrupt;
+use parking_lot::MutexGuard;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long a change that waits for its turn takes to notice its interrupt.
+const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Changes of a database's catalog on behalf of one statement; see [`Database::definitions`].
+pub struct Definitions<'a> {
+    database: &'a Database,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Definitions<'a> {
+    pub(crate) fn new(database: &'a Database, interrupt: &'a Interrupt) -> Definitions<'a> {
+        Definitions { database, interrupt }
+    }
+
+    /// Waits until no other change is under way.
+    fn take_turn(&self) -> Result<MutexGuard<'a, ()>> {
+        let defining = &self.database.shared.defining;
+        if let Some(turn) = defining.try_lock() {
+            return Ok(turn);
+        }
+        blocking(|| {
+            loop {
+                self.interrupt.check()?;
+                if let Some(turn) = defining.try_lock_for(TURN_CHECK_INTERVAL) {
+                    return Ok(turn);
+                }
+            }
+        })
+    }
+
+    /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
+    pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+        definition.validate()?;
+        let _turn = self.take_turn()?;
+        let catalog = self.database.catalog();
+        let mut names = definition.indexes.iter().map(|index| &index.name);
+        let taken = std::iter::once(&definition.name)
+            .chain(names.by_ref())
+            .find(|name| catalog.tables.contains_key(*name) || catalog.table_of_index(name).is_some());
+        if let Some(name) = taken {
+            return Err(relation_exists(name));
+        }
+        let id = TableId(self.database.shared.tables.fetch_add(1, Ordering::Relaxed));
+        let table = Arc::new(match self.database.shared.placement {
+            None => Table::new(id, definition),
+            Some(placement) => Table::in_regions(id, definition, placement)?,
+        });
+        self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
+        Ok(table)
+    }
+
+    /// Removes a table; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let _turn = self.take_turn()?;
+        let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
+        self.database.catalog().table(name).map_err(missing)?;
+        self.change(|catalog| catalog.tables.remove(name));
+        self.database.shared.manager.note_definitions();
+        Ok(())
+    }
+
+    /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
+    /// index is unique and two rows share a key, in which case nothing remains of it.
+    pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
+        let _turn = self.take_turn()?;
+        let catalog = self.database.catalog();
+        let table = catalog.table(table)?;
+        table.definition().validate_index(&definition)?;
+        if catalog.tables.contains_key(&definition.name) || catalog.table_of_index(&definition.name).is_some()
+        {
+            return Err(relation_exists(&definition.name));
+        }
+        let index = table.add_index(definition);
+        // From the next commit on the index is maintained. Those under way may not know it: let them finish.
+        self.database.shared.manager.wait_for_commits();
+        let snapshot = self.database.snapshot();
+        let filled = fill_index(&table, &index, &snapshot, self.interrupt);
+        // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
+        self.database.shared.manager.wait_for_commits();
+        if let Err(error) =
+            filled.and_then(|()| check_unique(&table, &index, &self.database.snapshot(), self.interrupt))
+        {
+            self.empty_index(&index);
+            return Err(error);
+        }
+        index.set_valid_from(snapshot.timestamp());
+        self.change(|_| ());
+        Ok(())
+    }
+
+    /// Removes an index; 42704 if there is none, 2BP01-like 0A000 for a primary key.
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        let _turn = self.take_turn()?;
+        let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
+        let table = self.database.catalog().table_of_index(name).ok_or_else(missing)?;
+        let (_, index) = (table.maintained_indexes())
+            .find(|(_, index)| index.definition().name == name)
+            .ok_or_else(missing)?;
+        if index.definition().primary {
+            let message =
+                format!("cannot drop index {name} because the primary key of {} needs it", table.name());
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
+        self.empty_index(index);
+        self.change(|_| ());
+        Ok(())
+    }
+
+    /// Stops maintaining an index and frees its entries.
+    fn empty_index(&self, index: &Index) {
+        index.set_dropped();
+        self.database.shared.manager.wait_for_commits();
+        let tree = index.tree();
+        tree.visit_all(|key, row| {
+            tree.remove(key, row);
+            ControlFlow::Continue(())
+        });
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {
+        let mut catalog = (*self.database.catalog()).clone();
+        catalog.version += 1;
+        change(&mut catalog);
+        let version = catalog.version;
+        *self.database.shared.catalog.write() = Arc::new(catalog);
+        self.database.shared.version.store(version, Ordering::Release);
+    }
+}
+
+fn relation_exists(name: &str) -> Error {
+    Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
+}
+
+/// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.
+fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &Interrupt) -> Result<()> {
+    let at = ReadAt::Snapshot(snapshot.timestamp());
+    for number in 0..table.block_count() {
+        let pin = crossbeam_epoch::pin();
+        for offset in 0..table.block(number).fill() {
+            interrupt.check()?;
+            let row = RowId::new(number, offset);
+            if let Some((key, _)) = table.key_at(index, row, at, &pin)? {
+                index.tree().insert(&key, row.0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// 23505 if two rows have the same key without NULL in the snapshot. Later commits look out for themselves; and only
+/// in a snapshot is a key that moves from one row to another never with both.
+fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &Interrupt) -> Result<()> {
+    if !index.definition().unique {
+        return Ok(());
+    }
+    let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
+    let mut previous: Option<Vec<u8>> = None;
+    let (mut duplicate, mut ended) = (false, Ok(()));
+    index.tree().visit_all(|key, row| {
+        let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
+        let Some((_, false)) = current.filter(|(current, _)| current == key) else {
+            return ControlFlow::Continue(());
+        };
+        ended = interrupt.check();
+        duplicate = previous.as_deref() == Some(key);
+        previous = Some(key.to_vec());
+        if duplicate || ended.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    ended?;
+    if duplicate {
+        let message = format!("could not create unique index \"{}\"", index.definition().name);
+        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("two rows have the same key"));
+    }
+    Ok(())
+}
