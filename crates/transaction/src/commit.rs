@@ -20,10 +20,10 @@
 
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
-use crate::validate::Validated;
+use crate::validate::{Validated, dependencies};
 use crate::write::concurrent_update;
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::{ColumnSet, Error, Result, RowId, Timestamp};
+use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
 use ankerdb_table::{Index, ReadAt, RowChange, RowLock, Table};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ impl Transaction {
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
         assert!(self.active, "a transaction commits once");
-        if *self.has_read_vanished.get_mut() {
+        // What was read is out of date, and the statement that found out was not run again.
+        if *self.has_read_vanished.get_mut() || self.statement.must_restart {
             self.rollback();
             return Err(concurrent_update());
         }
@@ -114,12 +115,14 @@ impl Transaction {
         let retire = |former| pin.defer(move || drop(former));
         let record = Arc::new(record);
         let commit = self.manager.order.begin(record.clone(), retire);
-        if self.isolation == Isolation::Serializable && self.validate(commit, pin) == Validated::Conflict {
+        let validated = match self.isolation {
+            Isolation::Serializable => self.validate(commit, pin),
+            _ => Ok(Validated::Valid),
+        };
+        if !matches!(validated, Ok(Validated::Valid)) {
             self.manager.order.finish(commit, false);
             self.undo(progress, &record, pin);
-            return Err(Error::serialization(
-                "could not serialize access due to read/write dependencies among transactions",
-            ));
+            return Err(validated.err().unwrap_or_else(dependencies));
         }
         self.refresh_in_use();
         self.buffers.crowded = self.install(progress, commit, pin);

@@ -18,6 +18,7 @@ mod read_set;
 mod record;
 mod row;
 mod row_locks;
+mod statement;
 mod transaction;
 mod unique;
 mod validate;

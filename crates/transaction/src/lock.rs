@@ -25,8 +25,9 @@ pub enum LockWait {
 pub enum Locked {
     /// The row is ours and is still as this transaction reads it.
     Unchanged,
-    /// The row is ours, but was changed or deleted after this statement's snapshot; only at READ COMMITTED and below.
-    /// Begin a new statement and look again. (Above: 40001.)
+    /// The row is ours, but was changed or deleted after the timestamp that this statement reads at: call
+    /// [`Transaction::restart_statement`], and run the statement again from its start. Not at REPEATABLE READ, and not
+    /// in procedures at SERIALIZABLE: 40001 there. A SERIALIZABLE transaction that goes on without will not commit.
     Changed,
     /// Somebody else has it ([`LockWait::Skip`] only).
     Busy,
@@ -71,13 +72,15 @@ impl Transaction {
             return Ok(Locked::Unchanged);
         }
         match self.isolation {
-            Isolation::ReadCommitted | Isolation::ReadUncommitted => {
+            Isolation::RepeatableRead => Err(concurrent_update()),
+            Isolation::Serializable if !self.interactive => Err(concurrent_update()),
+            level => {
+                self.statement.must_restart = level == Isolation::Serializable;
                 // The commit that changed the row gave it up a moment before it became visible. The next statement
                 // must see it, as this transaction will be taken to know the row's newest state.
                 self.manager.order.wait_until_visible(header.timestamp());
                 Ok(Locked::Changed)
             }
-            _ => Err(concurrent_update()),
         }
     }
 

@@ -118,6 +118,15 @@ pub(crate) struct TableRead {
     pub filter: Option<RowFilter>,
 }
 
+/// A point in what was read: what came before it stays when the rest is forgotten.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mark {
+    rows: usize,
+    ranges: usize,
+    tables: usize,
+    keys: usize,
+}
+
 /// Bits of the filter over rows: enough for some hundred rows at a few percent of false hits.
 const BLOOM_WORDS: usize = 32;
 
@@ -143,6 +152,19 @@ impl ReadSet {
         self.tables.clear();
         self.keys.clear();
         self.bloom = [0; BLOOM_WORDS];
+    }
+
+    pub fn mark(&self) -> Mark {
+        let (rows, ranges) = (self.rows.len(), self.ranges.len());
+        Mark { rows, ranges, tables: self.tables.len(), keys: self.keys.len() }
+    }
+
+    /// Forgets what was read after the mark. (The filter over rows goes on to know it, which only costs a look.)
+    pub fn forget_since(&mut self, mark: Mark) {
+        self.rows.truncate(mark.rows);
+        self.ranges.truncate(mark.ranges);
+        self.tables.truncate(mark.tables);
+        self.keys.truncate(mark.keys);
     }
 
     /// Notes a range of an index; `number` is the table's number in the transaction.

@@ -6,6 +6,7 @@ use crate::manager::{TransactionManager, Worker};
 use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
 use crate::row::RowReader;
 use crate::row_locks::RowLocks;
+use crate::statement::Statement;
 use crate::write::concurrent_update;
 use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
@@ -46,11 +47,13 @@ pub struct Transaction {
     pub(crate) manager: Arc<TransactionManager>,
     pub(crate) worker: Arc<Worker>,
     /// Shared with the views that were made of this transaction.
-    slot: Arc<ReaderSlot>,
+    pub(crate) slot: Arc<ReaderSlot>,
     /// Announces an earlier statement's timestamp where rows found by it may still be written: until the end, their
     /// slots are not given to other rows. See [`enter`](Self::enter).
-    anchor: Option<Arc<ReaderSlot>>,
-    /// Whether an interactive transaction has written to a row without locking it (below REPEATABLE READ).
+    pub(crate) anchor: Option<Arc<ReaderSlot>>,
+    /// Announces nothing; kept for the next need.
+    pub(crate) spare: Option<Arc<ReaderSlot>>,
+    /// Whether an interactive transaction whose timestamp may move has written to a row without locking it.
     pub(crate) has_unlocked_writes: bool,
     pub(crate) isolation: Isolation,
     /// Whether somebody waits for the next statement between two of them. Procedures run at once, and each read
@@ -67,6 +70,7 @@ pub struct Transaction {
     /// The definitions when `tables` was begun; see [`TransactionManager::note_definitions`].
     definitions: u64,
     pub(crate) reads: ReadSet,
+    pub(crate) statement: Statement,
     pub(crate) writes: WriteSet,
     pub(crate) owner: Option<Owner>,
     /// Rows locked by `lock`, until the end.
@@ -104,6 +108,7 @@ impl Transaction {
             worker,
             slot,
             anchor: None,
+            spare: None,
             has_unlocked_writes: false,
             isolation: Isolation::Serializable,
             interactive: true,
@@ -114,6 +119,7 @@ impl Transaction {
             keeps_tables: true,
             definitions: 0,
             reads: ReadSet::default(),
+            statement: Statement::default(),
             writes: WriteSet::default(),
             owner: None,
             locked: RowLocks::default(),
@@ -132,6 +138,7 @@ impl Transaction {
         self.isolation = isolation;
         self.interactive = interactive;
         self.blocked_by = None;
+        self.statement = Statement::default();
         *self.has_read_vanished.get_mut() = false;
         self.active = true;
         self.acts_before_reads = self.is_strict() || (!interactive && isolation == Isolation::ReadCommitted);
@@ -148,10 +155,9 @@ impl Transaction {
     /// The statement before this one has found rows. Procedures may write to them at any later time, interactive
     /// transactions lock them first or have written to them already. Were such a row deleted meanwhile, and its slot
     /// given to another row, then that one would be written; so the first such statement's slot stays announced.
-    fn enter(&mut self) {
+    pub(crate) fn enter(&mut self) {
         let keeps_rows = !self.interactive || self.has_unlocked_writes;
-        let is_announced = |slot: &Arc<ReaderSlot>| slot.timestamp().is_some();
-        if keeps_rows && is_announced(&self.slot) && !self.anchor.as_ref().is_some_and(is_announced) {
+        if keeps_rows && self.slot.timestamp().is_some() && !self.has_anchor() {
             let idle = self.anchor.take().unwrap_or_else(|| Arc::new(self.manager.readers().register()));
             self.anchor = Some(std::mem::replace(&mut self.slot, idle));
         }
@@ -160,8 +166,18 @@ impl Transaction {
             self.slot = Arc::new(self.manager.readers().register());
         }
         let manager = &self.manager;
-        self.start = self.slot.enter(|| manager.watermark());
+        let start = self.slot.enter(|| manager.watermark());
+        self.start_at(start);
+    }
+
+    /// Reads are as of this timestamp, which a slot announces.
+    pub(crate) fn start_at(&mut self, timestamp: Timestamp) {
+        self.start = timestamp;
         self.cells_at = if self.is_strict() { ReadAt::InPlace(self.start) } else { self.read_at() };
+    }
+
+    pub(crate) fn has_anchor(&self) -> bool {
+        self.anchor.as_ref().is_some_and(|anchor| anchor.timestamp().is_some())
     }
 
     /// Whether the transaction aborts as soon as it would have to look for an old version (AnKer §6.1, HEE).
@@ -213,17 +229,10 @@ impl Transaction {
         self.isolation
     }
 
-    /// What this transaction (at READ COMMITTED: this statement) reads: everything committed up to here.
+    /// What this transaction (at READ COMMITTED: this statement) reads: everything committed up to here. Moves at
+    /// SERIALIZABLE when a statement is [restarted](Self::restart_statement).
     pub fn read_timestamp(&self) -> Timestamp {
         self.start
-    }
-
-    /// READ COMMITTED and below: starts a new statement, which reads everything committed up to now. Does nothing
-    /// above.
-    pub fn begin_statement(&mut self) {
-        if matches!(self.isolation, Isolation::ReadCommitted | Isolation::ReadUncommitted) {
-            self.enter();
-        }
     }
 
     /// What ends waits, scans and all other work up to the drawing of a commit's timestamp, when another thread raises

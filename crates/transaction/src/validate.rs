@@ -7,7 +7,7 @@
 
 use crate::read_set::{RangeRead, TableRead, row_matches};
 use crate::transaction::Transaction;
-use ankerdb_base::{RowId, Timestamp};
+use ankerdb_base::{Error, Result, RowId, Timestamp};
 use ankerdb_sync::commit_order::Visited;
 use crossbeam_epoch::Guard;
 use std::ops::ControlFlow;
@@ -18,14 +18,23 @@ pub(crate) enum Validated {
     Conflict,
 }
 
+/// 40001: what was read has changed meanwhile.
+pub(crate) fn dependencies() -> Error {
+    Error::serialization("could not serialize access due to read/write dependencies among transactions")
+}
+
 impl Transaction {
     /// Step 4 of a commit at `commit`.
-    pub(crate) fn validate(&self, commit: Timestamp, pin: &Guard) -> Validated {
+    pub(crate) fn validate(&self, commit: Timestamp, pin: &Guard) -> Result<Validated> {
+        self.validate_up_to(Timestamp(commit.0 - 1), pin)
+    }
+
+    /// Whether no commit after the transaction's timestamp and up to `last`, which must be drawn, touches what was read.
+    pub(crate) fn validate_up_to(&self, last: Timestamp, pin: &Guard) -> Result<Validated> {
         let order = &self.manager.order;
-        let last = Timestamp(commit.0 - 1);
         // SAFETY: `pin` was taken before the call, and records are dropped through the epoch (`commit_writes`).
         let visited = unsafe {
-            order.visit_between(self.start, commit, |_, record| {
+            order.visit_between(self.start, last.next(), |_, record| {
                 let wait = || order.wait_until_visible(last);
                 self.reads.conflicts_with(record, (self.start, last), pin, wait)
             })
@@ -33,12 +42,12 @@ impl Transaction {
         // Commits that found an index dropped have recorded no keys for it.
         let has_lost_index =
             self.reads.ranges.iter().any(|read| self.tables[read.number].index(read.index).is_dropped());
-        match visited {
+        Ok(match visited {
             _ if has_lost_index => Validated::Conflict,
             Visited::Clear => Validated::Valid,
             Visited::Stopped(_) => Validated::Conflict,
             Visited::TooOld => self.validate_against_tables(last, pin),
-        }
+        })
     }
 
     /// Validates after the ring has forgotten. Costs as much as reading everything again. Commits after `last`
@@ -47,10 +56,8 @@ impl Transaction {
         self.manager.order.wait_until_visible(last);
         let row_conflict = self.reads.rows.iter().any(|read| {
             let table = self.tables.find(read.table).expect("a table that was read was touched");
-            let written_by_me = self.writes.get(table, read.row).is_some();
-            // Own writes are not installed yet, and a row that this transaction locked cannot change.
             let block = self.tables[table].block(read.row.block());
-            !written_by_me && block.changed_since(read.row.offset(), self.start, pin).concerns(read.columns)
+            block.changed_since(read.row.offset(), self.start, pin).concerns(read.columns)
         });
         let conflict = row_conflict
             || self.reads.ranges.iter().any(|read| self.range_changed(read, pin))
@@ -68,9 +75,7 @@ impl Transaction {
             let row = RowId(row);
             let block = table.block(row.block());
             let header = block.header(row.offset());
-            let mine = self.writes.get(read.number, row).is_some();
-            changed = !mine
-                && header.timestamp() > self.start
+            changed = header.timestamp() > self.start
                 && block.changed_since(row.offset(), self.start, pin).concerns(index.key_columns());
             if changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

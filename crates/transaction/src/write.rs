@@ -90,8 +90,8 @@ impl Transaction {
 
     /// The row must stay in its slot until the commit, which a lock would take care of; see `enter`.
     fn note_unlocked(&mut self, table: &Table, row: RowId) {
-        let is_weak = matches!(self.isolation, Isolation::ReadCommitted | Isolation::ReadUncommitted);
-        if self.interactive && is_weak && !self.has_unlocked_writes && row.provisional_number().is_none() {
+        let may_move = self.isolation != Isolation::RepeatableRead;
+        if self.interactive && may_move && !self.has_unlocked_writes && row.provisional_number().is_none() {
             self.has_unlocked_writes = !self.has_locked(table, row);
         }
     }

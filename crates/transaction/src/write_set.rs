@@ -120,6 +120,8 @@ pub(crate) struct WriteSet {
     filter: [u64; FILTER_WORDS],
     /// Keys of pending inserts and key updates by (table, index): made when a table has many of them.
     own_keys: NumberMap<(usize, usize), OwnKeys>,
+    /// How often something was inserted, updated or deleted.
+    changes: usize,
 }
 
 /// Keys of pending rows in one index.
@@ -146,6 +148,17 @@ impl WriteSet {
         self.tables.clear();
         self.places.clear();
         self.filter = [0; FILTER_WORDS];
+        self.own_keys.clear();
+        self.changes = 0;
+    }
+
+    /// How often the set has been changed: tells whether it was since an earlier call.
+    pub fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// The transaction reads at another timestamp: what was encoded of rows as of the former one is out of date.
+    pub fn forget_keys(&mut self) {
         self.own_keys.clear();
     }
 
@@ -235,6 +248,7 @@ impl WriteSet {
 
     /// Adds a new row: one cell per column, in order.
     pub fn insert<'a>(&mut self, table: usize, cells: impl Iterator<Item = Cell<'a>>) -> RowId {
+        self.changes += 1;
         self.note_write(table).has_inserts = true;
         let row = RowId::provisional(self.writes.len());
         let first = self.cells.len();
@@ -249,6 +263,7 @@ impl WriteSet {
 
     /// Adds new cells of a row, given with their columns.
     pub fn update<'a>(&mut self, table: usize, row: RowId, changes: impl Iterator<Item = (usize, Cell<'a>)>) {
+        self.changes += 1;
         let place = self.place(table, row).unwrap_or_else(|| self.add(table, row, WriteKind::Update));
         let mut changed = ColumnSet::EMPTY;
         for (column, cell) in changes {
@@ -285,6 +300,7 @@ impl WriteSet {
     }
 
     pub fn delete(&mut self, table: usize, row: RowId) {
+        self.changes += 1;
         let Some(place) = self.place(table, row) else {
             self.add(table, row, WriteKind::Delete);
             self.note_write(table);

@@ -124,7 +124,7 @@ pub fn kinds(low: i32, high: i32) -> RowFilter {
 }
 
 /// A client that sends one statement after the other in one transaction. Statements behave as those of PostgreSQL:
-/// each begins anew at READ COMMITTED, and writes lock the row first.
+/// each begins anew at READ COMMITTED, and writes lock the row first. A statement whose row has changed runs again.
 pub struct Client {
     pub table: Arc<Table>,
     pub transaction: Transaction,
@@ -161,7 +161,7 @@ impl Client {
             let Some(row) = self.find(id, &[])? else { return Ok(None) };
             match self.transaction.lock(&self.table, row, wait)? {
                 Locked::Unchanged => return Ok(Some(row)),
-                Locked::Changed => {}
+                Locked::Changed => self.transaction.restart_statement()?,
                 Locked::Busy => return Ok(None),
             }
         }

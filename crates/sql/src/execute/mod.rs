@@ -13,7 +13,7 @@ pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 
 use crate::expression::Context;
-use ankerdb_engine::{Result, Transaction, Value};
+use ankerdb_engine::{Isolation, Result, Transaction, Value};
 
 /// What a statement is run with.
 pub(crate) struct Environment<'a> {
@@ -46,15 +46,19 @@ pub(crate) struct Done {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// Runs the body again from a new statement view while it reports (by `None`) that a locked row has changed.
+/// Runs the body again from a new statement view while it reports (by `None`) that a locked row has changed. At
+/// SERIALIZABLE what the statement has read before, in subqueries, stays read and must still hold.
 fn until_stable<T>(
     transaction: &mut Transaction,
     mut body: impl FnMut(&mut Transaction) -> Result<Option<T>>,
 ) -> Result<T> {
+    if transaction.isolation() == Isolation::Serializable {
+        transaction.begin_statement();
+    }
     loop {
         if let Some(done) = body(transaction)? {
             return Ok(done);
         }
-        transaction.begin_statement();
+        transaction.restart_statement()?;
     }
 }

@@ -1,0 +1,129 @@
+//! Statements of interactive transactions, and how one of them is run again.
+//!
+//! A statement that is going to write to a row locks it first. Somebody else may have had the row, and have changed it
+//! when the lock is ours at last ([`Locked::Changed`](crate::Locked)). What the statement saw is out of date then, and
+//! it has to be *restarted*: run again on what the row is now.
+//!
+//! At READ COMMITTED that is what every statement does: it reads what is committed when it begins. At SERIALIZABLE the
+//! whole transaction reads at one timestamp, and everything that it has read so far must be what it would read at the
+//! newer one:
+//!
+//! ```text
+//!        begin @5                  lock: changed @8          watermark @9
+//! time ────●──────────────────────────────●─────────────────────●──────────────►
+//! reads    earlier statements  │  this statement (forgotten)    │  this statement again
+//!          checked against the commits 6 to 9                   │  reads at 9
+//! ```
+//!
+//! If no commit after 5 and up to 9 touches what the earlier statements have read, then they would have seen the same
+//! at 9: the transaction might as well have begun there, and from now on it has. This statement's own reads are
+//! forgotten, as nobody has seen what came of them. Pending writes are private, computed from reads that still hold.
+//! The commit validates against what is newer than 9, as for any transaction that has begun there. docs/design/commit.md
+//! has the argument in full; `crates/sync/src/row_model` checks it, with a control.
+//!
+//! A transaction's first statement has no earlier reads, so it can always be run again.
+
+use crate::read_set::Mark;
+use crate::transaction::{Isolation, Transaction};
+use crate::validate::{Validated, dependencies};
+use crate::write::concurrent_update;
+use ankerdb_base::{Result, Timestamp};
+use ankerdb_sync::readers::ReaderSlot;
+use std::sync::Arc;
+
+/// What there was when the running statement began.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Statement {
+    reads: Mark,
+    /// How often the write set had been changed.
+    changes: usize,
+    /// Whether a lock found a row changed (at SERIALIZABLE): unless the statement is restarted, no commit.
+    pub must_restart: bool,
+}
+
+impl Transaction {
+    /// Starts a new statement. READ COMMITTED and below: it reads everything committed up to now. At SERIALIZABLE: its
+    /// reads are those that [`restart_statement`](Self::restart_statement) forgets. Costs next to nothing from
+    /// REPEATABLE READ on.
+    pub fn begin_statement(&mut self) {
+        match self.isolation {
+            Isolation::ReadCommitted | Isolation::ReadUncommitted => self.enter(),
+            Isolation::RepeatableRead => {}
+            Isolation::Serializable => self.mark_statement(),
+        }
+    }
+
+    /// What is read and written from here on belongs to the running statement.
+    fn mark_statement(&mut self) {
+        self.statement.reads = self.reads.mark();
+        self.statement.changes = self.writes.changes();
+    }
+
+    /// To be called after [`lock`](Self::lock) has found a row changed, before the statement is run again from its
+    /// start: from here on it sees the row's newest state. Rows that it has locked stay locked.
+    ///
+    /// At READ COMMITTED and below this is what [`begin_statement`](Self::begin_statement) does. At SERIALIZABLE
+    /// everything that was read since `begin_statement` (or the beginning) is forgotten, so nothing that came of it may
+    /// be used any more; earlier reads must still hold. Costs what validation does. A transaction that has read nothing
+    /// before this statement always succeeds.
+    ///
+    /// # Errors
+    /// `SerializationFailure`: always at REPEATABLE READ, in procedures at SERIALIZABLE, and if this statement has
+    /// already written; else at SERIALIZABLE if a commit has touched what earlier statements have read. The
+    /// interrupt's error. After an error only rolling back makes sense.
+    pub fn restart_statement(&mut self) -> Result<()> {
+        match self.isolation {
+            Isolation::ReadCommitted | Isolation::ReadUncommitted => self.enter(),
+            Isolation::RepeatableRead => return Err(concurrent_update()),
+            Isolation::Serializable => self.restart_serializable()?,
+        }
+        self.statement.must_restart = false;
+        Ok(())
+    }
+
+    fn restart_serializable(&mut self) -> Result<()> {
+        // A procedure's closure has seen what it has read; only running all of it again would help.
+        if !self.interactive || self.writes.changes() != self.statement.changes {
+            return Err(concurrent_update());
+        }
+        self.reads.forget_since(self.statement.reads);
+        let slot = self.spare_slot();
+        let manager = self.manager.clone();
+        let now = slot.enter(|| manager.watermark());
+        // Until then both timestamps are announced: filters look at rows as of both.
+        let validated = match self.validate_up_to(now, &crossbeam_epoch::pin()) {
+            Ok(Validated::Conflict) => Err(dependencies()),
+            Ok(Validated::Valid) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match &validated {
+            Ok(()) => self.move_to(slot, now),
+            Err(_) => {
+                slot.leave();
+                self.spare = Some(slot);
+            }
+        }
+        validated
+    }
+
+    /// A slot to announce another timestamp in.
+    pub(crate) fn spare_slot(&mut self) -> Arc<ReaderSlot> {
+        self.spare.take().unwrap_or_else(|| Arc::new(self.manager.readers().register()))
+    }
+
+    /// Reads at another timestamp from now on, which `slot` announces. Views that were made before keep reading at the
+    /// former one.
+    fn move_to(&mut self, slot: Arc<ReaderSlot>, timestamp: Timestamp) {
+        let former = std::mem::replace(&mut self.slot, slot);
+        if self.has_unlocked_writes && !self.has_anchor() {
+            // Rows that are going to be written stay in their slots; see `enter`.
+            self.anchor = Some(former);
+        } else if Arc::strong_count(&former) == 1 {
+            former.leave();
+            self.spare = Some(former);
+        }
+        self.start_at(timestamp);
+        // Parts of these keys were read at the former timestamp.
+        self.writes.forget_keys();
+    }
+}
