@@ -14,6 +14,21 @@
 //! The bit decides, the table only follows it, a moment late at both ends. [`Waited::NotHeld`] means that
 //! the moment was met: try the bit again. Whoever is woken has no right to the row, it competes for the bit.
 //!
+//! # Resting and leaving
+//! A row that is locked may be in the middle of a commit, or its holder's client may think for an hour. Whoever finds
+//! a lock in the way of something else than the row (of a key that the row had formerly, or has in a commit under way)
+//! must be able to tell: [`LockTable::is_resting`]. A holder *rests* until it calls [`LockTable::leave`], as the first
+//! step of its commit or of giving up; from then on it is *leaving*, until `release` has taken all its rows.
+//!
+//! ```text
+//! holder   lock, hold, lock, hold ······ leave ─ enter keys, install or clear the bits ─ release
+//!          └──────── resting ──────────┘└──────────────── leaving ─────────────────────┘
+//! ```
+//! `is_resting` is asked under the shard's mutex, under which `release` removes the row before it forgets that the
+//! holder is leaving. So `true` means: at the time of the call the row's bit is that holder's, who had not begun to enter
+//! keys. If it begins later, it finds what the caller has entered, because entering a key (`ankerdb_index`) is ordered
+//! against entering the same key. A former holder that is on its way to `release` is leaving, whoever has the bit.
+//!
 //! A transaction waits for one row at a time and a row has one holder, so each transaction waits for at most
 //! one other. Whoever is about to wait follows these steps from the holder on, and if they come back to
 //! itself, waiting would close a circle: [`Waited::Deadlock`].
@@ -26,7 +41,7 @@
 //!    is found there and removed.
 //! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs.
 //!
-//! Mutexes are taken in the order graph, shard. Holders take only shards; the graph is locked only
+//! Mutexes are taken in the order graph, shard, leaving. Holders take only shards; the graph is locked only
 //! by who waits anyway.
 //!
 //! # Not here
@@ -34,6 +49,8 @@
 
 use crate::blocking::blocking;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -74,9 +91,35 @@ pub struct LockTable {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     /// Who waits, and for what.
     waiting: Mutex<HashMap<Owner, Arc<Waiter>>>,
+    /// Who commits or gives up, by the owner's number.
+    leaving: Box<[CachePadded<Mutex<Vec<Owner>>>]>,
 }
 
-type Shard = HashMap<LockKey, Hold>;
+type Shard = HashMap<LockKey, Hold, BuildHasherDefault<KeyHasher>>;
+
+/// Hashes rows by multiplication: their numbers are ours, not a stranger's.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Another constant than the one that chooses the shard, whose rows have the upper bits of that one in common.
+        let mixed = (self.0.rotate_left(20) ^ number).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
 
 #[derive(Debug)]
 struct Hold {
@@ -145,6 +188,7 @@ impl LockTable {
         LockTable {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             waiting: Mutex::new(HashMap::new()),
+            leaving: (0..SHARDS).map(|_| CachePadded::default()).collect(),
         }
     }
 
@@ -172,17 +216,37 @@ impl LockTable {
         self.shard(key).lock().get(&key).map(|hold| hold.owner)
     }
 
-    /// Notes that `owner` has unlocked these rows, and wakes who waits for them; to be called right after the
+    fn leaving(&self, owner: Owner) -> &Mutex<Vec<Owner>> {
+        &self.leaving[owner.0 as usize % SHARDS]
+    }
+
+    /// Notes that `owner` is about to commit or to give up its rows: it does not rest from now on, until
+    /// [`release`](Self::release).
+    pub fn leave(&self, owner: Owner) {
+        let mut leaving = self.leaving(owner).lock();
+        if !leaving.contains(&owner) {
+            leaving.push(owner);
+        }
+    }
+
+    /// Whether a transaction holds the row that is neither committing nor giving up.
+    pub fn is_resting(&self, key: LockKey) -> bool {
+        let shard = self.shard(key).lock();
+        shard.get(&key).is_some_and(|hold| !self.leaving(hold.owner).lock().contains(&hold.owner))
+    }
+
+    /// Notes that `owner` has unlocked these rows, which are all that it held, and wakes who waits for them; to be called right after the
     /// rows' bits were cleared. Rows that it does not hold are left alone.
     pub fn release(&self, owner: Owner, keys: impl IntoIterator<Item = LockKey>) {
         for key in keys {
             let mut shard = self.shard(key).lock();
-            if shard.get(&key).is_some_and(|hold| hold.owner == owner)
-                && let Some(mut hold) = shard.remove(&key)
+            if let Entry::Occupied(entry) = shard.entry(key)
+                && entry.get().owner == owner
             {
-                hold.wake_waiters();
+                entry.remove().wake_waiters();
             }
         }
+        self.leaving(owner).lock().retain(|leaving| *leaving != owner);
     }
 
     /// Sleeps until the row is released, in [`blocking`]. A transaction waits from one thread at a time.
@@ -288,6 +352,22 @@ mod tests {
         assert_eq!(table.is_held(key(1)), Some(A));
         table.release(A, [key(1), key(2)]);
         assert!(is_empty(&table));
+    }
+
+    #[test]
+    fn a_holder_rests_until_it_leaves() {
+        let table = LockTable::new();
+        assert!(!table.is_resting(key(1)), "nobody holds it");
+        table.hold(key(1), A);
+        table.hold(key(2), B);
+        assert!(table.is_resting(key(1)));
+        table.leave(A);
+        table.leave(A);
+        assert!(!table.is_resting(key(1)) && table.is_resting(key(2)));
+        table.release(A, [key(1)]);
+        assert!(!table.is_resting(key(1)));
+        table.hold(key(1), A);
+        assert!(table.is_resting(key(1)), "the next transaction of that number, were there one");
     }
 
     #[test]

@@ -10,16 +10,16 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
-    /// Spins a little longer each time, then yields the core.
-    pub(crate) struct Backoff(crossbeam_utils::Backoff);
+    /// Spins a little longer each time, then yields the core, then sleeps.
+    pub(crate) struct Backoff(crate::patience::Patience);
 
     impl Backoff {
         pub(crate) fn new() -> Backoff {
-            Backoff(crossbeam_utils::Backoff::new())
+            Backoff(crate::patience::Patience::new())
         }
 
         pub(crate) fn snooze(&self) {
-            self.0.snooze();
+            self.0.wait();
         }
     }
 }

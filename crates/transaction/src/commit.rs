@@ -20,9 +20,10 @@
 
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
+use crate::unique::OwnSlots;
 use crate::validate::{Validated, dependencies};
 use crate::write::concurrent_update;
-use crate::write_set::{Write, WriteKind};
+use crate::write_set::{STEPS_BETWEEN_CHECKS, Write, WriteKind};
 use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
 use ankerdb_table::{Index, ReadAt, RowChange, RowLock, Table};
 use crossbeam_epoch::Guard;
@@ -40,6 +41,7 @@ pub(crate) struct Progress {
     locked: Vec<usize>,
     /// Slots of new rows: position in the write set and row.
     pub slots: Vec<(usize, RowId)>,
+    pub own_slots: OwnSlots,
     entries: Vec<Entered>,
 }
 
@@ -55,6 +57,7 @@ impl Progress {
     fn clear(&mut self) {
         self.locked.clear();
         self.slots.clear();
+        self.own_slots.clear();
         self.entries.clear();
     }
 }
@@ -96,6 +99,9 @@ impl Transaction {
     }
 
     fn commit_writes(&mut self) -> Result<Timestamp> {
+        if let Some(owner) = self.owner {
+            self.manager.locks.leave(owner);
+        }
         let pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
         progress.clear();
@@ -135,6 +141,12 @@ impl Transaction {
         Ok(commit)
     }
 
+    /// Looks at the interrupt every now and then in a loop over all writes. After the timestamp nobody looks any more.
+    #[inline]
+    fn check_interrupt_at(&self, step: usize) -> Result<()> {
+        if step.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_interrupt() } else { Ok(()) }
+    }
+
     /// Step 1.
     fn lock_rows(&mut self, progress: &mut Progress) -> Result<()> {
         let mut order = std::mem::take(&mut self.buffers.order);
@@ -144,8 +156,8 @@ impl Transaction {
         order.extend(committed.map(|(place, write)| (self.tables[write.table].id(), write.row, place)));
         order.sort_unstable();
         let mut outcome = Ok(());
-        for &(.., place) in &order {
-            outcome = self.lock_row(place, progress);
+        for (step, &(.., place)) in order.iter().enumerate() {
+            outcome = self.check_interrupt_at(step).and_then(|()| self.lock_row(place, progress));
             if outcome.is_err() {
                 break;
             }
@@ -188,6 +200,7 @@ impl Transaction {
     /// Step 2; fills the record on the way.
     fn enter_keys(&self, progress: &mut Progress, record: &mut CommitRecord, pin: &Guard) -> Result<()> {
         for (place, write) in self.writes.writes.iter().enumerate() {
+            self.check_interrupt_at(place)?;
             let table = &self.tables[write.table];
             let old_key = |index: &Index, key: &mut Vec<u8>| {
                 let known = table.push_key_at(index, write.row, ReadAt::Newest, pin, key)?;

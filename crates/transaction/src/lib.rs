@@ -14,6 +14,7 @@ mod key_batch;
 mod lock;
 mod manager;
 mod number_map;
+mod own_keys;
 mod read_set;
 mod record;
 mod row;

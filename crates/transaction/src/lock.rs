@@ -3,9 +3,10 @@
 use crate::row_locks::LockedRow;
 use crate::transaction::{Isolation, Transaction};
 use crate::write::concurrent_update;
-use ankerdb_base::{Error, Result, RowId, SqlState};
+use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_sync::lock_table::Waited;
-use ankerdb_table::{RowLock, Table};
+use ankerdb_sync::patience::Patience;
+use ankerdb_table::{Header, RowLock, Table};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,40 +34,19 @@ pub enum Locked {
     Busy,
 }
 
-/// How often to look at a row that a committing transaction has for a moment before giving way to others.
-const SPINS: u32 = 100;
-
 impl Transaction {
     /// Locks a visible row until the end of the transaction. Interactive transactions lock before they write, because
     /// they keep others off for milliseconds, and hot rows must queue, not abort; procedures need not.
+    ///
+    /// # Errors
+    /// `SerializationFailure` above READ COMMITTED if the row has changed; what [`LockWait`] says; the interrupt's.
     pub fn lock(&mut self, table: &Arc<Table>, row: RowId, wait: LockWait) -> Result<Locked> {
         if row.provisional_number().is_some() || self.has_locked(table, row) {
             return Ok(Locked::Unchanged);
         }
-        let key = (table.id().0, row.0);
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let block = table.block(row.block());
-        let mut spins = 0;
-        let header = loop {
-            match block.try_lock(row.offset()) {
-                RowLock::Acquired(header) => break header,
-                RowLock::Busy if self.manager.locks.is_held(key).is_none() => {
-                    // A commit or a sweep has the row for a moment.
-                    spins += 1;
-                    if spins % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
-                }
-                RowLock::Busy => match wait {
-                    LockWait::Skip => return Ok(Locked::Busy),
-                    LockWait::NoWait => {
-                        let message =
-                            format!("could not obtain lock on row in relation \"{}\"", table.name());
-                        return Err(Error::new(SqlState::LockNotAvailable, message));
-                    }
-                    LockWait::Wait => self.wait_for(key)?,
-                },
-            }
-        };
-        self.manager.locks.hold(key, owner);
+        let Some(header) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
+        self.manager.locks.hold((table.id().0, row.0), owner);
         self.locked.add(table, row);
         if header.timestamp() <= self.start && header.exists() {
             return Ok(Locked::Unchanged);
@@ -78,10 +58,61 @@ impl Transaction {
                 self.statement.must_restart = level == Isolation::Serializable;
                 // The commit that changed the row gave it up a moment before it became visible. The next statement
                 // must see it, as this transaction will be taken to know the row's newest state.
-                self.manager.order.wait_until_visible(header.timestamp());
+                self.wait_until_visible(header.timestamp())?;
                 Ok(Locked::Changed)
             }
         }
+    }
+
+    /// Takes the row's bit; `None` if somebody else has it and is not waited for.
+    fn acquire(&mut self, table: &Arc<Table>, row: RowId, wait: LockWait) -> Result<Option<Header>> {
+        let key = (table.id().0, row.0);
+        let patience = Patience::new();
+        let mut deadline = None;
+        loop {
+            if let RowLock::Acquired(header) = table.block(row.block()).try_lock(row.offset()) {
+                return Ok(Some(header));
+            }
+            let is_held = self.manager.locks.is_held(key).is_some();
+            match wait {
+                // A commit or a sweep has the row, for a moment unless the commit is a large one.
+                _ if !is_held && !patience.is_over() => self.pause(&patience)?,
+                LockWait::Skip => return Ok(None),
+                LockWait::NoWait => {
+                    let message = format!("could not obtain lock on row in relation \"{}\"", table.name());
+                    return Err(Error::new(SqlState::LockNotAvailable, message));
+                }
+                LockWait::Wait => {
+                    let limit = *deadline.get_or_insert_with(|| self.lock_deadline());
+                    match is_held {
+                        true => self.wait_for(key, limit)?,
+                        false if limit.is_some_and(|limit| Instant::now() >= limit) => {
+                            return Err(lock_timed_out());
+                        }
+                        false => self.pause(&patience)?,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what is usually over in a moment, for at most a millisecond.
+    ///
+    /// # Errors
+    /// Those of the interrupt.
+    pub(crate) fn pause(&self, patience: &Patience) -> Result<()> {
+        self.check_interrupt()?;
+        patience.wait();
+        Ok(())
+    }
+
+    /// Waits until a commit is visible.
+    fn wait_until_visible(&self, commit: Timestamp) -> Result<()> {
+        let patience = Patience::new();
+        while self.manager.watermark() < commit {
+            self.pause(&patience)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn has_locked(&self, table: &Table, row: RowId) -> bool {
@@ -91,29 +122,34 @@ impl Transaction {
     /// Waits, between two tries of a procedure, for the interactive transaction that has stopped the last one.
     pub fn wait_for_blocker(&mut self) -> Result<()> {
         match self.blocked_by.take() {
-            Some(key) if self.manager.locks.is_held(key).is_some() => self.wait_for(key),
+            Some(key) if self.manager.locks.is_held(key).is_some() => {
+                self.wait_for(key, self.lock_deadline())
+            }
             _ => Ok(()),
         }
     }
 
+    /// When a wait that begins now has lasted for as long as it may.
+    fn lock_deadline(&self) -> Option<Instant> {
+        self.lock_timeout.and_then(|limit| Instant::now().checked_add(limit))
+    }
+
     /// Waits until an interactive transaction gives up a row.
-    pub(crate) fn wait_for(&mut self, key: (u32, u64)) -> Result<()> {
+    fn wait_for(&mut self, key: (u32, u64), deadline: Option<Instant>) -> Result<()> {
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let deadline = self.lock_timeout.and_then(|limit| Instant::now().checked_add(limit));
         match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
             Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")
                 .with_detail("transactions wait for each other's rows; this one was ended")),
             Waited::Interrupted(cause) => Err(cause.error()),
-            Waited::TimedOut => {
-                Err(Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout"))
-            }
+            Waited::TimedOut => Err(lock_timed_out()),
         }
     }
 
     /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait.
     pub(crate) fn release_locks(&mut self) {
         let Some(owner) = self.owner.take() else { return };
+        self.manager.locks.leave(owner);
         for LockedRow { table, row, given_up } in self.locked.rows() {
             if !given_up {
                 table.block(row.block()).unlock(row.offset());
@@ -123,4 +159,10 @@ impl Transaction {
         self.manager.locks.release(owner, keys);
         self.locked.clear();
     }
+}
+
+/// 55P03 in PostgreSQL's words.
+#[cold]
+fn lock_timed_out() -> Error {
+    Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout")
 }

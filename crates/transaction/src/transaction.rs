@@ -3,7 +3,8 @@
 use crate::commit::Progress;
 use crate::key_batch::KeyBatch;
 use crate::manager::{TransactionManager, Worker};
-use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix, is_between};
+use crate::own_keys::{Key, OwnKeys};
+use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix};
 use crate::row::RowReader;
 use crate::row_locks::RowLocks;
 use crate::statement::Statement;
@@ -362,9 +363,9 @@ impl Transaction {
         let number = self.tables.number(table);
         let exactly = (Bound::Included(key), Bound::Included(key));
         if self.writes.has_own_keys(number, index.key_columns())
-            && let Some((_, row)) = self.own_entries(number, position, index, exactly).first()
+            && let Some((_, row)) = self.own_keys(number, position, index)?.between(exactly).next()
         {
-            return Ok(Some(*row));
+            return Ok(Some(row));
         }
         let found = self.committed_row(number, index, key, &crossbeam_epoch::pin());
         self.check_still_there(index)?;
@@ -453,28 +454,22 @@ impl Transaction {
         number: usize,
         position: usize,
         index: &Index,
-        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> Vec<(Vec<u8>, RowId)> {
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> Result<Vec<(Key, RowId)>> {
         if !self.writes.has_own_keys(number, index.key_columns()) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let (table, at) = (&self.tables[number], self.read_at());
-        let pin = crossbeam_epoch::pin();
-        let entries = self.writes.own_keys(number, position, index, |writes, write| {
-            let mut key = Vec::new();
-            push_pending_key(writes, write, table, index, at, &pin, &mut key).ok().map(|_| key)
-        });
-        let start = match lower {
-            Bound::Included(key) | Bound::Excluded(key) => Bound::Included((key.to_vec(), RowId(0))),
-            Bound::Unbounded => Bound::Unbounded,
+        let own = self.own_keys(number, position, index)?;
+        Ok(own.between(bounds).map(|(key, row)| (key.clone(), row)).collect())
+    }
+
+    /// The keys of pending rows that come from this transaction.
+    pub(crate) fn own_keys(&mut self, number: usize, position: usize, index: &Index) -> Result<&OwnKeys> {
+        let (table, at, interrupt) = (&self.tables[number], self.read_at(), &self.interrupt);
+        let push_key = |writes: &WriteSet, write: &Write, key: &mut Vec<u8>| {
+            push_pending_key(writes, write, table, index, at, &crossbeam_epoch::pin(), key).is_ok()
         };
-        let in_range: Vec<_> = entries
-            .range((start, Bound::Unbounded))
-            .skip_while(|(key, _)| !is_between(key, (lower, upper)))
-            .take_while(|(key, _)| is_between(key, (lower, upper)))
-            .cloned()
-            .collect();
-        in_range.into_iter().filter(|(_, row)| self.is_pending(number, *row)).collect()
+        self.writes.own_keys((number, position), index, push_key, || interrupt.check())
     }
 
     fn is_pending(&self, table: usize, row: RowId) -> bool {
@@ -529,7 +524,7 @@ impl Transaction {
         let position = index;
         let index = self.usable(table, position)?;
         let number = self.tables.number(table);
-        let mut own = self.own_entries(number, position, index, (lower, upper));
+        let mut own = self.own_entries(number, position, index, (lower, upper))?;
         if direction == Direction::Backward {
             own.reverse();
         }
@@ -547,7 +542,7 @@ impl Transaction {
             while let Ok(ControlFlow::Continue(())) = outcome
                 && let Some((_, row)) = own.next_if(|(own, _)| before(own))
             {
-                outcome = visit(self, row);
+                outcome = self.check_interrupt().and_then(|()| visit(self, row));
             }
             let visible = || self.visible_as(number, index, key, RowId(row), &crossbeam_epoch::pin());
             if matches!(outcome, Ok(ControlFlow::Continue(()))) && visible() {
@@ -571,6 +566,7 @@ impl Transaction {
             return Ok(());
         }
         for (_, row) in own {
+            self.check_interrupt()?;
             if visit(self, row)?.is_break() {
                 break;
             }
@@ -597,12 +593,14 @@ impl Transaction {
             self.check_interrupt()?;
             self.visible_rows(touched, number, &mut rows);
             for row in rows.drain(..) {
+                self.check_interrupt()?;
                 if self.passes(table, row, &filter) && visit(self, row)?.is_break() {
                     return Ok(());
                 }
             }
         }
         for row in own {
+            self.check_interrupt()?;
             if self.is_pending(touched, row)
                 && self.passes(table, row, &filter)
                 && visit(self, row)?.is_break()

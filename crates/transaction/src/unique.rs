@@ -1,12 +1,32 @@
 //! Unique keys: whether a commit may enter a key that other rows have, had, or are about to have.
+//!
+//! An entry in an index says only that some state of a row has, or had, the key. So whoever is going to enter a key asks
+//! for each row that has an entry under it:
+//!
+//! ```text
+//! the row                                                         the key is
+//! is new, changed or ended by this transaction                    what its own writes make of it
+//! exists and has the key                                          taken (or newer than what this transaction reads)
+//! does not have it, and nobody owns the row                       free
+//! does not have it, and a commit owns the row                     undecided: it may be about to get it
+//! does not have it, and an interactive transaction at rest does   free
+//! ```
+//!
+//! The last line is what keeps a client that has locked a row, found it deleted, and thinks, from blocking the key that
+//! the row had. It is safe because that transaction has entered no keys yet: should its pending update give the row
+//! the key, then its commit finds our entry (`lock_table` of `ankerdb_sync` says what resting means). Whether the owner
+//! rests is asked before the row is looked at: what changes in between has entered its keys after the entries were
+//! read, and then the index asks again.
 
 use crate::commit::Progress;
+use crate::number_map::NumberSet;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::write::{concurrent_update, duplicate_key};
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::{Result, RowId};
+use ankerdb_base::{Result, RowId, TableId};
 use ankerdb_index::UniqueInsert;
-use ankerdb_table::{Index, ReadAt};
+use ankerdb_sync::patience::Patience;
+use ankerdb_table::{Index, ReadAt, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
@@ -20,6 +40,29 @@ enum KeyConflict {
     Newer,
 }
 
+/// The slots of a commit's new rows as a set: filled when it is first asked for, and from then on with what is new.
+#[derive(Default)]
+pub(crate) struct OwnSlots {
+    known: NumberSet<(usize, u64)>,
+    absorbed: usize,
+}
+
+impl OwnSlots {
+    pub fn clear(&mut self) {
+        self.known.clear();
+        self.absorbed = 0;
+    }
+
+    /// Whether `row` is among the slots, given as positions in the write set with their rows, in a table given by
+    /// number.
+    fn contains(&mut self, slots: &[(usize, RowId)], writes: &[Write], table: usize, row: RowId) -> bool {
+        let new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
+        self.known.extend(new);
+        self.absorbed = slots.len();
+        self.known.contains(&(table, row.0))
+    }
+}
+
 impl Transaction {
     /// Adds the entry of a row's new key to a unique index; false if it was there already.
     pub(crate) fn enter_unique(
@@ -28,11 +71,11 @@ impl Transaction {
         index: &Index,
         key: &[u8],
         row: RowId,
-        progress: &Progress,
+        progress: &mut Progress,
         pin: &Guard,
     ) -> Result<bool> {
         let table = &self.tables[write.table];
-        let backoff = crossbeam_utils::Backoff::new();
+        let patience = Patience::new();
         loop {
             let found = index.tree().insert_unique(key, row.0, |other| {
                 self.key_conflict(write.table, index, key, row, RowId(other), progress, pin)
@@ -48,11 +91,11 @@ impl Transaction {
                     return Err(duplicate_key(table, index, &value));
                 }
                 UniqueInsert::Conflict(KeyConflict::Newer) => return Err(concurrent_update()),
-                UniqueInsert::Conflict(KeyConflict::Undecided) if backoff.is_completed() => {
+                UniqueInsert::Conflict(KeyConflict::Undecided) if patience.is_over() => {
                     return Err(concurrent_update());
                 }
                 // The other commit is over in a moment, one way or the other.
-                UniqueInsert::Conflict(KeyConflict::Undecided) => backoff.snooze(),
+                UniqueInsert::Conflict(KeyConflict::Undecided) => patience.wait(),
             }
         }
     }
@@ -66,14 +109,11 @@ impl Transaction {
         key: &[u8],
         row: RowId,
         other: RowId,
-        progress: &Progress,
+        progress: &mut Progress,
         pin: &Guard,
     ) -> Option<KeyConflict> {
         if other == row {
             return None;
-        }
-        if progress.slots.iter().any(|&(_, slot)| slot == other) {
-            return Some(KeyConflict::Taken);
         }
         let table = &self.tables[number];
         // A row whose key this transaction changes or ends: its entry under the new key, if any, would be ours.
@@ -87,17 +127,31 @@ impl Transaction {
             }
             _ => {}
         }
-        let header = table.block(other.block()).header(other.offset());
+        let block = table.block(other.block());
+        let rests = block.header(other.offset()).is_locked() && self.owner_rests(table, other);
+        let header = block.header(other.offset());
+        let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided);
         if !header.exists() {
             // A new row on its way in, or a deleted one on its way out.
-            return header.is_locked().then_some(KeyConflict::Undecided);
+            let is_mine = |progress: &mut Progress| {
+                progress.own_slots.contains(&progress.slots, &self.writes.writes, number, other)
+            };
+            let taken = header.is_locked() && is_mine(progress);
+            return if taken { Some(KeyConflict::Taken) } else { undecided() };
         }
         let current = table.key_at(index, other, ReadAt::Newest, pin).ok().flatten();
         if current.is_none_or(|(current, _)| current != key) {
-            return header.is_locked().then_some(KeyConflict::Undecided);
+            return undecided();
         }
         let is_new = header.timestamp() > self.start
             && matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
         Some(if is_new { KeyConflict::Newer } else { KeyConflict::Taken })
+    }
+
+    /// Whether a locked row's owner is going to enter no keys for it before it has looked at ours: an interactive
+    /// transaction at rest, or this one, which has not written to the row.
+    fn owner_rests(&self, table: &Table, row: RowId) -> bool {
+        let TableId(number) = table.id();
+        self.has_locked(table, row) || self.manager.locks.is_resting((number, row.0))
     }
 }

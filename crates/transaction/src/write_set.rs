@@ -4,9 +4,9 @@
 //! are kept from transaction to transaction: writing allocates nothing once they are large enough.
 
 use crate::number_map::NumberMap;
-use ankerdb_base::{ColumnSet, RowId, TableId};
+use crate::own_keys::OwnKeys;
+use ankerdb_base::{ColumnSet, Result, RowId, TableId};
 use ankerdb_table::{Cell, Index, Table};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What happens to a row.
@@ -97,11 +97,15 @@ impl std::ops::Index<usize> for TouchedTables {
 /// What is known about the writes to one table.
 #[derive(Clone, Copy, Default)]
 struct TableWrites {
-    is_written: bool,
     has_inserts: bool,
+    /// Where in `writes` its first new row may be.
+    first_insert: usize,
     /// Columns that some update changes.
     changed: ColumnSet,
 }
+
+/// Steps of a loop between two looks at the interrupt: some hundred microseconds.
+pub(crate) const STEPS_BETWEEN_CHECKS: usize = 1_024;
 
 /// Bits of the filter over written rows.
 const FILTER_WORDS: usize = 8;
@@ -118,18 +122,10 @@ pub(crate) struct WriteSet {
     places: NumberMap<(usize, u64), usize>,
     /// A bit for each committed row in `places`, so that reads of other rows need not look there.
     filter: [u64; FILTER_WORDS],
-    /// Keys of pending inserts and key updates by (table, index): made when a table has many of them.
-    own_keys: NumberMap<(usize, usize), OwnKeys>,
+    /// Keys of pending inserts and key updates, for each index that was asked for them.
+    own_keys: Vec<OwnKeys>,
     /// How often something was inserted, updated or deleted.
     changes: usize,
-}
-
-/// Keys of pending rows in one index.
-#[derive(Default)]
-struct OwnKeys {
-    entries: BTreeSet<(Vec<u8>, RowId)>,
-    /// Writes looked at so far.
-    absorbed: usize,
 }
 
 fn filter_place(row: RowId) -> (usize, u64) {
@@ -173,16 +169,10 @@ impl WriteSet {
         known.is_some_and(|table| table.has_inserts || table.changed.intersects(key_columns))
     }
 
-    /// Whether the table was written to.
-    pub fn is_written(&self, table: usize) -> bool {
-        self.tables.get(table).is_some_and(|table| table.is_written)
-    }
-
     fn note_write(&mut self, table: usize) -> &mut TableWrites {
         if self.tables.len() <= table {
             self.tables.resize(table + 1, TableWrites::default());
         }
-        self.tables[table].is_written = true;
         &mut self.tables[table]
     }
 
@@ -249,8 +239,12 @@ impl WriteSet {
     /// Adds a new row: one cell per column, in order.
     pub fn insert<'a>(&mut self, table: usize, cells: impl Iterator<Item = Cell<'a>>) -> RowId {
         self.changes += 1;
-        self.note_write(table).has_inserts = true;
-        let row = RowId::provisional(self.writes.len());
+        let place = self.writes.len();
+        let written = self.note_write(table);
+        if !std::mem::replace(&mut written.has_inserts, true) {
+            written.first_insert = place;
+        }
+        let row = RowId::provisional(place);
         let first = self.cells.len();
         for (column, cell) in cells.enumerate() {
             let stored = self.store(cell);
@@ -273,8 +267,7 @@ impl WriteSet {
         }
         let written = self.note_write(table);
         written.changed = written.changed.union(changed);
-        // Keys noted for this row may be out of date now.
-        self.own_keys.retain(|(noted, _), _| *noted != table);
+        self.own_keys.iter_mut().for_each(|own| own.note_change(table, place, changed));
     }
 
     fn set(&mut self, place: usize, column: usize, stored: Stored) {
@@ -312,6 +305,7 @@ impl WriteSet {
             WriteKind::Update | WriteKind::Delete => WriteKind::Delete,
         };
         write.count = 0;
+        self.own_keys.iter_mut().for_each(|own| own.note_change(table, place, ColumnSet::ALL));
     }
 
     fn add(&mut self, table: usize, row: RowId, kind: WriteKind) -> usize {
@@ -325,7 +319,8 @@ impl WriteSet {
 
     /// The pending new rows of a table, first to last.
     pub fn inserts(&self, table: usize) -> impl Iterator<Item = &Write> {
-        let writes = if self.is_written(table) { &self.writes[..] } else { &[] };
+        let known = self.tables.get(table).filter(|table| table.has_inserts);
+        let writes = known.map_or(&[][..], |table| &self.writes[table.first_insert..]);
         writes.iter().filter(move |write| write.table == table && write.kind == WriteKind::Insert)
     }
 
@@ -339,25 +334,52 @@ impl WriteSet {
     }
 
     /// Pending rows of a table whose keys in the index come from this transaction: new rows, and rows whose key
-    /// columns it updates. In key order. `current_key` encodes the key as this transaction sees it.
+    /// columns it updates. `push_key` appends the key as this transaction sees it, and says whether there is one;
+    /// `check` ends the work early with its error.
     pub fn own_keys(
         &mut self,
-        table: usize,
-        position: usize,
+        place: (usize, usize),
         index: &Index,
-        current_key: impl Fn(&WriteSet, &Write) -> Option<Vec<u8>>,
-    ) -> &BTreeSet<(Vec<u8>, RowId)> {
-        let mut own = self.own_keys.remove(&(table, position)).unwrap_or_default();
-        for write in &self.writes[own.absorbed..] {
-            if write.table == table
-                && self.gives_key(write, index)
-                && let Some(key) = current_key(self, write)
-            {
-                own.entries.insert((key, write.row));
+        push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<&OwnKeys> {
+        let known = self.own_keys.iter().position(|own| own.place == place).unwrap_or_else(|| {
+            self.own_keys.push(OwnKeys::new(place, index.key_columns()));
+            self.own_keys.len() - 1
+        });
+        // Out of the set while the set is read.
+        let mut own = self.own_keys.swap_remove(known);
+        let absorbed = self.absorb(&mut own, index, push_key, check);
+        self.own_keys.push(own);
+        absorbed.map(|()| self.own_keys.last().expect("pushed just now"))
+    }
+
+    fn absorb(
+        &self,
+        own: &mut OwnKeys,
+        index: &Index,
+        push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut key = Vec::new();
+        let mut take_in = |own: &mut OwnKeys, place: usize| {
+            let write = &self.writes[place];
+            key.clear();
+            if write.table == own.place.0 && self.gives_key(write, index) && push_key(self, write, &mut key) {
+                own.add(place, &key, write.row);
             }
+        };
+        while let Some(place) = own.take_changed(|place| self.writes[place].row) {
+            take_in(own, place);
         }
-        own.absorbed = self.writes.len();
-        &self.own_keys.entry((table, position)).or_insert(own).entries
+        while own.absorbed < self.writes.len() {
+            if own.absorbed.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                check()?;
+            }
+            take_in(own, own.absorbed);
+            own.absorbed += 1;
+        }
+        Ok(())
     }
 
     /// Whether the pending change of a committed row touches these columns or ends the row.
@@ -393,13 +415,13 @@ mod tests {
         update(&mut set, one, 5, 52);
         assert_eq!(words(&set, 3, one), [(5, 52), (6, 60)]);
         assert_eq!(words(&set, 3, other), [(5, 51)]);
-        assert!(set.get(2, one).is_none() && !set.has_own_keys(3, ColumnSet::of(&[0])) && set.is_written(3));
+        assert!(set.get(2, one).is_none() && !set.has_own_keys(3, ColumnSet::of(&[0])));
         update(&mut set, one, 0, 1);
         assert!(set.has_own_keys(3, ColumnSet::of(&[0])) && set.hides(3, one, ColumnSet::of(&[0])));
         set.delete(3, one);
         assert_eq!(set.get(3, one).unwrap().kind, WriteKind::Delete);
         set.clear();
-        assert!(set.get(3, one).is_none() && set.is_empty() && !set.is_written(3));
+        assert!(set.get(3, one).is_none() && set.is_empty());
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! Waiting for something that usually takes a moment, and now and then long.
+//!
+//! Another thread that is in the middle of a commit is over in microseconds if it runs, in a slice of the scheduler if it
+//! does not, and in seconds if the commit is a large one. So [`Patience`] spins, then gives the core away, then sleeps,
+//! for longer each time but never for more than a millisecond: whoever waits so can look at its interrupt in time.
+//! Sleeps go through [`blocking`].
+
+use crate::blocking::blocking;
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Rounds of spinning, each twice as long as the one before.
+const SPINS: u32 = 7;
+/// Rounds of giving the core away.
+const YIELDS: u32 = 32;
+const SLEEP_FIRST: Duration = Duration::from_micros(50);
+const SLEEP_LONGEST: Duration = Duration::from_millis(1);
+
+/// How long one has waited already, in rounds.
+#[derive(Debug, Default)]
+pub struct Patience {
+    rounds: Cell<u32>,
+}
+
+impl Patience {
+    /// Nothing was waited for yet.
+    pub fn new() -> Patience {
+        Patience::default()
+    }
+
+    /// Whether the next round sleeps: what was to be over in a moment is not.
+    pub fn is_over(&self) -> bool {
+        self.rounds.get() >= SPINS + YIELDS
+    }
+
+    /// Waits for a round: for nanoseconds at first, for a millisecond in the end.
+    pub fn wait(&self) {
+        let round = self.rounds.get();
+        self.rounds.set(round.saturating_add(1));
+        match round {
+            0..SPINS => (0..1 << round).for_each(|_| std::hint::spin_loop()),
+            SPINS.. if round < SPINS + YIELDS => std::thread::yield_now(),
+            _ => {
+                let doublings = (round - SPINS - YIELDS).min(8);
+                let sleep = (SLEEP_FIRST * (1 << doublings)).min(SLEEP_LONGEST);
+                blocking(|| std::thread::sleep(sleep));
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::blocking::with_sleeper;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn only_what_takes_long_makes_a_thread_sleep() {
+        static SLEEPS: AtomicU32 = AtomicU32::new(0);
+        let counted = |work: &mut dyn FnMut()| {
+            SLEEPS.fetch_add(1, Ordering::Relaxed);
+            work();
+        };
+        let patience = Patience::new();
+        with_sleeper(counted, || {
+            while !patience.is_over() {
+                patience.wait();
+            }
+            assert_eq!(SLEEPS.load(Ordering::Relaxed), 0);
+            (0..12).for_each(|_| patience.wait());
+        });
+        assert_eq!(SLEEPS.load(Ordering::Relaxed), 12);
+    }
+}
