@@ -147,7 +147,7 @@ impl Database {
     /// The same four, for a statement that may be ended: they wait for each other, and filling an index takes as long as
     /// the table is large. Once the interrupt is raised they fail with its error and nothing remains of them.
     pub fn definitions<'a>(&'a self, interrupt: &'a Interrupt) -> Definitions<'a> {
-        Definitions::new(self, interrupt)
+        Definitions::new(&self.shared, interrupt)
     }
 
     /// Counters. Walks all versions and arrays: milliseconds for large databases.

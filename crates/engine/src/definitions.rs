@@ -5,7 +5,7 @@
 //! so every loop and every wait here looks at the interrupt of the statement that it belongs to.
 
 use crate::catalog::Catalog;
-use crate::database::Database;
+use crate::shared::Shared;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_sync::blocking::blocking;
@@ -20,20 +20,24 @@ use std::time::Duration;
 /// How long a change that waits for its turn takes to notice its interrupt.
 const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Changes of a database's catalog on behalf of one statement; see [`Database::definitions`].
+/// Changes of a database's catalog on behalf of one statement; see [`Database::definitions`](crate::Database::definitions).
 pub struct Definitions<'a> {
-    database: &'a Database,
+    shared: &'a Shared,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Definitions<'a> {
-    pub(crate) fn new(database: &'a Database, interrupt: &'a Interrupt) -> Definitions<'a> {
-        Definitions { database, interrupt }
+    pub(crate) fn new(shared: &'a Shared, interrupt: &'a Interrupt) -> Definitions<'a> {
+        Definitions { shared, interrupt }
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        self.shared.catalog.read().clone()
     }
 
     /// Waits until no other change is under way.
     fn take_turn(&self) -> Result<MutexGuard<'a, ()>> {
-        let defining = &self.database.shared.defining;
+        let defining = &self.shared.defining;
         if let Some(turn) = defining.try_lock() {
             return Ok(turn);
         }
@@ -51,7 +55,7 @@ impl<'a> Definitions<'a> {
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
         definition.validate()?;
         let _turn = self.take_turn()?;
-        let catalog = self.database.catalog();
+        let catalog = self.catalog();
         let mut names = definition.indexes.iter().map(|index| &index.name);
         let taken = std::iter::once(&definition.name)
             .chain(names.by_ref())
@@ -59,8 +63,8 @@ impl<'a> Definitions<'a> {
         if let Some(name) = taken {
             return Err(relation_exists(name));
         }
-        let id = TableId(self.database.shared.tables.fetch_add(1, Ordering::Relaxed));
-        let table = Arc::new(match self.database.shared.placement {
+        let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
+        let table = Arc::new(match self.shared.placement {
             None => Table::new(id, definition),
             Some(placement) => Table::in_regions(id, definition, placement)?,
         });
@@ -72,9 +76,9 @@ impl<'a> Definitions<'a> {
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
-        self.database.catalog().table(name).map_err(missing)?;
+        self.catalog().table(name).map_err(missing)?;
         self.change(|catalog| catalog.tables.remove(name));
-        self.database.shared.manager.note_definitions();
+        self.shared.manager.note_definitions();
         Ok(())
     }
 
@@ -82,7 +86,7 @@ impl<'a> Definitions<'a> {
     /// index is unique and two rows share a key, in which case nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
         let _turn = self.take_turn()?;
-        let catalog = self.database.catalog();
+        let catalog = self.catalog();
         let table = catalog.table(table)?;
         table.definition().validate_index(&definition)?;
         if catalog.tables.contains_key(&definition.name) || catalog.table_of_index(&definition.name).is_some()
@@ -91,13 +95,13 @@ impl<'a> Definitions<'a> {
         }
         let index = table.add_index(definition);
         // From the next commit on the index is maintained. Those under way may not know it: let them finish.
-        self.database.shared.manager.wait_for_commits();
-        let snapshot = self.database.snapshot();
+        self.shared.manager.wait_for_commits();
+        let snapshot = self.shared.manager.snapshot();
         let filled = fill_index(&table, &index, &snapshot, self.interrupt);
         // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
-        self.database.shared.manager.wait_for_commits();
-        if let Err(error) =
-            filled.and_then(|()| check_unique(&table, &index, &self.database.snapshot(), self.interrupt))
+        self.shared.manager.wait_for_commits();
+        if let Err(error) = filled
+            .and_then(|()| check_unique(&table, &index, &self.shared.manager.snapshot(), self.interrupt))
         {
             self.empty_index(&index);
             return Err(error);
@@ -111,7 +115,7 @@ impl<'a> Definitions<'a> {
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
-        let table = self.database.catalog().table_of_index(name).ok_or_else(missing)?;
+        let table = self.catalog().table_of_index(name).ok_or_else(missing)?;
         let (_, index) = (table.maintained_indexes())
             .find(|(_, index)| index.definition().name == name)
             .ok_or_else(missing)?;
@@ -128,7 +132,7 @@ impl<'a> Definitions<'a> {
     /// Stops maintaining an index and frees its entries.
     fn empty_index(&self, index: &Index) {
         index.set_dropped();
-        self.database.shared.manager.wait_for_commits();
+        self.shared.manager.wait_for_commits();
         let tree = index.tree();
         tree.visit_all(|key, row| {
             tree.remove(key, row);
@@ -137,12 +141,12 @@ impl<'a> Definitions<'a> {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {
-        let mut catalog = (*self.database.catalog()).clone();
+        let mut catalog = (*self.catalog()).clone();
         catalog.version += 1;
         change(&mut catalog);
         let version = catalog.version;
-        *self.database.shared.catalog.write() = Arc::new(catalog);
-        self.database.shared.version.store(version, Ordering::Release);
+        *self.shared.catalog.write() = Arc::new(catalog);
+        self.shared.version.store(version, Ordering::Release);
     }
 }
 
