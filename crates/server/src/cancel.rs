@@ -1,7 +1,7 @@
 //! Cancel requests: a client that wants its statement ended opens a second connection and shows the key that
 //! the first one was given.
 
-use ankerdb_sql::CancelHandle;
+use ankerdb_sql::{CancelHandle, Cause};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,36 +14,49 @@ pub(crate) struct CancelRegistry {
     next_process: AtomicI32,
     /// A keyed hash (SipHash with a random key): secrets cannot be computed from the process number.
     secrets: RandomState,
-    sessions: Mutex<HashMap<i32, (i32, CancelHandle)>>,
+    sessions: Mutex<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    /// Secret and handle of each.
+    by_process: HashMap<i32, (i32, CancelHandle)>,
+    /// Whether the server ends.
+    ending: bool,
 }
 
 impl CancelRegistry {
-    /// Registers a session until the returned entry is dropped.
+    /// Registers a session until the returned entry is dropped. One that comes when the server ends already ends, too.
     pub fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next_process.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-            if process != 0 && !sessions.contains_key(&process) {
+            if process != 0 && !sessions.by_process.contains_key(&process) {
                 break process;
             }
         };
         let secret = self.secrets.hash_one(process) as i32;
-        sessions.insert(process, (secret, handle));
+        if sessions.ending {
+            handle.raise(Cause::Shutdown);
+        }
+        sessions.by_process.insert(process, (secret, handle));
         CancelEntry { registry: self.clone(), process, secret }
     }
 
     /// Cancels what the session runs, if the key is right. Says nothing otherwise, as the protocol wants it.
     pub fn cancel(&self, process: i32, secret: i32) {
-        if let Some((known, handle)) = self.sessions.lock().get(&process)
+        if let Some((known, handle)) = self.sessions.lock().by_process.get(&process)
             && *known == secret
         {
             handle.cancel();
         }
     }
 
-    /// Cancels everything that runs.
-    pub fn cancel_all(&self) {
-        self.sessions.lock().values().for_each(|(_, handle)| handle.cancel());
+    /// Ends all sessions, and those to come.
+    pub fn shut_down(&self) {
+        let mut sessions = self.sessions.lock();
+        sessions.ending = true;
+        sessions.by_process.values().for_each(|(_, handle)| handle.raise(Cause::Shutdown));
     }
 }
 
@@ -56,6 +69,6 @@ pub(crate) struct CancelEntry {
 
 impl Drop for CancelEntry {
     fn drop(&mut self) {
-        self.registry.sessions.lock().remove(&self.process);
+        self.registry.sessions.lock().by_process.remove(&self.process);
     }
 }

@@ -87,7 +87,10 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, shutdown: watc
         skipping: false,
     };
     let Err(failure) = connection.run(&parameters, &cancel).await else { return };
-    farewell(&mut connection.wire, failure).await;
+    // The client may take its time to hear why; nobody else waits for that.
+    let Connection { mut wire, session, .. } = connection;
+    drop(session);
+    farewell(&mut wire, failure).await;
 }
 
 /// The last words, if there is anyone to hear them.
@@ -106,10 +109,22 @@ impl Connection {
         startup::greet(&mut self.wire, parameters, cancel)?;
         self.ready().await?;
         loop {
-            let frame = self.wire.read_frame().await?;
+            let frame = self.next_frame().await?;
             self.serve_frame(&frame).await?;
             // A client that always has something to say must not keep the thread from the others.
             tokio::task::coop::consume_budget().await;
+        }
+    }
+
+    /// Waits for the next message; with an open transaction not longer than the session allows.
+    async fn next_frame(&mut self) -> Served<Frame> {
+        let Some(limit) = self.session.idle_limit() else { return self.wire.read_frame().await };
+        match tokio::time::timeout(limit, self.wire.read_frame()).await {
+            Ok(frame) => frame,
+            Err(_) => Err(Failure::Fatal(Error::new(
+                SqlState::IdleInTransactionSessionTimeout,
+                "terminating connection due to idle-in-transaction timeout",
+            ))),
         }
     }
 
@@ -149,11 +164,13 @@ impl Connection {
             }
             _ if self.skipping => Ok(()),
             b'Q' => {
+                self.session.begin_message();
                 let served = self.query(frame).await;
                 self.report(served).await?;
                 self.ready().await
             }
             _ => {
+                self.session.begin_message();
                 let served = self.extended(frame).await;
                 self.skipping = matches!(served, Err(Failure::Statement(_)));
                 self.report(served).await
@@ -207,6 +224,7 @@ impl Connection {
             // Portals live as long as their transaction.
             self.portals.clear();
         }
+        self.session.end_message();
         self.wire.send_ready(status)?;
         self.wire.flush().await
     }

@@ -1,21 +1,17 @@
 //! Noticing a client that hangs up while its statement runs.
 //!
 //! A statement may wait long, for a row lock for example, and the connection's task waits with it. Somebody else
-//! has to look at the socket: a second task, asleep until the client closes its end, which then cancels
-//! whatever the session runs, again and again until the connection has ended. (Again and again, because a
-//! cancellation between two statements is lost.)
+//! has to look at the socket: a second task, asleep until the client closes its end, which then ends the session:
+//! what it runs and all that it would run after that.
 //!
 //! A client that closes only its sending side and waits for results counts as gone, too: the two cannot be told
 //! apart without sending.
 
 use crate::wire::closed;
-use ankerdb_sql::CancelHandle;
+use ankerdb_sql::{CancelHandle, Cause};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
-
-const REPEAT: Duration = Duration::from_millis(20);
 
 /// The watch over one connection; ends when dropped.
 pub(crate) struct HangupWatch(JoinHandle<()>);
@@ -24,10 +20,7 @@ impl HangupWatch {
     pub fn start(stream: Arc<TcpStream>, cancel: CancelHandle) -> HangupWatch {
         HangupWatch(tokio::spawn(async move {
             closed(&stream).await;
-            loop {
-                cancel.cancel();
-                tokio::time::sleep(REPEAT).await;
-            }
+            cancel.raise(Cause::Disconnected);
         }))
     }
 }

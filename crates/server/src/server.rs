@@ -8,11 +8,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// How long clients may take to hear that the server ends.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long statements may take to notice that the server ends, and clients to hear it.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long threads may then still take, before the process goes on without them: in the middle of a commit, or of
+/// planning a statement.
+const THREAD_GRACE: Duration = Duration::from_millis(500);
+/// Threads that may sleep in statements beyond one for each connection: for what is not a session yet.
+const SPARE_THREADS: usize = 16;
 /// Wait after a failed accept (no file descriptors left, for example).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -50,8 +56,8 @@ impl Server {
         self.local_address
     }
 
-    /// Serves until `shutdown` is done. Then running statements are canceled and clients are told; those that do
-    /// not listen are cut off after a few seconds.
+    /// Serves until `shutdown` is done. Then running statements are ended and clients are told; those that do not
+    /// listen are cut off after a second.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let (ending, watch) = watch::channel(false);
         let mut connections = JoinSet::new();
@@ -74,10 +80,11 @@ impl Server {
         }
         drop(self.listener);
         ending.send_replace(true);
-        self.shared.cancels.cancel_all();
+        self.shared.cancels.shut_down();
         let all_ended = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(SHUTDOWN_TIMEOUT, all_ended).await.is_err() {
-            connections.shutdown().await;
+        if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+            // Those that wait for their clients end here, those that compute with the process.
+            connections.abort_all();
         }
         Ok(())
     }
@@ -90,18 +97,33 @@ pub fn serve_blocking(
     options: ServerOptions,
     on_ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.oltp_threads.max(1))
-        .thread_name("oltp")
-        .enable_all()
-        .build()
-        .map_err(|error| Error::internal(format!("cannot start threads: {error}")))?;
-    runtime.block_on(async {
+    let runtime = options.runtime()?;
+    let served = runtime.block_on(async {
         let asked_to_end = end_signal()?;
         let server = Server::bind(engine, options).await?;
         on_ready(server.local_address());
         server.run(asked_to_end).await
-    })
+    });
+    runtime.shutdown_timeout(THREAD_GRACE);
+    served
+}
+
+impl ServerOptions {
+    /// A runtime for the server.
+    ///
+    /// A statement that sleeps, for a row that another transaction has locked, takes its thread with it, and a spare
+    /// one serves the other connections. All connections but one may sleep like that at the same time, and the one that
+    /// they wait for must still be served: so there may be as many threads as connections. Those that are not needed
+    /// are not started.
+    pub fn runtime(&self) -> Result<Runtime> {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.oltp_threads.max(1))
+            .max_blocking_threads(self.max_connections.saturating_add(SPARE_THREADS))
+            .thread_name("oltp")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::internal(format!("cannot start threads: {error}")))
+    }
 }
 
 /// Done once ctrl-c or SIGTERM comes; listens for them from now on.

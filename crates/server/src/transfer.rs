@@ -32,8 +32,14 @@ impl Connection {
     }
 
     async fn take_data(&mut self, copy: &mut CopyIn) -> Served {
+        let cancel = self.session.cancel_handle();
         loop {
-            let frame = self.wire.read_frame().await?;
+            // A statement under way: it may be canceled and run out of time while the client is silent.
+            let frame = tokio::select! {
+                biased;
+                frame = self.wire.read_frame() => frame?,
+                error = cancel.raised() => return Err(error.into()),
+            };
             match frame.decode()? {
                 Message::CopyData(data) => self.blocking(|session| copy.push(session, data))?,
                 Message::CopyDone => return Ok(()),

@@ -35,7 +35,11 @@ pub(crate) enum Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::Statement(error)
+        match error.state() {
+            SqlState::AdminShutdown => Failure::Fatal(error),
+            SqlState::ConnectionFailure => Failure::Gone,
+            _ => Failure::Statement(error),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Prepared statements.
 
-use crate::engine::SqlEngine;
 use crate::parse::Statement;
 use crate::plan::access::Access;
 use crate::plan::{Kind, Planned, Planner, Utility};
+use crate::session::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(
-        engine: &SqlEngine,
+        runner: &Runner,
         statement: Statement,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let planned = Planner::new(engine).plan(&statement, declared)?;
+        let planned = Planner::new(runner).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
         Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
     }
@@ -75,8 +75,8 @@ impl Prepared {
     }
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.
-    pub(crate) fn current(&self, engine: &SqlEngine) -> Result<Arc<Planned>> {
-        let version = engine.database().catalog_version();
+    pub(crate) fn current(&self, runner: &Runner) -> Result<Arc<Planned>> {
+        let version = runner.engine.database().catalog_version();
         {
             let planned = self.planned.read();
             if planned.version == version {
@@ -84,7 +84,7 @@ impl Prepared {
             }
         }
         let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
-        let planned = Arc::new(Planner::new(engine).plan(&self.statement, &declared)?);
+        let planned = Arc::new(Planner::new(runner).plan(&self.statement, &declared)?);
         if planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }

@@ -7,19 +7,16 @@
 
 use crate::olap::{rows_of, translate};
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Cause, Error, Result, SqlState, Value};
+use ankerdb_engine::{Error, Result, SqlState, Value};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
 /// Batches on their way to the reader.
 const BATCHES_IN_FLIGHT: usize = 4;
-/// How often a query looks whether it was canceled while it gives no rows.
-const CANCEL_POLL: Duration = Duration::from_millis(20);
 
 type Batch = Vec<Vec<Value>>;
 
@@ -66,15 +63,20 @@ impl Rows {
                     query.abort();
                     return;
                 }
-                () = canceled(&cancel) => {
+                error = cancel.raised() => {
                     query.abort();
-                    cancel.0.cause().unwrap_or(Cause::Request).error()
+                    error
                 }
             };
             // The reader may be gone; then nobody wants the error.
             let _ = sender.send(Err(error)).await;
         });
         Rows { columns, tag: None, source: Source::Running(receiver) }
+    }
+
+    /// Whether all rows are there already.
+    pub(crate) fn is_complete(&self) -> bool {
+        !matches!(self.source, Source::Running(_))
     }
 
     /// Names and types.
@@ -145,15 +147,8 @@ async fn send_all(
     Ok(())
 }
 
-/// Returns when the interrupt is raised.
-async fn canceled(cancel: &CancelHandle) {
-    while !cancel.0.is_raised() {
-        tokio::time::sleep(CANCEL_POLL).await;
-    }
-}
-
 /// What a query ended with that neither finished nor failed. A panic is a bug, but the bug of this query only.
-fn lost(failure: JoinError) -> Error {
+pub(crate) fn lost(failure: JoinError) -> Error {
     let Ok(panic) = failure.try_into_panic() else {
         return Error::new(SqlState::AdminShutdown, "the database is shutting down");
     };

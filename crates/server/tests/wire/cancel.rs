@@ -25,7 +25,8 @@ pub fn begin(client: &mut Client, sql: &str) {
     client.send(&message(b'Q', &[sql.as_bytes(), &[0]].concat()));
 }
 
-fn cancel(server: &TestServer, process: i32, secret: i32) {
+/// Asks for the end of what a session runs.
+pub fn cancel(server: &TestServer, process: i32, secret: i32) {
     let mut other = raw(server.address);
     let words = [16, 80_877_102, process, secret];
     other.send(&words.iter().flat_map(|word: &i32| word.to_be_bytes()).collect::<Vec<u8>>());

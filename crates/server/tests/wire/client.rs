@@ -258,6 +258,15 @@ impl Client {
         }
     }
 
+    /// The error with which the server ends the connection.
+    pub fn last_words(&mut self) -> Reported {
+        let mut last = None;
+        while let Some(Received { kind, body }) = self.try_receive() {
+            last = (kind == b'E').then(|| reported(&body));
+        }
+        last.expect("the server says why it ends the connection")
+    }
+
     /// Simple query.
     pub fn query(&mut self, sql: &str) -> Reply {
         self.send(&message(b'Q', &zero_terminated(&[sql])));

@@ -98,3 +98,23 @@ fn a_slow_reader_gets_a_large_result() {
     let reply = client.reply().ok();
     assert_eq!((reply.rows.len(), reply.tags[0].as_str()), (1_000_000, "SELECT 1000000"));
 }
+
+#[test]
+fn all_connections_may_wait_for_one_row() {
+    const WAITING: usize = 600;
+    let server = TestServer::with_connections(WAITING + 2);
+    let mut holder = Client::connect(&server);
+    holder.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 0)");
+    holder.run("BEGIN; UPDATE t SET b = b + 1 WHERE a = 1");
+    let mut waiting: Vec<Client> = (0..WAITING).map(|_| Client::connect(&server)).collect();
+    for client in &mut waiting {
+        begin(client, "UPDATE t SET b = b + 1 WHERE a = 1");
+    }
+    std::thread::sleep(UNDER_WAY * 3);
+    assert_eq!(Client::connect(&server).run("SELECT b FROM t WHERE a = 1").cell(), "0");
+    holder.run("COMMIT");
+    for client in &mut waiting {
+        assert_eq!(client.reply().error, None);
+    }
+    assert_eq!(holder.run("SELECT b FROM t WHERE a = 1").cell(), (WAITING + 1).to_string());
+}

@@ -38,8 +38,7 @@ impl TestServer {
         let (end, ended) = oneshot::channel::<()>();
         let (ready, address) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            let runtime = options.runtime().unwrap();
             runtime.block_on(async {
                 let server = Server::bind(engine, options).await.unwrap();
                 ready.send(server.local_address()).unwrap();

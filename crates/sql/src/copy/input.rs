@@ -87,7 +87,7 @@ impl CopyIn {
     }
 
     fn check_canceled(&self, session: &SqlSession) -> Result<()> {
-        session.cancel_handle().0.check()
+        session.cancel_handle().interrupt().check()
     }
 
     fn load(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
@@ -184,6 +184,7 @@ fn forced(table: &Table, names: &[Ident], copied: &[usize], option: &str) -> Res
 impl Loader {
     fn whole_lines(&mut self, splitter: &mut LineSplitter, transaction: &mut Transaction) -> Result<()> {
         while let Some(line) = splitter.next() {
+            transaction.check_interrupt()?;
             self.line(line, transaction)?;
         }
         Ok(())

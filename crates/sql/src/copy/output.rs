@@ -3,7 +3,7 @@
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
 use crate::{Outcome, OutputColumn, Rows, SqlSession, Statement};
-use ankerdb_engine::{Error, Result, SqlState, Value};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub struct CopyOut {
     header: bool,
     count: usize,
     scratch: String,
+    interrupt: Interrupt,
 }
 
 /// Some whole lines (in CSV: records).
@@ -52,15 +53,15 @@ impl CopyOut {
         };
         let prepared = session.prepare(statement, &[])?;
         match session.execute(&prepared, &[])? {
-            Outcome::Rows(rows) => CopyOut::new(rows, options),
+            Outcome::Rows(rows) => CopyOut::new(rows, options, session.cancel_handle().interrupt().clone()),
             _ => Err(Error::new(SqlState::FeatureNotSupported, "COPY query must return rows")),
         }
     }
 
-    fn new(rows: Rows, options: CopyOptions) -> Result<CopyOut> {
+    fn new(rows: Rows, options: CopyOptions, interrupt: Interrupt) -> Result<CopyOut> {
         let force_quote = forced(rows.columns(), &options.force_quote)?;
         let header = options.header;
-        Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new() })
+        Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new(), interrupt })
     }
 
     /// Fields of a line.
@@ -77,6 +78,7 @@ impl CopyOut {
         }
         let Some(rows) = self.rows.next().await? else { return Ok(None) };
         for row in &rows {
+            self.interrupt.check()?;
             self.push_row(row, &mut lines);
         }
         self.count += rows.len();

@@ -1,13 +1,14 @@
 //! Runs definitions.
 
 use crate::plan::{Definition, positions};
-use ankerdb_engine::{Database, Error, IndexDefinition, Result, SqlState, Table};
+use ankerdb_engine::{Database, Definitions, Error, IndexDefinition, Interrupt, Result, SqlState, Table};
 
-/// Changes the catalog. Truncation is the session's: it writes rows.
-pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()> {
+/// Changes the catalog, unless the statement is ended before. Truncation is the session's: it writes rows.
+pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &Interrupt) -> Result<()> {
+    let definitions = database.definitions(interrupt);
     match definition {
         Definition::CreateTable { definition, if_not_exists } => {
-            match database.create_table(definition.clone()) {
+            match definitions.create_table(definition.clone()) {
                 Err(error) if *if_not_exists && error.state() == SqlState::DuplicateTable => Ok(()),
                 other => other.map(drop),
             }
@@ -20,7 +21,7 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
                     .iter()
                     .try_for_each(|name| catalog.table(name).map(drop).map_err(|_| no_table(name)))?;
             }
-            names.iter().try_for_each(|name| match database.drop_table(name) {
+            names.iter().try_for_each(|name| match definitions.drop_table(name) {
                 Err(error) if *if_exists && error.state() == SqlState::UndefinedTable => Ok(()),
                 other => other,
             })
@@ -34,7 +35,7 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
             };
             let columns = positions(&table, columns)?;
             let index = IndexDefinition { name, columns, unique: *unique, primary: false, kind: *kind };
-            match database.create_index(table.name(), index) {
+            match definitions.create_index(table.name(), index) {
                 Err(error) if *if_not_exists && is_duplicate(&error) => Ok(()),
                 other => other,
             }
@@ -48,13 +49,13 @@ pub(crate) fn define(database: &Database, definition: &Definition) -> Result<()>
                 return Err(Error::new(SqlState::UndefinedObject, message));
             }
             let existing = names.iter().filter(|name| !missing(name));
-            existing.map(|name| drop_index(database, name)).collect()
+            existing.map(|name| drop_index(database, &definitions, name)).collect()
         }
         Definition::Truncate { .. } => Err(Error::internal("TRUNCATE is not a definition")),
     }
 }
 
-fn drop_index(database: &Database, name: &str) -> Result<()> {
+fn drop_index(database: &Database, definitions: &Definitions, name: &str) -> Result<()> {
     let catalog = database.catalog();
     if let Some(table) = catalog.table_of_index(name)
         && table.all_indexes().any(|(_, index)| index.definition().name == name && index.definition().primary)
@@ -65,7 +66,7 @@ fn drop_index(database: &Database, name: &str) -> Result<()> {
         );
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
-    database.drop_index(name)
+    definitions.drop_index(name)
 }
 
 fn is_duplicate(error: &Error) -> bool {

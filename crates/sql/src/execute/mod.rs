@@ -7,13 +7,14 @@
 pub(crate) mod define;
 mod scan;
 mod select;
+mod sort;
 mod write;
 
 pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 
 use crate::expression::Context;
-use ankerdb_engine::{Isolation, Result, Transaction, Value};
+use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
 
 /// What a statement is run with.
 pub(crate) struct Environment<'a> {
@@ -24,17 +25,20 @@ pub(crate) struct Environment<'a> {
     pub now: i64,
     /// Whether rows are locked before they are written: in transactions that last longer than one statement.
     pub locking: bool,
+    /// What ends the statement before its time.
+    pub interrupt: &'a Interrupt,
 }
 
 impl<'a> Environment<'a> {
     /// The context of an expression over one row.
     pub fn context(&'a self, column: &'a dyn Fn(usize) -> Value) -> Context<'a> {
-        Context { column, parameters: self.parameters, subqueries: self.subqueries, now: self.now }
+        let Environment { parameters, subqueries, now, interrupt, .. } = *self;
+        Context { column, parameters, subqueries, now, interrupt }
     }
 
     /// The context of an expression that reads no column.
     pub fn constant(&'a self) -> Context<'a> {
-        Context::constant(self.parameters, self.subqueries, self.now)
+        self.context(&|_| Value::Null)
     }
 }
 

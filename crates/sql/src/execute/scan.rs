@@ -27,11 +27,13 @@ impl Source<'_> {
         environment: &Environment,
         visit: &mut Visit,
     ) -> Result<()> {
-        let mut filtered =
-            |transaction: &mut Transaction, row: RowId| match self.passes(transaction, row, environment)? {
+        let mut filtered = |transaction: &mut Transaction, row: RowId| {
+            environment.interrupt.check()?;
+            match self.passes(transaction, row, environment)? {
                 true => visit(transaction, row),
                 false => Ok(ControlFlow::Continue(())),
-            };
+            }
+        };
         match self.access {
             Access::OneRow => Ok(()),
             Access::Find(used) => {
@@ -83,9 +85,10 @@ impl Source<'_> {
 fn row_filter(filter: Arc<Expression>, environment: &Environment) -> RowFilter {
     let parameters = environment.parameters.to_vec();
     let subqueries = environment.subqueries.to_vec();
-    let now = environment.now;
+    let (now, interrupt) = (environment.now, environment.interrupt.clone());
     Arc::new(move |column| {
-        let context = Context { column, parameters: &parameters, subqueries: &subqueries, now };
+        let context =
+            Context { column, parameters: &parameters, subqueries: &subqueries, now, interrupt: &interrupt };
         is_true(&filter, &context).unwrap_or(true)
     })
 }

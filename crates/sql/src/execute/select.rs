@@ -1,6 +1,7 @@
 //! SELECT on the OLTP path.
 
 use super::scan::Source;
+use super::sort::sort;
 use super::{Done, Environment, until_stable};
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::plan::SelectPlan;
@@ -94,6 +95,7 @@ pub(super) fn project(
     row: RowId,
     environment: &Environment,
 ) -> Result<Vec<Value>> {
+    environment.interrupt.check()?;
     let column = |column: usize| transaction.value(table, row, column);
     values(projection, &environment.context(&column))
 }
@@ -140,18 +142,8 @@ fn sorted(
         found.push((keys.collect::<Result<_>>()?, row));
         Ok(ControlFlow::Continue(()))
     })?;
-    // The sort cannot stop at an error, so the first one is kept aside.
-    let mut failure = None;
-    found.sort_by(|(left, _), (right, _)| {
-        order(&plan.sort, left, right).unwrap_or_else(|error| {
-            failure.get_or_insert(error);
-            Ordering::Equal
-        })
-    });
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(found.into_iter().map(|(_, row)| row).collect()),
-    }
+    let found = sort(found, environment.interrupt, |(left, _), (right, _)| order(&plan.sort, left, right))?;
+    Ok(found.into_iter().map(|(_, row)| row).collect())
 }
 
 fn order(keys: &[SortKey], left: &[Value], right: &[Value]) -> Result<Ordering> {

@@ -10,6 +10,7 @@ use ankerdb_engine::{
     ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value,
 };
 use ankerdb_value::assign;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -23,10 +24,54 @@ pub(crate) fn insert(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
+    let assigned = rows.into_iter().map(|values| {
+        environment.interrupt.check()?;
+        assigned(&plan.table, values?)
+    });
+    match &plan.conflict {
+        Some(conflict) if environment.locking => {
+            let rows = assigned.collect::<Result<Vec<_>>>()?;
+            lock_conflicting(&plan.table, conflict, &rows, transaction, environment)?;
+            insert_assigned(plan, rows.into_iter().map(Ok), transaction, environment)
+        }
+        _ => insert_assigned(plan, assigned, transaction, environment),
+    }
+}
+
+/// Locks the rows that ON CONFLICT DO UPDATE is about to change, before anything is written: where one has changed
+/// meanwhile, the look at all of them begins again.
+fn lock_conflicting(
+    table: &Arc<Table>,
+    conflict: &Conflict,
+    rows: &[Vec<Value>],
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<()> {
+    if matches!(conflict.action, ConflictAction::Nothing) {
+        return Ok(());
+    }
+    until_stable(transaction, |transaction| {
+        let mut existing = Vec::new();
+        for values in rows {
+            environment.interrupt.check()?;
+            existing.extend(conflicting(table, conflict, values, transaction)?);
+        }
+        Ok(lock_all(table, existing.into_iter(), transaction, environment)?.then_some(()))
+    })
+}
+
+/// Adds or merges rows of the columns' exact types.
+fn insert_assigned(
+    plan: &InsertPlan,
+    rows: impl Iterator<Item = Result<Vec<Value>>>,
+    transaction: &mut Transaction,
+    environment: &Environment,
+) -> Result<Done> {
     let mut done = Done { count: 0, rows: Vec::new() };
-    let mut written = Vec::new();
+    let mut written = HashSet::new();
     for values in rows {
-        let values = assigned(&plan.table, values?)?;
+        environment.interrupt.check()?;
+        let values = values?;
         let existing = match &plan.conflict {
             Some(conflict) => conflicting(&plan.table, conflict, &values, transaction)?,
             None => None,
@@ -40,7 +85,7 @@ pub(crate) fn insert(
             _ => transaction.insert(&plan.table, values)?,
         };
         if plan.conflict.is_some() {
-            written.push(row);
+            written.insert(row);
         }
         done.count += 1;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
@@ -81,13 +126,13 @@ fn conflicting(
     Ok(None)
 }
 
-/// ON CONFLICT's action on the row that exists; the row if it was changed.
+/// ON CONFLICT's action on the row that exists, which is locked where rows are; the row if it was changed.
 fn resolve(
     plan: &InsertPlan,
     conflict: &Conflict,
     row: RowId,
     values: &[Value],
-    written: &[RowId],
+    written: &HashSet<RowId>,
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Option<RowId>> {
@@ -96,10 +141,6 @@ fn resolve(
     if written.contains(&row) {
         let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";
         return Err(Error::new(SqlState::CardinalityViolation, message));
-    }
-    if environment.locking && transaction.lock(table, row, LockWait::Wait)? == Locked::Changed {
-        // The row that the statement saw is gone; what it is now, only a new statement may see.
-        return Err(Error::serialization("could not serialize access due to concurrent update"));
     }
     let width = table.columns().len();
     let changes = {
@@ -165,6 +206,7 @@ pub(crate) fn update(
     })?;
     let mut done = Done { count: found.len(), rows: Vec::new() };
     for (row, changes) in found {
+        environment.interrupt.check()?;
         transaction.update(&plan.table, row, changes)?;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
     }
@@ -193,6 +235,7 @@ pub(crate) fn delete(
     })?;
     let mut done = Done { count: found.len(), rows: Vec::new() };
     for row in found {
+        environment.interrupt.check()?;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
         transaction.delete(&plan.table, row)?;
     }
@@ -210,6 +253,7 @@ fn lock_all(
     let mut unchanged = true;
     if environment.locking {
         for row in rows {
+            environment.interrupt.check()?;
             unchanged &= transaction.lock(table, row, LockWait::Wait)? == Locked::Unchanged;
         }
     }

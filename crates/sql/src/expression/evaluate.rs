@@ -2,10 +2,13 @@
 
 use super::types::numeric;
 use super::{Arithmetic, Comparison, Expression, Function, Like, pattern};
-use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{add, cast, compare, divide, modulo, multiply, negate, subtract};
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
+/// Values compared with one operand between two looks at the interrupt.
+const ITEMS_BETWEEN_CHECKS: usize = 4096;
 /// Microseconds in a day.
 const DAY: i64 = 86_400_000_000;
 
@@ -18,13 +21,8 @@ pub(crate) struct Context<'a> {
     pub subqueries: &'a [Vec<Value>],
     /// When the transaction began: microseconds since 1970-01-01 UTC.
     pub now: i64,
-}
-
-impl Context<'_> {
-    /// A context for expressions that read no column.
-    pub fn constant<'a>(parameters: &'a [Value], subqueries: &'a [Vec<Value>], now: i64) -> Context<'a> {
-        Context { column: &|_| Value::Null, parameters, subqueries, now }
-    }
+    /// What ends a computation that takes long.
+    pub interrupt: &'a Interrupt,
 }
 
 /// Whether the condition is true, rather than false or NULL.
@@ -114,13 +112,14 @@ fn truth(expression: &Expression, context: &Context) -> Result<Option<bool>> {
         }
         Expression::InList(operand, items, negated) => {
             let operand = evaluate(operand, context)?;
-            let items = items.iter().map(|item| evaluate(item, context));
-            contains(&operand, items)?.map(|found| found != *negated)
+            let items = items.iter().map(|item| evaluate(item, context).map(Cow::Owned));
+            contains(&operand, items, context)?.map(|found| found != *negated)
         }
         Expression::InSubquery(operand, number, negated) => {
             let operand = evaluate(operand, context)?;
             let rows = context.subqueries.get(*number).map_or(&[][..], Vec::as_slice);
-            contains(&operand, rows.iter().map(|row| Ok(row.clone())))?.map(|found| found != *negated)
+            let rows = rows.iter().map(|row| Ok(Cow::Borrowed(row)));
+            contains(&operand, rows, context)?.map(|found| found != *negated)
         }
         Expression::Like(like) => matches(like, context)?,
         // Every node that ends here is computed by `evaluate` itself, never handed back.
@@ -145,12 +144,19 @@ fn junction(operands: &[Expression], context: &Context, decisive: bool) -> Resul
     Ok(if unknown { None } else { Some(!decisive) })
 }
 
-fn contains(operand: &Value, items: impl Iterator<Item = Result<Value>>) -> Result<Option<bool>> {
+fn contains<'a>(
+    operand: &Value,
+    items: impl Iterator<Item = Result<Cow<'a, Value>>>,
+    context: &Context,
+) -> Result<Option<bool>> {
     let mut unknown = false;
     let mut empty = true;
-    for item in items {
+    for (number, item) in items.enumerate() {
         empty = false;
-        match order(operand, &item?)? {
+        if number.is_multiple_of(ITEMS_BETWEEN_CHECKS) {
+            context.interrupt.check()?;
+        }
+        match order(operand, &*item?)? {
             Some(Ordering::Equal) => return Ok(Some(true)),
             Some(_) => {}
             None => unknown = true,
@@ -199,9 +205,9 @@ fn matches(like: &Like, context: &Context) -> Result<Option<bool>> {
         (text, pattern) => (into_text(text)?, into_text(pattern)?),
     };
     let found = if like.ignore_case {
-        pattern::like(&text.to_lowercase(), &pattern.to_lowercase(), like.escape)?
+        pattern::like(&text.to_lowercase(), &pattern.to_lowercase(), like.escape, context.interrupt)?
     } else {
-        pattern::like(&text, &pattern, like.escape)?
+        pattern::like(&text, &pattern, like.escape, context.interrupt)?
     };
     Ok(Some(found != like.negated))
 }

@@ -1,16 +1,25 @@
 //! `LIKE` patterns.
 
-use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState};
+
+/// Characters compared between two looks at the interrupt: well under a millisecond.
+const STEPS_BETWEEN_CHECKS: u32 = 1 << 16;
 
 /// Whether the text matches the pattern, in which `%` stands for any characters, `_` for one, and the escape
-/// character takes the next one literally. Time is at most the product of both lengths.
-pub(super) fn like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+/// character takes the next one literally. Time is at most the product of both lengths, so the interrupt ends it.
+pub(super) fn like(text: &str, pattern: &str, escape: Option<char>, interrupt: &Interrupt) -> Result<bool> {
     let pattern = parse(pattern, escape)?;
     let text: Vec<char> = text.chars().collect();
     let (mut t, mut p) = (0, 0);
     // Where to go on if the rest does not match: behind the last `%`, with one more character swallowed by it.
     let mut retry = None;
+    let mut steps: u32 = 0;
     loop {
+        steps += 1;
+        if steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+            interrupt.check()?;
+            steps = 0;
+        }
         match pattern.get(p) {
             Some(Part::Any) => {
                 p += 1;
@@ -72,9 +81,11 @@ fn parse(pattern: &str, escape: Option<char>) -> Result<Vec<Part>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_engine::Cause;
+    use std::time::{Duration, Instant};
 
     fn matches(text: &str, pattern: &str) -> bool {
-        like(text, pattern, Some('\\')).unwrap()
+        like(text, pattern, Some('\\'), &Interrupt::new()).unwrap()
     }
 
     #[test]
@@ -85,12 +96,23 @@ mod tests {
         assert!(matches("aXbXc", "a%X%c") && !matches("aXbX", "a%X%c"));
         assert!(matches("100%", "100\\%") && !matches("1000", "100\\%"));
         assert!(!matches("abc", "ab") && !matches("ab", "abc"));
-        assert!(like("a", "a\\", Some('\\')).is_err());
+        assert!(like("a", "a\\", Some('\\'), &Interrupt::new()).is_err());
     }
 
     #[test]
     fn many_wildcards_stay_quick() {
         let text = "a".repeat(2000);
         assert!(!matches(&text, &("%a".repeat(50) + "b")));
+    }
+
+    #[test]
+    fn a_match_that_would_take_for_ever_is_interrupted() {
+        // Each of 300,000 places is tried with a pattern that fails at its last character.
+        let (text, pattern) = ("a".repeat(300_000), format!("%{}b", "a".repeat(150_000)));
+        let interrupt = Interrupt::new();
+        interrupt.raise(Cause::Timeout);
+        let begun = Instant::now();
+        assert!(like(&text, &pattern, None, &interrupt).is_err());
+        assert!(begun.elapsed() < Duration::from_secs(1));
     }
 }

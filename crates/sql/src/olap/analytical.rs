@@ -3,6 +3,7 @@
 use super::planner::TableSources;
 use super::scan::table_schema;
 use super::{OlapEngine, OlapPlan, materialize, physical_plan};
+use crate::CancelHandle;
 use ankerdb_engine::{ReadView, Result, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -25,7 +26,7 @@ use ankerdb_engine::Error;
 /// An analytical query that can be run again and again. Each run makes a physical plan of its own.
 pub struct AnalyticalQuery {
     engine: OlapEngine,
-    plan: OlapPlan,
+    plan: Arc<OlapPlan>,
 }
 
 impl AnalyticalQuery {
@@ -63,7 +64,7 @@ impl AnalyticalQuery {
 
     /// The physical plan as text, one line per operator.
     pub fn explain(&self) -> Result<Vec<String>> {
-        self.engine.explain(&self.plan)
+        self.engine.explain_apart(&self.plan, &CancelHandle::default())
     }
 }
 
@@ -89,7 +90,7 @@ impl MemoryBaseline {
     /// Plans a query over the copies. Its `run` does not look at the view.
     pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
         let plan = self.engine.plan_over(&parse(sql)?, &self.tables, &[])?;
-        Ok(AnalyticalQuery { engine: self.engine.clone(), plan })
+        Ok(AnalyticalQuery { engine: self.engine.clone(), plan: Arc::new(plan) })
     }
 }
 
@@ -100,7 +101,7 @@ impl OlapEngine {
         if !plan.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
         }
-        Ok(AnalyticalQuery { engine: self.clone(), plan })
+        Ok(AnalyticalQuery { engine: self.clone(), plan: Arc::new(plan) })
     }
 
     /// Copies the named tables, as the view shows them, into DataFusion's own in-memory tables.

@@ -297,13 +297,13 @@ impl OlapEngine {
     /// As `run`, in a copy of the process if that can be.
     pub(crate) fn run_outside_of_blocks(
         &self,
-        plan: &OlapPlan,
+        plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
         cancel: crate::CancelHandle,
     ) -> Result<crate::Rows> {
         let Some((forks, query)) = self.forkable(plan, parameters, &view)? else {
-            return self.run(plan, parameters, view, cancel);
+            return Ok(self.run(plan, parameters, view, cancel));
         };
         drop(view);
         let schema: SchemaRef = query.logical.schema().inner().clone();

@@ -38,7 +38,7 @@ pub use forked::ForkCounters;
 use crate::rows::Rows;
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
-    Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
+    Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value, blocking,
 };
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -225,23 +225,38 @@ impl OlapEngine {
         state.optimize(&filled).map_err(from_datafusion)
     }
 
+    /// As [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement may take.
+    /// Planning that nobody waits for any more ends by itself, as statements are not that deep.
+    pub(crate) fn plan_apart(
+        &self,
+        query: Statement,
+        catalog: &Arc<Catalog>,
+        declared: Vec<Option<DataType>>,
+        cancel: &CancelHandle,
+    ) -> Result<OlapPlan> {
+        let (engine, catalog) = (self.clone(), catalog.clone());
+        self.wait_unless(cancel, async move { engine.plan(&query, &catalog, &declared) })
+    }
+
     /// Runs the plan on the analytical threads; returns at once.
     pub(crate) fn run(
         &self,
-        plan: &OlapPlan,
+        plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
         cancel: CancelHandle,
-    ) -> Result<Rows> {
-        let logical = self.instantiate(plan, parameters, &view)?;
-        let (state, tasks) = (self.state.clone(), self.tasks.clone());
-        let named = self.named_columns(plan).to_vec();
+    ) -> Rows {
+        let (engine, parameters) = (self.clone(), parameters.to_vec());
+        let output = plan.output.as_slice().into();
+        let plan = plan.clone();
         let start = async move {
-            materialize(&named, &view)?;
-            let rows = start(&state, tasks, &logical).await?;
+            let logical = engine.instantiate(&plan, &parameters, &view)?;
+            let named = engine.named_columns(&plan);
+            materialize(named, &view)?;
+            let rows = start(&engine.state, engine.tasks.clone(), &logical).await?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
-        Ok(self.threads.rows(plan.output.as_slice().into(), start, cancel))
+        self.threads.rows(output, start, cancel)
     }
 
     /// The columns to take snapshots of before the plan runs: none where queries read block by block.
@@ -253,7 +268,7 @@ impl OlapEngine {
     }
 
     /// The plan as text, one line per operator: as planned over the data of now.
-    pub(crate) fn explain(&self, plan: &OlapPlan) -> Result<Vec<String>> {
+    async fn explained(&self, plan: &OlapPlan) -> Result<Vec<String>> {
         let nulls = vec![Value::Null; plan.parameters.len()];
         let view = self.database.snapshot().read_view();
         let logical = self.instantiate(plan, &nulls, &view)?;
@@ -261,18 +276,40 @@ impl OlapEngine {
             Some(forks) => forks.state().clone(),
             None => self.state.as_ref().clone(),
         };
-        let physical = self.wait(async move { physical_plan(&state, &logical).await })?;
+        let physical = physical_plan(&state, &logical).await?;
         let text = displayable(physical.as_ref()).indent(false).to_string();
         Ok(text.lines().map(str::to_owned).collect())
     }
 
+    /// The plan as text, made on the analytical threads, unless the statement is ended before.
+    pub(crate) fn explain_apart(&self, plan: &Arc<OlapPlan>, cancel: &CancelHandle) -> Result<Vec<String>> {
+        let (engine, plan) = (self.clone(), plan.clone());
+        self.wait_unless(cancel, async move { engine.explained(&plan).await })
+    }
+
     /// Runs the future on the analytical threads and blocks the caller until it is done.
     fn wait<T: Send + 'static>(&self, work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
-        let task = self.threads.runtime().spawn(work);
-        match futures::executor::block_on(task) {
-            Ok(result) => result,
-            Err(error) => Err(Error::internal(format!("the query failed: {error}"))),
-        }
+        self.wait_unless(&CancelHandle::default(), work)
+    }
+
+    /// As [`wait`](Self::wait), but the caller goes on without it once its statement is to end.
+    fn wait_unless<T: Send + 'static>(
+        &self,
+        cancel: &CancelHandle,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let mut task = self.threads.runtime().spawn(work);
+        let done = async {
+            tokio::select! {
+                biased;
+                done = &mut task => done.unwrap_or_else(|failure| Err(crate::rows::lost(failure))),
+                error = cancel.raised() => {
+                    task.abort();
+                    Err(error)
+                }
+            }
+        };
+        blocking(|| futures::executor::block_on(done))
     }
 }
 

@@ -24,7 +24,7 @@ impl Planner<'_> {
 
     fn describe(&self, kind: &Kind) -> Result<Vec<String>> {
         Ok(match kind {
-            Kind::Analytical(plan) => self.engine.olap().explain(plan)?,
+            Kind::Analytical(plan) => self.engine.olap().explain_apart(plan, self.cancel)?,
             Kind::Select(plan) => {
                 let mut lines = Vec::new();
                 if plan.lock.is_some() {

@@ -18,13 +18,14 @@ pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan,
 };
 
-use crate::OutputColumn;
 use crate::engine::SqlEngine;
 use crate::expression::bind::{Bound, Subqueries};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::parse::Statement;
+use crate::session::Runner;
+use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub(crate) enum Kind {
     /// The empty statement.
     Empty,
     Select(Box<SelectPlan>),
-    Analytical(Box<OlapPlan>),
+    Analytical(Arc<OlapPlan>),
     Insert(Box<InsertPlan>),
     Update(Box<UpdatePlan>),
     Delete(Box<DeletePlan>),
@@ -76,13 +77,16 @@ impl Kind {
 /// What planning looks at.
 pub(crate) struct Planner<'a> {
     pub engine: &'a SqlEngine,
+    /// Ends planning that takes too long.
+    cancel: &'a CancelHandle,
     pub catalog: Arc<Catalog>,
 }
 
 impl<'a> Planner<'a> {
     /// A planner for the catalog as it is now.
-    pub fn new(engine: &'a SqlEngine) -> Planner<'a> {
-        Planner { engine, catalog: engine.database().catalog() }
+    pub fn new(runner: &'a Runner) -> Planner<'a> {
+        let Runner { engine, cancel } = runner;
+        Planner { engine, cancel, catalog: engine.database().catalog() }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
@@ -167,10 +171,10 @@ impl<'a> Planner<'a> {
                 }
                 *parameters = Parameters::declared(&known);
                 let statement = ast::Statement::Query(Box::new(query.clone()));
-                let plan = self.engine.olap().plan(&statement, &self.catalog, &known)?;
+                let plan = self.engine.olap().plan_apart(statement, &self.catalog, known, self.cancel)?;
                 parameters.merge(plan.parameters());
                 let output = plan.output().into();
-                Ok((Kind::Analytical(Box::new(plan)), output))
+                Ok((Kind::Analytical(Arc::new(plan)), output))
             }
         }
     }

@@ -1,29 +1,40 @@
 //! A session: one connection's settings, its open transaction, and the running of its statements.
 //!
 //! A statement outside of a transaction block is a transaction of its own and is run again after a serialization
-//! failure. Inside of a block an error ends the transaction at once, so that its locks are free, and the block
-//! stays `Failed` until it is closed.
+//! failure ([`autocommit`]); so is the first one inside of a block, of which nobody has seen anything yet. Inside of a
+//! block any other error ends the transaction at once, so that its locks are free, and the block stays `Failed` until
+//! it is closed.
+//!
+//! Every loop that may be long, in planning and in execution, looks at the session's interrupt ([`cancel`]); its limit of
+//! time raises it ([`deadline`]).
 
+mod autocommit;
+mod cancel;
 mod deadline;
 mod setting;
+mod time;
+pub use cancel::CancelHandle;
 pub use setting::SERVER_VERSION;
 mod transaction;
 
 use crate::copy;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment};
+use crate::olap::OlapPlan;
 use crate::parse::{self, Statement};
 use crate::plan::access::Access;
 use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planned, SelectPlan};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
 use ankerdb_engine::{
-    Cause, ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value,
+    ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value, blocking,
 };
+use autocommit::Sleeps;
 use deadline::Deadline;
 pub(crate) use deadline::Deadlines;
 use setting::Settings;
 use std::sync::Arc;
+use std::time::Duration;
 use transaction::Block;
 
 /// How often INSERT ... ON CONFLICT looks again after a key appeared between its look and its commit. A key that is
@@ -41,21 +52,10 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// Ends the running statement of a session from another thread.
-#[derive(Clone)]
-pub struct CancelHandle(pub(crate) Interrupt);
-
-impl CancelHandle {
-    /// Ends the statement that runs now, if any, with 57014.
-    pub fn cancel(&self) {
-        self.0.raise(Cause::Request);
-    }
-}
-
 /// What running a statement needs besides a transaction.
 pub(crate) struct Runner {
-    engine: SqlEngine,
-    cancel: CancelHandle,
+    pub engine: SqlEngine,
+    pub cancel: CancelHandle,
 }
 
 /// One connection's state: settings, open transaction. Not shared between threads at the same time.
@@ -66,6 +66,8 @@ pub struct SqlSession {
     block: Block,
     /// Of the statement that runs, or whose result is being read.
     deadline: Option<Deadline>,
+    /// Whether the time of the next statement has begun already, with the message that it came in.
+    has_begun: bool,
 }
 
 impl SqlSession {
@@ -73,10 +75,11 @@ impl SqlSession {
         let mut session = engine.database().session();
         // A client may think for long between two statements.
         session.set_keeps_tables(false);
-        let cancel = CancelHandle(Interrupt::new());
+        let cancel = CancelHandle::default();
         let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };
-        SqlSession { runner, session, settings, block: Block::default(), deadline: None }
+        let block = Block::default();
+        SqlSession { runner, session, settings, block, deadline: None, has_begun: false }
     }
 
     /// What all sessions share.
@@ -96,43 +99,57 @@ impl SqlSession {
         statement: Statement,
         parameters: &[Option<DataType>],
     ) -> Result<Arc<Prepared>> {
-        let prepared = Prepared::new(&self.runner.engine, statement, parameters);
+        let due = self.runner.interrupt().check();
+        let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
         if prepared.is_err() {
             self.fail();
         }
         prepared.map(Arc::new)
     }
 
+    /// A message of the client has arrived: what was asked of earlier statements is forgotten, and `statement_timeout`
+    /// of the next one counts from here, so that its parsing and planning are part of it. Callers that do without begin
+    /// the time of each statement with [`execute`](Self::execute).
+    pub fn begin_message(&mut self) {
+        self.begin_time();
+        self.has_begun = true;
+    }
+
+    /// Everything that the client has asked for is done: it has as much time for its next message as it likes.
+    pub fn end_message(&mut self) {
+        self.deadline = None;
+        self.has_begun = false;
+    }
+
+    fn begin_time(&mut self) {
+        // In this order: a deadline that was taken back does not come any more.
+        self.deadline = None;
+        self.runner.interrupt().clear();
+        let limit = self.settings.limits.statement;
+        self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));
+    }
+
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
-        self.deadline = None;
-        self.runner.cancel.0.clear();
-        if let Some(limit) = self.settings.statement_timeout {
-            self.deadline = Some(self.runner.engine.deadlines().set(limit, self.cancel_handle()));
+        if !std::mem::take(&mut self.has_begun) {
+            self.begin_time();
         }
-        match self.execute_current(prepared, parameters) {
-            Ok(outcome) => {
-                if !matches!(outcome, Outcome::Rows(_) | Outcome::CopyOut(_)) {
-                    self.deadline = None;
-                }
-                Ok(outcome)
-            }
-            Err(error) => {
+        let due = self.runner.interrupt().check();
+        let outcome = due.and_then(|()| self.execute_current(prepared, parameters));
+        let goes_on = match &outcome {
+            Ok(Outcome::Rows(rows)) => !rows.is_complete(),
+            Ok(Outcome::CopyIn(_) | Outcome::CopyOut(_)) => true,
+            Ok(Outcome::Command(_)) => false,
+            Err(_) => {
                 self.fail();
-                Err(self.expired(error))
+                false
             }
+        };
+        if !goes_on {
+            self.deadline = None;
         }
-    }
-
-    /// The error, with the words for a timeout if it was that which canceled the statement.
-    fn expired(&mut self, error: Error) -> Error {
-        match self.deadline.take() {
-            Some(deadline) if deadline.has_expired() && error.state() == SqlState::QueryCanceled => {
-                Error::new(SqlState::QueryCanceled, "canceling statement due to statement timeout")
-            }
-            _ => error,
-        }
+        outcome
     }
 
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
@@ -145,7 +162,7 @@ impl SqlSession {
             return Err(Error::new(SqlState::ProtocolViolation, message));
         }
         self.check_usable(prepared)?;
-        let planned = prepared.current(&self.runner.engine)?;
+        let planned = prepared.current(&self.runner)?;
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }
@@ -169,6 +186,12 @@ impl SqlSession {
         self.runner.cancel.clone()
     }
 
+    /// How long the client may take for its next message, if there is a limit: while a transaction is open, since that may
+    /// keep others waiting.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        self.block.is_open().then_some(self.settings.limits.idle_in_transaction).flatten()
+    }
+
     /// The isolation level of transactions that name none.
     pub fn set_default_isolation(&mut self, isolation: Isolation) {
         self.settings.default_isolation = isolation;
@@ -182,31 +205,31 @@ impl SqlSession {
     fn select(&mut self, planned: &Planned, plan: &SelectPlan, parameters: &[Value]) -> Result<Outcome> {
         let done = if self.block.is_open() {
             let now = self.block_now();
-            let transaction = self.block_transaction();
-            transaction.begin_statement();
-            let environment = Environment { parameters, subqueries: &[], now, locking: true };
-            execute::select(plan, transaction, &environment)?
+            self.in_block(|runner, transaction| {
+                execute::select(plan, transaction, &runner.environment(parameters, now, true))
+            })?
         } else {
-            let environment =
-                Environment { parameters, subqueries: &[], now: transaction::now(), locking: false };
+            let now = transaction::now();
             match plan.lock {
-                Some(_) => {
-                    self.autocommit(|_, transaction| execute::select(plan, transaction, &environment))?
-                }
-                None => self.read_only(|transaction| execute::select(plan, transaction, &environment))?,
+                Some(_) => self.autocommit(Sleeps::Surely, |runner, transaction, locking| {
+                    execute::select(plan, transaction, &runner.environment(parameters, now, locking))
+                })?,
+                None => self.read_only(|runner, transaction| {
+                    execute::select(plan, transaction, &runner.environment(parameters, now, false))
+                })?,
             }
         };
         Ok(self.ready(planned, done.rows, None))
     }
 
-    fn analytical(&mut self, plan: &crate::olap::OlapPlan, parameters: &[Value]) -> Result<Outcome> {
+    fn analytical(&mut self, plan: &Arc<OlapPlan>, parameters: &[Value]) -> Result<Outcome> {
         let cancel = self.runner.cancel.clone();
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
             note_reads(plan, transaction);
             let view = transaction.read_view();
-            self.runner.engine.olap().run(plan, parameters, view, cancel)
+            Ok(self.runner.engine.olap().run(plan, parameters, view, cancel))
         } else {
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, cancel)
@@ -217,8 +240,7 @@ impl SqlSession {
     fn write(&mut self, planned: &Planned, parameters: &[Value]) -> Result<Outcome> {
         let done = if self.block.is_open() {
             let now = self.block_now();
-            self.block_transaction().begin_statement();
-            self.within_block(|runner, transaction| {
+            self.in_block(|runner, transaction| {
                 runner.run_write(&planned.kind, transaction, parameters, now, true)
             })?
         } else {
@@ -241,8 +263,8 @@ impl SqlSession {
         let merges = matches!(kind, Kind::Insert(plan) if plan.conflict.is_some());
         let mut attempt = 0;
         loop {
-            let done = self.autocommit(|runner, transaction| {
-                runner.run_write(kind, transaction, parameters, now, false)
+            let done = self.autocommit(sleeps(kind), |runner, transaction, locking| {
+                runner.run_write(kind, transaction, parameters, now, locking)
             });
             match done {
                 // The row in the way was committed after this statement looked: now it is a conflict to resolve.
@@ -250,6 +272,7 @@ impl SqlSession {
                     if merges && error.state() == SqlState::UniqueViolation && attempt < MERGES_MAX =>
                 {
                     attempt += 1;
+                    self.runner.interrupt().check()?;
                 }
                 other => return other,
             }
@@ -261,7 +284,8 @@ impl SqlSession {
             self.truncate(names)?;
         } else {
             self.prepare_definition(definition.command())?;
-            execute::define::define(self.runner.engine.database(), definition)?;
+            let database = self.runner.engine.database();
+            execute::define::define(database, definition, self.runner.interrupt())?;
         }
         Ok(Outcome::Command(definition.command().into()))
     }
@@ -279,17 +303,41 @@ impl SqlSession {
                 returning: None,
                 subqueries: Vec::new(),
             };
-            let locking = self.block.is_open();
-            self.with_transaction_again(|transaction| {
-                let environment = Environment { parameters: &[], subqueries: &[], now: 0, locking };
-                execute::delete(&plan, transaction, &environment).map(drop)
-            })?;
+            let delete = |runner: &Runner, transaction: &mut Transaction, locking| {
+                execute::delete(&plan, transaction, &runner.environment(&[], 0, locking)).map(drop)
+            };
+            if self.block.is_open() {
+                self.in_block(|runner, transaction| delete(runner, transaction, true))?;
+            } else {
+                self.autocommit(Sleeps::Perhaps, delete)?;
+            }
         }
         Ok(())
     }
 }
 
+/// Whether the statement of a transaction block may sleep before it commits, with what it has read or locked.
+fn sleeps(kind: &Kind) -> Sleeps {
+    let subqueries = match kind {
+        Kind::Insert(plan) if matches!(plan.source, InsertSource::Query(..)) => return Sleeps::Surely,
+        Kind::Insert(plan) => &plan.subqueries,
+        Kind::Update(plan) => &plan.subqueries,
+        Kind::Delete(plan) => &plan.subqueries,
+        _ => return Sleeps::Perhaps,
+    };
+    if subqueries.is_empty() { Sleeps::Perhaps } else { Sleeps::Surely }
+}
+
 impl Runner {
+    /// What ends the statement that runs.
+    fn interrupt(&self) -> &Interrupt {
+        self.cancel.interrupt()
+    }
+
+    fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
+        Environment { parameters, subqueries: &[], now, locking, interrupt: self.interrupt() }
+    }
+
     fn run_write(
         &self,
         kind: &Kind,
@@ -306,11 +354,11 @@ impl Runner {
         };
         let mut results = Vec::with_capacity(subqueries.len());
         for subquery in subqueries {
-            let environment = Environment { parameters, subqueries: &[], now, locking };
+            let environment = self.environment(parameters, now, locking);
             let rows = self.run_query(subquery, transaction, &environment)?;
             results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
         }
-        let environment = Environment { parameters, subqueries: &results, now, locking };
+        let environment = Environment { subqueries: &results, ..self.environment(parameters, now, locking) };
         match kind {
             Kind::Insert(plan) => self.run_insert(plan, transaction, &environment),
             Kind::Update(plan) => execute::update(plan, transaction, &environment),
@@ -357,9 +405,9 @@ impl Runner {
                 note_reads(plan, transaction);
                 let view = transaction.read_view();
                 let cancel = self.cancel.clone();
-                let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel)?;
+                let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
                 let mut rows = Vec::new();
-                while let Some(batch) = futures::executor::block_on(result.next())? {
+                while let Some(batch) = blocking(|| futures::executor::block_on(result.next()))? {
                     rows.extend(batch);
                 }
                 Ok(rows)
@@ -370,7 +418,7 @@ impl Runner {
 }
 
 /// At SERIALIZABLE, what an analytical query reads takes part in validation.
-fn note_reads(plan: &crate::olap::OlapPlan, transaction: &mut Transaction) {
+fn note_reads(plan: &OlapPlan, transaction: &mut Transaction) {
     if transaction.isolation() == Isolation::Serializable {
         for (table, columns) in plan.tables() {
             transaction.note_table_read(table, *columns, None);

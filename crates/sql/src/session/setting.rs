@@ -1,9 +1,10 @@
 //! Settings: SET, SHOW, RESET.
 //!
-//! Three change what happens: the default isolation, the default of read-only, and the statement timeout. The
+//! Five change what happens: the default isolation, the default of read-only, and three limits of time ([`Limits`]). The
 //! others are those that drivers set when they connect; they are kept and shown, and values that would ask for something
 //! else than what this server does are refused.
 
+use super::time;
 use crate::plan::Setting;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::collections::BTreeMap;
@@ -49,14 +50,36 @@ const FIXED: &[(&str, &str)] = &[
     ("session_authorization", "ankerdb"),
 ];
 
+/// How long things may take; `None` is without end.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Limits {
+    /// A statement, with its commit if it is a transaction of its own.
+    pub statement: Option<Duration>,
+    /// One wait for a row that another transaction has locked.
+    pub lock: Option<Duration>,
+    /// Waiting for the client's next message while a transaction is open.
+    pub idle_in_transaction: Option<Duration>,
+}
+
+impl Limits {
+    /// The limit that a setting stands for.
+    fn named(&mut self, name: &str) -> Option<&mut Option<Duration>> {
+        match name {
+            "statement_timeout" => Some(&mut self.statement),
+            "lock_timeout" => Some(&mut self.lock),
+            "idle_in_transaction_session_timeout" => Some(&mut self.idle_in_transaction),
+            _ => None,
+        }
+    }
+}
+
 /// One session's settings.
 pub(super) struct Settings {
     /// The database's, to which RESET goes back.
     initial_isolation: Isolation,
     pub default_isolation: Isolation,
     pub default_read_only: bool,
-    /// How long a statement may run.
-    pub statement_timeout: Option<Duration>,
+    pub limits: Limits,
     /// Those that differ from their defaults.
     changed: BTreeMap<String, String>,
 }
@@ -68,7 +91,7 @@ impl Settings {
             initial_isolation,
             default_isolation: initial_isolation,
             default_read_only: false,
-            statement_timeout: None,
+            limits: Limits::default(),
             changed: BTreeMap::new(),
         }
     }
@@ -89,9 +112,10 @@ impl Settings {
                 if !is_known(name) {
                     return Err(unknown(name));
                 }
-                let value = checked(name, value)?;
-                if name == "statement_timeout" {
-                    self.statement_timeout = duration(name, &value)?;
+                let mut value = checked(name, value)?;
+                if let Some(limit) = self.limits.named(name) {
+                    *limit = time::parse(name, &value)?;
+                    value = time::shown(*limit);
                 }
                 self.changed.insert(name.to_owned(), value);
             }
@@ -106,8 +130,8 @@ impl Settings {
             Some("default_transaction_isolation") => self.default_isolation = self.initial_isolation,
             Some("default_transaction_read_only") => self.default_read_only = false,
             Some(name) if is_known(name) => {
-                if name == "statement_timeout" {
-                    self.statement_timeout = None;
+                if let Some(limit) = self.limits.named(name) {
+                    *limit = None;
                 }
                 self.changed.remove(name);
             }
@@ -180,31 +204,6 @@ pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
         "off" | "false" | "no" | "0" => Ok(false),
         _ => {
             let message = format!("parameter \"{name}\" requires a Boolean value");
-            Err(Error::new(SqlState::InvalidParameterValue, message))
-        }
-    }
-}
-
-/// A time: a number of milliseconds, or one with a unit. Zero is none.
-fn duration(name: &str, value: &str) -> Result<Option<Duration>> {
-    let value = value.trim();
-    let (digits, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len()));
-    let unit_ms = match unit.trim() {
-        "" | "ms" => Some(1),
-        "s" => Some(1000),
-        "min" => Some(60_000),
-        "h" => Some(3_600_000),
-        "d" => Some(86_400_000),
-        _ => None,
-    };
-    // PostgreSQL's largest value.
-    let in_range = |ms: &u64| *ms <= i32::MAX as u64;
-    let time_ms = unit_ms.zip(digits.parse::<u64>().ok()).and_then(|(unit, number)| number.checked_mul(unit));
-    match time_ms.filter(in_range) {
-        Some(0) => Ok(None),
-        Some(ms) => Ok(Some(Duration::from_millis(ms))),
-        None => {
-            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
             Err(Error::new(SqlState::InvalidParameterValue, message))
         }
     }

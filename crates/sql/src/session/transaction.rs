@@ -4,6 +4,7 @@
 //! The engine's transaction begins with the block's first statement that needs one, so that SET TRANSACTION may
 //! come before and an idle BEGIN holds nothing.
 
+use super::autocommit::Tries;
 use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
@@ -75,12 +76,13 @@ impl SqlSession {
     /// Ends the implicit transaction: commits it, unless an explicit one is left open.
     pub fn end_implicit(&mut self) -> Result<()> {
         self.block.several = false;
-        match self.block.kind {
-            Kind::Implicit => {
-                self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
-            }
-            _ => Ok(()),
+        if self.block.kind != Kind::Implicit {
+            return Ok(());
         }
+        self.begin_time();
+        let committed = self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop));
+        self.end_message();
+        committed
     }
 
     /// Ends the implicit transaction after an error: rolls it back. An explicit one stays, `Failed`.
@@ -129,10 +131,10 @@ impl SqlSession {
         self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
     }
 
-    /// A transaction of the engine that the connection's cancel handle ends.
+    /// A transaction of the engine that ends when this session's statement has to.
     pub(super) fn begin_engine(&mut self, isolation: Isolation) -> Transaction {
         let mut transaction = self.session.begin(isolation);
-        transaction.set_interrupt(self.runner.cancel.0.clone());
+        self.limits().set_on(&mut transaction);
         transaction
     }
 
@@ -142,7 +144,11 @@ impl SqlSession {
             let isolation = self.block.modes.isolation.unwrap_or(self.settings.default_isolation);
             self.block.transaction = Some(self.begin_engine(isolation));
         }
-        self.block.transaction.as_mut().expect("begun above")
+        // SET may have changed them since.
+        let limits = self.limits();
+        let transaction = self.block.transaction.as_mut().expect("begun above");
+        limits.set_on(transaction);
+        transaction
     }
 
     /// When the block's transaction began.
@@ -162,32 +168,28 @@ impl SqlSession {
         result
     }
 
-    /// Runs the body in a transaction of its own, again from the start while that fails with a serialization
-    /// failure.
-    pub(super) fn autocommit<T>(
+    /// Runs one statement of the block. Of a transaction's first statement nobody has seen anything before it is over:
+    /// after a serialization failure or a deadlock it runs again, in a new transaction, as often as a statement in
+    /// autocommit does.
+    pub(super) fn in_block<T>(
         &mut self,
         mut body: impl FnMut(&Runner, &mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        // One statement alone sees one snapshot at every level.
-        let isolation = match self.settings.default_isolation {
-            Isolation::Serializable => Isolation::Serializable,
-            _ => Isolation::RepeatableRead,
-        };
-        let runner = &self.runner;
-        self.session.run(isolation, |transaction| {
-            transaction.set_interrupt(runner.cancel.0.clone());
-            body(runner, transaction)
-        })
-    }
-
-    /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that
-    /// snapshot, with nothing to validate.
-    pub(super) fn read_only<T>(&mut self, body: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let interrupt = self.runner.cancel.0.clone();
-        self.session.try_run(Isolation::RepeatableRead, |transaction| {
-            transaction.set_interrupt(interrupt);
-            body(transaction)
-        })
+        let is_first = self.block.transaction.is_none();
+        let mut tries = Tries::default();
+        loop {
+            let done = self.within_block(|runner, transaction| {
+                transaction.begin_statement();
+                body(runner, transaction)
+            });
+            match done {
+                Err(error) if is_first && error.is_retryable() => {
+                    self.block.transaction = None;
+                    tries.next(error, self.runner.interrupt())?;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Runs the body in the open transaction, or else in one of its own that is committed after it.
@@ -198,9 +200,9 @@ impl SqlSession {
         if self.block.is_open() {
             return self.within_block(|_, transaction| body(transaction));
         }
-        let interrupt = self.runner.cancel.0.clone();
+        let limits = self.limits();
         self.session.try_run(self.settings.default_isolation, |transaction| {
-            transaction.set_interrupt(interrupt);
+            limits.set_on(transaction);
             body(transaction)
         })
     }
@@ -209,18 +211,6 @@ impl SqlSession {
     /// transaction such a statement uses.
     pub(crate) fn begin_own(&mut self) -> Option<Transaction> {
         (!self.block.is_open()).then(|| self.begin_engine(self.settings.default_isolation))
-    }
-
-    /// As [`with_transaction`](Self::with_transaction), run again after serialization failures where the
-    /// transaction is the body's own.
-    pub(super) fn with_transaction_again<T>(
-        &mut self,
-        mut body: impl FnMut(&mut Transaction) -> Result<T>,
-    ) -> Result<T> {
-        if self.block.is_open() {
-            return self.within_block(|_, transaction| body(transaction));
-        }
-        self.autocommit(|_, transaction| body(transaction))
     }
 
     /// Runs a statement about the session.

@@ -7,8 +7,7 @@ mod query;
 use super::{OlapEngine, OlapPlan, analytical};
 use crate::{CancelHandle, SqlOptions};
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Database, Decimal, Interrupt, Isolation, ReadView, Result, Table,
-    TableDefinition, Value,
+    ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,
 };
 use std::sync::Arc;
 
@@ -70,8 +69,8 @@ impl Fixture {
         self.database.snapshot().read_view()
     }
 
-    fn plan(&self, sql: &str, declared: &[Option<DataType>]) -> Result<OlapPlan> {
-        self.olap.plan(&analytical::parse(sql)?, &self.database.catalog(), declared)
+    fn plan(&self, sql: &str, declared: &[Option<DataType>]) -> Result<Arc<OlapPlan>> {
+        self.olap.plan(&analytical::parse(sql)?, &self.database.catalog(), declared).map(Arc::new)
     }
 
     fn query(&self, sql: &str) -> Result<Vec<Vec<Value>>> {
@@ -83,8 +82,8 @@ impl Fixture {
         self.run(&plan, parameters, self.view())
     }
 
-    fn run(&self, plan: &OlapPlan, parameters: &[Value], view: ReadView) -> Result<Vec<Vec<Value>>> {
-        let mut result = self.olap.run(plan, parameters, view, never_canceled())?;
+    fn run(&self, plan: &Arc<OlapPlan>, parameters: &[Value], view: ReadView) -> Result<Vec<Vec<Value>>> {
+        let mut result = self.olap.run(plan, parameters, view, never_canceled());
         let mut rows = Vec::new();
         while let Some(batch) = result.next_blocking()? {
             rows.extend(batch);
@@ -101,7 +100,7 @@ impl Fixture {
 }
 
 fn never_canceled() -> CancelHandle {
-    CancelHandle(Interrupt::new())
+    CancelHandle::default()
 }
 
 fn numeric(unscaled: i128, scale: u8) -> Value {

@@ -1,0 +1,68 @@
+//! Ending what a session runs from outside of it.
+//!
+//! A [`CancelHandle`] is the session's [`Interrupt`], which its threads look at and sleep by, and beside it a bell for
+//! async tasks that wait for the session: a query's watch, a COPY that waits for data.
+
+use ankerdb_engine::{Cause, Error, Interrupt};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Ends the running statement of a session, or the session, from another thread. Clones are for the same session.
+#[derive(Clone, Default)]
+pub struct CancelHandle(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    interrupt: Interrupt,
+    bell: Notify,
+}
+
+impl CancelHandle {
+    /// Ends the statement that runs now, if any, with 57014.
+    pub fn cancel(&self) {
+        self.raise(Cause::Request);
+    }
+
+    /// Ends the statement that runs now with the cause's error. [`Cause::Disconnected`] and [`Cause::Shutdown`] end
+    /// all that follow as well.
+    pub fn raise(&self, cause: Cause) {
+        self.0.interrupt.raise(cause);
+        self.0.bell.notify_waiters();
+    }
+
+    /// What the session's threads look at.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.0.interrupt
+    }
+
+    /// Waits until the statement is to end; the error that it ends with. Other threads' async tasks may wait, too.
+    pub async fn raised(&self) -> Error {
+        loop {
+            let mut rung = std::pin::pin!(self.0.bell.notified());
+            // On the list before the cause is looked at, so that a bell between the two is heard.
+            rung.as_mut().enable();
+            if let Some(cause) = self.0.interrupt.cause() {
+                return cause.error();
+            }
+            rung.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn a_task_that_waits_is_told_the_cause() {
+        let handle = CancelHandle::default();
+        assert!(handle.raised().now_or_never().is_none());
+        let raiser = handle.clone();
+        let thread = std::thread::spawn(move || raiser.raise(Cause::Timeout));
+        assert_eq!(futures::executor::block_on(handle.raised()), Cause::Timeout.error());
+        thread.join().expect("raises");
+        // Whoever comes later is told at once.
+        assert!(handle.raised().now_or_never().is_some());
+    }
+}
