@@ -255,15 +255,19 @@ const CASES: &[Case] = &[
     case("nothing but its own row", own_new_row, a_of_1, Harmless),
 ];
 
-/// Runs all cases at once, each on a table of its own; `meanwhile` runs between the writes and the readers' commits.
-fn run(meanwhile: impl Fn(&Database)) {
+/// Runs all cases at once, each on a table of its own; `before` runs before the reads of each reader, and `meanwhile`
+/// between the writes and the readers' commits.
+fn run(before: impl Fn(&Arc<Table>, &mut Transaction), meanwhile: impl Fn(&Database)) {
     let database = Database::new();
+    let elsewhere = items(&database, "elsewhere");
+    fill(&database, &elsewhere, (0..300).map(|id| item(id, 0, 0, id)));
     let tables: Vec<_> = (0..CASES.len()).map(|i| items(&database, &format!("items_{i}"))).collect();
     tables.iter().for_each(|table| fill(&database, table, rows()));
     let begin = |table| Client::begin(&database, table, Isolation::Serializable);
     let readers: Vec<_> = (CASES.iter().zip(&tables))
         .map(|(case, table)| {
             let mut reader = begin(table);
+            before(&elsewhere, &mut reader.transaction);
             (case.read)(&mut reader);
             reader
         })
@@ -312,12 +316,74 @@ fn count_up(database: &Database, table: &Arc<Table>, id: i32, times: i64) {
 
 #[test]
 fn validated_against_recent_commits() {
-    run(|_| ());
+    run(|_, _| (), |_| ());
 }
 
 #[test]
 fn validated_against_the_tables() {
-    run(outlive_the_ring);
+    run(|_, _| (), outlive_the_ring);
+}
+
+/// Reads so much of another table, of all forms, that writes are looked up instead of compared.
+fn read_a_lot(table: &Arc<Table>, reader: &mut Transaction) {
+    for id in 0..300 {
+        assert!(find(reader, table, id, &[A]).unwrap().is_some());
+        assert!(find(reader, table, 1_000 + id, &[A]).unwrap().is_none());
+        reader.note_table_read(table, ColumnSet::EMPTY, None);
+    }
+}
+
+#[test]
+fn validated_with_much_else_read() {
+    run(read_a_lot, |_| ());
+}
+
+#[test]
+fn validated_with_much_else_read_against_the_tables() {
+    run(read_a_lot, outlive_the_ring);
+}
+
+/// Arranging and validating what was read can be long, and ends when it is interrupted; the transaction has written nothing.
+#[test]
+fn a_long_validation_is_interrupted() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    fill(&database, &table, (0..6_000).map(|id| item(id, 0, 0, 0)));
+    let mut reader = Client::begin(&database, &table, Isolation::Serializable);
+    let interrupt = Interrupt::new();
+    reader.transaction.set_interrupt(interrupt.clone());
+    for id in 0..6_000 {
+        assert!(reader.find(id, &[A]).unwrap().is_some());
+    }
+    reader.write(1, 5).unwrap();
+    interrupt.raise(Cause::Timeout);
+    assert_eq!(reader.commit().unwrap_err().state(), SqlState::QueryCanceled);
+    let mut check = Client::begin(&database, &table, Isolation::Serializable);
+    assert_eq!(check.read(1).unwrap(), Some(0));
+    check.write(1, 6).unwrap();
+    check.commit().unwrap();
+}
+
+/// The cost of validation is in what was written meanwhile, not in that times what was read: comparing these would take
+/// minutes.
+#[test]
+fn much_that_was_read_is_validated_against_many_commits() {
+    let database = Database::new();
+    let (table, other) = (items(&database, "items"), items(&database, "other"));
+    fill(&database, &table, (0..50_000).map(|id| item(id, 0, 0, 0)));
+    fill(&database, &other, (0..2).map(|id| item(id, 0, 0, 0)));
+    let mut reader = Client::begin(&database, &table, Isolation::Serializable);
+    for id in 0..50_000 {
+        assert!(find(&mut reader.transaction, &table, id, &[A]).unwrap().is_some());
+    }
+    for id in 60_000..70_000 {
+        assert!(find(&mut reader.transaction, &table, id, &[A]).unwrap().is_none());
+    }
+    count_up(&database, &other, 1, 10_000);
+    reader.write(1, 5).unwrap();
+    let began = std::time::Instant::now();
+    reader.commit().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
 /// A transaction that outlives the ring still commits what it wrote, and what changed in rows that it does not

@@ -131,6 +131,11 @@ impl<W: Send + Sync> CommitOrder<W> {
         Timestamp(self.watermark.load(Ordering::Acquire))
     }
 
+    /// The last timestamp drawn so far: some up to it may be under way, or not even published. One load.
+    pub fn drawn(&self) -> Timestamp {
+        Timestamp(self.drawn.load(Ordering::Acquire))
+    }
+
     fn slot(&self, timestamp: u64) -> &Slot<W> {
         &self.ring[timestamp as usize & (self.ring.len() - 1)]
     }

@@ -12,10 +12,11 @@
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
 //! | [`copy_rows`], [`Changes`] | `copy_block` (`crates/snapshot/src/materialize.rs`); `raise` |
 //! | [`Row::sweep`] | `RowBlock::sweep` |
-//! | [`Database::commit`] | `Transaction::commit_writes` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
+//! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
+//! | [`Transaction::commit`] | `Transaction::commit_writes` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
 //!
 //! A change of one is a change of the other. Not here: lending and moving away (`lending_model`), index entries,
-//! deleted rows and the reuse of their slots, row locks of interactive transactions.
+//! deleted rows and the reuse of their slots, waiting for row locks.
 //!
 //! What a model checks is in the values: every state of a row is known from its timestamp, so a reader that was shown
 //! anything else has found a hole. The content of versions lies in loom's checked cells; versions that are unlinked are
@@ -73,6 +74,10 @@ pub(crate) enum RowStep {
     FinishesLast,
     /// commit: it is acknowledged only when it is visible.
     WaitsUntilVisible,
+    /// restart: what was read is checked before the timestamp moves.
+    RestartChecks,
+    /// restart: the new timestamp is taken before the check, which goes as far.
+    RestartTakesFirst,
 }
 
 fn without(step: RowStep) -> bool {
@@ -126,6 +131,8 @@ struct Transaction<'d> {
     slot: ReaderSlot,
     start: u64,
     reads: Record,
+    /// Rows locked before the commit.
+    locked: Vec<usize>,
     /// Taken earlier, and not taken anew. An older list keeps more, never less.
     in_use: Option<Vec<Timestamp>>,
 }
@@ -144,7 +151,7 @@ impl Database {
     fn begin(&self) -> Transaction<'_> {
         let slot = self.readers.register();
         let start = slot.enter(|| self.order.watermark()).0;
-        Transaction { database: self, slot, start, reads: Vec::new(), in_use: None }
+        Transaction { database: self, slot, start, reads: Vec::new(), locked: Vec::new(), in_use: None }
     }
 
     fn in_use(&self) -> Vec<Timestamp> {
@@ -170,10 +177,49 @@ impl Transaction<'_> {
         copy_rows(&self.database.rows, &self.database.changes, self.start)
     }
 
+    /// Locks a row before the commit; whether it has changed since the transaction's timestamp.
+    fn lock(&mut self, row: usize) -> Result<bool, Ended> {
+        let header = self.database.rows[row].try_lock().ok_or(Ended::Busy)?;
+        self.locked.push(row);
+        let has_changed = header & TIMESTAMP > self.start;
+        if has_changed {
+            self.database.order.wait_until_visible(Timestamp(header & TIMESTAMP));
+        }
+        Ok(has_changed)
+    }
+
+    /// Moves on to the watermark, if nothing that was read has changed.
+    fn restart(&mut self) -> Result<(), Ended> {
+        let order = &self.database.order;
+        let slot = self.database.readers.register();
+        let early = without(RowStep::RestartTakesFirst).then(|| self.visit(order.watermark().next()));
+        let now = slot.enter(|| order.watermark());
+        let visited = early.unwrap_or_else(|| self.visit(now.next()));
+        if visited != Visited::Clear && !without(RowStep::RestartChecks) {
+            self.locked.iter().for_each(|&row| self.database.rows[row].unlock());
+            return Err(Ended::Conflict);
+        }
+        (self.slot, self.start) = (slot, now.0);
+        Ok(())
+    }
+
+    /// Looks for commits after the transaction's timestamp and before another that have written what was read.
+    fn visit(&self, before: Timestamp) -> Visited {
+        let order = &self.database.order;
+        // SAFETY: what is retired is kept until the end of the execution.
+        unsafe {
+            order.visit_between(Timestamp(self.start), before, |_, record| {
+                record.iter().any(|write| self.reads.contains(write))
+            })
+        }
+    }
+
     /// Commits one cell in each of some rows, in the order of rows. `serializable` or by snapshot isolation.
     fn commit(self, writes: &[(usize, usize, u64)], serializable: bool) -> Result<u64, Ended> {
         let (rows, changes) = (&self.database.rows, &self.database.changes);
-        for (place, &(row, ..)) in writes.iter().enumerate() {
+        for (place, &(row, ..)) in
+            writes.iter().enumerate().filter(|(_, (row, ..))| !self.locked.contains(row))
+        {
             let locked = rows[row].try_lock();
             let is_newer = |header| header & TIMESTAMP > self.start && !without(RowStep::FirstCommitterWins);
             if locked.is_none_or(is_newer) {
@@ -204,15 +250,9 @@ impl Transaction<'_> {
     fn publish_and_validate(&self, writes: &[(usize, usize, u64)], serializable: bool) -> Result<u64, Ended> {
         let order = &self.database.order;
         let record: Record = writes.iter().map(|&(row, column, _)| (row, column)).collect();
-        // SAFETY: what is retired is kept until the end of the execution.
-        let visit = |before: Timestamp| unsafe {
-            order.visit_between(Timestamp(self.start), before, |_, record| {
-                record.iter().any(|write| self.reads.contains(write))
-            })
-        };
-        let early = without(RowStep::PublishesFirst).then(|| visit(Timestamp(order.watermark().0 + 1)));
+        let early = without(RowStep::PublishesFirst).then(|| self.visit(order.watermark().next()));
         let commit = order.begin(Arc::new(record), |old| self.database.retired.lock().unwrap().push(old));
-        let visited = early.unwrap_or_else(|| visit(commit));
+        let visited = early.unwrap_or_else(|| self.visit(commit));
         if serializable && visited != Visited::Clear {
             order.finish(commit, false);
             writes.iter().for_each(|&(row, ..)| self.database.rows[row].unlock());

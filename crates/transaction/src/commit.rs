@@ -21,7 +21,6 @@
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::unique::OwnSlots;
-use crate::validate::{Validated, dependencies};
 use crate::write::concurrent_update;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, Write, WriteKind};
 use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
@@ -111,24 +110,27 @@ impl Transaction {
     }
 
     fn commit_steps(&mut self, progress: &mut Progress, pin: &Guard) -> Result<Timestamp> {
+        if self.is_long() {
+            // Nothing is locked yet. What is committed from here on is looked at below.
+            self.validate_ahead(pin)?;
+        }
         let mut record = CommitRecord::with_capacity(self.writes.writes.len());
         let prepared = self.lock_rows(progress).and_then(|()| self.enter_keys(progress, &mut record, pin));
-        if let Err(error) = prepared {
-            self.undo(progress, &record, pin);
-            return Err(error);
-        }
+        let clear = match prepared.and_then(|()| self.validate_ahead(pin)) {
+            Ok(clear) => clear,
+            Err(error) => {
+                self.undo(progress, &record, pin);
+                return Err(error);
+            }
+        };
         // A former record may still be read by those pinned now.
         let retire = |former| pin.defer(move || drop(former));
         let record = Arc::new(record);
         let commit = self.manager.order.begin(record.clone(), retire);
-        let validated = match self.isolation {
-            Isolation::Serializable => self.validate(commit, pin),
-            _ => Ok(Validated::Valid),
-        };
-        if !matches!(validated, Ok(Validated::Valid)) {
+        if let Err(error) = self.validate_rest(clear, commit, pin) {
             self.manager.order.finish(commit, false);
             self.undo(progress, &record, pin);
-            return Err(validated.err().unwrap_or_else(dependencies));
+            return Err(error);
         }
         self.refresh_in_use();
         self.buffers.crowded = self.install(progress, commit, pin);
@@ -192,6 +194,7 @@ impl Transaction {
         let first_committer_wins =
             matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
         if !header.exists() || (first_committer_wins && header.timestamp() > self.start) {
+            self.conflict = Some(header.timestamp());
             return Err(concurrent_update());
         }
         Ok(())

@@ -12,6 +12,7 @@ mod commit;
 mod gate;
 mod key_batch;
 mod lock;
+mod lookup;
 mod manager;
 mod number_map;
 mod own_keys;

@@ -119,14 +119,25 @@ impl Transaction {
         self.locked.contains(table.id(), row)
     }
 
-    /// Waits, between two tries of a procedure, for the interactive transaction that has stopped the last one.
+    /// Waits, between two tries of a procedure, for what has stopped the last one: until the interactive transaction
+    /// that holds the row has ended, and the commit that the conflict was with is visible, as the next try would
+    /// read at a timestamp before it, and meet it again.
+    ///
+    /// # Errors
+    /// Those of waiting for a row, and the interrupt's.
     pub fn wait_for_blocker(&mut self) -> Result<()> {
-        match self.blocked_by.take() {
-            Some(key) if self.manager.locks.is_held(key).is_some() => {
-                self.wait_for(key, self.lock_deadline())
-            }
-            _ => Ok(()),
+        if let Some(key) = self.blocked_by.take()
+            && self.manager.locks.is_held(key).is_some()
+        {
+            self.wait_for(key, self.lock_deadline())?;
         }
+        let Some(conflict) = self.conflict.take() else { return Ok(()) };
+        let backoff = crossbeam_utils::Backoff::new();
+        while self.manager.watermark() < conflict {
+            self.interrupt.check()?;
+            backoff.snooze();
+        }
+        Ok(())
     }
 
     /// When a wait that begins now has lasted for as long as it may.

@@ -11,11 +11,16 @@
 //! whether there are any, reads none of their cells (`RowChange`).
 //!
 //! A record of writes has filters that tell, nearly always, that none of it was read here. Only else are its writes
-//! looked at one by one, through a filter over the rows read.
+//! looked at one by one: a transaction that has read little compares each with what it has read, one that has read a lot
+//! looks each up (`lookup`). So validation costs at most as much as was written meanwhile, times a small number,
+//! and never what was read times what was written. Tables read under filters are the exception: each filter is
+//! asked about each write to its table, whose rows it was asked about one by one when it was read.
 
+use crate::lookup::Lookup;
 use crate::record::{CommitRecord, WriteRecord};
-use ankerdb_base::{ColumnSet, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Result, RowId, TableId, Timestamp};
 use ankerdb_index::Direction;
+use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_table::{ReadAt, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -119,7 +124,7 @@ pub(crate) struct TableRead {
 }
 
 /// A point in what was read: what came before it stays when the rest is forgotten.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Mark {
     rows: usize,
     ranges: usize,
@@ -130,6 +135,40 @@ pub(crate) struct Mark {
 /// Bits of the filter over rows: enough for some hundred rows at a few percent of false hits.
 const BLOOM_WORDS: usize = 32;
 
+/// As many reads of each form as are compared one by one. Above, a lookup is made.
+const FEW_ROWS: usize = 128;
+const FEW_RANGES: usize = 16;
+const FEW_TABLES: usize = 16;
+
+/// Rows for which memory is kept from one transaction to the next.
+const ROWS_KEPT: usize = 1 << 14;
+
+/// Counts steps of something long, and asks now and then whether to go on.
+pub(crate) struct Steps<'a> {
+    interrupt: &'a Interrupt,
+    left: u32,
+}
+
+/// Steps between two looks at the interrupt: well under a millisecond.
+const STEPS_BETWEEN_LOOKS: u32 = 4096;
+
+impl<'a> Steps<'a> {
+    pub fn new(interrupt: &'a Interrupt) -> Steps<'a> {
+        Steps { interrupt, left: STEPS_BETWEEN_LOOKS }
+    }
+
+    /// One step; the interrupt's error if it was raised.
+    #[inline]
+    pub fn take(&mut self) -> Result<()> {
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = STEPS_BETWEEN_LOOKS;
+            self.interrupt.check()?;
+        }
+        Ok(())
+    }
+}
+
 /// Everything read so far.
 #[derive(Default)]
 pub(crate) struct ReadSet {
@@ -138,6 +177,8 @@ pub(crate) struct ReadSet {
     pub tables: Vec<TableRead>,
     keys: Vec<u8>,
     bloom: [u64; BLOOM_WORDS],
+    /// Of all reads up to a mark, if there are many.
+    lookup: Option<(Mark, Box<Lookup>)>,
 }
 
 fn bloom_place(table: TableId, row: RowId) -> (usize, u64) {
@@ -147,11 +188,66 @@ fn bloom_place(table: TableId, row: RowId) -> (usize, u64) {
 
 impl ReadSet {
     pub fn clear(&mut self) {
+        if self.rows.capacity() > ROWS_KEPT {
+            *self = ReadSet::default();
+            return;
+        }
         self.rows.clear();
         self.ranges.clear();
         self.tables.clear();
         self.keys.clear();
         self.bloom = [0; BLOOM_WORDS];
+        self.lookup = None;
+    }
+
+    /// Whether so much was read that it takes a while to arrange it.
+    pub fn is_large(&self) -> bool {
+        self.rows.len() > FEW_ROWS || self.ranges.len() > FEW_RANGES || self.tables.len() > FEW_TABLES
+    }
+
+    /// To be called before [`conflicts_with`](Self::conflicts_with), and again when more was read. Arranges what was
+    /// read if it is much; asks `steps` now and then whether to go on.
+    pub fn prepare(&mut self, steps: &mut Steps) -> Result<()> {
+        let mark = self.mark();
+        if self.is_large() && self.lookup.as_ref().is_none_or(|(made_at, _)| *made_at != mark) {
+            self.lookup = Some((mark, self.make_lookup(steps)?));
+        }
+        Ok(())
+    }
+
+    /// The lookup, if what was read is much.
+    fn lookup(&self) -> Option<&Lookup> {
+        debug_assert_eq!(self.is_large(), self.lookup.is_some(), "validation begins with `prepare`");
+        self.lookup.as_ref().map(|(_, lookup)| &**lookup)
+    }
+
+    /// The indexes in which ranges were read: numbers of tables, positions. Not many more than there are.
+    pub fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+        let few = if self.lookup().is_some() { &[][..] } else { &self.ranges[..] };
+        let many = self.lookup().into_iter().flat_map(Lookup::indexes);
+        few.iter().map(|read| (read.number, read.index)).chain(many)
+    }
+
+    fn make_lookup(&self, steps: &mut Steps) -> Result<Box<Lookup>> {
+        let mut lookup = Box::<Lookup>::default();
+        lookup.reserve_rows(self.rows.len());
+        for read in &self.rows {
+            steps.take()?;
+            lookup.add_row(read.table, read.row, read.columns);
+        }
+        for read in &self.ranges {
+            steps.take()?;
+            lookup.add_range((read.table, read.number), read.index, self.bounds(read));
+        }
+        self.tables.iter().filter(|read| read.filter.is_none()).for_each(|read| {
+            lookup.add_table(read.table.id(), read.columns);
+        });
+        Ok(lookup)
+    }
+
+    /// Whether a table was read under a filter, which has to look at rows.
+    pub fn has_filters(&self) -> bool {
+        self.tables.iter().any(|read| read.filter.is_some())
     }
 
     pub fn mark(&self) -> Mark {
@@ -165,6 +261,7 @@ impl ReadSet {
         self.ranges.truncate(mark.ranges);
         self.tables.truncate(mark.tables);
         self.keys.truncate(mark.keys);
+        self.lookup = None;
     }
 
     /// Notes a range of an index; `number` is the table's number in the transaction.
@@ -212,34 +309,52 @@ impl ReadSet {
         self.rows.push(RowRead { table, row, columns });
     }
 
+    pub fn add_table(&mut self, table: Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
+        self.tables.push(TableRead { table, columns, filter });
+    }
+
     /// Whether a commit wrote something that satisfies a predicate. `window` are the timestamps from the one that
-    /// the transaction read at to the last one before its own; `wait` returns when all commits up to there have
-    /// finished (tables under a filter need their rows).
+    /// the transaction read at to the last one to look at; `wait` returns when all commits up to there have finished
+    /// (tables under a filter need their rows). Costs at most a small number of looks for each row written.
+    ///
+    /// # Errors
+    /// Those of `steps`.
     pub fn conflicts_with(
         &self,
         record: &CommitRecord,
         window: (Timestamp, Timestamp),
         pin: &Guard,
         wait: impl Fn(),
-    ) -> bool {
-        let may_concern_me = !self.tables.is_empty()
+        steps: &mut Steps,
+    ) -> Result<bool> {
+        let lookup = self.lookup();
+        let may_concern_me = lookup.is_some()
+            || !self.tables.is_empty()
             || self.rows.iter().any(|read| record.may_have_written(read.table, read.row))
             || self.ranges.iter().any(|read| record.may_have_keys(read.table));
-        may_concern_me && self.writes_conflict(record, window, pin, wait)
+        if !may_concern_me {
+            return Ok(false);
+        }
+        for write in &record.writes {
+            steps.take()?;
+            let conflicts = match lookup {
+                Some(lookup) => is_found(lookup, record, write),
+                None => self.is_compared(record, write),
+            };
+            if conflicts || (!self.tables.is_empty() && self.passes_filter(write, window, pin, &wait)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    fn writes_conflict(
-        &self,
-        record: &CommitRecord,
-        window: (Timestamp, Timestamp),
-        pin: &Guard,
-        wait: impl Fn(),
-    ) -> bool {
-        record.writes.iter().any(|write| {
-            self.row_conflicts(write)
-                || (!self.ranges.is_empty() && self.range_conflicts(record, write))
-                || (!self.tables.is_empty() && self.table_conflicts(write, window, pin, &wait))
-        })
+    /// Compares a write with all that was read, tables under filters aside.
+    fn is_compared(&self, record: &CommitRecord, write: &WriteRecord) -> bool {
+        self.row_conflicts(write)
+            || (!self.ranges.is_empty() && self.range_conflicts(record, write))
+            || self.tables.iter().any(|read| {
+                read.filter.is_none() && read.table.id() == write.table && write.change.concerns(read.columns)
+            })
     }
 
     fn row_conflicts(&self, write: &WriteRecord) -> bool {
@@ -258,7 +373,8 @@ impl ReadSet {
         })
     }
 
-    fn table_conflicts(
+    /// Whether the row satisfies a filter that its table was read under.
+    fn passes_filter(
         &self,
         write: &WriteRecord,
         window: (Timestamp, Timestamp),
@@ -268,14 +384,21 @@ impl ReadSet {
         let reads = self.tables.iter();
         let mut reads =
             reads.filter(|read| read.table.id() == write.table && write.change.concerns(read.columns));
-        reads.any(|read| match &read.filter {
-            None => true,
-            Some(filter) => {
+        reads.any(|read| {
+            read.filter.as_ref().is_some_and(|filter| {
                 wait();
                 row_matches(read, filter, write.row, window, pin)
-            }
+            })
         })
     }
+}
+
+/// Looks a write up among what was read.
+fn is_found(lookup: &Lookup, record: &CommitRecord, write: &WriteRecord) -> bool {
+    let concerns = |columns: Option<ColumnSet>| columns.is_some_and(|columns| write.change.concerns(columns));
+    concerns(lookup.row(write.table, write.row))
+        || concerns(lookup.table(write.table))
+        || record.keys(write).any(|(index, key)| lookup.has_range(write.table, index, key))
 }
 
 /// Whether the row exists and satisfies the filter at the first or at the last timestamp of the window.

@@ -25,7 +25,6 @@
 
 use crate::read_set::Mark;
 use crate::transaction::{Isolation, Transaction};
-use crate::validate::{Validated, dependencies};
 use crate::write::concurrent_update;
 use ankerdb_base::{Result, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
@@ -91,11 +90,7 @@ impl Transaction {
         let manager = self.manager.clone();
         let now = slot.enter(|| manager.watermark());
         // Until then both timestamps are announced: filters look at rows as of both.
-        let validated = match self.validate_up_to(now, &crossbeam_epoch::pin()) {
-            Ok(Validated::Conflict) => Err(dependencies()),
-            Ok(Validated::Valid) => Ok(()),
-            Err(error) => Err(error),
-        };
+        let validated = self.validate_up_to(now, &crossbeam_epoch::pin());
         match &validated {
             Ok(()) => self.move_to(slot, now),
             Err(_) => {

@@ -4,7 +4,7 @@ use crate::commit::Progress;
 use crate::key_batch::KeyBatch;
 use crate::manager::{TransactionManager, Worker};
 use crate::own_keys::{Key, OwnKeys};
-use crate::read_set::{KeyRange, ReadSet, RowFilter, TableRead, end_of_prefix};
+use crate::read_set::{KeyRange, ReadSet, RowFilter, end_of_prefix};
 use crate::row::RowReader;
 use crate::row_locks::RowLocks;
 use crate::statement::Statement;
@@ -78,6 +78,8 @@ pub struct Transaction {
     pub(crate) locked: RowLocks,
     /// Where the last conflict was met, for waiting before another try.
     pub(crate) blocked_by: Option<(u32, u64)>,
+    /// The commit that the last conflict was with, which may not be visible yet.
+    pub(crate) conflict: Option<Timestamp>,
     pub(crate) interrupt: Interrupt,
     pub(crate) lock_timeout: Option<Duration>,
     /// Whether a row was read that had gone since its statement, or, where that ends the transaction, a cell that was
@@ -85,6 +87,13 @@ pub struct Transaction {
     pub(crate) has_read_vanished: AtomicBool,
     pub(crate) buffers: CommitBuffers,
     pub(crate) active: bool,
+}
+
+/// One timestamp to read at, announced for as long as this lives.
+struct Moment {
+    at: ReadAt,
+    /// Keeps the slot where the transaction itself may leave it.
+    _announced: Option<Arc<ReaderSlot>>,
 }
 
 /// Memory that commits reuse.
@@ -125,6 +134,7 @@ impl Transaction {
             owner: None,
             locked: RowLocks::default(),
             blocked_by: None,
+            conflict: None,
             interrupt: Interrupt::new(),
             lock_timeout: None,
             has_read_vanished: AtomicBool::new(false),
@@ -139,6 +149,7 @@ impl Transaction {
         self.isolation = isolation;
         self.interactive = interactive;
         self.blocked_by = None;
+        self.conflict = None;
         self.statement = Statement::default();
         *self.has_read_vanished.get_mut() = false;
         self.active = true;
@@ -286,6 +297,16 @@ impl Transaction {
         Ok(())
     }
 
+    /// What a scan reads at, from its first row to its last.
+    ///
+    /// In a procedure at READ COMMITTED each read is a statement, also one that the visitor of a scan makes: it moves the
+    /// transaction's timestamp. Were the rest of the scan read at that one, then an entry of the index that the
+    /// scan has copied already might belong to a row that has been swept since, and whose slot holds another row by then.
+    fn moment(&self) -> Moment {
+        let moves = self.acts_before_reads && !self.is_strict();
+        Moment { at: self.read_at(), _announced: moves.then(|| self.slot.clone()) }
+    }
+
     pub(crate) fn read_at(&self) -> ReadAt {
         match self.isolation {
             Isolation::ReadUncommitted => ReadAt::Newest,
@@ -293,7 +314,7 @@ impl Transaction {
         }
     }
 
-    fn validates(&self) -> bool {
+    pub(crate) fn validates(&self) -> bool {
         self.isolation == Isolation::Serializable
     }
 
@@ -330,11 +351,18 @@ impl Transaction {
     }
 
     /// Whether a committed row found under `key` is visible under that key.
-    fn visible_as(&self, number: usize, index: &Index, key: &[u8], row: RowId, pin: &Guard) -> bool {
+    fn visible_as(
+        &self,
+        number: usize,
+        index: &Index,
+        (key, row): (&[u8], RowId),
+        at: ReadAt,
+        pin: &Guard,
+    ) -> bool {
         if self.writes.hides(number, row, index.key_columns()) {
             return false;
         }
-        let (table, at) = (&self.tables[number], self.read_at());
+        let table = &self.tables[number];
         if !index.keys_move() {
             let block = table.block(row.block());
             if !block.exists_at(row.offset(), at, pin) {
@@ -405,7 +433,8 @@ impl Transaction {
             row
         }));
         for (key, row) in keys.iter().zip(rows.iter_mut()) {
-            let is_visible = row.is_some_and(|row| self.visible_as(number, index, key, row, &pin));
+            let is_visible =
+                row.is_some_and(|row| self.visible_as(number, index, (key, row), self.read_at(), &pin));
             if !is_visible {
                 // Rare: the entry is out of date, or there are several.
                 *row = self.committed_row(number, index, key, &pin);
@@ -420,7 +449,7 @@ impl Transaction {
         let mut found = None;
         index.tree().get(key, |row| {
             let row = RowId(row);
-            if self.visible_as(number, index, key, row, pin) {
+            if self.visible_as(number, index, (key, row), self.read_at(), pin) {
                 found = Some(row);
                 return ControlFlow::Break(());
             }
@@ -528,6 +557,7 @@ impl Transaction {
         if direction == Direction::Backward {
             own.reverse();
         }
+        let moment = self.moment();
         let read = self.reads.ranges.len();
         self.note_range(number, position, lower, upper);
         let mut own = own.into_iter().peekable();
@@ -544,7 +574,8 @@ impl Transaction {
             {
                 outcome = self.check_interrupt().and_then(|()| visit(self, row));
             }
-            let visible = || self.visible_as(number, index, key, RowId(row), &crossbeam_epoch::pin());
+            let entry = (key, RowId(row));
+            let visible = || self.visible_as(number, index, entry, moment.at, &crossbeam_epoch::pin());
             if matches!(outcome, Ok(ControlFlow::Continue(()))) && visible() {
                 self.note_row(table.id(), RowId(row), columns);
                 outcome = visit(self, RowId(row));
@@ -588,10 +619,11 @@ impl Transaction {
         self.note_table_read(table, columns, filter.clone());
         let touched = self.tables.number(table);
         let own: Vec<RowId> = self.writes.inserts(touched).map(|write| write.row).collect();
+        let moment = self.moment();
         let mut rows = Vec::new();
         for number in 0..table.block_count() {
             self.check_interrupt()?;
-            self.visible_rows(touched, number, &mut rows);
+            self.visible_rows(touched, number, moment.at, &mut rows);
             for row in rows.drain(..) {
                 self.check_interrupt()?;
                 if self.passes(table, row, &filter) && visit(self, row)?.is_break() {
@@ -612,8 +644,8 @@ impl Transaction {
     }
 
     /// The rows of one block that exist for this transaction before its own writes to them by the visitor.
-    fn visible_rows(&self, table: usize, number: usize, rows: &mut Vec<RowId>) {
-        let (at, pin) = (self.read_at(), crossbeam_epoch::pin());
+    fn visible_rows(&self, table: usize, number: usize, at: ReadAt, rows: &mut Vec<RowId>) {
+        let pin = crossbeam_epoch::pin();
         let block = self.tables[table].block(number);
         let exists = (0..block.fill()).filter(|&offset| block.exists_at(offset, at, &pin));
         rows.extend(exists.map(|offset| RowId::new(number, offset)).filter(|&row| {
@@ -630,7 +662,7 @@ impl Transaction {
     /// analytical query over a view of this transaction. `columns` are those looked at, by the filter too.
     pub fn note_table_read(&mut self, table: &Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
         if self.validates() {
-            self.reads.tables.push(TableRead { table: table.clone(), columns, filter });
+            self.reads.add_table(table.clone(), columns, filter);
         }
     }
 

@@ -111,7 +111,7 @@ impl Transaction {
         }
         let range = crate::KeyRange { lower: Bound::Included(key.clone()), upper: Bound::Included(key) };
         let mut taken = false;
-        let (ranges, rows) = (self.reads.ranges.len(), self.reads.rows.len());
+        let mark = self.reads.mark();
         let forward = ankerdb_index::Direction::Forward;
         self.scan_index(table, position, &range, forward, ColumnSet::EMPTY, &mut |_, row| {
             taken = Some(row) != myself;
@@ -121,8 +121,7 @@ impl Transaction {
             return Err(duplicate_key(table, index, value));
         }
         // The commit checks the key again, whatever happens until then: nothing was learnt that could go stale.
-        self.reads.ranges.truncate(ranges);
-        self.reads.rows.truncate(rows);
+        self.reads.forget_since(mark);
         Ok(())
     }
 }

@@ -222,6 +222,50 @@ fn acknowledged_and_then_read() {
     committer.join().unwrap();
 }
 
+/// A transaction has read row 1 when it locks row 0, finds it changed and restarts its statement. Meanwhile others commit
+/// that change, and one that has read row 0 and writes row 1. Of these two, one has seen what the other wrote.
+fn restart_and_committers() {
+    const MINE: u64 = 5;
+    let database = Database::new(2);
+    let mut transaction = database.begin();
+    assert_eq!(transaction.read(1, 0), 0);
+    let others = spawn(&database, |database| {
+        database.begin().commit(&[(0, 0, 1)], true).ok()?;
+        let mut other = database.begin();
+        let seen = other.read(0, 1);
+        other.commit(&[(1, 0, 1)], true).ok().map(|_| seen)
+    });
+    let mut add = || {
+        if transaction.lock(0)? {
+            transaction.restart()?;
+        }
+        transaction.read(0, 1);
+        Ok(())
+    };
+    let added: Result<(), Ended> = add();
+    let here = added.and_then(|()| transaction.commit(&[(0, 1, MINE)], true));
+    let seen = others.join().unwrap();
+    let both = here.is_ok() && seen.is_some();
+    assert!(!both || seen == Some(MINE), "neither has seen the other");
+}
+
+#[test]
+fn loom_restart_and_committers() {
+    check(2, restart_and_committers);
+}
+
+#[test]
+#[should_panic = "neither has seen the other"]
+fn control_restart_without_check() {
+    check_without(RowStep::RestartChecks, restart_and_committers);
+}
+
+#[test]
+#[should_panic = "neither has seen the other"]
+fn control_restart_that_checks_before_it_takes_its_timestamp() {
+    check_without(RowStep::RestartTakesFirst, restart_and_committers);
+}
+
 #[test]
 fn loom_reader_and_committer() {
     check(2, reader_and_committer);

@@ -1,0 +1,121 @@
+//! What validation costs: the one who validates, and everybody else.
+//!
+//! ```text
+//! cargo run --release -p ankerdb-engine --example validation_cost -- short 100000
+//! cargo run --release -p ankerdb-engine --example validation_cost -- long
+//! ```
+//!
+//! `short` runs so many transactions of ten finds and five updates, nobody else being there: for counting instructions.
+//! `long` lets one transaction read 200,000 rows while 10,000 others commit, and then commit itself, again and again,
+//! while a probe commits single rows; prints how long the validator's commits and the probe's took.
+
+use ankerdb_engine::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const ROWS: i32 = 200_000;
+const COMMITS: i32 = 10_000;
+const ROUNDS: usize = 5;
+
+fn table(database: &Database, name: &str, rows: i32) -> Result<Arc<Table>> {
+    let definition = TableDefinition::new(name)
+        .column(ColumnDefinition::new("id", DataType::Integer))
+        .column(ColumnDefinition::new("a", DataType::BigInt))
+        .primary_key(&["id"]);
+    let table = database.create_table(definition)?;
+    database.session().run(Isolation::RepeatableRead, |transaction| {
+        (0..rows).try_for_each(|id| {
+            transaction.insert(&table, vec![Value::Integer(id), Value::BigInt(0)]).map(drop)
+        })
+    })?;
+    Ok(table)
+}
+
+fn find(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Result<RowId> {
+    let mut key = Vec::with_capacity(8);
+    table.index(0).encode(&[Value::Integer(id)], &mut key)?;
+    Ok(transaction.find(table, 0, &key, ColumnSet::of(&[1]))?.expect("the row is there"))
+}
+
+fn add_one(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Result<()> {
+    let row = find(transaction, table, id)?;
+    let a = transaction.bigint(table, row, 1);
+    transaction.update(table, row, vec![(1, Value::BigInt(a + 1))])
+}
+
+fn short(transactions: i32) -> Result<()> {
+    let database = Database::new();
+    let table = table(&database, "items", 10_000)?;
+    let mut session = database.session();
+    for turn in 0..transactions {
+        session.run(Isolation::Serializable, |transaction| {
+            let first = turn * 17 % 9_000;
+            (0..5).try_for_each(|place| find(transaction, &table, first + place).map(drop))?;
+            (5..10).try_for_each(|place| add_one(transaction, &table, first + place))
+        })?;
+    }
+    Ok(())
+}
+
+/// Commits single rows until told to stop; how long each commit took.
+fn probe(database: &Database, table: &Arc<Table>, stop: &AtomicBool) -> Result<Vec<Duration>> {
+    let mut session = database.session();
+    let mut took = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let mut transaction = session.begin(Isolation::Serializable);
+        add_one(&mut transaction, table, 0)?;
+        let began = Instant::now();
+        transaction.commit()?;
+        took.push(began.elapsed());
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    Ok(took)
+}
+
+/// Reads all rows, lets others commit, and commits; how long the commit took.
+fn validate(database: &Database, read: &Arc<Table>, other: &Arc<Table>) -> Result<Duration> {
+    let mut session = database.session();
+    let mut transaction = session.begin(Isolation::Serializable);
+    for id in 0..ROWS {
+        find(&mut transaction, read, id)?;
+    }
+    let mut others = database.session();
+    for _ in 0..COMMITS {
+        others.run(Isolation::RepeatableRead, |transaction| add_one(transaction, other, 1))?;
+    }
+    add_one(&mut transaction, read, 7)?;
+    let began = Instant::now();
+    transaction.commit()?;
+    Ok(began.elapsed())
+}
+
+fn long() -> Result<()> {
+    let database = Database::new();
+    let (read, other, probed) =
+        (table(&database, "read", ROWS)?, table(&database, "other", 10)?, table(&database, "probed", 10)?);
+    let stop = AtomicBool::new(false);
+    let (validated, mut probed) = std::thread::scope(|scope| {
+        let probe = scope.spawn(|| probe(&database, &probed, &stop));
+        let validated: Result<Vec<_>> = (0..ROUNDS).map(|_| validate(&database, &read, &other)).collect();
+        stop.store(true, Ordering::Relaxed);
+        (validated, probe.join().expect("the probe ends"))
+    });
+    println!("validating commits: {:?}", validated?);
+    if let Ok(probed) = &mut probed {
+        probed.sort_unstable();
+        let at = |share: f64| probed[((probed.len() - 1) as f64 * share) as usize];
+        let (count, longest) = (probed.len(), at(1.0));
+        println!("{count} probing commits: median {:?}, p99 {:?}, longest {longest:?}", at(0.5), at(0.99));
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["short", transactions] => short(transactions.parse().expect("a number of transactions")),
+        ["long"] => long(),
+        _ => panic!("short <transactions>, or long"),
+    }
+}
