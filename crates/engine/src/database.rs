@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
+use crate::contention::Contention;
 use crate::definitions::Definitions;
 use crate::pruner::Pruner;
 use crate::shared::Shared;
@@ -84,6 +85,7 @@ impl Database {
 
     fn of(configuration: Configuration, placement: Option<Placement>) -> Database {
         let shared = Arc::new(Shared {
+            contention: Contention::default(),
             configuration,
             placement,
             manager: TransactionManager::new(configuration.history()),

@@ -31,6 +31,7 @@
 
 mod catalog;
 mod configuration;
+mod contention;
 mod database;
 mod definitions;
 mod pruner;

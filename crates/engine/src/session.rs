@@ -1,11 +1,16 @@
 //! A session: one connection or worker thread.
 
+use crate::contention::COURTESY;
 use crate::database::Database;
 use ankerdb_base::Result;
 use ankerdb_snapshot::Snapshot;
+use ankerdb_transaction::Patience;
 use ankerdb_transaction::{Isolation, Transaction, Worker};
 use std::sync::Arc;
+use std::time::Instant;
 
+/// Failed tries of a procedure after which others let it go first.
+const TRIES_BEFORE_PRECEDENCE: u32 = 8;
 /// Tries of a procedure before its thread gives way to others each time.
 const EAGER_TRIES: u32 = 3;
 
@@ -54,7 +59,8 @@ impl Session {
     }
 
     /// Runs a procedure in a transaction and commits it; again from the start while that fails with a serialization
-    /// failure or a deadlock. Any other error, also of the procedure itself, rolls back and is returned.
+    /// failure or a deadlock. Any other error, also of the procedure itself, rolls back and is returned; the interrupt's
+    /// also between two tries. After some tries the procedure takes precedence over others, so that it ends.
     pub fn run<T>(
         &mut self,
         isolation: Isolation,
@@ -62,8 +68,13 @@ impl Session {
     ) -> Result<T> {
         let mut tries = 0;
         loop {
+            self.give_way(tries)?;
+            // Counted only by those who need it: all threads share the count.
+            let shared = (tries >= TRIES_BEFORE_PRECEDENCE).then(|| self.database.shared.clone());
+            let precedence = shared.as_ref().map(|shared| shared.contention.take_precedence());
             match self.try_run(isolation, &mut procedure) {
                 Err(error) if error.is_retryable() => {
+                    drop(precedence);
                     self.retries += 1;
                     tries += 1;
                     self.before_retry(tries)?;
@@ -80,10 +91,25 @@ impl Session {
     }
 
     fn before_retry(&mut self, tries: u32) -> Result<()> {
+        self.transaction.check_interrupt()?;
         // Sleeps instead of trying in vain.
         self.wait_for_blocker()?;
         if tries > EAGER_TRIES {
             std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Lets a procedure that has failed too often go first.
+    fn give_way(&mut self, tries: u32) -> Result<()> {
+        let contention = &self.database.shared.contention;
+        if tries >= TRIES_BEFORE_PRECEDENCE || !contention.is_contended() {
+            return Ok(());
+        }
+        let (begun, patience) = (Instant::now(), Patience::new());
+        while contention.is_contended() && begun.elapsed() < COURTESY {
+            self.transaction.check_interrupt()?;
+            patience.wait();
         }
         Ok(())
     }
@@ -94,8 +120,7 @@ impl Session {
         isolation: Isolation,
         procedure: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        // Reads inside find this pin and need none of their own.
-        let pin = crossbeam_epoch::pin();
+        // No pin over all of it: a procedure may wait for a row, and would keep all retired memory until it has it.
         self.transaction.begin(isolation, false);
         let outcome = match procedure(&mut self.transaction) {
             Ok(value) => {
@@ -109,7 +134,7 @@ impl Session {
         };
         if self.writes_since_collection >= WRITES_BETWEEN_COLLECTIONS {
             self.writes_since_collection = 0;
-            pin.flush();
+            crossbeam_epoch::pin().flush();
         }
         outcome
     }

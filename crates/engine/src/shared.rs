@@ -2,6 +2,7 @@
 
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
+use crate::contention::Contention;
 use ankerdb_table::{Placement, Table};
 use ankerdb_transaction::TransactionManager;
 use parking_lot::{Mutex, RwLock};
@@ -13,6 +14,8 @@ pub(crate) struct Shared {
     /// How columns are put into regions, where they are.
     pub placement: Option<Placement>,
     pub manager: Arc<TransactionManager>,
+    /// Which procedure goes first.
+    pub contention: Contention,
     pub catalog: RwLock<Arc<Catalog>>,
     /// That of the catalog.
     pub version: AtomicU64,

@@ -29,6 +29,7 @@ mod write_set;
 
 pub use ankerdb_index::Direction;
 pub use ankerdb_sync::interrupt::{Cause, Interrupt};
+pub use ankerdb_sync::patience::Patience;
 pub use gate::CommitsHeld;
 pub use key_batch::KeyBatch;
 pub use lock::{LockWait, Locked};

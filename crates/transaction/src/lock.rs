@@ -102,6 +102,10 @@ impl Transaction {
     /// Those of the interrupt.
     pub(crate) fn pause(&self, patience: &Patience) -> Result<()> {
         self.check_interrupt()?;
+        debug_assert!(
+            !patience.is_over() || !crossbeam_epoch::is_pinned(),
+            "who sleeps holds up all reclamation"
+        );
         patience.wait();
         Ok(())
     }
@@ -148,6 +152,7 @@ impl Transaction {
     /// Waits until an interactive transaction gives up a row.
     fn wait_for(&mut self, key: (u32, u64), deadline: Option<Instant>) -> Result<()> {
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
+        debug_assert!(!crossbeam_epoch::is_pinned(), "who sleeps holds up all reclamation");
         match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
             Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")
