@@ -147,6 +147,13 @@ struct Body {
 }
 
 impl Error {
+    /// 53200: the system has no memory left.
+    #[cold]
+    pub fn out_of_memory(bytes: usize) -> Error {
+        let detail = format!("The system refused {bytes} bytes.");
+        Error::new(SqlState::OutOfMemory, "out of memory").with_detail(detail)
+    }
+
     /// An error with a one-sentence message in PostgreSQL's style: lower case, no full stop.
     pub fn new(state: SqlState, message: impl Into<Cow<'static, str>>) -> Error {
         Error(Box::new(Body { state, message: message.into(), detail: None, hint: None }))

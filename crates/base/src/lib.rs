@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod failpoint;
 mod id;
 
 pub use error::{Error, Result, SqlState};

@@ -17,7 +17,7 @@ use ankerdb_engine::{
 use ankerdb_snapshot::SnapshotCounters;
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::readers::ActiveReaders;
-use ankerdb_table::RowLock;
+use ankerdb_table::{KeptRow, OwnedRow};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -151,6 +151,7 @@ pub struct Installs {
 #[derive(Default)]
 pub struct Writer {
     rows: Vec<RowId>,
+    owned: Vec<KeptRow>,
     in_use: Vec<Timestamp>,
     age: u32,
     written: usize,
@@ -180,20 +181,23 @@ impl Installs {
         for row in &writer.rows {
             self.table.block(row.block()).prefetch(row.offset(), ColumnSet::of(&[0]), &pin);
         }
-        for row in &writer.rows {
-            let block = self.table.block(row.block());
-            while !matches!(block.try_lock(row.offset()), RowLock::Acquired(_)) {
-                std::hint::spin_loop();
+        let own = |row: &RowId| loop {
+            match self.table.try_own(*row) {
+                Some(row) => return row.keep(),
+                None => std::hint::spin_loop(),
             }
-        }
+        };
+        writer.owned.extend(writer.rows.iter().map(own));
         let commit = self.order.begin(Arc::new(()), |former| pin.defer(move || drop(former)));
         if writer.age == 0 {
             self.readers.in_use(self.order.watermark(), &mut writer.in_use);
             writer.age = IN_USE_AGE_MAX;
         }
         writer.age -= 1;
-        for row in &writer.rows {
-            self.table.install_word(*row, (0, word), commit, &writer.in_use, &pin);
+        for row in writer.owned.drain(..) {
+            let row: OwnedRow<'_> = self.table.resume(row);
+            let installed = self.table.install_word(row, (0, word), commit, &writer.in_use, &pin);
+            installed.expect("a word needs no memory");
         }
         self.order.finish(commit, true);
         writer.written += writer.rows.len();

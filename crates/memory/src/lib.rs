@@ -78,14 +78,18 @@ fn piece_bytes(power: u32) -> usize {
 /// before; asks the operating system once per slab. Ends the process when there is no memory left, as the global
 /// allocator does.
 pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
-    let pointer = match Source::of(bytes) {
+    try_allocate_zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes))
+}
+
+/// As [`allocate_zeroed`]; `None` when there is no memory left.
+pub fn try_allocate_zeroed(bytes: usize) -> Option<NonNull<u8>> {
+    match Source::of(bytes) {
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc_zeroed(layout) }),
         _ if child::is_child() => child::blocks(bytes, true),
         Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece),
         Source::Mapping(bytes) => mapping::map(bytes),
-    };
-    pointer.unwrap_or_else(|| out_of_memory(bytes))
+    }
 }
 
 /// The same with any content, for who is going to write all of it.

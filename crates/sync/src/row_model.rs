@@ -8,7 +8,8 @@
 //! | here | mirrors |
 //! | --- | --- |
 //! | [`Row::read`], [`Row::read_version`] | `RowBlock::read`, `read_version` (`crates/table/src/block.rs`) |
-//! | [`Row::install`] | `RowBlock::install`; the order of stores is that of `crates/table/src/header.rs` |
+//! | [`Row::save`], [`Row::take_back`] | `RowBlock::save`, `take_back`, with the pruning of `OwnedRow::save_update` |
+//! | [`Row::install`] | `RowBlock::install_update`; the order of stores is that of `crates/table/src/header.rs` |
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
 //! | [`copy_rows`], [`Changes`] | `copy_block` (`crates/snapshot/src/materialize.rs`); `raise` |
 //! | [`Row::sweep`] | `RowBlock::sweep` |
@@ -228,16 +229,15 @@ impl Transaction<'_> {
                 return Err(if locked.is_none() { Ended::Busy } else { Ended::Changed });
             }
         }
+        let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
+        writes.iter().for_each(|&(row, column, cell)| rows[row].save(&[(column, cell)], &in_use));
         let commit = self.publish_and_validate(writes, serializable)?;
         self.slot.leave();
         let order = &self.database.order;
         if without(RowStep::FinishesLast) {
             order.finish(Timestamp(commit), true);
         }
-        let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
-        writes
-            .iter()
-            .for_each(|&(row, column, cell)| rows[row].install(commit, &[(column, cell)], &in_use, changes));
+        writes.iter().for_each(|&(row, column, cell)| rows[row].install(commit, &[(column, cell)], changes));
         if !without(RowStep::FinishesLast) {
             order.finish(Timestamp(commit), true);
         }
@@ -255,7 +255,10 @@ impl Transaction<'_> {
         let visited = early.unwrap_or_else(|| self.visit(commit));
         if serializable && visited != Visited::Clear {
             order.finish(commit, false);
-            writes.iter().for_each(|&(row, ..)| self.database.rows[row].unlock());
+            for &(row, ..) in writes {
+                self.database.rows[row].take_back();
+                self.database.rows[row].unlock();
+            }
             return Err(Ended::Conflict);
         }
         Ok(commit.0)

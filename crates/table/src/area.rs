@@ -8,7 +8,8 @@
 //!   (see `header`) and the lending protocol (`ankerdb_sync::lending`);
 //! - *lent* memory is not written while the loan lasts; only then may it be read as plain bytes.
 
-use ankerdb_memory::{allocate, allocate_zeroed, free};
+use ankerdb_base::{Error, Result, SqlState, failpoint};
+use ankerdb_memory::{allocate, allocate_zeroed, free, try_allocate_zeroed};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -33,6 +34,18 @@ impl Area {
     pub fn zeroed(bytes: usize) -> Area {
         let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
         Area { pointer: allocate_zeroed(bytes), bytes: narrow(bytes), is_borrowed: false }
+    }
+
+    /// As [`zeroed`](Self::zeroed). 53200 when there is no memory left, 54000 from 4 GiB on.
+    pub fn try_zeroed(bytes: usize) -> Result<Area> {
+        failpoint::reach("memory of a block")?;
+        let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        let Ok(narrow) = u32::try_from(bytes) else {
+            let message = format!("{bytes} bytes do not fit into one piece of memory");
+            return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+        };
+        let pointer = try_allocate_zeroed(bytes).ok_or_else(|| Error::out_of_memory(bytes))?;
+        Ok(Area { pointer, bytes: narrow, is_borrowed: false })
     }
 
     /// Memory of somebody else's, a multiple of 64 bytes.

@@ -6,12 +6,12 @@
 use crate::area::Area;
 use crate::cell::{Cell, CellLayout};
 use crate::heap::{Chunk, Heap};
-use ankerdb_base::ROWS_PER_BLOCK;
+use ankerdb_base::{ROWS_PER_BLOCK, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Longest byte string that lies in its view.
-const INLINE_BYTES: usize = 12;
+pub(crate) const INLINE_BYTES: usize = 12;
 /// Heaps smaller than this are not worth rebuilding.
 const REBUILD_BYTES_MIN: usize = 64 << 10;
 
@@ -40,15 +40,16 @@ pub enum RawCell {
 }
 
 impl ColumnArray {
-    /// An array of zero (or NULL) cells.
-    pub fn new(layout: CellLayout, nullable: bool) -> ColumnArray {
-        ColumnArray {
+    /// An array of zero (or NULL) cells. 53200 if there is no memory.
+    pub fn new(layout: CellLayout, nullable: bool) -> Result<ColumnArray> {
+        let validity = nullable.then(|| Area::try_zeroed(CellLayout::Bit.bytes(ROWS_PER_BLOCK)));
+        Ok(ColumnArray {
             layout,
-            values: Area::zeroed(layout.bytes(ROWS_PER_BLOCK)),
-            validity: nullable.then(|| Area::zeroed(CellLayout::Bit.bytes(ROWS_PER_BLOCK))),
+            values: Area::try_zeroed(layout.bytes(ROWS_PER_BLOCK))?,
+            validity: validity.transpose()?,
             heap: (layout == CellLayout::View).then(|| Arc::new(Heap::new())),
             garbage_bytes: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// The same in memory of a segment, zeroed.
@@ -146,8 +147,23 @@ impl ColumnArray {
         }
     }
 
-    /// Writes a cell. The caller holds the row and is registered as a writer of the block.
-    pub fn store(&self, row: usize, cell: Cell<'_>) {
+    /// Puts a string that is too long for its view into the heap, to be [stored](Self::store) later; returns its view.
+    /// Errors as of [`Heap::append`].
+    pub(crate) fn place(&self, bytes: &[u8]) -> Result<u128> {
+        let heap = self.heap.as_ref().expect("only view columns hold views");
+        let (chunk, offset) = heap.append(bytes)?;
+        Ok(outline_view(bytes, chunk, offset))
+    }
+
+    /// A string that was placed is not going to be stored.
+    pub(crate) fn forget(&self, bytes: usize) {
+        self.garbage_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Writes a cell; a long string's bytes lie in the heap already, where `view` says. The caller holds the row and is
+    /// registered as a writer of the block.
+    #[inline]
+    pub(crate) fn store(&self, row: usize, cell: Cell<'_>, view: Option<u128>) {
         if let Some(validity) = &self.validity {
             let bit = 1u64 << (row % 64);
             let word = validity.word(row / 64);
@@ -158,7 +174,7 @@ impl ColumnArray {
             };
         }
         match (self.layout, cell) {
-            (CellLayout::View, cell) => self.store_view(row, cell),
+            (CellLayout::View, cell) => self.store_view(row, cell, view),
             (_, Cell::Null) => {}
             (CellLayout::Bit, Cell::Word(value)) => {
                 let bit = 1u64 << (row % 64);
@@ -177,25 +193,17 @@ impl ColumnArray {
         }
     }
 
-    fn store_view(&self, row: usize, cell: Cell<'_>) {
+    fn store_view(&self, row: usize, cell: Cell<'_>, view: Option<u128>) {
         let old_length = self.load_wide(row) as u32 as usize;
         if old_length > INLINE_BYTES {
             self.garbage_bytes.fetch_add(old_length, Relaxed);
         }
         let view = match cell {
-            Cell::Bytes(bytes) => self.view_of(bytes),
+            Cell::Bytes(bytes) if bytes.len() <= INLINE_BYTES => inline_view(bytes),
+            Cell::Bytes(_) => view.expect("long strings are placed before they are stored"),
             _ => 0,
         };
         self.store_wide(row, view);
-    }
-
-    fn view_of(&self, bytes: &[u8]) -> u128 {
-        if bytes.len() <= INLINE_BYTES {
-            return inline_view(bytes);
-        }
-        let heap = self.heap.as_ref().expect("only view columns hold views");
-        let (chunk, offset) = heap.append(bytes);
-        outline_view(bytes, chunk, offset)
     }
 
     /// Whether so much of the heap is garbage that a copy with a new heap pays.
@@ -205,8 +213,9 @@ impl ColumnArray {
     }
 
     /// A copy to write on while this array is lent. The copy shares the heap, whose bytes never change, unless it
-    /// is mostly garbage. No write may be under way on this array.
-    pub fn duplicate(&self) -> ColumnArray {
+    /// is mostly garbage and may be left: no string may be in it that was placed and is still to be stored. No write may
+    /// be under way on this array.
+    pub(crate) fn duplicate(&self, may_leave_heap: bool) -> ColumnArray {
         let mut copy = ColumnArray {
             layout: self.layout,
             values: self.values.copy_prefix(self.values.bytes()),
@@ -214,20 +223,33 @@ impl ColumnArray {
             heap: self.heap.clone(),
             garbage_bytes: AtomicUsize::new(self.garbage_bytes.load(Relaxed)),
         };
-        if self.wants_rebuild() {
-            copy.heap = Some(Arc::new(Heap::new()));
+        if may_leave_heap
+            && self.wants_rebuild()
+            && let Ok(heap) = self.compact(&copy)
+        {
+            copy.heap = Some(Arc::new(heap));
             copy.garbage_bytes = AtomicUsize::new(0);
-            for row in 0..ROWS_PER_BLOCK {
-                let raw = RawCell::View(self.load_wide(row));
-                // SAFETY: no write is under way on this array, so every view in it is published.
-                if let Cell::Bytes(bytes) = unsafe { self.resolve(&raw) }
-                    && bytes.len() > INLINE_BYTES
-                {
-                    copy.store_wide(row, copy.view_of(bytes));
-                }
-            }
         }
         copy
+    }
+
+    /// A heap of the strings that cells point to, and their new views in `copy`. Where there is no memory for one, all
+    /// views in `copy` are as they were.
+    fn compact(&self, copy: &ColumnArray) -> Result<Heap> {
+        let heap = Heap::new();
+        let mut views = Vec::new();
+        for row in 0..ROWS_PER_BLOCK {
+            let raw = RawCell::View(self.load_wide(row));
+            // SAFETY: no write is under way on this array, so every view in it is published.
+            if let Cell::Bytes(bytes) = unsafe { self.resolve(&raw) }
+                && bytes.len() > INLINE_BYTES
+            {
+                let (chunk, offset) = heap.append(bytes)?;
+                views.push((row, outline_view(bytes, chunk, offset)));
+            }
+        }
+        views.into_iter().for_each(|(row, view)| copy.store_wide(row, view));
+        Ok(heap)
     }
 
     /// Bytes of memory behind this array.
@@ -263,6 +285,11 @@ mod tests {
         unsafe { array.resolve(&raw) }.to_owned()
     }
 
+    fn write(array: &ColumnArray, row: usize, cell: Cell<'_>) {
+        let view = cell.long_bytes().map(|bytes| array.place(bytes).expect("there is memory"));
+        array.store(row, cell, view);
+    }
+
     #[test]
     fn cells_of_every_layout_come_back() {
         let cells = [
@@ -275,25 +302,26 @@ mod tests {
             (CellLayout::View, Cell::Bytes(b"thirteen bytes and more")),
         ];
         for (layout, cell) in cells {
-            let array = ColumnArray::new(layout, true);
+            let array = ColumnArray::new(layout, true).expect("there is memory");
             assert_eq!(read(&array, 77).borrow(), Cell::Null);
-            array.store(77, cell);
+            write(&array, 77, cell);
             assert_eq!(read(&array, 77).borrow(), cell);
             assert_eq!(read(&array, 76).borrow(), Cell::Null);
-            assert_eq!(read(&array.duplicate(), 77).borrow(), cell);
-            array.store(77, Cell::Null);
+            assert_eq!(read(&array.duplicate(true), 77).borrow(), cell);
+            write(&array, 77, Cell::Null);
             assert_eq!(read(&array, 77).borrow(), Cell::Null);
         }
     }
 
     #[test]
     fn a_heap_of_garbage_is_rebuilt() {
-        let array = ColumnArray::new(CellLayout::View, false);
+        let array = ColumnArray::new(CellLayout::View, false).expect("there is memory");
         for round in 0..2000u32 {
-            array.store(5, Cell::Bytes(format!("round {round} {}", "x".repeat(100)).as_bytes()));
+            write(&array, 5, Cell::Bytes(format!("round {round} {}", "x".repeat(100)).as_bytes()));
         }
         assert!(array.wants_rebuild());
-        let rebuilt = array.duplicate();
+        assert!(array.duplicate(false).wants_rebuild(), "strings may be placed in it");
+        let rebuilt = array.duplicate(true);
         assert_eq!(read(&rebuilt, 5), read(&array, 5));
         assert!(!rebuilt.wants_rebuild() && rebuilt.memory_bytes() < array.memory_bytes());
     }

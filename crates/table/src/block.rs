@@ -11,10 +11,12 @@
 //!
 //! Invariants:
 //! 1. A row's cells, chain and header change only in the hands of its owner (LOCKED).
-//! 2. Before a cell or an `exists` bit changes for commit *c*: the writer is registered (`Columns::begin_write`),
+//! 2. Before a cell or an `exists` bit changes for commit *c*: a writer of cells is registered (`Columns::begin_write`),
 //!    the row is dirty, `column_change` or `rows_change` (both, for a new row) are at least *c*, and the header shows
 //!    *c*; in this order against a reader that loads data first and then headers (or these timestamps) behind an
 //!    acquire fence.
+//!    Cells of one store may be written to a slot earlier, before there is a *c*, while no reader sees a row there
+//!    (`write_new`): all that they can spoil is a cell of no row.
 //! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
 //!    its chain is empty.
 //! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion fell below the
@@ -27,11 +29,11 @@ use crate::change::RowChange;
 use crate::header::Header;
 use crate::segment::Segment;
 use crate::table::Derived;
-use crate::version::VersionChain;
+use crate::version::{Version, VersionChain};
 use crate::zone::Zone;
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Timestamp};
-use ankerdb_memory::{allocate_zeroed, free};
-use ankerdb_sync::lending::Columns;
+use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, Timestamp, failpoint};
+use ankerdb_memory::{free, try_allocate_zeroed};
+use ankerdb_sync::lending::{Columns, Writing};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -52,15 +54,6 @@ pub enum ReadAt {
     Newest,
 }
 
-/// What happened to [`RowBlock::try_lock`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum RowLock {
-    /// The caller owns the row; this was its newest state.
-    Acquired(Header),
-    /// Another owner has it.
-    Busy,
-}
-
 struct RowMeta {
     header: AtomicU64,
     chain: VersionChain,
@@ -77,9 +70,11 @@ unsafe impl Sync for Rows {}
 impl Rows {
     const BYTES: usize = size_of::<[RowMeta; ROWS_PER_BLOCK]>();
 
-    fn new() -> Rows {
+    fn new() -> Result<Rows> {
+        failpoint::reach("headers of a block")?;
+        let memory = try_allocate_zeroed(Rows::BYTES).ok_or_else(|| Error::out_of_memory(Rows::BYTES))?;
         // All zeros is a valid row: no timestamp, nobody's, without history.
-        Rows(allocate_zeroed(Rows::BYTES).cast())
+        Ok(Rows(memory.cast()))
     }
 }
 
@@ -108,6 +103,11 @@ pub struct RowBlock {
     rows: Rows,
     columns: Columns<ColumnArray>,
     zones: Box<[Option<Zone>]>,
+    /// Whether cells of some column are compound (`CellLayout::is_compound`).
+    has_compound: bool,
+    /// Rows with strings in the heaps that no view points to yet: their commits are about to install them. Meanwhile no
+    /// heap is left for another one.
+    rows_placed: AtomicU32,
     exists: Bitmap,
     dirty: Bitmap,
     /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
@@ -128,16 +128,19 @@ pub struct RowBlock {
 }
 
 impl RowBlock {
-    /// An empty block for columns of these types (and whether they may hold NULL).
-    pub fn new(columns: &[(DataType, bool)]) -> RowBlock {
-        let arrays = columns
-            .iter()
-            .map(|&(data_type, nullable)| ColumnArray::new(CellLayout::of(data_type), nullable));
+    /// An empty block for columns of these types (and whether they may hold NULL). 53200 if there is no memory.
+    pub fn new(columns: &[(DataType, bool)]) -> Result<RowBlock> {
+        let array = |&(data_type, nullable): &_| ColumnArray::new(CellLayout::of(data_type), nullable);
+        let arrays: Vec<ColumnArray> = columns.iter().map(array).collect::<Result<_>>()?;
         RowBlock::of(columns, Columns::new(arrays), None)
     }
 
     /// The same with its arrays at a position of a segment that no other block has had.
-    pub(crate) fn placed(columns: &[(DataType, bool)], segment: Arc<Segment>, position: usize) -> RowBlock {
+    pub(crate) fn placed(
+        columns: &[(DataType, bool)],
+        segment: Arc<Segment>,
+        position: usize,
+    ) -> Result<RowBlock> {
         let arrays = columns.iter().enumerate().map(|(column, &(data_type, _))| {
             let layout = CellLayout::of(data_type);
             // SAFETY: the block holds the segment behind its arrays, which are never lent and so go with it.
@@ -152,10 +155,13 @@ impl RowBlock {
         columns: &[(DataType, bool)],
         arrays: Columns<ColumnArray>,
         segment: Option<Arc<Segment>>,
-    ) -> RowBlock {
-        RowBlock {
-            rows: Rows::new(),
+    ) -> Result<RowBlock> {
+        let is_compound = |&(data_type, _): &(DataType, bool)| CellLayout::of(data_type).is_compound();
+        Ok(RowBlock {
+            rows: Rows::new()?,
             columns: arrays,
+            has_compound: columns.iter().any(is_compound),
+            rows_placed: AtomicU32::new(0),
             zones: columns
                 .iter()
                 .map(|(data_type, _)| Zone::covers(*data_type).then(Zone::default))
@@ -169,7 +175,7 @@ impl RowBlock {
             fill: AtomicU32::new(0),
             swept_at: AtomicU64::new(0),
             segment,
-        }
+        })
     }
 
     /// Whether arrays may be lent: those in segments are not.
@@ -247,21 +253,22 @@ impl RowBlock {
         Some(slot)
     }
 
-    /// Takes ownership of a row unless somebody has it.
-    pub fn try_lock(&self, row: usize) -> RowLock {
+    /// Takes ownership of a row unless somebody has it; returns its newest state. Only `OwnedRow` makes owners of it.
+    #[inline]
+    pub(crate) fn try_lock(&self, row: usize) -> Option<Header> {
         let header = &self.rows[row].header;
         let seen = Header(header.load(Ordering::Relaxed));
         if seen.is_locked() {
-            return RowLock::Busy;
+            return None;
         }
-        match header.compare_exchange(seen.0, seen.locked().0, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => RowLock::Acquired(seen),
-            Err(_) => RowLock::Busy,
-        }
+        header
+            .compare_exchange(seen.0, seen.locked().0, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+            .then_some(seen)
     }
 
     /// Gives up ownership of a row that was not changed.
-    pub fn unlock(&self, row: usize) {
+    pub(crate) fn unlock(&self, row: usize) {
         let header = &self.rows[row].header;
         let seen = Header(header.load(Ordering::Relaxed));
         debug_assert!(seen.is_locked() && !seen.is_installing());
@@ -313,7 +320,7 @@ impl RowBlock {
         loop {
             let header = self.header(row);
             if header.timestamp() > limit {
-                match self.read_version(row, column, at, pin) {
+                match self.read_version(row, column, at, header, pin) {
                     Older::Absent => return Err(use_cell),
                     Older::Cell(cell) => return Ok(use_cell(cell.borrow())),
                     Older::InPlace => {}
@@ -389,14 +396,22 @@ impl RowBlock {
 
     /// Looks for a cell as of a timestamp that is before the row's newest change.
     #[inline(never)]
-    fn read_version<'pin>(&self, row: usize, column: usize, at: ReadAt, pin: &'pin Guard) -> Older<'pin> {
+    fn read_version<'pin>(
+        &self,
+        row: usize,
+        column: usize,
+        at: ReadAt,
+        header: Header,
+        pin: &'pin Guard,
+    ) -> Older<'pin> {
         let (limit, is_in_place) = match at {
             ReadAt::Snapshot(at) => (at, false),
             ReadAt::InPlace(at) => (at, true),
             ReadAt::Newest => unreachable!("nothing is newer than the newest state"),
         };
         let mut found: Option<&'pin OwnedCell> = None;
-        for version in self.rows[row].chain.iter(pin) {
+        let overwritten = |version: &&Version| version.begin < header.timestamp();
+        for version in self.rows[row].chain.iter(pin).filter(overwritten) {
             if let Some(cell) = version.cell(column) {
                 found = Some(cell);
             }
@@ -422,7 +437,9 @@ impl RowBlock {
         }
         let mut changed = ColumnSet::EMPTY;
         let mut existed = false;
-        for version in self.rows[row].chain.iter(pin) {
+        // A version of the newest state itself belongs to a commit that is still to come.
+        let overwritten = |version: &&Version| version.begin < header.timestamp();
+        for version in self.rows[row].chain.iter(pin).filter(overwritten) {
             changed = changed.union(version.columns);
             if version.begin <= since {
                 existed = version.exists;
@@ -436,45 +453,221 @@ impl RowBlock {
         }
     }
 
-    /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists.
+    /// Writes what can be written of a new row before it has a timestamp, in a slot that the caller owns and in which
+    /// nobody sees a row: cells that one store writes, and the bytes of long strings, whose views are added to `views`.
+    /// The views themselves, and other compound cells, are left to `install_insert`: half of one in the copy of a
+    /// column would be no cell at all, and a row that has no timestamp yet cannot be told from one that never was.
+    pub(crate) fn write_new<'a>(
+        &self,
+        row: usize,
+        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        views: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        debug_assert!(self.rows[row].chain.is_empty() && !self.header(row).exists());
+        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(cells.clone())));
+        let writing = self.columns.begin_write();
+        let first_view = views.len();
+        for (column, cell) in cells {
+            if let Some(zone) = &self.zones[column] {
+                zone.widen(cell);
+            }
+            let array = self.array_to_write(&writing, column, pin);
+            if !array.layout().is_compound() {
+                array.store(row, cell, None);
+            } else if let Some(bytes) = cell.long_bytes() {
+                self.place(array, bytes, first_view, views)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what an update of a row is about to overwrite, and puts its long strings into the heaps. The caller owns
+    /// the row, which exists.
+    pub(crate) fn save<'a>(
+        &self,
+        row: usize,
+        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        views: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        if changes.clone().any(|(_, cell)| cell.long_bytes().is_some()) {
+            let writing = self.columns.begin_write();
+            let first_view = views.len();
+            for (column, cell) in changes.clone() {
+                if let Some(bytes) = cell.long_bytes() {
+                    let array = self.array_to_write(&writing, column, pin);
+                    self.place(array, bytes, first_view, views)?;
+                }
+            }
+        }
+        failpoint::reach("version of a row")?;
+        let before = changes.map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
+        self.dirty.set(row);
+        let header = self.header(row);
+        self.rows[row].chain.push(header.timestamp(), header.exists(), before);
+        Ok(())
+    }
+
+    /// Places a string, the first one of a row if `views` is as long as it was. Whoever is registered as a writer has an
+    /// array that nobody is copying, so the count is there before a copy looks at it.
+    fn place(
+        &self,
+        array: &ColumnArray,
+        bytes: &[u8],
+        first_view: usize,
+        views: &mut Vec<u128>,
+    ) -> Result<()> {
+        failpoint::reach("string of a row")?;
+        views.reserve(1);
+        let view = array.place(bytes)?;
+        if views.len() == first_view {
+            self.rows_placed.fetch_add(1, Ordering::Relaxed);
+        }
+        views.push(view);
+        Ok(())
+    }
+
+    /// Takes back what [`write_new`](Self::write_new) or [`save`](Self::save) has done, of strings as many as there are
+    /// views left. The caller owns the row.
+    pub(crate) fn take_back<'a>(
+        &self,
+        row: usize,
+        cells: impl Iterator<Item = (usize, Cell<'a>)>,
+        views: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        let header = self.header(row);
+        if header.exists() {
+            self.rows[row].chain.take_back(header.timestamp(), pin);
+        }
+        let mut was_placed = false;
+        for (column, cell) in cells {
+            if let Some(bytes) = cell.long_bytes()
+                && views.next().is_some()
+            {
+                // SAFETY: inside a pin.
+                unsafe { self.columns.current(column) }.forget(bytes.len());
+                was_placed = true;
+            }
+        }
+        if was_placed {
+            self.rows_placed.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn array_to_write<'w>(
+        &self,
+        writing: &'w Writing<'_, ColumnArray>,
+        column: usize,
+        pin: &Guard,
+    ) -> &'w ColumnArray {
+        let copy = |array: &ColumnArray| array.duplicate(self.rows_placed.load(Ordering::Acquire) == 0);
+        writing.column(column, copy, |retired| {
+            // SAFETY: the array is no longer reachable; those pinned now may still read it.
+            unsafe { pin.defer_unchecked(move || drop(retired)) }
+        })
+    }
+
+    /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists and was saved.
     ///
     /// # Safety
-    /// Cells of text columns are UTF-8.
+    /// Cells of text columns are UTF-8. The cells are those that were saved, and `views` those of their long strings.
     pub(crate) unsafe fn install_update<'a>(
         &self,
         row: usize,
         commit: Timestamp,
         changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        in_use: &[Timestamp],
+        views: &mut impl Iterator<Item = u128>,
         pin: &Guard,
     ) {
-        let old = self.owned_header(row, commit);
-        let before = changes.clone().map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
-        self.push_version(row, old, before, commit, in_use, pin);
-        self.install(row, old, commit, true, changes, pin);
+        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(changes.clone())));
+        let _old = self.owned_header(row, commit);
+        let writing = self.columns.begin_write();
+        self.dirty.set(row);
+        changes.clone().for_each(|(column, _)| raise(&self.column_updates[column], commit));
+        let new = Header::committed(commit, true);
+        self.announce(row, new);
+        let mut was_placed = false;
+        for (column, cell) in changes {
+            if let Some(zone) = &self.zones[column] {
+                zone.widen(cell);
+            }
+            let view = cell.long_bytes().and_then(|_| views.next());
+            was_placed |= view.is_some();
+            self.array_to_write(&writing, column, pin).store(row, cell, view);
+        }
+        self.settle(row, new, was_placed, writing);
     }
 
-    /// Installs a new row for commit `commit` in a slot the caller owns, and gives up the slot.
+    /// Installs a new row for commit `commit` in a slot the caller owns and has written the row to, and gives up the slot.
     ///
     /// # Safety
-    /// Cells of text columns are UTF-8.
+    /// As for [`install_update`](Self::install_update); the cells are those that were written.
     pub(crate) unsafe fn install_insert<'a>(
         &self,
         row: usize,
         commit: Timestamp,
         cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
+        views: &mut impl Iterator<Item = u128>,
         pin: &Guard,
     ) {
-        debug_assert!(self.rows[row].chain.is_empty());
-        self.install(row, self.owned_header(row, commit), commit, true, cells, pin);
+        let _old = self.owned_header(row, commit);
+        let new = Header::committed(commit, true);
+        if !self.has_compound {
+            self.dirty.set(row);
+            raise(&self.insertion, commit);
+            self.announce(row, new);
+            self.exists.set(row);
+            self.rows[row].header.store(new.0, Ordering::Release);
+            return;
+        }
+        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(cells.clone())));
+        let writing = self.columns.begin_write();
+        self.dirty.set(row);
+        raise(&self.insertion, commit);
+        self.announce(row, new);
+        let mut was_placed = false;
+        for (column, cell) in cells {
+            let array = self.array_to_write(&writing, column, pin);
+            if array.layout().is_compound() {
+                let view = cell.long_bytes().and_then(|_| views.next());
+                was_placed |= view.is_some();
+                array.store(row, cell, view);
+            }
+        }
+        self.exists.set(row);
+        self.settle(row, new, was_placed, writing);
     }
 
     /// Installs a deletion for commit `commit` and gives up the row. The cells stay as they are until the slot is
-    /// handed out again. The caller owns the row, which exists.
-    pub(crate) fn install_delete(&self, row: usize, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
-        let old = self.owned_header(row, commit);
-        self.push_version(row, old, std::iter::empty(), commit, in_use, pin);
-        self.install(row, old, commit, false, std::iter::empty(), pin);
+    /// handed out again. The caller owns the row, which exists and was saved.
+    pub(crate) fn install_delete(&self, row: usize, commit: Timestamp) {
+        let _old = self.owned_header(row, commit);
+        let new = Header::committed(commit, false);
+        self.dirty.set(row);
+        raise(&self.deletion, commit);
+        self.announce(row, new);
+        self.exists.clear(row);
+        self.rows[row].header.store(new.0, Ordering::Release);
+    }
+
+    /// The header shows the commit before anything else does.
+    #[inline]
+    fn announce(&self, row: usize, new: Header) {
+        self.rows[row].header.store(new.installing().0, Ordering::Release);
+        fence(Ordering::Release);
+    }
+
+    /// The last steps of a row whose cells were written.
+    #[inline]
+    fn settle(&self, row: usize, new: Header, was_placed: bool, writing: Writing<'_, ColumnArray>) {
+        if was_placed {
+            self.rows_placed.fetch_sub(1, Ordering::Release);
+        }
+        drop(writing);
+        self.rows[row].header.store(new.0, Ordering::Release);
     }
 
     fn owned_header(&self, row: usize, commit: Timestamp) -> Header {
@@ -486,99 +679,8 @@ impl RowBlock {
         header
     }
 
-    fn push_version(
-        &self,
-        row: usize,
-        old: Header,
-        before: impl Iterator<Item = (u32, OwnedCell)>,
-        commit: Timestamp,
-        in_use: &[Timestamp],
-        pin: &Guard,
-    ) {
-        let chain = &self.rows[row].chain;
-        chain.push(old.timestamp(), old.exists(), before);
-        chain.prune(commit, in_use, pin);
-    }
-
-    #[inline]
-    fn install<'a>(
-        &self,
-        row: usize,
-        old: Header,
-        commit: Timestamp,
-        exists: bool,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        pin: &Guard,
-    ) {
-        match &self.segment {
-            None => self.install_cells(row, old, commit, exists, cells, pin),
-            Some(segment) => self.install_in(segment, row, old, commit, exists, cells, pin),
-        }
-    }
-
-    /// The same with the locks of the columns that are written. Apart, so that others do not pay.
-    #[cold]
-    #[expect(clippy::too_many_arguments, reason = "those of `install`, and where")]
-    fn install_in<'a>(
-        &self,
-        segment: &Segment,
-        row: usize,
-        old: Header,
-        commit: Timestamp,
-        exists: bool,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        pin: &Guard,
-    ) {
-        let mut columns = ColumnSet::EMPTY;
-        cells.clone().for_each(|(column, _)| columns.insert(column));
-        let _shared = segment.lock_shared(columns);
-        self.install_cells(row, old, commit, exists, cells, pin);
-    }
-
-    #[inline]
-    fn install_cells<'a>(
-        &self,
-        row: usize,
-        old: Header,
-        commit: Timestamp,
-        exists: bool,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        pin: &Guard,
-    ) {
-        let writing = self.columns.begin_write();
-        self.dirty.set(row);
-        match (old.exists(), exists) {
-            (false, _) => raise(&self.insertion, commit),
-            (true, false) => raise(&self.deletion, commit),
-            (true, true) => {
-                cells.clone().for_each(|(column, _)| raise(&self.column_updates[column], commit));
-            }
-        }
-        let header = &self.rows[row].header;
-        let new = Header::committed(commit, exists);
-        header.store(new.installing().0, Ordering::Release);
-        fence(Ordering::Release);
-        for (column, cell) in cells {
-            if let Some(zone) = &self.zones[column] {
-                zone.widen(cell);
-            }
-            let array = writing.column(column, ColumnArray::duplicate, |retired| {
-                // SAFETY: the array is no longer reachable; those pinned now may still read it.
-                unsafe { pin.defer_unchecked(move || drop(retired)) }
-            });
-            array.store(row, cell);
-        }
-        match exists {
-            true if !old.exists() => self.exists.set(row),
-            false if old.exists() => self.exists.clear(row),
-            _ => {}
-        }
-        drop(writing);
-        header.store(new.0, Ordering::Release);
-    }
-
     /// A cell of a row that the caller owns, as it is in place.
-    pub fn owned_cell(&self, row: usize, column: usize, pin: &Guard) -> OwnedCell {
+    pub(crate) fn owned_cell(&self, row: usize, column: usize, pin: &Guard) -> OwnedCell {
         let (array, raw) = self.load(row, column, pin);
         // SAFETY: the caller owns the row, so no write to the cell is under way.
         unsafe { array.resolve(&raw) }.to_owned()
@@ -597,7 +699,7 @@ impl RowBlock {
             if seen.is_locked() || seen.timestamp() > horizon {
                 continue;
             }
-            let RowLock::Acquired(header) = self.try_lock(row) else { continue };
+            let Some(header) = self.try_lock(row) else { continue };
             // Clean already: another sweep was here after we looked, and has freed the slot if the row is deleted.
             let still_dirty = self.dirty.word(row / 64) >> (row % 64) & 1 == 1;
             if still_dirty && header.timestamp() <= horizon {
@@ -623,10 +725,7 @@ impl RowBlock {
             // SAFETY: inside a pin.
             let Some(loan) = (unsafe { self.columns.lend(&[column], || true) }) else { continue };
             let writing = self.columns.begin_write();
-            writing.column(column, ColumnArray::duplicate, |retired| {
-                // SAFETY: the array is no longer reachable; those pinned now may still read it.
-                unsafe { pin.defer_unchecked(move || drop(retired)) }
-            });
+            self.array_to_write(&writing, column, pin);
             drop((writing, loan));
         }
     }
@@ -658,6 +757,12 @@ fn raise(change: &AtomicU64, commit: Timestamp) {
     if change.load(Ordering::Relaxed) < commit.0 {
         change.fetch_max(commit.0, Ordering::AcqRel);
     }
+}
+
+fn columns_of<'a>(cells: impl Iterator<Item = (usize, Cell<'a>)>) -> ColumnSet {
+    let mut columns = ColumnSet::EMPTY;
+    cells.for_each(|(column, _)| columns.insert(column));
+    columns
 }
 
 enum Older<'pin> {

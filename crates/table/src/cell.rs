@@ -1,5 +1,6 @@
 //! One cell inside of storage: what a value looks like as bits.
 
+use crate::array::INLINE_BYTES;
 use ankerdb_base::{Error, Result};
 use ankerdb_value::{DataType, Decimal, Value};
 
@@ -22,6 +23,13 @@ pub enum CellLayout {
 }
 
 impl CellLayout {
+    /// Whether a cell is written by several stores and half of one is no cell: views and wide numbers. (A cell that may be
+    /// NULL has a validity bit besides, but each combination of bit and value is a cell.)
+    #[inline]
+    pub(crate) fn is_compound(self) -> bool {
+        matches!(self, CellLayout::Wide | CellLayout::View)
+    }
+
     /// The layout of a type. Numerics take the narrowest integer that holds their digits.
     pub fn of(data_type: DataType) -> CellLayout {
         match data_type {
@@ -164,6 +172,15 @@ impl<'a> Cell<'a> {
                 Value::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8").into())
             }
             (cell, _) => unreachable!("{cell:?} in a column of type {data_type}"),
+        }
+    }
+
+    /// The bytes of a string that does not fit into its view.
+    #[inline]
+    pub(crate) fn long_bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Cell::Bytes(bytes) if bytes.len() > INLINE_BYTES => Some(bytes),
+            _ => None,
         }
     }
 

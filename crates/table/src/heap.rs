@@ -5,13 +5,18 @@
 //! overwritten cells stay as garbage until the column is rebuilt (`ColumnArray::duplicate`).
 
 use crate::area::Area;
+use ankerdb_base::{Error, Result, SqlState};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FIRST_CHUNK_BYTES: usize = 16 << 10;
-const LARGEST_REGULAR_CHUNK_BYTES: usize = 64 << 20;
+/// Chunks double in size up to 64 MiB,
+const DOUBLINGS: usize = 12;
+/// and from here on once in so many chunks, up to 2 GiB: 250 GiB in all, for the strings of 8,192 rows.
+const SLOW_DOUBLING: usize = 32;
+const SLOW_DOUBLINGS: usize = 5;
 const MAX_CHUNKS: usize = 256;
 
 /// One piece of a heap.
@@ -70,41 +75,50 @@ impl Heap {
         full + (cursor & u32::MAX as u64) as usize
     }
 
-    /// Copies the bytes into the heap; returns chunk number and offset.
-    pub fn append(&self, bytes: &[u8]) -> (u32, u32) {
+    /// Copies the bytes into the heap; returns chunk number and offset. 53200 if there is no memory, 54000 if the heap has
+    /// as many chunks as it may have; nothing has changed then.
+    pub fn append(&self, bytes: &[u8]) -> Result<(u32, u32)> {
+        let (number, offset) = self.reserve(bytes.len())?;
+        let chunk = self.chunks[number as usize].get().expect("room is reserved in chunks that exist");
+        // SAFETY: these bytes are reserved for us alone, inside the chunk; no view points at them until the caller
+        // publishes one.
+        unsafe {
+            let target = chunk.0.pointer().add(offset as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
+        Ok((number, offset))
+    }
+
+    /// Room for so many bytes.
+    fn reserve(&self, bytes: usize) -> Result<(u32, u32)> {
         loop {
             let cursor = self.cursor.load(Ordering::Acquire);
             let (number, offset) = ((cursor >> 32) as usize, (cursor & u32::MAX as u64) as usize);
             let chunk = self.chunks[number].get();
-            let Some(chunk) = chunk.filter(|chunk| offset + bytes.len() <= chunk.bytes()) else {
-                self.grow(cursor, bytes.len());
+            if chunk.is_none_or(|chunk| offset + bytes > chunk.bytes()) {
+                self.grow(cursor, bytes)?;
                 continue;
-            };
-            let next = cursor + bytes.len() as u64;
+            }
+            let next = cursor + bytes as u64;
             if self.cursor.compare_exchange_weak(cursor, next, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
-            // SAFETY: the compare-exchange reserved these bytes for us alone; they are inside the chunk by the
-            // filter above; no view points at them until the caller publishes one.
-            unsafe {
-                let target = chunk.0.pointer().add(offset);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
-            }
-            return (number as u32, offset as u32);
+            return Ok((number as u32, offset as u32));
         }
     }
 
     /// Makes room for `needed` bytes, unless somebody else has moved the cursor meanwhile.
-    fn grow(&self, cursor: u64, needed: usize) {
+    fn grow(&self, cursor: u64, needed: usize) -> Result<()> {
         let _growing = self.grow.lock();
         if self.cursor.load(Ordering::Acquire) != cursor {
-            return;
+            return Ok(());
         }
         let current = (cursor >> 32) as usize;
         let number = if self.chunks[current].get().is_some() { current + 1 } else { current };
-        assert!(number < MAX_CHUNKS, "a column's heap has outgrown {MAX_CHUNKS} chunks");
-        let regular = (FIRST_CHUNK_BYTES << number.min(12)).min(LARGEST_REGULAR_CHUNK_BYTES);
-        let chunk = Arc::new(Chunk(Area::zeroed(regular.max(needed))));
+        if number == MAX_CHUNKS {
+            return Err(heap_is_full());
+        }
+        let chunk = Arc::new(Chunk(Area::try_zeroed(regular_bytes(number).max(needed))?));
         assert!(self.chunks[number].set(chunk).is_ok(), "chunks are added under the mutex only");
         // Others may still reserve bytes at the end of the current chunk; they only add to the lower half.
         let mut seen = cursor;
@@ -113,6 +127,7 @@ impl Heap {
         {
             seen = now;
         }
+        Ok(())
     }
 
     /// Where a place would be: not to be read from, only to ask for the memory. Takes any place.
@@ -134,6 +149,18 @@ impl Heap {
     }
 }
 
+/// How large a chunk is that no single string needs larger. Memory that is never touched costs nothing.
+fn regular_bytes(number: usize) -> usize {
+    FIRST_CHUNK_BYTES << (number.min(DOUBLINGS) + (number / SLOW_DOUBLING).min(SLOW_DOUBLINGS))
+}
+
+#[cold]
+fn heap_is_full() -> Error {
+    let message = "too many long strings in one column of neighbouring rows";
+    let hint = "Delete or update fewer of them at a time, or distribute them over more rows.";
+    Error::new(SqlState::ProgramLimitExceeded, message).with_hint(hint)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +174,8 @@ mod tests {
                 scope.spawn(move || {
                     let strings: Vec<Vec<u8>> =
                         (0..2000).map(|i| vec![thread * 10 + (i % 10) as u8; 13 + i % 90]).collect();
-                    let places: Vec<_> = strings.iter().map(|bytes| heap.append(bytes)).collect();
+                    let places: Vec<_> =
+                        strings.iter().map(|bytes| heap.append(bytes).expect("there is memory")).collect();
                     for (bytes, (chunk, offset)) in strings.iter().zip(places) {
                         // SAFETY: the place is our own append's.
                         assert_eq!(unsafe { heap.bytes(chunk, offset, bytes.len() as u32) }, &bytes[..]);
@@ -161,10 +189,35 @@ mod tests {
     #[test]
     fn a_string_larger_than_a_chunk_gets_its_own() {
         let heap = Heap::new();
-        heap.append(b"small");
+        heap.append(b"small").expect("there is memory");
         let large = vec![7u8; 1 << 20];
-        let (chunk, offset) = heap.append(&large);
+        let (chunk, offset) = heap.append(&large).expect("there is memory");
         // SAFETY: the place is our own append's.
         assert_eq!(unsafe { heap.bytes(chunk, offset, large.len() as u32) }, &large[..]);
+    }
+
+    /// Of 300 strings each needs a chunk of regular size for itself, as long as these are of 64 MiB.
+    #[test]
+    fn hundreds_of_strings_longer_than_half_a_chunk_fit() {
+        let heap = Heap::new();
+        for _ in 0..300 {
+            let reserved = heap.reserve(33 << 20).expect("memory that is not touched costs nothing");
+            assert!((reserved.0 as usize) < MAX_CHUNKS);
+        }
+        assert!(heap.used_bytes() >= 300 * (33 << 20));
+    }
+
+    /// Only addresses are used up. A sanitizer's allocator gives out less of them.
+    #[cfg(not(ankerdb_sanitize))]
+    #[test]
+    fn a_full_heap_is_an_error_and_goes_on_with_what_fits() {
+        let heap = Heap::new();
+        let error = loop {
+            if let Err(error) = heap.reserve((3 << 30) - 32) {
+                break error;
+            }
+        };
+        assert_eq!(error.state(), SqlState::ProgramLimitExceeded);
+        heap.reserve(32).expect("there is room at the end of the last chunk");
     }
 }

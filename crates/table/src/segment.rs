@@ -256,7 +256,7 @@ impl Drop for Exclusive<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cell, ColumnDefinition, RowLock, Table, TableDefinition};
+    use crate::{Cell, ColumnDefinition, Table, TableDefinition};
     use ankerdb_base::{RowId, TableId, Timestamp};
     use ankerdb_value::DataType;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -273,22 +273,28 @@ mod tests {
 
     fn insert(table: &Table, commit: u64) -> RowId {
         let row = table.allocate_row(0).expect("there is memory");
+        let (id, pin, mut views) = (row.id(), crossbeam_epoch::pin(), Vec::new());
         let cells = [Cell::Word(commit), Cell::Bytes(b"more than twelve bytes"), Cell::Null];
-        // SAFETY: the text is UTF-8.
-        unsafe {
-            let cells = cells.into_iter().enumerate();
-            table.install_insert(row, Timestamp(commit), cells, &crossbeam_epoch::pin());
-        }
-        row
+        let cells = cells.into_iter().enumerate();
+        row.write_new(cells.clone(), &mut views, &pin).expect("there is memory");
+        // SAFETY: written just now; the text is UTF-8.
+        unsafe { row.install_insert(Timestamp(commit), cells, &mut views.into_iter(), &pin) };
+        id
     }
 
     fn update(table: &Table, row: RowId, commit: u64, column: usize, cell: Cell<'_>) {
-        assert!(matches!(table.block(row.block()).try_lock(row.offset()), RowLock::Acquired(_)));
-        // SAFETY: no text is written.
-        unsafe {
-            let changes = std::iter::once((column, cell));
-            table.install_update(row, Timestamp(commit), changes, &[], &crossbeam_epoch::pin());
-        }
+        let (row, pin) = (table.try_own(row).expect("it is free"), crossbeam_epoch::pin());
+        let changes = std::iter::once((column, cell));
+        row.save_update(changes.clone(), &[], &mut Vec::new(), &pin).expect("there is memory");
+        // SAFETY: saved just now; no text is written.
+        unsafe { row.install_update(Timestamp(commit), changes, &mut std::iter::empty(), &pin) };
+    }
+
+    fn delete(table: &Table, row: RowId, commit: u64) {
+        let row = table.try_own(row).expect("it is free");
+        row.save_delete(&[], &crossbeam_epoch::pin()).expect("there is memory");
+        // SAFETY: saved just now.
+        unsafe { row.install_delete(Timestamp(commit)) };
     }
 
     #[test]
@@ -341,8 +347,7 @@ mod tests {
             waits(Box::new(move || update(table, first, 10, 0, Cell::Word(7))));
             waits(Box::new(move || assert_eq!(insert(table, 11).block(), 0)));
             update(table, row, 12, 2, Cell::Word(1));
-            table.block(0).try_lock(rows[2].offset());
-            table.install_delete(rows[2], Timestamp(13), &[], &crossbeam_epoch::pin());
+            delete(table, rows[2], 13);
             std::thread::sleep(Duration::from_millis(50));
             assert_eq!(done.load(Ordering::Relaxed), 0, "two write to the column");
             drop(locked);

@@ -1,18 +1,20 @@
 //! A table: its schema, blocks and indexes. Physical only: who may do what is the transactions' business.
 
 use crate::append_list::AppendList;
-use crate::block::{ReadAt, RowBlock, RowLock};
+use crate::block::{ReadAt, RowBlock};
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::index::Index;
+use crate::owned::OwnedRow;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
 use crate::segment::{Placement, Segments};
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_value::{DataType, Value};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::any::Any;
+use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
 const TAILS: usize = 4;
@@ -20,9 +22,14 @@ const TAILS: usize = 4;
 /// Rows deleted since the last sweep from which on who deletes must sweep as well: as many as fit into eight blocks.
 const DELETIONS_MAX: usize = 8 * ROWS_PER_BLOCK;
 
+/// The number of the next table of any database.
+static TABLES: AtomicU64 = AtomicU64::new(1);
+
 /// A table.
 pub struct Table {
     id: TableId,
+    /// Of this table alone, in the whole process.
+    identity: NonZeroU64,
     definition: TableDefinition,
     types: Vec<(DataType, bool)>,
     layouts: Vec<CellLayout>,
@@ -66,8 +73,10 @@ impl Table {
     fn of(id: TableId, definition: TableDefinition, segments: Option<Segments>) -> Table {
         let types: Vec<_> =
             definition.columns.iter().map(|column| (column.data_type, column.nullable)).collect();
+        let identity = TABLES.fetch_add(1, Ordering::Relaxed);
         let table = Table {
             id,
+            identity: NonZeroU64::new(identity).expect("fewer tables than there are numbers"),
             layouts: types.iter().map(|&(data_type, _)| CellLayout::of(data_type)).collect(),
             types,
             blocks: AppendList::default(),
@@ -89,6 +98,12 @@ impl Table {
     /// Its identity.
     pub fn id(&self) -> TableId {
         self.id
+    }
+
+    /// Tells it from all other tables of the process, of other databases too.
+    #[inline]
+    pub(crate) fn identity(&self) -> NonZeroU64 {
+        self.identity
     }
 
     /// Its name.
@@ -200,9 +215,10 @@ impl Table {
         self.blocks.iter().map(|block| block.exists().ones()).sum()
     }
 
-    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks. 53200 if the columns lie in
-    /// regions and there is no memory for another one.
-    pub fn allocate_row(&self, worker: usize) -> Result<RowId> {
+    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks. 53200 if there is no memory
+    /// for another block.
+    pub fn allocate_row(&self, worker: usize) -> Result<OwnedRow<'_>> {
+        failpoint::reach("slot of a row")?;
         let mut tail = self.tails[worker % TAILS].lock();
         if tail.free.is_empty() && tail.block.is_none_or(|number| self.block(number).fill() == ROWS_PER_BLOCK)
         {
@@ -211,9 +227,9 @@ impl Table {
         if let Some(row) = tail.free.pop() {
             // A sweep may hold the row for a moment longer.
             loop {
-                match self.block(row.block()).try_lock(row.offset()) {
-                    RowLock::Acquired(_) => return Ok(row),
-                    RowLock::Busy => std::hint::spin_loop(),
+                match self.try_own(row) {
+                    Some(row) => return Ok(row),
+                    None => std::hint::spin_loop(),
                 }
             }
         }
@@ -221,7 +237,7 @@ impl Table {
             if let Some(number) = tail.block
                 && let Some(offset) = self.block(number).take_fresh_slot()
             {
-                return Ok(RowId::new(number, offset));
+                return Ok(self.own_locked(RowId::new(number, offset)));
             }
             tail.block = Some(self.add_block()?);
         }
@@ -230,10 +246,10 @@ impl Table {
     fn add_block(&self) -> Result<usize> {
         let _growing = self.grow.lock();
         let block = match &self.segments {
-            None => RowBlock::new(&self.types),
+            None => RowBlock::new(&self.types)?,
             Some(segments) => {
                 let (segment, position) = segments.place(self.blocks.len())?;
-                RowBlock::placed(&self.types, segment, position)
+                RowBlock::placed(&self.types, segment, position)?
             }
         };
         Ok(self.blocks.push(block))
@@ -249,9 +265,8 @@ impl Table {
         }
     }
 
-    /// Takes back a slot whose row was never installed. The caller owns it and has removed its index entries.
-    pub fn free_row(&self, row: RowId) {
-        self.block(row.block()).unlock(row.offset());
+    /// Takes back a slot that holds no row, has no index entries and belongs to nobody.
+    pub(crate) fn add_free_slot(&self, row: RowId) {
         self.tails[row.block() % TAILS].lock().free.push(row);
     }
 
@@ -377,10 +392,8 @@ impl Table {
                     continue;
                 }
                 // Who has the row is about to write to it, and prunes it then.
-                let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
-                self.prune_entries(RowId::new(number, offset), std::iter::empty(), in_use, &pin);
-                block.chain(offset).prune(header.timestamp(), in_use, &pin);
-                block.unlock(offset);
+                let Some(row) = self.try_own(RowId::new(number, offset)) else { continue };
+                row.prune(std::iter::empty(), in_use, &pin);
                 found = true;
             }
             if found {
@@ -398,10 +411,8 @@ impl Table {
                     continue;
                 }
                 // A row in use is collected by the next pass.
-                let RowLock::Acquired(header) = block.try_lock(offset) else { continue };
-                self.prune_entries(RowId::new(number, offset), std::iter::empty(), &[horizon], pin);
-                block.chain(offset).prune(header.timestamp(), &[horizon], pin);
-                block.unlock(offset);
+                let Some(row) = self.try_own(RowId::new(number, offset)) else { continue };
+                row.prune(std::iter::empty(), &[horizon], pin);
             }
         }
         self.sweep(horizon, pin);
@@ -426,8 +437,8 @@ impl Table {
         keys
     }
 
-    /// Whether the row has this key, or had it in a state that some reader may still see. The caller owns the row.
-    pub fn has_had_key(&self, index: &Index, row: RowId, key: &[u8], pin: &Guard) -> bool {
+    /// See [`OwnedRow::has_had_key`].
+    pub(crate) fn has_had_key(&self, index: &Index, row: RowId, key: &[u8], pin: &Guard) -> bool {
         let (block, offset) = (self.block(row.block()), row.offset());
         // The cells of a slot that holds no row mean nothing.
         let is_row = block.header(offset).exists() || !block.chain(offset).is_empty();
@@ -456,57 +467,27 @@ impl Table {
         self.blocks.iter().map(|block| block.version_bytes(pin)).sum()
     }
 
-    /// Installs a new row into a slot that the caller owns: one cell per column.
-    ///
-    /// # Safety
-    /// Cells of text columns are UTF-8.
-    pub unsafe fn install_insert<'a>(
-        &self,
-        row: RowId,
-        commit: Timestamp,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        pin: &Guard,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { self.block(row.block()).install_insert(row.offset(), commit, cells, pin) };
+    pub(crate) fn count_deletion(&self) {
+        self.deletions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Installs an update of a row that the caller owns.
-    ///
-    /// # Safety
-    /// Cells of text columns are UTF-8.
-    pub unsafe fn install_update<'a>(
-        &self,
-        row: RowId,
-        commit: Timestamp,
-        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        in_use: &[Timestamp],
-        pin: &Guard,
-    ) {
-        self.prune_entries(row, changes.clone(), in_use, pin);
-        // SAFETY: the caller's promise.
-        unsafe { self.block(row.block()).install_update(row.offset(), commit, changes, in_use, pin) };
-    }
-
-    /// As [`install_update`](Self::install_update), of one cell that is stored as a word. The caller owns the row.
+    /// As an update of one cell that is stored as a word, for experiments that look at the last part of commits: saves
+    /// and installs it, and gives the row up.
     pub fn install_word(
         &self,
-        row: RowId,
+        row: OwnedRow<'_>,
         (column, word): (usize, u64),
         commit: Timestamp,
         in_use: &[Timestamp],
         pin: &Guard,
-    ) {
+    ) -> Result<()> {
         assert_eq!(self.layout(column), CellLayout::Word, "the column's cells are words");
-        // SAFETY: the only cell is no text.
-        unsafe { self.install_update(row, commit, std::iter::once((column, Cell::Word(word))), in_use, pin) };
-    }
-
-    /// Installs a deletion of a row that the caller owns.
-    pub fn install_delete(&self, row: RowId, commit: Timestamp, in_use: &[Timestamp], pin: &Guard) {
-        self.prune_entries(row, std::iter::empty(), in_use, pin);
-        self.block(row.block()).install_delete(row.offset(), commit, in_use, pin);
-        self.deletions.fetch_add(1, Ordering::Relaxed);
+        assert!(row.is_of(self) && row.header().exists(), "a row of this table is updated");
+        let changes = std::iter::once((column, Cell::Word(word)));
+        row.save_update(changes.clone(), in_use, &mut Vec::new(), pin)?;
+        // SAFETY: saved with the same changes; the only cell is no text.
+        unsafe { row.install_update(commit, changes, &mut std::iter::empty(), pin) };
+        Ok(())
     }
 
     /// Whether rows are deleted faster than somebody sweeps: then who deletes should [`sweep`](Self::sweep), so that
@@ -517,7 +498,7 @@ impl Table {
 
     /// Prunes the row's history and removes the index entries of the keys that go with it, except those that
     /// `changes` are about to bring back.
-    fn prune_entries<'a>(
+    pub(crate) fn prune_entries<'a>(
         &self,
         row: RowId,
         changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
@@ -606,10 +587,12 @@ mod tests {
         let definition = columns.fold(definition, TableDefinition::column).primary_key(&COLUMNS);
         let table = Table::new(TableId(1), definition);
         let row = table.allocate_row(0).expect("there is memory");
+        let (id, pin) = (row.id(), crossbeam_epoch::pin());
         let cells = [Cell::Word(1); COLUMNS.len()].into_iter().enumerate();
-        // SAFETY: no text is written.
-        unsafe { table.install_insert(row, Timestamp(1), cells, &crossbeam_epoch::pin()) };
-        (table, row)
+        row.write_new(cells.clone(), &mut Vec::new(), &pin).expect("there is memory");
+        // SAFETY: written just now; no text.
+        unsafe { row.install_insert(Timestamp(1), cells, &mut std::iter::empty(), &pin) };
+        (table, id)
     }
 
     #[test]
@@ -620,12 +603,16 @@ mod tests {
             scope.spawn(|| {
                 for commit in 2..100_000 {
                     let pin = crossbeam_epoch::pin();
-                    assert!(matches!(table.block(0).try_lock(row.offset()), RowLock::Acquired(_)));
+                    let owned = table.try_own(row).expect("nobody else writes");
                     let changes = [Cell::Word(commit); COLUMNS.len()].into_iter().enumerate();
-                    // SAFETY: no text is written.
+                    let in_use = [Timestamp(commit - 1)];
+                    owned
+                        .save_update(changes.clone(), &in_use, &mut Vec::new(), &pin)
+                        .expect("there is memory");
+                    // SAFETY: saved just now; no text.
                     unsafe {
-                        table.install_update(row, Timestamp(commit), changes, &[Timestamp(commit - 1)], &pin);
-                    }
+                        owned.install_update(Timestamp(commit), changes, &mut std::iter::empty(), &pin)
+                    };
                 }
                 done.store(true, Ordering::Relaxed);
             });

@@ -15,6 +15,10 @@
 //! interval in which it was the newest. Cells of a removed version move to the next older one that is kept. So a
 //! reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
 //!
+//! A commit pushes its before-images before it draws its timestamp. Until its header says otherwise, such a version has
+//! the same `begin` as the state in place, and the same cells: whoever meets it on the way to an older state reads what
+//! is in place anyway. If the commit ends, the version is taken back.
+//!
 //! Only the owner of a row (LOCKED, see `header`) changes its chain; readers walk it inside an epoch pin.
 
 use crate::cell::OwnedCell;
@@ -119,13 +123,30 @@ impl VersionChain {
     }
 
     /// Adds the newest before-image. The caller owns the row.
-    pub fn push(&self, begin: Timestamp, exists: bool, cells: impl IntoIterator<Item = (u32, OwnedCell)>) {
+    pub(crate) fn push(
+        &self,
+        begin: Timestamp,
+        exists: bool,
+        cells: impl IntoIterator<Item = (u32, OwnedCell)>,
+    ) {
         let version = Version::new(begin, exists, cells, self.0.load(Ordering::Relaxed));
         self.0.store(Box::into_raw(version), Ordering::Release);
     }
 
+    /// Takes the newest before-image back, if it is of the state that began at `begin`. The caller owns the row.
+    pub(crate) fn take_back(&self, begin: Timestamp, pin: &Guard) {
+        let newest = self.0.load(Ordering::Relaxed);
+        // SAFETY: the row's owner alone unlinks versions.
+        if let Some(version) = unsafe { newest.as_ref() }
+            && version.begin == begin
+        {
+            self.0.store(version.next.load(Ordering::Relaxed), Ordering::Release);
+            retire(newest, pin);
+        }
+    }
+
     /// Removes all versions. The caller owns the row and knows that nobody can read them any more.
-    pub fn clear(&self, pin: &Guard) {
+    pub(crate) fn clear(&self, pin: &Guard) {
         let mut next = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: only the row's owner unlinks, so each version is unlinked, and freed, once.
         while let Some(version) = unsafe { next.as_ref() } {
@@ -141,7 +162,7 @@ impl VersionChain {
     ///
     /// A run of removed versions leaves in one store, together with the replacement of the version behind it, so
     /// that a reader finds either all of the old cells or all of the merged ones.
-    pub fn prune(&self, end: Timestamp, in_use: &[Timestamp], pin: &Guard) {
+    pub(crate) fn prune(&self, end: Timestamp, in_use: &[Timestamp], pin: &Guard) {
         let Some(&watermark) = in_use.last() else { return };
         let mut link = &self.0;
         let mut end = end;

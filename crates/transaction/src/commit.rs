@@ -1,31 +1,41 @@
-//! Committing: lock, enter keys, draw a timestamp, validate, install, become visible.
+//! Committing: lock, enter keys, write ahead, draw a timestamp, validate, install, become visible.
 //!
 //! ```text
 //! 1 lock      the rows to update or delete, in the order of tables and rows; a row changed since the transaction's
 //!             timestamp ends it (first committer wins)
 //! 2 keys      slots for new rows, entries for new keys; a key that somebody else has or is about to have ends it
-//! 3 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
-//! 4 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads
-//! 5 install   every row at c, which gives the row up; in place, the old cells into versions
-//! 6 visible   `CommitOrder::finish`, then wait until the watermark covers c: whoever begins later sees the commit
+//! 3 ahead     cells of new rows into their slots, cells about to be overwritten into versions, long strings into the
+//!             heaps; history that no reader needs goes
+//! 4 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
+//! 5 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads; most
+//!             of them before 4
+//! 6 install   every row at c, which gives the row up: headers, and cells that could not be written ahead
+//! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: whoever begins later sees the commit
 //! ```
 //!
+//! From 4 to 7 everybody's commits wait for this one to become visible, so only what must be done there is.
+//! All that can fail comes before 4: what a commit has done until then, it takes back, also when it panics. From 4 on
+//! nothing may be taken back but by a conflict in 5, which is before the first change that anybody sees. Should a commit
+//! panic there, the watermark would stand still for good, and rows would stay locked: it ends the process instead.
+//!
 //! No mutex is shared, and commits run in parallel. Why this is serializable in the order of timestamps: a commit
-//! with timestamp below c is either installed when T begins (T reads it), or T finds its record in step 4, because
+//! with timestamp below c is either installed when T begins (T reads it), or T finds its record in step 5, because
 //! it was published when its timestamp was drawn, before T drew c. A record found may belong to a commit
-//! that aborts later; then T aborts needlessly. Commits above c find T's record in their step 4.
+//! that aborts later; then T aborts needlessly. Commits above c find T's record in their step 5.
 //!
 //! Nobody waits for a commit with a higher timestamp or for another's lock while holding a timestamp, so commits do
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
+use crate::manager::Worker;
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::unique::OwnSlots;
 use crate::write::concurrent_update;
-use crate::write_set::{STEPS_BETWEEN_CHECKS, Write, WriteKind};
-use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
-use ankerdb_table::{Index, ReadAt, RowChange, RowLock, Table};
+use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
+use ankerdb_base::{ColumnSet, Result, RowId, Timestamp, failpoint};
+use ankerdb_table::{Index, KeptRow, OwnedRow, ReadAt, RowChange, Table};
 use crossbeam_epoch::Guard;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Looks at a row that another commit holds for a moment.
@@ -36,28 +46,66 @@ const IN_USE_AGE_MAX: u32 = 8;
 /// What a commit has done so far and takes back if it ends. The memory is kept for the next commit.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// Rows locked in step 1 only, by position in the write set.
-    locked: Vec<usize>,
+    /// The rows that are owned, by position in the write set.
+    rows: Vec<Option<KeptRow>>,
     /// Slots of new rows: position in the write set and row.
     pub slots: Vec<(usize, RowId)>,
     pub own_slots: OwnSlots,
     entries: Vec<Entered>,
+    /// How many rows of the write set have been written ahead, wholly or in part: the first ones.
+    ahead: usize,
+    /// Views of their long strings, one after the other.
+    views: Vec<u128>,
 }
 
-/// An entry made in an index.
+/// An entry of a new key.
 struct Entered {
-    table: usize,
+    /// Position in the write set.
+    place: usize,
     /// Number of the key in the commit's record.
     key: usize,
-    row: RowId,
 }
 
 impl Progress {
-    fn clear(&mut self) {
-        self.locked.clear();
+    /// Nothing done so far for so many writes.
+    fn start(&mut self, writes: usize) {
+        self.rows.clear();
+        self.rows.resize_with(writes, || None);
         self.slots.clear();
         self.own_slots.clear();
         self.entries.clear();
+        self.ahead = 0;
+        self.views.clear();
+    }
+
+    /// Gives a row out of hand.
+    fn take<'t>(&mut self, place: usize, table: &'t Table) -> OwnedRow<'t> {
+        table.resume(self.rows[place].take().expect("the rows of a commit are owned"))
+    }
+}
+
+/// Ends the process when a panic passes by, where going on would do harm to others. What was committed is not lost by it:
+/// it is what a crash is to whoever keeps a log.
+struct EndsProcess(&'static str);
+
+impl Drop for EndsProcess {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "ankerdb: a commit panicked {}; the process ends, so that nobody sees half of it.",
+                self.0
+            );
+            std::process::abort();
+        }
+    }
+}
+
+/// A commit under way, to be counted out in any case.
+struct Committing(Arc<Worker>);
+
+impl Drop for Committing {
+    fn drop(&mut self) {
+        self.0.end_commit();
     }
 }
 
@@ -81,6 +129,7 @@ impl Transaction {
         }
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
+        let committing = Committing(worker.clone());
         let outcome = self.commit_writes();
         match &outcome {
             Ok(_) => worker.count_commit(),
@@ -90,7 +139,7 @@ impl Transaction {
         if let Ok(commit) = outcome {
             self.manager.order.wait_until_visible(commit);
         }
-        worker.end_commit();
+        drop(committing);
         if let Some(table) = self.buffers.crowded.take() {
             table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
         }
@@ -103,7 +152,7 @@ impl Transaction {
         }
         let pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
-        progress.clear();
+        progress.start(self.writes.writes.len());
         let outcome = self.commit_steps(&mut progress, &pin);
         self.buffers.progress = progress;
         outcome
@@ -114,32 +163,33 @@ impl Transaction {
             // Nothing is locked yet. What is committed from here on is looked at below.
             self.validate_ahead(pin)?;
         }
-        let mut record = CommitRecord::with_capacity(self.writes.writes.len());
-        let prepared = self.lock_rows(progress).and_then(|()| self.enter_keys(progress, &mut record, pin));
-        let clear = match prepared.and_then(|()| self.validate_ahead(pin)) {
-            Ok(clear) => clear,
-            Err(error) => {
-                self.undo(progress, &record, pin);
-                return Err(error);
+        let mut record = CommitRecord::default();
+        self.refresh_in_use();
+        let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(progress, &mut record, pin)));
+        if !matches!(prepared, Ok(Ok(_))) {
+            self.undo(progress, &record, pin);
+        }
+        let clear = match prepared {
+            Ok(prepared) => prepared?,
+            Err(panic) => {
+                self.rollback();
+                resume_unwind(panic);
             }
         };
+        let _no_way_back = EndsProcess("after it had drawn its timestamp");
         // A former record may still be read by those pinned now.
         let retire = |former| pin.defer(move || drop(former));
         let record = Arc::new(record);
         let commit = self.manager.order.begin(record.clone(), retire);
+        failpoint::pass("validation");
         if let Err(error) = self.validate_rest(clear, commit, pin) {
             self.manager.order.finish(commit, false);
             self.undo(progress, &record, pin);
             return Err(error);
         }
-        self.refresh_in_use();
         self.buffers.crowded = self.install(progress, commit, pin);
+        failpoint::pass("end of a commit");
         self.manager.order.finish(commit, true);
-        for locked in self.locked.rows_mut() {
-            // Those who wait for the row are woken by `release_locks`.
-            let number = self.tables.find(locked.table.id());
-            locked.given_up = number.is_some_and(|number| self.writes.get(number, locked.row).is_some());
-        }
         Ok(commit)
     }
 
@@ -147,6 +197,21 @@ impl Transaction {
     #[inline]
     fn check_interrupt_at(&self, step: usize) -> Result<()> {
         if step.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_interrupt() } else { Ok(()) }
+    }
+
+    /// All that comes before the timestamp; returns up to where reads are validated.
+    fn prepare(
+        &mut self,
+        progress: &mut Progress,
+        record: &mut CommitRecord,
+        pin: &Guard,
+    ) -> Result<Timestamp> {
+        record.reserve(self.writes.writes.len())?;
+        self.lock_rows(progress)?;
+        self.enter_keys(progress, record, pin)?;
+        self.write_ahead(progress, pin)?;
+        let clear = self.validate_ahead(pin)?;
+        failpoint::reach("timestamp").map(|()| clear)
     }
 
     /// Step 1.
@@ -171,15 +236,18 @@ impl Transaction {
     fn lock_row(&mut self, place: usize, progress: &mut Progress) -> Result<()> {
         let write = &self.writes.writes[place];
         let table = &self.tables[write.table];
-        if self.has_locked(table, write.row) {
-            return Ok(());
+        failpoint::reach("lock of a row")?;
+        if let Some(kept) = self.locked.take(table.id(), write.row) {
+            let row = table.resume(kept);
+            let exists = row.header().exists();
+            progress.rows[place] = Some(row.keep());
+            return if exists { Ok(()) } else { Err(concurrent_update()) };
         }
-        let (block, offset) = (table.block(write.row.block()), write.row.offset());
         let mut spins = 0;
-        let header = loop {
-            match block.try_lock(offset) {
-                RowLock::Acquired(header) => break header,
-                RowLock::Busy => {
+        let row = loop {
+            match table.try_own(write.row) {
+                Some(row) => break row,
+                None => {
                     let key = (table.id().0, write.row.0);
                     spins += 1;
                     if spins > LOCK_SPINS || self.manager.locks.is_held(key).is_some() {
@@ -190,7 +258,8 @@ impl Transaction {
                 }
             }
         };
-        progress.locked.push(place);
+        let header = row.header();
+        progress.rows[place] = Some(row.keep());
         let first_committer_wins =
             matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
         if !header.exists() || (first_committer_wins && header.timestamp() > self.start) {
@@ -212,11 +281,13 @@ impl Transaction {
             match write.kind {
                 WriteKind::Nothing => {}
                 WriteKind::Insert => {
-                    let row = table.allocate_row(self.worker.number())?;
+                    let slot = table.allocate_row(self.worker.number())?;
+                    let row = slot.id();
+                    progress.rows[place] = Some(slot.keep());
                     progress.slots.push((place, row));
                     record.add_write(table.id(), row, RowChange::CameOrWent);
                     for (position, index) in table.maintained_indexes() {
-                        self.enter_key(write, position, index, row, progress, record, pin)?;
+                        self.enter_key(place, position, index, row, progress, record, pin)?;
                     }
                 }
                 WriteKind::Delete => {
@@ -235,7 +306,7 @@ impl Transaction {
                         }
                         record.add_key(position, |key| old_key(index, key))?;
                         index.set_keys_move();
-                        self.enter_key(write, position, index, write.row, progress, record, pin)?;
+                        self.enter_key(place, position, index, write.row, progress, record, pin)?;
                     }
                 }
             }
@@ -247,7 +318,7 @@ impl Transaction {
     #[expect(clippy::too_many_arguments, reason = "one step of the loop above, named")]
     fn enter_key(
         &self,
-        write: &Write,
+        place: usize,
         position: usize,
         index: &Index,
         row: RowId,
@@ -255,18 +326,39 @@ impl Transaction {
         record: &mut CommitRecord,
         pin: &Guard,
     ) -> Result<()> {
+        failpoint::reach("entry of a key")?;
+        let write = &self.writes.writes[place];
         let table = &self.tables[write.table];
         let push =
             |key: &mut Vec<u8>| push_pending_key(&self.writes, write, table, index, ReadAt::Newest, pin, key);
         let (has_null, number) = record.add_key(position, push)?;
         let (_, key) = record.key(number);
-        let entered = if index.definition().unique && !has_null {
-            self.enter_unique(write, index, key, row, progress, pin)?
+        if index.definition().unique && !has_null {
+            self.enter_unique(write, index, key, row, progress, pin)?;
         } else {
-            index.tree().insert(key, row.0)?
-        };
-        if entered {
-            progress.entries.push(Entered { table: write.table, key: number, row });
+            index.tree().insert(key, row.0)?;
+        }
+        // Also of an entry that was there: what it was there for may be pruned by this commit.
+        progress.entries.push(Entered { place, key: number });
+        Ok(())
+    }
+
+    /// Step 3.
+    fn write_ahead(&self, progress: &mut Progress, pin: &Guard) -> Result<()> {
+        let in_use = &self.buffers.in_use[..];
+        for (place, write) in self.writes.writes.iter().enumerate() {
+            self.check_interrupt_at(place)?;
+            progress.ahead = place + 1;
+            if write.kind == WriteKind::Nothing {
+                continue;
+            }
+            let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
+            let (cells, views) = (self.writes.cells(write), &mut progress.views);
+            self.tables[write.table].with_kept(row, |row| match write.kind {
+                WriteKind::Insert => row.write_new(cells, views, pin),
+                WriteKind::Update => row.save_update(cells, in_use, views, pin),
+                WriteKind::Delete | WriteKind::Nothing => row.save_delete(in_use, pin),
+            })?;
         }
         Ok(())
     }
@@ -284,53 +376,62 @@ impl Transaction {
         buffers.in_use_age += 1;
     }
 
-    /// Step 5. Cannot fail: cells were checked when they were written. Returns a table that lost more rows than the
-    /// background keeps up with.
-    fn install(&self, progress: &Progress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
+    /// Step 6. Returns a table that lost more rows than the background keeps up with.
+    fn install(&self, progress: &mut Progress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
         let mut crowded = None;
-        let in_use = &self.buffers.in_use[..];
-        let mut slots = progress.slots.iter();
-        for write in &self.writes.writes {
+        let views = std::mem::take(&mut progress.views);
+        let mut rest = views.iter().copied();
+        for (place, write) in self.writes.writes.iter().enumerate() {
+            if write.kind == WriteKind::Nothing {
+                continue;
+            }
+            failpoint::pass("install of a row");
             let table = &self.tables[write.table];
+            let row = progress.take(place, table);
             let cells = self.writes.cells(write);
-            match write.kind {
-                WriteKind::Nothing => {}
-                WriteKind::Insert => {
-                    let &(_, row) = slots.next().expect("every new row has a slot");
-                    // SAFETY: `insert` and `update` let only UTF-8 into text columns.
-                    unsafe { table.install_insert(row, commit, cells, pin) };
-                }
-                WriteKind::Update => {
-                    // SAFETY: as above.
-                    unsafe { table.install_update(write.row, commit, cells, in_use, pin) };
-                }
-                WriteKind::Delete => {
-                    table.install_delete(write.row, commit, in_use, pin);
-                    crowded = Some(table).filter(|table| table.wants_relief()).or(crowded);
+            // SAFETY: step 3 has written or saved the same rows in the same order, and added these views; `insert` and
+            // `update` let only UTF-8 into text columns.
+            unsafe {
+                match write.kind {
+                    WriteKind::Insert => row.install_insert(commit, cells, &mut rest, pin),
+                    WriteKind::Update => row.install_update(commit, cells, &mut rest, pin),
+                    WriteKind::Delete | WriteKind::Nothing => {
+                        row.install_delete(commit);
+                        crowded = Some(table).filter(|table| table.wants_relief()).or(crowded);
+                    }
                 }
             }
         }
+        progress.views = views;
         crowded.filter(|_| !self.manager.history().is_left_to_collector).cloned()
     }
 
-    /// Takes back what an ended commit did: entries, slots, locks.
-    fn undo(&self, progress: &Progress, record: &CommitRecord, pin: &Guard) {
-        for entered in &progress.entries {
-            let table = &self.tables[entered.table];
-            let (position, key) = record.key(entered.key);
+    /// Takes back what an ended commit did: entries, strings, versions, slots, locks.
+    fn undo(&self, progress: &mut Progress, record: &CommitRecord, pin: &Guard) {
+        let _no_way_out = EndsProcess("while it was taking back what it had done");
+        for Entered { place, key } in std::mem::take(&mut progress.entries) {
+            let table = &self.tables[self.writes.writes[place].table];
+            let (position, key) = record.key(key);
             let index = table.index(position);
-            // The entry may have been ours to make only because the index is still being filled, and the row has
-            // or had this key without us: then who fills the index counts on it.
-            if !table.has_had_key(index, entered.row, key, pin) {
-                index.tree().remove(key, entered.row.0);
+            let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
+            // The entry may have been there because the row has or had this key; or it was ours to make only because the
+            // index is still being filled, and who fills it counts on it.
+            let row_id = row.id();
+            if !table.with_kept(row, |row| row.has_had_key(index, key, pin)) {
+                index.tree().remove(key, row_id.0);
             }
         }
-        for &(place, row) in &progress.slots {
-            self.tables[self.writes.writes[place].table].free_row(row);
-        }
-        for &place in &progress.locked {
-            let write = &self.writes.writes[place];
-            self.tables[write.table].block(write.row.block()).unlock(write.row.offset());
+        let mut views = std::mem::take(&mut progress.views).into_iter();
+        for (place, write) in self.writes.writes.iter().enumerate() {
+            let Some(kept) = progress.rows[place].take() else { continue };
+            let row = self.tables[write.table].resume(kept);
+            if place < progress.ahead {
+                // SAFETY: the cells that were written or saved, in the same order; the views were added for them.
+                unsafe { row.take_back(self.writes.cells(write), &mut views, pin) };
+            }
+            if write.kind == WriteKind::Insert {
+                row.free();
+            }
         }
     }
 }

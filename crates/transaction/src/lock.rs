@@ -1,12 +1,11 @@
 //! Row locks of interactive transactions: taking them, waiting for those of others, giving them up.
 
-use crate::row_locks::LockedRow;
 use crate::transaction::{Isolation, Transaction};
 use crate::write::concurrent_update;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_sync::lock_table::Waited;
 use ankerdb_sync::patience::Patience;
-use ankerdb_table::{Header, RowLock, Table};
+use ankerdb_table::{OwnedRow, Table};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,9 +44,10 @@ impl Transaction {
             return Ok(Locked::Unchanged);
         }
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
-        let Some(header) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
+        let Some(owned) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
+        let header = owned.header();
         self.manager.locks.hold((table.id().0, row.0), owner);
-        self.locked.add(table, row);
+        self.locked.add(table, owned);
         if header.timestamp() <= self.start && header.exists() {
             return Ok(Locked::Unchanged);
         }
@@ -65,13 +65,18 @@ impl Transaction {
     }
 
     /// Takes the row's bit; `None` if somebody else has it and is not waited for.
-    fn acquire(&mut self, table: &Arc<Table>, row: RowId, wait: LockWait) -> Result<Option<Header>> {
+    fn acquire<'t>(
+        &mut self,
+        table: &'t Arc<Table>,
+        row: RowId,
+        wait: LockWait,
+    ) -> Result<Option<OwnedRow<'t>>> {
         let key = (table.id().0, row.0);
         let patience = Patience::new();
         let mut deadline = None;
         loop {
-            if let RowLock::Acquired(header) = table.block(row.block()).try_lock(row.offset()) {
-                return Ok(Some(header));
+            if let Some(owned) = table.try_own(row) {
+                return Ok(Some(owned));
             }
             let is_held = self.manager.locks.is_held(key).is_some();
             match wait {
@@ -166,11 +171,7 @@ impl Transaction {
     pub(crate) fn release_locks(&mut self) {
         let Some(owner) = self.owner.take() else { return };
         self.manager.locks.leave(owner);
-        for LockedRow { table, row, given_up } in self.locked.rows() {
-            if !given_up {
-                table.block(row.block()).unlock(row.offset());
-            }
-        }
+        self.locked.give_up();
         let keys = self.locked.rows().iter().map(|locked| (locked.table.id().0, locked.row.0));
         self.manager.locks.release(owner, keys);
         self.locked.clear();

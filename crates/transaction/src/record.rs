@@ -1,6 +1,6 @@
 //! What a commit wrote, as other transactions match it against what they have read.
 
-use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_base::{Error, Result, RowId, SqlState, TableId, failpoint};
 use ankerdb_table::RowChange;
 
 /// One row written.
@@ -38,6 +38,8 @@ pub struct CommitRecord {
     bytes: Vec<u8>,
 }
 
+/// Most keys are not longer.
+const KEY_BYTES_USUAL: usize = 16;
 /// Sixteen bits for each row of a New-Order's write set.
 const FILTER_WORDS: usize = 16;
 
@@ -75,14 +77,14 @@ impl CommitRecord {
         self.writes.push(WriteRecord { table, row, change, key_count: 0, first_key });
     }
 
-    /// Room for the records of so many rows, most of which have one short key.
-    pub(crate) fn with_capacity(rows: usize) -> CommitRecord {
-        CommitRecord {
-            writes: Vec::with_capacity(rows),
-            keys: Vec::with_capacity(rows + 1),
-            bytes: Vec::with_capacity(rows * 16),
-            ..CommitRecord::default()
-        }
+    /// Makes room for the records of so many rows, most of which have one short key. 53200 if there is no memory for it.
+    pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
+        failpoint::reach("record of a commit")?;
+        let bytes = rows * (size_of::<WriteRecord>() + size_of::<KeyRecord>() + KEY_BYTES_USUAL);
+        let reserved = (self.writes.try_reserve_exact(rows))
+            .and_then(|()| self.keys.try_reserve_exact(rows + 1))
+            .and_then(|()| self.bytes.try_reserve_exact(rows * KEY_BYTES_USUAL));
+        reserved.map_err(|_| Error::out_of_memory(bytes))
     }
 
     /// Adds a key that the row at hand gets or loses in an index, as `push` appends it; returns what `push` returns,
@@ -147,7 +149,7 @@ mod tests {
 
     #[test]
     fn filters_know_what_was_written_and_little_else() {
-        let mut record = CommitRecord::with_capacity(24);
+        let mut record = CommitRecord::default();
         let table = TableId(3);
         for row in 0..24 {
             record.add_write(table, RowId::new(row, row * 300), RowChange::CameOrWent);

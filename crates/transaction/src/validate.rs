@@ -73,7 +73,7 @@ impl Transaction {
         Ok(clear)
     }
 
-    /// Step 4 of a commit at `commit`: against the commits after `clear` and before it.
+    /// Step 5 of a commit at `commit`: against the commits after `clear` and before it.
     pub(crate) fn validate_rest(&mut self, clear: Timestamp, commit: Timestamp, pin: &Guard) -> Result<()> {
         if self.validates() { self.validate_between(clear, Timestamp(commit.0 - 1), pin) } else { Ok(()) }
     }

@@ -122,7 +122,7 @@ impl Row {
         loop {
             let header = self.header.load(Ordering::Acquire);
             if header & TIMESTAMP > at {
-                if let Some(cell) = self.read_version(column, at) {
+                if let Some(cell) = self.read_version(column, at, header) {
                     return cell;
                 }
             } else {
@@ -139,13 +139,16 @@ impl Row {
         }
     }
 
-    /// The cell as of `at`, which is before the row's newest change; `None` if it has not changed since.
-    fn read_version(&self, column: usize, at: u64) -> Option<u64> {
+    /// The cell as of `at`, which is before the row's newest change, that of `header`; `None` if it has not changed since.
+    fn read_version(&self, column: usize, at: u64, header: u64) -> Option<u64> {
         let mut found = None;
         let mut next = self.chain.load(Ordering::Acquire);
         // SAFETY: versions are kept until the end of the execution.
         while let Some(version) = unsafe { next.as_ref() } {
-            found = version.cell(column).or(found);
+            // A version of the newest state itself belongs to a commit that is still to come.
+            if version.begin < header & TIMESTAMP {
+                found = version.cell(column).or(found);
+            }
             if version.begin <= at {
                 return found;
             }
@@ -188,24 +191,36 @@ impl Row {
         }
     }
 
+    /// The owner keeps what it is about to overwrite, before its commit has a timestamp.
+    pub(super) fn save(&self, cells: &[(usize, u64)], in_use: &[Timestamp]) {
+        self.prune(self.header.load(Ordering::Relaxed) & TIMESTAMP, in_use);
+        if !without(RowStep::PushesFirst) {
+            self.push_before(cells);
+        }
+    }
+
+    fn push_before(&self, cells: &[(usize, u64)]) {
+        let before = cells.iter().map(|&(column, _)| (column, self.cells[column].load(Ordering::Relaxed)));
+        self.push(self.header.load(Ordering::Relaxed) & TIMESTAMP, before.collect());
+    }
+
+    /// The owner does not come to overwrite what it has saved.
+    pub(super) fn take_back(&self) {
+        let newest = self.chain.load(Ordering::Relaxed);
+        // SAFETY: as in `read_version`.
+        if let Some(version) = unsafe { newest.as_ref() }
+            && version.begin == self.header.load(Ordering::Relaxed) & TIMESTAMP
+        {
+            self.chain.store(version.next.load(Ordering::Relaxed), Ordering::Release);
+            self.graveyard.lock().unwrap().push(newest);
+        }
+    }
+
     /// The owner makes the state of `commit`.
-    pub(super) fn install(
-        &self,
-        commit: u64,
-        cells: &[(usize, u64)],
-        in_use: &[Timestamp],
-        changes: &Changes,
-    ) {
+    pub(super) fn install(&self, commit: u64, cells: &[(usize, u64)], changes: &Changes) {
         let old = self.header.load(Ordering::Relaxed);
         let before = cells.iter().map(|&(column, _)| (column, self.cells[column].load(Ordering::Relaxed)));
         let before: Cells = before.collect();
-        let push = || {
-            self.push(old & TIMESTAMP, before.clone());
-            self.prune(commit, in_use);
-        };
-        if !without(RowStep::PushesFirst) {
-            push();
-        }
         let raise = || {
             if self.dirty.load(Ordering::Relaxed) == 0 {
                 self.dirty.store(1, Ordering::Relaxed);
@@ -219,7 +234,7 @@ impl Row {
             self.header.store(commit | LOCKED | INSTALLING, Ordering::Release);
         }
         if without(RowStep::PushesFirst) {
-            push();
+            self.push(old & TIMESTAMP, before);
         }
         if !without(RowStep::InstallFences) {
             fence(Ordering::Release);

@@ -1,0 +1,76 @@
+//! Places in the code where tests let something fail that does not fail by itself: an allocation, a step of a commit.
+//!
+//! A place is named by [`reach`]. A test [`plans`](plan) that the n-th place that this thread reaches fails, by an error or
+//! a panic, and so can try all of them one after the other. In builds without debug assertions nothing of it exists.
+
+use crate::Result;
+#[cfg(debug_assertions)]
+use crate::{Error, SqlState};
+#[cfg(debug_assertions)]
+use std::cell::Cell;
+
+/// How a place fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// 53200.
+    OutOfMemory,
+    /// A panic.
+    Panic,
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// Places still to be passed, and what happens at the one behind them.
+    static PLAN: Cell<Option<(usize, Failure)>> = const { Cell::new(None) };
+}
+
+/// Lets a place fail: the one behind the next `passed` that this thread reaches.
+#[cfg(debug_assertions)]
+pub fn plan(passed: usize, failure: Failure) {
+    PLAN.set(Some((passed, failure)));
+}
+
+/// Takes the plan back; returns how many places were still to be passed, if it has not come about.
+#[cfg(debug_assertions)]
+pub fn clear() -> Option<usize> {
+    PLAN.take().map(|(passed, _)| passed)
+}
+
+/// A place that can fail with 53200.
+#[cfg(debug_assertions)]
+pub fn reach(name: &'static str) -> Result<()> {
+    match next() {
+        Some(Failure::Panic) => panic!("planned to fail: {name}"),
+        Some(Failure::OutOfMemory) => {
+            Err(Error::new(SqlState::OutOfMemory, format!("out of memory: {name}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A place that can only panic.
+#[cfg(debug_assertions)]
+pub fn pass(name: &'static str) {
+    if next().is_some() {
+        panic!("planned to fail: {name}");
+    }
+}
+
+#[cfg(debug_assertions)]
+fn next() -> Option<Failure> {
+    let (passed, failure) = PLAN.get()?;
+    PLAN.set(passed.checked_sub(1).map(|passed| (passed, failure)));
+    (passed == 0).then_some(failure)
+}
+
+/// A place that can fail; not in this build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn reach(_: &'static str) -> Result<()> {
+    Ok(())
+}
+
+/// A place that can panic; not in this build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn pass(_: &'static str) {}

@@ -1,0 +1,244 @@
+//! Commits that fail where nothing fails by itself: at each allocation and step, by an error and by a panic. Before the
+//! timestamp nothing may remain of them; behind it the process ends.
+//!
+//! The places are there in builds with debug assertions only (`ankerdb_base::failpoint`).
+#![cfg(debug_assertions)]
+
+use ankerdb_base::failpoint::{self, Failure};
+use ankerdb_base::{Result, RowId, SqlState, TableId};
+use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
+use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
+use ankerdb_transaction::{History, LockWait, TransactionManager, Worker};
+use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
+use std::sync::Arc;
+
+const ROWS: i32 = 20;
+/// What a child is to fail at.
+const CHILD: &str = "ANKERDB_TEST_FAILS_AT";
+/// Rows that the commit under test writes.
+const WRITTEN: usize = 8;
+/// Places behind the timestamp: one before validation, one for each row, one at the end.
+const BEHIND_TIMESTAMP: usize = WRITTEN + 2;
+
+struct Stage {
+    manager: Arc<TransactionManager>,
+    /// All but the first rows are inserted by one worker, so that slots are found again where they were left.
+    worker: Arc<Worker>,
+    table: Arc<Table>,
+}
+
+fn text(id: i32, round: &str) -> Value {
+    Value::Text(format!("row {id}, {round}: longer than twelve bytes").into())
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let by_text = IndexDefinition {
+            name: "by_text".into(),
+            columns: vec![1, 2],
+            unique: false,
+            primary: false,
+            kind: IndexKind::Ordered,
+        };
+        let mut definition = TableDefinition::new("t")
+            .column(ColumnDefinition::new("id", DataType::Integer))
+            .column(ColumnDefinition::new("text", DataType::Text))
+            .column(ColumnDefinition::new("number", DataType::BigInt))
+            .primary_key(&["id"]);
+        definition.indexes.push(by_text);
+        let table = Arc::new(Table::new(TableId(1), definition));
+        let manager = TransactionManager::new(History::default());
+        let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
+        let stage = Stage { worker: manager.acquire_worker(), manager, table };
+        transaction.begin(Isolation::Serializable, false);
+        for id in 0..ROWS {
+            let row = vec![Value::Integer(id), text(id, "first"), Value::BigInt(0)];
+            transaction.insert(&stage.table, row).unwrap();
+        }
+        transaction.commit().unwrap();
+        stage
+    }
+
+    fn begin(&self, interactive: bool) -> Transaction {
+        let mut transaction = Transaction::new(self.manager.clone(), self.worker.clone());
+        transaction.begin(Isolation::Serializable, interactive);
+        transaction
+    }
+
+    fn rows(&self, transaction: &mut Transaction) -> Vec<(i32, RowId)> {
+        let (mut rows, table) = (Vec::new(), &self.table);
+        let all = KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        let columns = ColumnSet::of(&[0]);
+        let note = &mut |transaction: &mut Transaction, row| {
+            rows.push((transaction.integer(table, row, 0), row));
+            Ok(ControlFlow::Continue(()))
+        };
+        transaction.scan_index(table, 0, &all, Direction::Forward, columns, note).unwrap();
+        rows
+    }
+
+    /// Three new rows, three changed ones, one with another key, and two that go.
+    fn write(&self, transaction: &mut Transaction, interactive: bool) {
+        let rows = self.rows(transaction);
+        let lock = |transaction: &mut Transaction, row| {
+            if interactive {
+                transaction.lock(&self.table, row, LockWait::NoWait).unwrap();
+            }
+        };
+        for id in [100, 101, 102] {
+            let row = vec![Value::Integer(id), text(id, "new"), Value::BigInt(1)];
+            transaction.insert(&self.table, row).unwrap();
+        }
+        for &(id, row) in &rows[3..6] {
+            lock(transaction, row);
+            transaction.update(&self.table, row, vec![(1, text(id, "changed"))]).unwrap();
+        }
+        transaction.update(&self.table, rows[4].1, vec![(0, Value::Integer(1_000))]).unwrap();
+        for &(_, row) in &rows[7..9] {
+            lock(transaction, row);
+            transaction.delete(&self.table, row).unwrap();
+        }
+        assert_eq!(transaction.write_count(), WRITTEN);
+    }
+
+    /// All rows, by both indexes, and what is behind them in memory.
+    fn picture(&self) -> (Vec<String>, Vec<usize>, usize) {
+        let mut transaction = self.begin(false);
+        let rows = self.rows(&mut transaction);
+        let values = |&(id, row): &(i32, RowId)| {
+            let text = transaction.value(&self.table, row, 1);
+            format!("{id} {row:?} {text:?} {:?}", transaction.value(&self.table, row, 2))
+        };
+        let values = rows.iter().map(values).collect();
+        let entries = self.table.usable_indexes().map(|(_, index)| index.tree().len()).collect();
+        (values, entries, self.table.version_bytes(&crossbeam_epoch::pin()))
+    }
+
+    /// Others go on: each row can be locked, and the keys of the failed commit are free.
+    fn others_go_on(&self) {
+        let mut transaction = self.begin(true);
+        for (_, row) in self.rows(&mut transaction) {
+            transaction.lock(&self.table, row, LockWait::NoWait).expect("no row is locked");
+        }
+        transaction.rollback();
+        let before = self.manager.watermark();
+        for step in ["insert", "delete"] {
+            let mut transaction = self.begin(false);
+            if step == "insert" {
+                for id in [100, 101, 102, 1_000] {
+                    let row = vec![Value::Integer(id), text(id, "of others"), Value::BigInt(1)];
+                    transaction.insert(&self.table, row).unwrap();
+                }
+            } else {
+                for (_, row) in self.rows(&mut transaction).into_iter().filter(|(id, _)| *id >= ROWS) {
+                    transaction.delete(&self.table, row).unwrap();
+                }
+            }
+            transaction.commit().expect("nothing is in the way");
+        }
+        assert!(self.manager.watermark() > before, "the watermark moves");
+        self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+    }
+}
+
+/// How many places a commit passes.
+fn places(interactive: bool) -> usize {
+    let stage = Stage::new();
+    let mut transaction = stage.begin(interactive);
+    stage.write(&mut transaction, interactive);
+    failpoint::plan(usize::MAX, Failure::Panic);
+    transaction.commit().unwrap();
+    usize::MAX - failpoint::clear().expect("it did not come about")
+}
+
+/// The outcome of a commit that panics or not.
+fn commit(transaction: &mut Transaction) -> Option<Result<()>> {
+    catch_unwind(AssertUnwindSafe(|| transaction.commit().map(drop))).ok()
+}
+
+fn nothing_remains(interactive: bool, failure: Failure) {
+    let before_timestamp = places(interactive) - BEHIND_TIMESTAMP;
+    assert!(before_timestamp > 30, "only {before_timestamp} places");
+    let slots = slots_in_the_end(&Stage::new(), interactive, None);
+    for place in 0..before_timestamp {
+        let stage = Stage::new();
+        assert_eq!(slots_in_the_end(&stage, interactive, Some((place, failure))), slots, "place {place}");
+    }
+}
+
+/// A commit that fails, if so planned; then others; then a commit that does not. Returns how many slots were given out.
+fn slots_in_the_end(stage: &Stage, interactive: bool, failing: Option<(usize, Failure)>) -> usize {
+    let before = stage.picture();
+    let mut transaction = stage.begin(interactive);
+    if let Some((place, failure)) = failing {
+        stage.write(&mut transaction, interactive);
+        failpoint::plan(place, failure);
+        match (failure, commit(&mut transaction)) {
+            (Failure::OutOfMemory, Some(Err(error))) => assert_eq!(error.state(), SqlState::OutOfMemory),
+            (Failure::Panic, None) => {}
+            (_, outcome) => panic!("place {place}: {outcome:?}"),
+        }
+        assert_eq!(failpoint::clear(), None);
+        assert_eq!(stage.picture(), before, "place {place}");
+    } else {
+        transaction.rollback();
+    }
+    stage.others_go_on();
+    transaction.begin(Isolation::Serializable, interactive);
+    stage.write(&mut transaction, interactive);
+    transaction.commit().expect("nothing fails any more");
+    (0..stage.table.block_count()).map(|number| stage.table.block(number).fill()).sum()
+}
+
+#[test]
+fn nothing_remains_of_a_procedure_that_gets_no_memory() {
+    nothing_remains(false, Failure::OutOfMemory);
+}
+
+#[test]
+fn nothing_remains_of_an_interactive_transaction_that_gets_no_memory() {
+    nothing_remains(true, Failure::OutOfMemory);
+}
+
+#[test]
+fn nothing_remains_of_a_procedure_whose_commit_panics() {
+    nothing_remains(false, Failure::Panic);
+}
+
+#[test]
+fn nothing_remains_of_an_interactive_transaction_whose_commit_panics() {
+    nothing_remains(true, Failure::Panic);
+}
+
+/// The child of the test below: commits, and panics at a place behind the timestamp.
+#[test]
+fn child_that_panics_behind_its_timestamp() {
+    let Ok(place) = std::env::var(CHILD) else { return };
+    let stage = Stage::new();
+    let mut transaction = stage.begin(false);
+    stage.write(&mut transaction, false);
+    failpoint::plan(place.parse().unwrap(), Failure::Panic);
+    let _ = commit(&mut transaction);
+}
+
+#[test]
+fn a_panic_behind_the_timestamp_ends_the_process_and_says_why() {
+    let places = places(false);
+    for place in places - BEHIND_TIMESTAMP..places {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "child_that_panics_behind_its_timestamp", "--nocapture"]);
+        let output = child.env(CHILD, place.to_string()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "place {place}: {said}");
+        assert!(said.contains("planned to fail"), "place {place}: {said}");
+        let why = "a commit panicked after it had drawn its timestamp; the process ends";
+        assert!(said.contains(why), "place {place}: {said}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Owned rows: who may change a row, as a type.
+//!
+//! An [`OwnedRow`] stands for the LOCKED bit of a row's header (`header`). It is made by setting the bit, there is one at
+//! a time, and everything that changes a row, its versions or its entries is on it. Dropped, it gives the row up as it
+//! was; installing consumes it, and gives the row up as it has become.
+//!
+//! ```text
+//!            Table::try_own ─┐            ┌─ write_new / save_update / save_delete      before the timestamp
+//!                            ├─► OwnedRow ┤
+//!       Table::allocate_row ─┘    │   ▲   └─ install_insert / install_update / install_delete   after it
+//!                            keep │   │ Table::resume
+//!                                 ▼   │
+//!                                KeptRow       to be stored over several statements or steps of a commit
+//! ```
+//!
+//! A [`KeptRow`] borrows nothing and can be resumed by its own table only. It is neither copied nor made from numbers, so
+//! it is as good as the row itself. Forgetting one leaves the row locked, which harms nobody's memory.
+//!
+//! Everything that can fail is on the way to the timestamp; behind it nothing is allocated but copies of lent arrays.
+
+use crate::block::RowBlock;
+use crate::cell::Cell as RowCell;
+use crate::header::Header;
+use crate::index::Index;
+use crate::table::Table;
+use ankerdb_base::{Result, RowId, Timestamp};
+use crossbeam_epoch::Guard;
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::num::NonZeroU64;
+
+/// A row that nobody else may change. See the module.
+#[must_use = "the row is given up when this is dropped"]
+pub struct OwnedRow<'t> {
+    table: &'t Table,
+    row: RowId,
+    /// May be sent to another thread, but not be used by two.
+    not_shared: PhantomData<Cell<()>>,
+}
+
+/// An [`OwnedRow`] put by.
+#[must_use = "the row stays locked until it is resumed"]
+pub struct KeptRow {
+    table: NonZeroU64,
+    row: RowId,
+}
+
+impl KeptRow {
+    /// Which row.
+    pub fn id(&self) -> RowId {
+        self.row
+    }
+}
+
+impl Table {
+    /// Takes ownership of a row unless somebody has it. Costs one atomic instruction.
+    #[inline]
+    pub fn try_own(&self, row: RowId) -> Option<OwnedRow<'_>> {
+        self.block(row.block()).try_lock(row.offset()).map(|_| OwnedRow::of(self, row))
+    }
+
+    /// The owned row again. Panics if it was kept from another table.
+    #[inline]
+    pub fn resume(&self, kept: KeptRow) -> OwnedRow<'_> {
+        assert_eq!(kept.table, self.identity(), "a row is resumed by its own table");
+        OwnedRow::of(self, kept.row)
+    }
+
+    /// Uses a kept row without taking it out of the caller's hands, not even by a panic.
+    #[inline]
+    pub fn with_kept<R>(&self, kept: &mut KeptRow, use_row: impl FnOnce(&OwnedRow<'_>) -> R) -> R {
+        assert_eq!(kept.table, self.identity(), "a row is resumed by its own table");
+        use_row(&ManuallyDrop::new(OwnedRow::of(self, kept.row)))
+    }
+
+    /// A row that was just locked by other means than [`try_own`](Self::try_own).
+    pub(crate) fn own_locked(&self, row: RowId) -> OwnedRow<'_> {
+        OwnedRow::of(self, row)
+    }
+}
+
+impl<'t> OwnedRow<'t> {
+    #[inline]
+    fn of(table: &'t Table, row: RowId) -> OwnedRow<'t> {
+        OwnedRow { table, row, not_shared: PhantomData }
+    }
+
+    #[inline]
+    fn block(&self) -> &'t RowBlock {
+        self.table.block(self.row.block())
+    }
+
+    /// Which row.
+    #[inline]
+    pub fn id(&self) -> RowId {
+        self.row
+    }
+
+    /// Whether it is one of this table.
+    pub(crate) fn is_of(&self, table: &Table) -> bool {
+        std::ptr::eq(self.table, table)
+    }
+
+    /// Its newest state.
+    #[inline]
+    pub fn header(&self) -> Header {
+        self.block().header(self.row.offset()).unlocked()
+    }
+
+    /// Puts it by.
+    #[inline]
+    pub fn keep(self) -> KeptRow {
+        let kept = KeptRow { table: self.table.identity(), row: self.row };
+        std::mem::forget(self);
+        kept
+    }
+
+    /// Whether the row has this key, or had it in a state that some reader may still see.
+    pub fn has_had_key(&self, index: &Index, key: &[u8], pin: &Guard) -> bool {
+        self.table.has_had_key(index, self.row, key, pin)
+    }
+
+    /// Writes the cells of a new row, one for each column, into its slot, as far as that can be done before there is a
+    /// timestamp; nobody sees them. Views of long strings are added to `views`. 53200 without memory, 54000 if there is
+    /// no room for a string; views may have been added then, see [`take_back`](Self::take_back).
+    #[inline]
+    pub fn write_new<'a>(
+        &self,
+        cells: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        views: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        self.block().write_new(self.row.offset(), cells, views, pin)
+    }
+
+    /// Keeps what an update is about to overwrite as a version, prunes the versions that no reader needs (`in_use` as in
+    /// [`VersionChain::prune`](crate::VersionChain)) with the index entries that only they had, and puts the
+    /// update's long strings where they are going to be. Errors as of [`write_new`](Self::write_new).
+    #[inline]
+    pub fn save_update<'a>(
+        &self,
+        changes: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        in_use: &[Timestamp],
+        views: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        self.prune(changes.clone(), in_use, pin);
+        self.block().save(self.row.offset(), changes, views, pin)
+    }
+
+    /// The same for a deletion.
+    #[inline]
+    pub fn save_delete(&self, in_use: &[Timestamp], pin: &Guard) -> Result<()> {
+        self.prune(std::iter::empty(), in_use, pin);
+        self.block().save(self.row.offset(), std::iter::empty(), &mut Vec::new(), pin)
+    }
+
+    /// Lets history go that no reader needs.
+    #[inline]
+    pub(crate) fn prune<'a>(
+        &self,
+        changes: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        in_use: &[Timestamp],
+        pin: &Guard,
+    ) {
+        let chain = self.block().chain(self.row.offset());
+        if !chain.is_empty() {
+            self.table.prune_entries(self.row, changes, in_use, pin);
+            chain.prune(self.header().timestamp(), in_use, pin);
+        }
+    }
+
+    /// Takes back what was written or saved for a commit that does not come about: `cells` as they were given, `views` as
+    /// far as they have been added for them.
+    ///
+    /// # Safety
+    /// The cells and views are those.
+    pub unsafe fn take_back<'a>(
+        &self,
+        cells: impl Iterator<Item = (usize, RowCell<'a>)>,
+        views: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        self.block().take_back(self.row.offset(), cells, views, pin);
+    }
+
+    /// Gives back a slot whose row was never installed and has no index entries any more.
+    pub fn free(self) {
+        let (table, row) = (self.table, self.row);
+        drop(self);
+        table.add_free_slot(row);
+    }
+
+    /// Makes the row that was written visible from `commit` on, and gives it up.
+    ///
+    /// # Safety
+    /// The row was written by [`write_new`](Self::write_new) with the same cells, and `views` gives the views that this
+    /// has added. Cells of text columns are UTF-8.
+    #[inline]
+    pub unsafe fn install_insert<'a>(
+        self,
+        commit: Timestamp,
+        cells: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        views: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.block().install_insert(self.row.offset(), commit, cells, views, pin) };
+        std::mem::forget(self);
+    }
+
+    /// Changes the row for readers from `commit` on, and gives it up.
+    ///
+    /// # Safety
+    /// The row was saved by [`save_update`](Self::save_update) with the same changes, and `views` gives the views that
+    /// this has added. Cells of text columns are UTF-8.
+    #[inline]
+    pub unsafe fn install_update<'a>(
+        self,
+        commit: Timestamp,
+        changes: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        views: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.block().install_update(self.row.offset(), commit, changes, views, pin) };
+        std::mem::forget(self);
+    }
+
+    /// Ends the row for readers from `commit` on, and gives it up.
+    ///
+    /// # Safety
+    /// The row was saved by [`save_delete`](Self::save_delete).
+    #[inline]
+    pub unsafe fn install_delete(self, commit: Timestamp) {
+        self.block().install_delete(self.row.offset(), commit);
+        self.table.count_deletion();
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for OwnedRow<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.block().unlock(self.row.offset());
+    }
+}
