@@ -109,6 +109,9 @@ impl Transaction {
         if index.encode_row(value, &mut key)? || index.valid_from() > self.start {
             return Ok(());
         }
+        if !self.is_entered(table, position, index, &key)? {
+            return Ok(());
+        }
         let range = crate::KeyRange { lower: Bound::Included(key.clone()), upper: Bound::Included(key) };
         let mut taken = false;
         let mark = self.reads.mark();
@@ -123,6 +126,22 @@ impl Transaction {
         // The commit checks the key again, whatever happens until then: nothing was learnt that could go stale.
         self.reads.forget_since(mark);
         Ok(())
+    }
+
+    /// Whether any row, pending or not, visible or not, has an entry under the key: for most new keys none has, and
+    /// nothing more need be asked.
+    fn is_entered(&mut self, table: &Arc<Table>, position: usize, index: &Index, key: &[u8]) -> Result<bool> {
+        let number = self.tables.number(table);
+        let exactly = (Bound::Included(key), Bound::Included(key));
+        let mut found = self.writes.has_own_keys(number, index.key_columns())
+            && self.own_keys(number, position, index)?.between(exactly).next().is_some();
+        if !found {
+            index.tree().get(key, |_| {
+                found = true;
+                ControlFlow::Break(())
+            });
+        }
+        Ok(found)
     }
 }
 
