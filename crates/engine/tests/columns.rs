@@ -4,6 +4,7 @@
 mod support;
 
 use ankerdb_engine::*;
+use ankerdb_snapshot::release_column_snapshots;
 use ankerdb_table::Placement;
 use std::sync::Arc;
 use support::*;
@@ -188,6 +189,29 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
         assert_eq!(view_rows(&first.read_view(), &table, &COLUMNS), rows, "what was taken stays");
         assert_ne!(view_rows(&third.read_view(), &table, &COLUMNS), rows);
         assert!(!first.read_view().read(&table, 0, &[1]).expect("it can be read").columns[0].lent);
+    }
+}
+
+/// For who measures what the first snapshot of a column costs, again and again.
+#[test]
+fn what_is_kept_with_columns_can_be_let_go_and_what_somebody_reads_stays() {
+    for configuration in techniques() {
+        let (database, table) = filled(configuration);
+        let kept = || database.statistics().column_snapshot_bytes;
+        let held = database.snapshot();
+        let rows = view_rows(&held.read_view(), &table, &COLUMNS);
+        let taken = database.statistics().column_snapshots;
+        assert!(kept() > 0);
+        release_column_snapshots(&table);
+        assert_eq!(kept(), 0, "{}", configuration.name());
+        assert_eq!(view_rows(&held.read_view(), &table, &COLUMNS), rows, "it is read");
+        // Nobody has written, and still nothing is shared.
+        assert_eq!(view_rows(&database.snapshot().read_view(), &table, &COLUMNS), rows);
+        assert_eq!(database.statistics().column_snapshots, 2 * taken, "taken anew");
+        drop(held);
+        assert!(kept() > 0, "its memory is there for the next one");
+        release_column_snapshots(&table);
+        assert_eq!(kept(), 0);
     }
 }
 

@@ -245,6 +245,21 @@ pub fn column_snapshot_bytes(table: &Table) -> usize {
     (0..table.columns().len()).map(of_column).sum()
 }
 
+/// Lets go of the snapshots that are kept with a table's columns and of the memory to be used again: the next snapshot of a
+/// column is made anew, not shared with an earlier one and not in its place. Snapshots that somebody reads stay; their memory is
+/// kept again when they are dropped.
+pub fn release_column_snapshots(table: &Table) {
+    let Some(segments) = table.segments() else { return };
+    for column in 0..table.columns().len() {
+        let home = home_of(segments, column);
+        let kept = std::mem::take(&mut *home.kept.lock());
+        // Outside of the lock, which the newest one takes when it goes. Then its memory is kept, and goes, too.
+        drop(kept);
+        let spare = std::mem::take(&mut home.kept.lock().spare);
+        drop(spare);
+    }
+}
+
 /// The newest commit that has changed, or is changing, cells of a column in any block.
 fn newest_change(table: &Table, column: usize) -> Timestamp {
     let blocks = (0..table.block_count()).map(|number| table.block(number));

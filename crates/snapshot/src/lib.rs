@@ -20,7 +20,7 @@ mod strategy;
 mod version_scan;
 mod view;
 
-pub use column::column_snapshot_bytes;
+pub use column::{column_snapshot_bytes, release_column_snapshots};
 pub use counters::SnapshotCounters;
 pub use image::{BlockImage, Bytes, ColumnImage};
 pub use snapshot::Snapshot;
