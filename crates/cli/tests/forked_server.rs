@@ -96,6 +96,7 @@ impl Client {
         self.send(&[&b"Q"[..], &(body.len() as u32 + 4).to_be_bytes(), &body].concat());
     }
 
+    #[must_use = "an error is an answer like any other"]
     fn query(&mut self, sql: &str) -> String {
         self.ask(sql);
         self.answer()
@@ -133,8 +134,12 @@ fn cells(body: &[u8]) -> Vec<String> {
 fn world() -> (Server, Client) {
     let server = Server::start();
     let mut client = Client::connect(&server);
-    client.query("CREATE TABLE n (n int PRIMARY KEY, t text)");
-    client.query("INSERT INTO n SELECT i, 'a text of more than twelve bytes ' || i FROM generate_series(1, 20000) AS s(i)");
+    for sql in [
+        "CREATE TABLE n (n int PRIMARY KEY, t text)",
+        "INSERT INTO n SELECT i, 'a text of more than twelve bytes ' || i FROM generate_series(1, 20000) AS s(i)",
+    ] {
+        assert_eq!(client.query(sql), "", "{sql}");
+    }
     (server, client)
 }
 
@@ -156,7 +161,8 @@ fn hundreds_of_queries_leave_nothing_behind() {
         scope.spawn(|| {
             let mut writer = Client::connect(&server);
             for turn in 0..3000 {
-                writer.query(&format!("UPDATE n SET t = t WHERE n = {}", 1 + turn % 20_000));
+                let update = format!("UPDATE n SET t = t WHERE n = {}", 1 + turn % 20_000);
+                assert_eq!(writer.query(&update), "", "{update}");
             }
         });
     });

@@ -237,6 +237,7 @@ impl Client {
     }
 
     /// Everything up to ReadyForQuery; or, if COPY data is asked for, up to there.
+    #[must_use = "an error is a reply like any other"]
     pub fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
@@ -268,6 +269,7 @@ impl Client {
     }
 
     /// Simple query.
+    #[must_use = "an error is a reply like any other"]
     pub fn query(&mut self, sql: &str) -> Reply {
         self.send(&message(b'Q', &zero_terminated(&[sql])));
         self.reply()
@@ -282,6 +284,7 @@ impl Client {
     }
 
     /// Extended protocol in one go, everything as text.
+    #[must_use = "an error is a reply like any other"]
     pub fn extended(&mut self, sql: &str, parameters: &[Option<&str>]) -> Reply {
         let messages =
             [parse("", sql, &[]), bind("", "", parameters), describe(b'P', ""), execute("", 0), sync()];
@@ -290,6 +293,7 @@ impl Client {
     }
 
     /// Sends COPY data after the statement.
+    #[must_use = "an error is a reply like any other"]
     pub fn copy_in(&mut self, sql: &str, data: &[u8], piece: usize) -> Reply {
         let asked = self.query(sql);
         if asked.error.is_some() {

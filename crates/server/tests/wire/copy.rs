@@ -86,13 +86,13 @@ fn in_a_transaction_it_is_part_of_it() {
 #[test]
 fn clients_may_give_up() {
     let (_server, mut client) = start();
-    client.query("COPY t (a) FROM STDIN");
+    assert!(client.query("COPY t (a) FROM STDIN").kinds.ends_with('G'));
     client.send(&message(b'd', b"1\n"));
     client.send(&message(b'f', b"changed my mind\0"));
     let reply = client.reply();
     assert_eq!((reply.code(), reply.status), ("57014", b'I'));
     assert!(reply.error.unwrap().message.ends_with("changed my mind"));
-    client.query("COPY t (a) FROM STDIN");
+    assert!(client.query("COPY t (a) FROM STDIN").kinds.ends_with('G'));
     client.send(&message(b'Q', b"SELECT 1\0"));
     assert_eq!(client.reply().code(), "08P01");
     assert_eq!(client.run("SELECT count(*) FROM t").cell(), "0");

@@ -27,11 +27,13 @@ impl Client {
     }
 
     /// Runs one statement: `a,b|c,d` for rows (NULL as `-`), the tag for commands, `!state` for errors.
+    #[must_use = "an error is an answer like any other"]
     pub fn run(&mut self, sql: &str) -> String {
         self.run_with(sql, &[])
     }
 
     /// As [`run`](Self::run), with parameters.
+    #[must_use = "an error is an answer like any other"]
     pub fn run_with(&mut self, sql: &str, parameters: &[Value]) -> String {
         let outcome = self.prepare(sql).and_then(|prepared| self.outcome(&prepared, parameters));
         outcome.unwrap_or_else(|error| format!("!{}", error.state().code()))
