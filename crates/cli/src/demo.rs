@@ -20,7 +20,7 @@ use ankerdb_workload::htap::config::{HtapConfig, check_writable, default_threads
 use ankerdb_workload::htap::latency::{Latencies, median};
 use ankerdb_workload::htap::machine::Machine;
 use ankerdb_workload::htap::marker::Marker;
-use ankerdb_workload::htap::olap::{Analyst, OlapResult, Order};
+use ankerdb_workload::htap::olap::{Analyst, Beside, OlapResult, Order};
 use ankerdb_workload::htap::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use ankerdb_workload::htap::queries::QUERIES;
 use ankerdb_workload::tpcc::check::{CONDITIONS, check};
@@ -86,8 +86,14 @@ pub fn run(options: &Options) -> Result<()> {
     summary::print(&outcome, &stage.world)?;
     plot::write(&options.plot, &outcome)?;
     println!("plot: {}", options.plot.display());
-    if outcome.olap.commits_missed > 0 {
-        return Err(Error::internal("a query missed a commit that was acknowledged before it began"));
+    let checks = &outcome.olap.checks;
+    let first = checks.told.first().map(String::as_str).unwrap_or_default();
+    if checks.missed > 0 {
+        let message = format!("a query missed a commit that was acknowledged before it began: {first}");
+        return Err(Error::internal(message));
+    }
+    if checks.wrong > 0 && options.engine.engine.isolation() != Isolation::ReadUncommitted {
+        return Err(Error::internal(format!("{} wrong answers, among them {first}", checks.wrong)));
     }
     if options.engine.engine.isolation() == Isolation::ReadUncommitted {
         println!("TPC-C consistency conditions are not checked: read uncommitted does not promise them");
@@ -145,6 +151,7 @@ impl Stage {
     fn perform(&self, options: &Options, stop: &AtomicBool) -> Result<Outcome> {
         let mut analyst = Analyst::new(&self.world.database, &self.engine)?;
         let idle_ms = idle_latencies(&mut analyst)?;
+        let begin = analyst.sums()?;
         let live = Live::new(idle_ms, options.seconds, options.engine.engine.isolation());
         let mut stream = OltpStream::start(&self.world, &self.oltp_options(options));
         stream.record();
@@ -152,7 +159,8 @@ impl Stage {
         let (queries, watched) = std::thread::scope(|scope| {
             let analytics = scope.spawn(|| {
                 let order = Order::Random(fastrand::Rng::with_seed(SEED));
-                let result = analyst.stream(order, Some((&self.world.marker, &ended)), &mut |run| {
+                let beside = Beside { oltp: &stream, marker: &self.world.marker, begin, ended: &ended };
+                let result = analyst.stream(order, Some(beside), &mut |run| {
                     live.add_run(*run);
                     if ended.load(Ordering::Relaxed) {
                         ControlFlow::Break(())
@@ -214,8 +222,8 @@ fn idle_latencies(analyst: &mut Analyst) -> Result<Vec<f64>> {
     let mut latencies = vec![Vec::new(); QUERIES.len()];
     for _ in 0..IDLE_RUNS {
         for (query, latencies) in latencies.iter_mut().enumerate() {
-            let (run, _) = analyst.run(query, &mut Latencies::default())?;
-            latencies.push(run.latency.as_secs_f64() * 1e3);
+            let answered = analyst.run(query, &mut Latencies::default())?;
+            latencies.push(answered.run.latency.as_secs_f64() * 1e3);
         }
     }
     Ok(latencies.iter_mut().map(|latencies| median(latencies).unwrap_or_default()).collect())

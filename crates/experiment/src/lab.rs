@@ -2,7 +2,8 @@
 
 use crate::setup::Setup;
 use ankerdb_engine::{Error, Result, SqlState};
-use ankerdb_workload::htap::machine::{CpuTimes, Disturbance, Machine};
+use ankerdb_workload::htap::cpu::{CpuTimes, Disturbance};
+use ankerdb_workload::htap::machine::Machine;
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -65,6 +65,22 @@ fn positive(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number > 0.0)
 }
 
+fn are_enough(count: &Value) -> bool {
+    let number = |key: &str| count[key].as_u64().unwrap_or_else(|| panic!("{key} in {count}"));
+    number("clean") * 2 > number("of")
+}
+
+/// Whether a figure of a result is there if enough of its phases were undisturbed, and only then. The machine decides, by what
+/// else it is doing.
+fn is_told(value: &Value, result: &Value) -> bool {
+    if are_enough(&result["phases"]) { positive(value) } else { value.is_null() }
+}
+
+/// The same for a ratio, which may be of fewer rounds.
+fn is_ratio(ratio: &Value) -> bool {
+    if are_enough(&ratio["rounds"]) { positive(&ratio["measured"]) } else { ratio["measured"].is_null() }
+}
+
 #[test]
 fn the_full_mix_has_the_shares_and_the_report_of_the_specification() {
     let report = tpcc_report(&tpcc(2, Isolation::Serializable, Mix::Full, Access::Home), None);
@@ -80,10 +96,10 @@ fn the_full_mix_has_the_shares_and_the_report_of_the_specification() {
         assert!(phase["steal"].is_f64() && phase["void"].is_boolean() && positive(&phase["oltp_tps"]));
     }
     let result = &json["results"][0];
-    assert!(positive(&result["tps"]) && positive(&result["latency_us"]["p99"]));
+    assert!(is_told(&result["tps"], result) && is_told(&result["latency_us"]["p99"], result));
     let completed = |kind: &str| {
         let kind = &result["by_transaction"][kind];
-        assert!(positive(&kind["latency_us"]["p50"]), "{kind}");
+        assert!(is_told(&kind["latency_us"]["p50"], result) && is_told(&kind["tps"], result), "{kind}");
         kind["completed"].as_f64().unwrap_or(0.0)
     };
     let kinds = [
@@ -129,7 +145,7 @@ fn comparisons_run_side_by_side_and_give_ratios() {
         ("serializable to snapshot isolation", 0.95),
         ("all threads to one thread in one warehouse", 1.0),
     ] {
-        assert!(positive(&json["ratios"][ratio]["measured"]), "{ratio}");
+        assert!(is_ratio(&json["ratios"][ratio]), "{ratio}");
         assert_eq!(json["ratios"][ratio]["target"], target, "{ratio}");
         assert!(report.text().contains(&format!("{ratio}: ")), "{}", report.text());
     }
@@ -167,7 +183,7 @@ fn versions_grow_beside_a_long_reader_and_go_with_it() {
     ] {
         let held = versions(phase).into_iter().max().unwrap_or(0);
         assert!(held > free, "{held} bytes of versions with a reader ({phase}), {free} without");
-        assert!(positive(&json["ratios"][ratio]["measured"]));
+        assert!(is_ratio(&json["ratios"][ratio]), "{ratio}");
     }
     for sample in timeline {
         assert!(positive(&sample["oltp_tps"]) && positive(&sample["table_bytes"]), "{sample}");
@@ -188,7 +204,7 @@ fn weak_levels_run_and_violations_are_no_failure_there() {
     for isolation in [Isolation::RepeatableRead, Isolation::ReadCommitted, Isolation::ReadUncommitted] {
         let report = tpcc_report(&tpcc(3, isolation, Mix::Full, Access::Skewed), None);
         assert_eq!(report.failure(), None, "{isolation:?}");
-        assert!(report.tps(0) > 0.0, "{isolation:?}");
+        assert!(report.completed(0) > 0, "{isolation:?}");
     }
 }
 
@@ -198,7 +214,7 @@ fn a_stopped_run_reports_what_it_has() {
     let json = json(&report);
     assert_eq!(json["interrupted"], true);
     assert_eq!(json["phases"].as_array().map(Vec::len), Some(1));
-    assert!(positive(&json["results"][0]["tps"]));
+    assert!(is_told(&json["results"][0]["tps"], &json["results"][0]));
     assert!(json["results"][0]["by_transaction"]["delivery"].is_null());
     assert!(report.text().contains("stopped by the user"));
 }
@@ -234,7 +250,7 @@ fn ycsb_runs_with_any_shape_of_rows_and_keys() {
         let json = json(&report);
         assert_eq!(json["config"]["distribution"], config.distribution.name());
         assert_eq!(json["consistency"]["checked"], true);
-        assert!(positive(&json["results"][0]["by_transaction"]["operations_10"]["tps"]));
+        assert!(positive(&json["results"][0]["by_transaction"]["operations_10"]["completed"]));
     }
 }
 

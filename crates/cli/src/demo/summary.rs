@@ -40,9 +40,10 @@ pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
         creation.quantile_ns(0.5),
         creation.quantile_ns(0.99)
     );
+    let checks = &outcome.olap.checks;
     println!(
-        "freshness: {} of {} queries missed a commit acknowledged before they began",
-        outcome.olap.commits_missed, outcome.olap.queries_checked
+        "answers: {} held against what is known, {} wrong, {} older than what was acknowledged before they began",
+        checks.answers, checks.wrong, checks.missed
     );
     let statistics = world.database.statistics();
     println!(

@@ -1,14 +1,15 @@
 //! The result of a benchmark of transactions: for programs as JSON, for people as text.
 //!
 //! Machine, commit, configuration, warnings and phases stand where `bench htap` has them; `results` has one element
-//! for each variant, in the form of that benchmark's `oltp`.
+//! for each variant, in the form of that benchmark's `oltp`. As there, speeds and latencies are of the phases that are not
+//! void, and not told where these are too few; counts are of all.
 
 use super::config::{BenchConfig, ConfigReport};
 use super::course::{Course, Phase};
 use super::profile::ProfileReport;
 use super::stream::{KindResult, StreamResult};
 use crate::htap::config::isolation_name;
-use crate::htap::latency::median;
+use crate::htap::figure::{Clean, Count, Figure, Sample as Measured};
 use crate::htap::machine::{Machine, commit};
 use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result};
@@ -73,13 +74,15 @@ struct VariantReport {
     variant: String,
     threads: usize,
     isolation: &'static str,
-    /// Median over the phases that are not void, if there are any.
-    tps: f64,
+    /// Phases that the figures are of.
+    phases: Count,
+    /// Median over the phases that are not void.
+    tps: Option<f64>,
     /// Slowest and fastest of all phases.
     tps_range: [f64; 2],
     aborts: u64,
     retries: u64,
-    latency_us: LatencyUs,
+    latency_us: Option<LatencyUs>,
     by_transaction: BTreeMap<&'static str, KindReport>,
     /// Costs of one transaction, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +91,7 @@ struct VariantReport {
 
 #[derive(Clone, Debug, Serialize)]
 struct KindReport {
-    tps: f64,
+    tps: Option<f64>,
     completed: u64,
     /// Rolled back as the specification wants it.
     rolled_back: u64,
@@ -97,7 +100,7 @@ struct KindReport {
     skipped: u64,
     aborts: u64,
     retries: u64,
-    latency_us: LatencyUs,
+    latency_us: Option<LatencyUs>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's interface
@@ -122,8 +125,9 @@ struct ConsistencyReport {
 
 #[derive(Clone, Debug, Serialize)]
 struct RatioReport {
-    /// Median over rounds; `None` where a run was stopped before.
+    /// Median over rounds of which no phase is void; `None` if these are too few, or a run was stopped before.
     measured: Option<f64>,
+    rounds: Count,
     target: f64,
     over: String,
     under: String,
@@ -138,7 +142,7 @@ struct PhaseReport {
     steal: f64,
     /// Share of all CPU time that other processes used.
     other_processes: f64,
-    /// Too much of either: the phase is left out of medians, if there are others.
+    /// Too much of either: the phase is left out of all figures.
     void: bool,
     oltp_tps: f64,
 }
@@ -213,9 +217,14 @@ impl Report {
         Some(format!("{first} (first of {})", violations.len()))
     }
 
-    /// The median throughput of a variant, for programs.
-    pub fn tps(&self, variant: usize) -> f64 {
+    /// The median throughput of a variant, for programs; `None` if too few of its phases were undisturbed.
+    pub fn tps(&self, variant: usize) -> Option<f64> {
         self.results[variant].tps
+    }
+
+    /// Transactions of a variant that were completed in all phases.
+    pub fn completed(&self, variant: usize) -> u64 {
+        self.results[variant].by_transaction.values().map(|kind| kind.completed).sum()
     }
 
     /// The result for people.
@@ -279,13 +288,17 @@ impl Report {
     fn write_ratios(&self, text: &mut String) {
         for (name, ratio) in &self.ratios {
             let verdict = match ratio.measured {
-                None => "not measured",
+                None => "NOT TOLD",
                 Some(value) if value >= ratio.target => "met",
                 Some(_) => "MISSED",
             };
             let measured = ratio.measured.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-            let RatioReport { over, under, target, .. } = ratio;
-            let _ = writeln!(text, "{name}: {measured} (at least {target}: {verdict}), {over} / {under}");
+            let RatioReport { over, under, target, rounds, .. } = ratio;
+            let rounds = rounds.text();
+            let _ = writeln!(
+                text,
+                "{name}: {measured} (at least {target}: {verdict}), {over} / {under}, rounds: {rounds}"
+            );
         }
     }
 
@@ -307,7 +320,7 @@ impl Report {
             let _ = writeln!(
                 text,
                 "note: of void phases the hypervisor took over {:.0}% of the CPU, or other processes over {:.0}%; \
-                 medians leave them out where they can",
+                 all figures leave them out",
                 MAX_STEAL * 100.0,
                 MAX_OTHERS * 100.0
             );
@@ -340,31 +353,20 @@ fn phases_of(phases: &[Phase], variant: usize) -> impl Iterator<Item = &Phase> {
     phases.iter().filter(move |phase| phase.variant == variant)
 }
 
-/// The median of the samples that are not void, or of all if there are no others.
-fn settle(samples: &[(f64, bool)]) -> Option<f64> {
-    let calm = samples.iter().filter(|(_, void)| !void).map(|(value, _)| *value);
-    let mut calm: Vec<f64> = calm.collect();
-    if calm.is_empty() {
-        calm = samples.iter().map(|(value, _)| *value).collect();
-    }
-    median(&mut calm)
-}
-
 fn ratio_report(
     course: &Course<'_>,
     ratio: &super::course::Ratio,
     phases: &[Phase],
 ) -> (&'static str, RatioReport) {
-    let samples: Vec<(f64, bool)> = phases_of(phases, ratio.over)
-        .filter_map(|over| {
-            let under = phases_of(phases, ratio.under).find(|under| under.round == over.round)?;
-            let value = over.result.per_second() / under.result.per_second();
-            value.is_finite().then_some((value, over.is_void() || under.is_void()))
-        })
-        .collect();
+    let figure = Figure::of(phases_of(phases, ratio.over).filter_map(|over| {
+        let under = phases_of(phases, ratio.under).find(|under| under.round == over.round)?;
+        let value = over.result.per_second() / under.result.per_second();
+        Some(Measured { value, void: over.is_void() || under.is_void() })
+    }));
     let name = |variant: usize| course.variants[variant].name.clone();
     let report = RatioReport {
-        measured: settle(&samples),
+        measured: figure.value,
+        rounds: figure.count,
         target: ratio.target,
         over: name(ratio.over),
         under: name(ratio.under),
@@ -394,56 +396,69 @@ impl LatencyUs {
 impl VariantReport {
     fn of(course: &Course<'_>, phases: &[Phase], position: usize) -> VariantReport {
         let variant = &course.variants[position];
-        let mut sum = StreamResult::default();
-        phases_of(phases, position).for_each(|phase| sum.add(&phase.result));
-        let samples: Vec<(f64, bool)> =
-            phases_of(phases, position).map(|phase| (phase.result.per_second(), phase.is_void())).collect();
-        let speeds = || samples.iter().map(|(speed, _)| *speed);
+        let (mut sum, mut clean) = (StreamResult::default(), Clean::<StreamResult>::default());
+        for phase in phases_of(phases, position) {
+            sum.add(&phase.result);
+            clean.add(phase.is_void(), |clean| clean.add(&phase.result));
+        }
+        let speeds = || phases_of(phases, position).map(|phase| phase.result.per_second());
+        let samples = phases_of(phases, position)
+            .map(|phase| Measured { value: phase.result.per_second(), void: phase.is_void() });
         let total = sum.total();
-        let seconds = sum.elapsed.as_secs_f64().max(1e-9);
-        let kind = |kind: &KindResult| KindReport {
-            tps: kind.completed as f64 / seconds,
-            completed: kind.completed,
-            rolled_back: kind.rolled_back,
-            skipped: kind.skipped,
-            aborts: kind.aborts,
-            retries: kind.aborts,
-            latency_us: LatencyUs::of(kind),
+        let kind = |(place, kind): (usize, &KindResult)| {
+            let of_clean = |clean: &StreamResult| {
+                let kind = clean.kinds.get(place).cloned().unwrap_or_default();
+                (kind.completed as f64 / clean.elapsed.as_secs_f64().max(1e-9), LatencyUs::of(&kind))
+            };
+            let (tps, latency_us) = clean.get().map(of_clean).unzip();
+            KindReport {
+                tps,
+                completed: kind.completed,
+                rolled_back: kind.rolled_back,
+                skipped: kind.skipped,
+                aborts: kind.aborts,
+                retries: kind.aborts,
+                latency_us,
+            }
         };
         let names = variant.workload.kinds().iter().copied();
         VariantReport {
             variant: variant.name.clone(),
             threads: variant.threads,
             isolation: isolation_name(variant.isolation),
-            tps: settle(&samples).unwrap_or(0.0),
+            phases: clean.count,
+            tps: Figure::of(samples).value,
             tps_range: [speeds().reduce(f64::min).unwrap_or(0.0), speeds().reduce(f64::max).unwrap_or(0.0)],
             aborts: total.aborts,
             retries: total.aborts,
-            latency_us: LatencyUs::of(&total),
-            by_transaction: names.zip(sum.kinds.iter().map(kind)).collect(),
+            latency_us: clean.get().map(|clean| LatencyUs::of(&clean.total())),
+            by_transaction: names.zip(sum.kinds.iter().enumerate().map(kind)).collect(),
             profile: (course.config.probes)
                 .map(|_| ProfileReport::of(&sum.counts, sum.allocations, sum.completed())),
         }
     }
 
     fn write(&self, text: &mut String) {
-        let LatencyUs { p50, p99, p999 } = self.latency_us;
+        let tps = self.tps.map_or_else(|| "-".to_owned(), |tps| format!("{tps:.0}"));
         let _ = writeln!(
             text,
-            "{}: {:.0} transactions/s ({:.0} to {:.0}), latency p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us, \
-             {} retries",
-            self.variant, self.tps, self.tps_range[0], self.tps_range[1], self.retries
+            "{}: {tps} transactions/s ({:.0} to {:.0} in all phases), latency {}, {} retries; phases: {}",
+            self.variant,
+            self.tps_range[0],
+            self.tps_range[1],
+            latencies(self.latency_us.as_ref()),
+            self.retries,
+            self.phases.text()
         );
         for (name, kind) in &self.by_transaction {
             let skipped =
                 if kind.skipped > 0 { format!(", {} skipped", kind.skipped) } else { String::new() };
+            let tps = kind.tps.map_or_else(|| "-".to_owned(), |tps| format!("{tps:.0}"));
             let _ = writeln!(
                 text,
-                "  {name:<16} {:>9.0}/s  {:>10} completed  p50 {:>7.1} us  p99 {:>7.1} us  {} retries, {} rolled back{skipped}",
-                kind.tps,
+                "  {name:<16} {tps:>9}/s  {:>10} completed  {}  {} retries, {} rolled back{skipped}",
                 kind.completed,
-                kind.latency_us.p50,
-                kind.latency_us.p99,
+                latencies(kind.latency_us.as_ref()),
                 kind.retries,
                 kind.rolled_back,
             );
@@ -454,12 +469,19 @@ impl VariantReport {
     }
 }
 
+fn latencies(latency: Option<&LatencyUs>) -> String {
+    latency.map_or_else(
+        || "not told".to_owned(),
+        |LatencyUs { p50, p99, p999 }| format!("p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us"),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::client::{Client, ClientSetup, Done, Workload};
     use super::super::course::{Ratio, Variant, Watch};
     use super::*;
-    use crate::htap::machine::Disturbance;
+    use crate::htap::cpu::Disturbance;
     use ankerdb_engine::Configuration;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;
@@ -536,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn void_phases_are_left_out_of_medians_and_ratios_as_long_as_there_are_others() {
+    fn void_phases_are_left_out_of_all_figures_and_counted() {
         let phases = [
             phase(1, 0, 100, 0.0),
             phase(1, 1, 200, 0.0),
@@ -546,19 +568,32 @@ mod tests {
             phase(3, 1, 100, 0.0),
         ];
         let report = report(Isolation::Serializable, &phases, None);
-        assert_eq!((report.tps(0), report.tps(1)), (102.0, 100.0));
+        assert_eq!((report.tps(0), report.tps(1)), (Some(102.0), Some(100.0)));
         let ratio = report.ratios["one to two"].measured.expect("there are rounds");
         assert!((ratio - (0.5 + 1.04) / 2.0).abs() < 1e-9, "{ratio}");
         assert!(report.text().contains("MISSED") && report.text().contains("VOID"), "{}", report.text());
         let json: Json = serde_json::from_str(&report.json().expect("is JSON")).expect("is JSON");
         assert_eq!((&json["config"]["rows"], &json["phases"][3]["void"]), (&3.into(), &true.into()));
-        assert_eq!(json["results"][0]["tps_range"], serde_json::json!([10.0, 104.0]));
+        let first = &json["results"][0];
+        assert_eq!(first["tps_range"], serde_json::json!([10.0, 104.0]));
+        assert_eq!(first["phases"], serde_json::json!({ "clean": 2, "of": 3 }));
+        // Speeds and latencies are of the two, counts of all three.
+        assert_eq!((&first["by_transaction"]["idle"]["tps"], report.completed(0)), (&102.0.into(), 214));
     }
 
     #[test]
-    fn only_void_phases_are_better_than_nothing() {
-        let report = report(Isolation::Serializable, &[phase(1, 0, 70, 0.9)], None);
-        assert_eq!((report.tps(0), report.tps(1)), (70.0, 0.0));
+    fn of_too_few_undisturbed_phases_there_are_no_figures() {
+        let phases = [phase(1, 0, 70, 0.9), phase(2, 0, 80, 0.0), phase(1, 1, 70, 0.0), phase(2, 1, 70, 0.0)];
+        let report = report(Isolation::Serializable, &phases, None);
+        assert_eq!((report.tps(0), report.tps(1), report.completed(0)), (None, Some(70.0), 150));
         assert_eq!(report.ratios["one to two"].measured, None);
+        let text = report.text();
+        for line in
+            ["one: - transactions/s (70 to 80 in all phases), latency not told", "only 1 of 2 undisturbed"]
+        {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        let json: Json = serde_json::from_str(&report.json().expect("is JSON")).expect("is JSON");
+        assert!(json["results"][0]["tps"].is_null() && json["results"][0]["latency_us"].is_null());
     }
 }

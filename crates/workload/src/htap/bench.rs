@@ -1,12 +1,11 @@
 //! The benchmark's course: load, rounds of phases, consistency check, comparison with READ UNCOMMITTED.
 
 use super::config::HtapConfig;
-use super::latency::Latencies;
 use super::machine::Machine;
 use super::marker::Marker;
 use super::olap::{Analyst, OlapResult};
 use super::oltp::{OltpResult, OltpWorld};
-use super::phases::{Hybrid, Measured, Phases, StoragePair};
+use super::phases::{Control, Hybrid, Measured, Phases, SnapshotReads, StoragePair};
 use super::report::Report;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
@@ -86,13 +85,13 @@ impl Shares {
 
 /// What one round measured.
 pub(super) struct Round {
-    pub control: Measured<OltpResult>,
+    pub control: Measured<Control>,
     pub idle_before: Measured<OlapResult>,
     pub hybrid: Measured<Hybrid>,
     /// The same with 1,000 snapshots per second.
     pub frequent: Measured<Hybrid>,
     pub idle_after: Measured<OlapResult>,
-    pub snapshots: Measured<(OltpResult, Latencies)>,
+    pub snapshots: Measured<SnapshotReads>,
     pub memory_tables: Measured<Vec<StoragePair>>,
 }
 
@@ -160,13 +159,14 @@ fn prepare<'a>(
     let engine = SqlEngine::new(database.clone(), options)?;
     let analyst = Analyst::new(database, &engine)?;
     let world = OltpWorld { database: database.clone(), tables: Arc::new(tables), marker };
-    Ok(Phases { config, world, engine, analyst, watch, log: Vec::new(), round: 0, streams: 0 })
+    Ok(Phases { config, world, engine, analyst, watch, log: Vec::new(), round: 0, streams: 0, duty: None })
 }
 
-/// One round. In even rounds the control comes after the hybrid phase, so that neither is always the one with more data.
+/// One round. In even rounds the control comes before the hybrid phase, so that neither is always the one with more data; it
+/// stands in for the queries of the round before then.
 fn round(phases: &mut Phases<'_>, shares: &Shares, measurements: &mut Measurements) -> Result<Round> {
     let mut control = None;
-    if phases.round % 2 == 1 {
+    if phases.round.is_multiple_of(2) {
         control = Some(phases.control(shares.control)?);
     }
     let idle_before = phases.idle(shares.idle)?;

@@ -1,4 +1,4 @@
-//! What a result was measured on, and how much of it the hypervisor took away.
+//! What a result was measured on.
 
 use serde::Serialize;
 use std::fs::read_to_string;
@@ -54,55 +54,6 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// CPU time so far, in clock ticks: of all cores (`/proc/stat`) and of this process (`/proc/self/stat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuTimes {
-    total: u64,
-    busy: u64,
-    steal: u64,
-    own: u64,
-}
-
-/// Shares of all CPU time that this process could not have.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Disturbance {
-    /// Given to other machines by the hypervisor.
-    pub steal: f64,
-    /// Used by other processes.
-    pub others: f64,
-}
-
-impl CpuTimes {
-    /// The counters now; zeros where there is no `/proc`.
-    pub fn now() -> CpuTimes {
-        let text = |path| read_to_string(path).unwrap_or_default();
-        CpuTimes::parse(&text("/proc/stat"), &text("/proc/self/stat"))
-    }
-
-    /// Fields of the `cpu` line: user nice system idle iowait irq softirq steal guest guest_nice; the last two are
-    /// part of the first two. Of the process, after the name in parentheses: user is the 12th, system the 13th.
-    fn parse(all: &str, process: &str) -> CpuTimes {
-        let line = all.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-        let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|tick| tick.parse().ok()).collect();
-        let tick = |field: usize| ticks.get(field).copied().unwrap_or(0);
-        let total = ticks.iter().sum();
-        let fields = process.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-        let own = fields.filter_map(|tick| tick.parse::<u64>().ok()).sum();
-        CpuTimes { total, busy: total - tick(3) - tick(4) - tick(7), steal: tick(7), own }
-    }
-
-    /// What was taken away since `earlier`.
-    pub fn disturbance_since(self, earlier: CpuTimes) -> Disturbance {
-        let since = |count: fn(&CpuTimes) -> u64| count(&self).saturating_sub(count(&earlier)) as f64;
-        let total = since(|times| times.total);
-        if total == 0.0 {
-            return Disturbance::default();
-        }
-        let others = (since(|times| times.busy) - since(|times| times.own)).max(0.0);
-        Disturbance { steal: since(|times| times.steal) / total, others: others / total }
-    }
-}
-
 /// The commit this was built from, "-dirty" appended if the tree had changes; "unknown" outside of a repository.
 pub fn commit() -> &'static str {
     option_env!("ANKERDB_COMMIT").unwrap_or("unknown")
@@ -111,17 +62,6 @@ pub fn commit() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn time_of_neighbours_is_told_from_our_own() {
-        let own = |user, system| format!("7 (a (b) c) S 1 1 1 0 -1 0 9 9 9 9 {user} {system} 0 0 20 0");
-        let before = CpuTimes::parse("cpu  10 0 10 60 10 0 0 10 5 5\ncpu0 1 1 1 1 1 1 1 1\n", &own(5, 1));
-        assert_eq!(before, CpuTimes { total: 100, busy: 20, steal: 10, own: 6 });
-        let after = CpuTimes::parse("cpu  60 0 10 90 10 0 0 30 9 9\n", &own(40, 6));
-        let disturbance = after.disturbance_since(before);
-        assert_eq!((disturbance.steal, disturbance.others), (0.2, 0.1));
-        assert_eq!(before.disturbance_since(before).steal, 0.0);
-    }
 
     #[test]
     fn fields_are_found_by_name() {

@@ -1,4 +1,4 @@
-//! Freshness, checked: a commit acknowledged before a query starts must be visible to it.
+//! The marker: a commit acknowledged directly before a query starts, for the check that it is visible.
 //!
 //! ```text
 //! OLAP stream   ask for marker n ----------.          take snapshot, run query, read marker: at least n?
@@ -7,10 +7,12 @@
 //! ```
 //!
 //! The commit happens in an OLTP thread in the middle of its transactions, and the acknowledgement crosses threads, as it
-//! would from one client to another.
+//! would from one client to another. The marker has a table of its own; whether the tables that a query reads are as fresh, the orders and
+//! payments in its answer tell ([`known`](super::known)).
 
+use super::known::sum_of_words;
 use ankerdb_engine::{
-    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, Session, Table,
+    ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, ReadView, Result, Session, Table,
     TableDefinition, Value,
 };
 use ankerdb_value::push_integer;
@@ -20,8 +22,6 @@ use std::time::Duration;
 
 /// The marker table's name.
 pub const NAME: &str = "htap_marker";
-/// Reads the marker.
-pub const SQL: &str = "select value from htap_marker where id = 1";
 
 const VALUE: usize = 1;
 /// Pause between looks for the acknowledgement: OLTP transactions take tens of microseconds.
@@ -67,6 +67,12 @@ impl Marker {
             let row = row.ok_or_else(|| Error::internal("the marker row is missing"))?;
             transaction.update(&self.table, row, vec![(VALUE, Value::BigInt(value as i64))])
         })
+    }
+
+    /// The value that a snapshot shows.
+    pub fn read(&self, view: &ReadView) -> Result<i64> {
+        let value = sum_of_words(view, &self.table, VALUE)?;
+        view.check().map(|()| value)
     }
 
     /// Called by the OLAP stream (one thread): has the next marker committed and waits for the acknowledgement.

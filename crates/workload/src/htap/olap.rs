@@ -1,12 +1,22 @@
-//! The OLAP stream: one closed loop of analytical queries, a fresh snapshot each.
+//! The OLAP stream: one closed loop of analytical queries, a fresh snapshot each, and what they answer held against what is
+//! [`known`](super::known).
+//!
+//! Every answer is looked at: whether it is possible at all, and whether it shows what clients were told to be committed before
+//! the query began. Its snapshot must show the marker. After every eighth query the sums over the tables are asked for as well,
+//! in one query on the same snapshot (where queries run in copies of the process, in a copy of its own): they must fit each
+//! other and the answer, and show the marker. None of this is in the latencies.
 
+use super::known::{Acknowledged, Answer, Floor, Known, Sums};
 use super::latency::Latencies;
-use super::marker::{self, Marker};
+use super::marker::Marker;
+use super::oltp::OltpStream;
 use super::queries::QUERIES;
+use crate::tpcc::schema::warehouse;
 use ankerdb_engine::{Configuration, Database, Error, ReadView, Result, Session, Table};
 use ankerdb_sql::{AnalyticalQuery, SqlEngine};
 use datafusion::arrow::array::{Array, Int64Array};
 use datafusion::arrow::record_batch::RecordBatch;
+use serde::Serialize;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +25,13 @@ use std::time::{Duration, Instant};
 /// Rest before a query that waits for no marker's commit: about what such a wait takes. Threads that have just run a
 /// query begin the next one faster than those that must be woken.
 const PAUSE: Duration = Duration::from_micros(100);
+/// Queries until the sums are asked for again: they read more than any of the queries does.
+const SUMS_EVERY: usize = 8;
+/// Wrong answers that are told one by one.
+const TOLD_MAX: usize = 10;
+
+/// Position of Q6 in [`QUERIES`].
+const SIXTH: usize = 5;
 
 /// One query that ran.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +53,63 @@ pub struct OlapResult {
     pub runs: Vec<QueryRun>,
     /// Time to take each snapshot.
     pub snapshot_creation: Latencies,
-    /// Queries that were checked for freshness.
-    pub queries_checked: u64,
-    /// Those whose snapshot missed a commit that was acknowledged before.
-    pub commits_missed: u64,
+    /// What was found out about the answers.
+    pub checks: Checks,
+}
+
+/// What was found out about answers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Checks {
+    /// Answers held against what is known.
+    pub answers: u64,
+    /// Sums over the tables, held against each other and against the answer of the query before.
+    pub sums: u64,
+    /// Markers looked for, each committed and acknowledged before the query.
+    pub markers: u64,
+    /// Answers and markers older than what was acknowledged before.
+    pub missed: u64,
+    /// Wrong answers and sums.
+    pub wrong: u64,
+    /// Some of those, in words.
+    pub told: Vec<String>,
+}
+
+impl Checks {
+    /// Adds another phase's.
+    pub fn add(&mut self, other: &Checks) {
+        self.answers += other.answers;
+        self.sums += other.sums;
+        self.markers += other.markers;
+        self.missed += other.missed;
+        self.wrong += other.wrong;
+        other.told.iter().for_each(|text| self.tell(text.clone()));
+    }
+
+    fn tell(&mut self, text: String) {
+        if self.told.len() < TOLD_MAX {
+            self.told.push(text);
+        }
+    }
+
+    fn note_wrong(&mut self, what: &str, found: Option<String>) {
+        if let Some(found) = found {
+            self.wrong += 1;
+            self.tell(format!("{what}: {found}"));
+        }
+    }
+
+    fn note_marker(&mut self, seen: i64, acknowledged: i64) {
+        self.markers += 1;
+        let is_old = seen < acknowledged;
+        self.note_missed("marker", is_old.then(|| format!("{seen} instead of {acknowledged}")));
+    }
+
+    fn note_missed(&mut self, what: &str, found: Option<String>) {
+        if let Some(found) = found {
+            self.missed += 1;
+            self.tell(format!("{what}: {found}"));
+        }
+    }
 }
 
 impl OlapResult {
@@ -47,8 +117,7 @@ impl OlapResult {
     pub fn add(&mut self, other: &OlapResult) {
         self.runs.extend_from_slice(&other.runs);
         self.snapshot_creation.add(&other.snapshot_creation);
-        self.queries_checked += other.queries_checked;
-        self.commits_missed += other.commits_missed;
+        self.checks.add(&other.checks);
     }
 
     /// Rows of the queries' largest tables per second of latency: the runs of one query, or all.
@@ -74,57 +143,101 @@ pub enum Order {
     Random(fastrand::Rng),
 }
 
+/// The OLTP stream beside which queries run.
+#[derive(Clone, Copy)]
+pub struct Beside<'a> {
+    /// The transactions, begun when `begin` was true.
+    pub oltp: &'a OltpStream,
+    /// Committed by the transactions' first thread before each query.
+    pub marker: &'a Marker,
+    /// The tables when the transactions began.
+    pub begin: Sums,
+    /// Raised when nobody would commit a marker any more.
+    pub ended: &'a AtomicBool,
+}
+
+/// One query that was answered.
+pub struct Answered {
+    /// When and how long.
+    pub run: QueryRun,
+    /// The answer.
+    pub batches: Vec<RecordBatch>,
+    /// The snapshot, which can be asked for more. There is none where the query ran in a copy of the process, which is gone.
+    pub view: Option<ReadView>,
+}
+
 /// Runs the eight queries, planned once; every run makes its own physical plan.
 pub struct Analyst {
     session: Session,
     queries: Vec<AnalyticalQuery>,
     tables: Vec<Arc<Table>>,
-    marker: AnalyticalQuery,
+    sums: AnalyticalQuery,
+    known: Known,
 }
 
 impl Analyst {
-    /// Plans the queries. The tables and the marker must exist.
+    /// Plans the queries, and learns what is known of the tables. These and the marker must be loaded, and nothing else run.
     pub fn new(database: &Database, engine: &SqlEngine) -> Result<Analyst> {
         let catalog = database.catalog();
+        let queries: Vec<AnalyticalQuery> =
+            QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?;
+        let sums = engine.plan(&Sums::sql())?;
+        let warehouses = catalog.table(warehouse::NAME)?.row_count();
+        let known = Known::of(warehouses, &Sums::of(&sums.run_now()?.0)?, &queries[SIXTH].run_now()?.0)?;
         Ok(Analyst {
             session: database.session(),
-            queries: QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?,
+            queries,
             tables: QUERIES.iter().map(|query| catalog.table(query.tables[0])).collect::<Result<_>>()?,
-            marker: engine.plan(marker::SQL)?,
+            sums,
+            known,
         })
     }
 
-    /// Runs queries until `continue_after` says `Break`; it is told every run. With a marker, each query is checked
-    /// for freshness, and the stream also ends when `stop` interrupts the wait for a marker's commit.
+    /// The sums over the tables now.
+    pub fn sums(&self) -> Result<Sums> {
+        Sums::of(&self.sums.run_now()?.0)
+    }
+
+    /// Runs queries until `continue_after` says `Break`; it is told every run. Beside transactions a marker is committed before
+    /// each query, and the stream also ends when `ended` interrupts the wait for it.
     pub fn stream(
         &mut self,
         mut order: Order,
-        marker: Option<(&Marker, &AtomicBool)>,
+        beside: Option<Beside<'_>>,
         continue_after: &mut dyn FnMut(&QueryRun) -> ControlFlow<()>,
     ) -> Result<OlapResult> {
         let mut result = OlapResult::default();
+        let quiet = if beside.is_none() { self.sums()? } else { Sums::default() };
         loop {
             let query = match &mut order {
                 Order::InTurn => result.runs.len() % QUERIES.len(),
                 Order::Random(random) => random.usize(0..QUERIES.len()),
             };
-            let expected = match marker {
-                Some((marker, stop)) => match marker.commit_one(stop) {
-                    Some(value) => Some(value),
-                    None => return Ok(result),
-                },
+            let marker = match beside.map(|beside| beside.marker.commit_one(beside.ended)) {
+                Some(Some(value)) => Some(value),
+                Some(None) => return Ok(result),
                 None => {
                     std::thread::sleep(PAUSE);
                     None
                 }
             };
-            let (run, view) = self.run(query, &mut result.snapshot_creation)?;
+            let floor = match &beside {
+                Some(beside) => Floor::of(&beside.begin, beside.oltp.acknowledged()),
+                None => Floor::of(&quiet, Acknowledged::default()),
+            };
+            let answered = self.run(query, &mut result.snapshot_creation)?;
+            let run = answered.run;
             result.runs.push(run);
-            if let Some(expected) = expected {
-                result.queries_checked += 1;
-                result.commits_missed += u64::from(self.read_marker(view.as_ref())? < expected);
+            let answer = self.check_answer(&answered, &floor, &mut result.checks)?;
+            if let (Some(expected), Some(beside)) = (marker, &beside) {
+                if let Some(view) = &answered.view {
+                    result.checks.note_marker(beside.marker.read(view)?, expected);
+                }
+                if result.runs.len() % SUMS_EVERY == 1 {
+                    self.check_sums(answer, &answered, expected, &mut result.checks)?;
+                }
             }
-            drop(view);
+            drop(answered);
             let full_turn = matches!(order, Order::Random(_)) || result.runs.len() >= QUERIES.len();
             if continue_after(&run).is_break() && full_turn {
                 return Ok(result);
@@ -132,9 +245,8 @@ impl Analyst {
         }
     }
 
-    /// Runs one query on a fresh snapshot; the view can be asked for more. There is none where the query ran in a copy of
-    /// the process, which is gone.
-    pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<(QueryRun, Option<ReadView>)> {
+    /// Runs one query on a fresh snapshot, or in a copy of the process.
+    pub fn run(&mut self, query: usize, creation: &mut Latencies) -> Result<Answered> {
         let table_rows = self.tables[query].row_count();
         let started = Instant::now();
         let configuration = self.session.database().configuration();
@@ -151,16 +263,51 @@ impl Analyst {
             (self.queries[query].run(&view)?, Some(view))
         };
         let latency = started.elapsed();
-        drop(batches);
-        Ok((QueryRun { query, table_rows, started, latency }, view))
+        Ok(Answered { run: QueryRun { query, table_rows, started, latency }, batches, view })
     }
 
-    /// The marker as the view shows it, or else a query of now.
-    fn read_marker(&self, view: Option<&ReadView>) -> Result<i64> {
-        match view {
-            Some(view) => single_bigint(&self.marker.run(view)?),
-            None => single_bigint(&self.marker.run_now()?.0),
+    /// Holds an answer against the constants and against what must be in it. What it tells of its state is returned, if it
+    /// is possible at all.
+    fn check_answer(
+        &self,
+        answered: &Answered,
+        floor: &Floor,
+        checks: &mut Checks,
+    ) -> Result<Option<Answer>> {
+        let query = answered.run.query;
+        let name = QUERIES[query].name;
+        checks.answers += 1;
+        match self.known.read(query, &answered.batches)? {
+            Ok(answer) => {
+                checks.note_missed(name, answer.missed(floor));
+                Ok(Some(answer))
+            }
+            Err(wrong) => {
+                checks.note_wrong(name, Some(wrong));
+                Ok(None)
+            }
         }
+    }
+
+    /// Asks for the sums over the tables, and holds them against each other, the marker, and the answer.
+    fn check_sums(
+        &self,
+        answer: Option<Answer>,
+        answered: &Answered,
+        marker: i64,
+        checks: &mut Checks,
+    ) -> Result<()> {
+        let sums = match &answered.view {
+            Some(view) => Sums::of(&self.sums.run(view)?)?,
+            None => self.sums()?,
+        };
+        checks.sums += 1;
+        checks.note_marker(sums.marker, marker);
+        checks.note_wrong("sums", self.known.violation(&sums));
+        if let (Some(answer), Some(_)) = (answer, &answered.view) {
+            checks.note_wrong(QUERIES[answered.run.query].name, answer.differs(&sums));
+        }
+        Ok(())
     }
 }
 

@@ -4,15 +4,17 @@
 //! is the time from the first start to the last commit. A New-Order that is rolled back for its unused item (1%) is
 //! completed work, as in the specification.
 
+use super::cpu::ThreadClock;
+use super::known::Acknowledged;
 use super::latency::Latencies;
 use super::marker::Marker;
-use crate::tpcc::input::{Access, Inputs, Kind};
+use crate::tpcc::input::{Access, Input, Inputs, Kind};
 use crate::tpcc::load::now;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{Client, Outcome};
 use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -75,6 +77,8 @@ impl KindResult {
 pub struct OltpResult {
     /// How long that was.
     pub elapsed: Duration,
+    /// CPU time of its threads meanwhile.
+    pub cpu: Duration,
     /// By [`Kind::PAPER`].
     pub kinds: [KindResult; Kind::PAPER.len()],
 }
@@ -96,25 +100,53 @@ impl OltpResult {
     /// Adds another phase's.
     pub fn add(&mut self, other: &OltpResult) {
         self.elapsed += other.elapsed;
+        self.cpu += other.cpu;
         self.kinds.iter_mut().zip(&other.kinds).for_each(|(kind, other)| kind.add(other));
     }
 }
 
-/// A count that one thread writes, alone in its cache lines.
+/// What one thread has completed, recorded or not. It alone writes, in cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
-struct Counter(AtomicU64);
+struct Tally {
+    completed: AtomicU64,
+    /// As in [`Acknowledged`].
+    orders: AtomicI64,
+    quantity: AtomicI64,
+    paid: AtomicI64,
+}
+
+impl Tally {
+    /// Adds a transaction that its client knows to be committed. Whoever reads the counts afterwards and then begins to
+    /// read the data must see it.
+    fn add(&self, input: &Input, outcome: &Outcome) {
+        let add = |count: &AtomicI64, amount: i64| {
+            count.store(count.load(Ordering::Relaxed) + amount, Ordering::Release);
+        };
+        match (input, outcome) {
+            (Input::NewOrder(order), Outcome::NewOrder(_)) => {
+                add(&self.orders, 1);
+                add(&self.quantity, order.lines.iter().map(|line| i64::from(line.quantity)).sum());
+            }
+            (Input::Payment(payment), Outcome::Payment(_)) => add(&self.paid, payment.amount as i64),
+            _ => {}
+        }
+        self.completed.store(self.completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
 
 struct Shared {
     stop: AtomicBool,
     recording: AtomicBool,
-    completed: Vec<Counter>,
+    /// Whether no payment is lost, as at the levels below REPEATABLE READ.
+    keeps_payments: bool,
+    tallies: Vec<Tally>,
 }
 
 /// A running stream.
 pub struct OltpStream {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<Result<[KindResult; Kind::PAPER.len()]>>>,
+    workers: Vec<JoinHandle<Result<OltpResult>>>,
     recording_since: Instant,
 }
 
@@ -124,7 +156,8 @@ impl OltpStream {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             recording: AtomicBool::new(false),
-            completed: (0..options.threads).map(|_| Counter::default()).collect(),
+            keeps_payments: !is_weak(options.isolation),
+            tallies: (0..options.threads).map(|_| Tally::default()).collect(),
         });
         let workers = (0..options.threads)
             .map(|number| {
@@ -144,7 +177,19 @@ impl OltpStream {
 
     /// Transactions completed since the start, recorded or not.
     pub fn completed(&self) -> u64 {
-        self.shared.completed.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+        self.shared.tallies.iter().map(|tally| tally.completed.load(Ordering::Relaxed)).sum()
+    }
+
+    /// What clients know to be committed since the start; of payments nothing at levels at which they may be lost.
+    pub fn acknowledged(&self) -> Acknowledged {
+        let sum = |count: fn(&Tally) -> &AtomicI64| {
+            self.shared.tallies.iter().map(|tally| count(tally).load(Ordering::Acquire)).sum()
+        };
+        Acknowledged {
+            orders: sum(|tally| &tally.orders),
+            quantity: sum(|tally| &tally.quantity),
+            paid: if self.shared.keeps_payments { sum(|tally| &tally.paid) } else { 0 },
+        }
     }
 
     /// Whether some thread has ended already: its limit was reached, or it failed.
@@ -169,9 +214,7 @@ impl OltpStream {
         let mut failure = None;
         for worker in self.workers {
             match worker.join() {
-                Ok(Ok(kinds)) => {
-                    result.kinds.iter_mut().zip(&kinds).for_each(|(kind, other)| kind.add(other))
-                }
+                Ok(Ok(of_thread)) => result.add(&of_thread),
                 Ok(Err(error)) => failure = failure.or(Some(error)),
                 Err(_) => failure = failure.or(Some(Error::internal("an OLTP thread panicked"))),
             }
@@ -190,6 +233,8 @@ struct Worker {
     limit: u64,
     marker: Arc<Marker>,
     kinds: [KindResult; Kind::PAPER.len()],
+    /// The thread's clock, and what it showed when recording began.
+    clock: Option<(ThreadClock, Option<Duration>)>,
 }
 
 impl Worker {
@@ -203,21 +248,23 @@ impl Worker {
             limit: options.limit.unwrap_or(u64::MAX),
             marker: world.marker.clone(),
             kinds: Default::default(),
+            clock: None,
         }
     }
 
-    fn work(mut self) -> Result<[KindResult; Kind::PAPER.len()]> {
-        for completed in 1..=self.limit {
+    fn work(mut self) -> Result<OltpResult> {
+        self.clock = ThreadClock::of_this_thread().map(|clock| (clock, None));
+        for _ in 0..self.limit {
             if self.shared.stop.load(Ordering::Relaxed) {
                 break;
             }
             self.run_next()?;
-            self.shared.completed[self.number].0.store(completed, Ordering::Relaxed);
             if self.number == 0 {
                 self.marker.serve(self.client.session())?;
             }
         }
-        Ok(self.kinds)
+        let cpu = self.clock.and_then(|(clock, since)| Some(clock.read().saturating_sub(since?)));
+        Ok(OltpResult { elapsed: Duration::ZERO, cpu: cpu.unwrap_or_default(), kinds: self.kinds })
     }
 
     fn run_next(&mut self) -> Result<()> {
@@ -235,7 +282,11 @@ impl Worker {
             }
             pause(failures);
         };
+        self.shared.tallies[self.number].add(&input, &outcome);
         if self.shared.recording.load(Ordering::Relaxed) {
+            if let Some((clock, since @ None)) = &mut self.clock {
+                *since = Some(clock.read());
+            }
             let kind = &mut self.kinds[input.kind() as usize];
             kind.completed += 1;
             kind.rolled_back += u64::from(matches!(outcome, Outcome::NewOrderRolledBack));
@@ -249,9 +300,13 @@ impl Worker {
     /// Below REPEATABLE READ two New-Orders may read the same next order number; the primary key then refuses
     /// the second.
     fn may_run_again(&self, error: &Error) -> bool {
-        let weak = matches!(self.isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
-        error.is_retryable() || (weak && error.state() == SqlState::UniqueViolation)
+        error.is_retryable() || (is_weak(self.isolation) && error.state() == SqlState::UniqueViolation)
     }
+}
+
+/// Whether transactions of the level may overwrite each other's changes.
+fn is_weak(isolation: Isolation) -> bool {
+    matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted)
 }
 
 /// Lets the transaction that was in the way finish, the longer the more often it was met.
@@ -260,5 +315,45 @@ fn pause(failures: u64) {
         std::thread::yield_now();
     } else {
         (0..1 << failures).for_each(|_| std::hint::spin_loop());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpcc::load::{LoadOptions, load};
+    use std::ops::ControlFlow;
+
+    /// Runs transactions at a level; what clients know to be committed, and the orders that came.
+    fn acknowledged(isolation: Isolation) -> (Acknowledged, i64) {
+        let database = Database::new();
+        let options = LoadOptions::new(1, 3);
+        let tables = load(&database, &options, &|_, _| ControlFlow::Continue(())).expect("it loads");
+        let tables = Arc::new(tables);
+        let loaded = tables.orders.row_count();
+        let marker = Arc::new(Marker::create(&database).expect("the table is new"));
+        let world = OltpWorld { database, tables: tables.clone(), marker };
+        let (access, limit) = (Access::Uniform, Some(1500));
+        let options = OltpOptions { threads: 1, isolation, access, warehouses: 1, seed: 3, limit };
+        let mut stream = OltpStream::start(&world, &options);
+        stream.record();
+        while !stream.has_ended_early() {
+            std::thread::yield_now();
+        }
+        let known = stream.acknowledged();
+        let result = stream.join().expect("nothing is in the way");
+        assert!(result.kinds[Kind::NewOrder as usize].rolled_back > 0, "there are such orders, too");
+        (known, (tables.orders.row_count() - loaded) as i64)
+    }
+
+    #[test]
+    fn what_clients_know_to_be_committed_is_added_up_and_rolled_back_orders_are_not() {
+        let (known, orders) = acknowledged(Isolation::Serializable);
+        assert_eq!(known.orders, orders);
+        // An order has five to fifteen lines of one to ten.
+        assert!((known.orders * 5..=known.orders * 150).contains(&known.quantity), "{known:?}");
+        assert!(known.paid > 0);
+        // Where payments may be lost, none is promised.
+        assert_eq!(acknowledged(Isolation::ReadCommitted).0, Acknowledged { paid: 0, ..known });
     }
 }

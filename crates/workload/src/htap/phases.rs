@@ -2,13 +2,16 @@
 
 use super::bench::{Event, Watch};
 use super::config::{HtapConfig, isolation_name};
+use super::cpu::{CpuTimes, OwnTimes};
+use super::duty::Duty;
+use super::known::{Sums, read_ytd};
 use super::latency::Latencies;
-use super::machine::CpuTimes;
-use super::olap::{Analyst, OlapResult, Order, QueryRun};
+use super::olap::{Analyst, Beside, OlapResult, Order, QueryRun};
 use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use super::queries::{QUERIES, TABLES};
 use super::report::PhaseReport;
-use ankerdb_engine::{Isolation, Result};
+use crate::tpcc::schema::Tables;
+use ankerdb_engine::{Error, Isolation, Result, Session, Snapshot};
 use ankerdb_sql::SqlEngine;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,15 +34,67 @@ pub struct Measured<T> {
     pub void: bool,
 }
 
+/// The OLTP stream, and what computed beside it.
+#[derive(Default)]
+pub struct Control {
+    pub oltp: OltpResult,
+    /// CPU time of all but the OLTP threads while these were recorded.
+    pub beside: Duration,
+}
+
 /// Both streams side by side.
 #[derive(Default)]
 pub struct Hybrid {
     pub oltp: OltpResult,
     pub olap: OlapResult,
-    /// Of the snapshots that nobody queried, where many were asked for.
+    /// As in [`Control`].
+    pub beside: Duration,
+    /// Where many snapshots were asked for.
+    pub snapshots: SnapshotReads,
+}
+
+impl Hybrid {
+    /// Adds another phase's.
+    pub fn add(&mut self, other: &Hybrid) {
+        self.oltp.add(&other.oltp);
+        self.olap.add(&other.olap);
+        self.beside += other.beside;
+        self.snapshots.add(&other.snapshots);
+    }
+}
+
+/// Snapshots besides those of the queries. Each is read: W_YTD and D_YTD of all rows, whose sums must be the same.
+#[derive(Clone, Default)]
+pub struct SnapshotReads {
+    /// Times to take them.
     pub creation: Latencies,
-    /// How long these were being taken.
-    pub seconds_of_snapshots: f64,
+    /// Times to take them and to read them.
+    pub first_read: Latencies,
+    /// Those that showed different sums.
+    pub wrong: u64,
+    /// How long they were being taken.
+    pub seconds: f64,
+}
+
+impl SnapshotReads {
+    /// Adds another phase's.
+    pub fn add(&mut self, other: &SnapshotReads) {
+        self.creation.add(&other.creation);
+        self.first_read.add(&other.first_read);
+        self.wrong += other.wrong;
+        self.seconds += other.seconds;
+    }
+
+    /// Takes a snapshot and reads it.
+    fn take(&mut self, session: &mut Session, tables: &Tables) -> Result<Snapshot> {
+        let started = Instant::now();
+        let snapshot = session.snapshot();
+        self.creation.record(started.elapsed());
+        let (of_warehouses, of_districts) = read_ytd(&snapshot.read_view(), tables)?;
+        self.first_read.record(started.elapsed());
+        self.wrong += u64::from(of_warehouses != of_districts);
+        Ok(snapshot)
+    }
 }
 
 /// Latencies in milliseconds of one query over both storages.
@@ -60,6 +115,8 @@ pub struct Phases<'a> {
     pub round: u32,
     /// Streams of inputs used so far: no two phases repeat the same inputs.
     pub streams: u64,
+    /// What queries computed in the last hybrid phase, for the control.
+    pub duty: Option<Duty>,
 }
 
 impl Phases<'_> {
@@ -105,12 +162,21 @@ impl Phases<'_> {
         }
     }
 
-    /// Warms up, records for a while, stops.
-    fn record(&self, mut stream: OltpStream, time: Duration) -> Result<OltpResult> {
+    /// Warms the stream up, records it while something runs, stops it.
+    fn record<T>(
+        &mut self,
+        mut stream: OltpStream,
+        time: Duration,
+        meanwhile: impl FnOnce(&mut Self, &OltpStream) -> T,
+    ) -> Result<(Control, T)> {
         self.wait(WARM_UP.min(time / 4), &stream);
+        let before = OwnTimes::now();
         stream.record();
-        self.wait(time, &stream);
-        stream.stop()
+        let value = meanwhile(self, &stream);
+        let after = OwnTimes::now();
+        let oltp = stream.stop()?;
+        let beside = after.beside_since(before, oltp.cpu);
+        Ok((Control { oltp, beside }, value))
     }
 
     /// Analytics without transactions.
@@ -125,55 +191,59 @@ impl Phases<'_> {
         self.phase("idle", run, |result, report| report.queries = Some(result.runs.len()))
     }
 
-    /// Transactions beside threads that only burn CPU.
-    pub fn control(&mut self, time: Duration) -> Result<Measured<OltpResult>> {
+    /// Transactions beside threads that only burn CPU, as much as the queries of the last hybrid phase did.
+    pub fn control(&mut self, time: Duration) -> Result<Measured<Control>> {
+        let duty = self.duty.ok_or_else(|| Error::internal("a control before the first hybrid phase"))?;
         let run = |phases: &mut Self| {
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 for _ in 0..phases.config.olap_threads {
-                    scope.spawn(|| burn(&stop));
+                    scope.spawn(|| duty.keep(&stop));
                 }
                 let stream = phases.start_oltp(phases.config.isolation);
-                let result = phases.record(stream, time);
+                let result = phases.record(stream, time, |phases, stream| phases.wait(time, stream));
                 stop.store(true, Ordering::Relaxed);
-                result
+                result.map(|(control, ())| control)
             })
         };
-        self.phase("control", run, describe_oltp)
+        self.phase("control", run, |control, report| {
+            describe_oltp(&control.oltp, report);
+            report.note_cpu(&control.oltp, control.beside);
+        })
     }
 
     /// Both streams, one snapshot for each query.
     pub fn hybrid(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
-        self.phase("hybrid", |phases| phases.side_by_side(time), describe_hybrid)
+        let hybrid = self.phase("hybrid", |phases| phases.side_by_side(time), describe_hybrid)?;
+        let Hybrid { oltp, olap, beside, .. } = &hybrid.value;
+        self.duty = Some(Duty::of(*beside, oltp.elapsed, self.config.olap_threads, olap.runs.len()));
+        Ok(hybrid)
     }
 
-    /// Both streams, and 1,000 snapshots per second besides, each held until the next one is taken.
+    /// Both streams, and 1,000 snapshots per second besides, each read, and held until the next one is there.
     pub fn frequent(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
         let run = |phases: &mut Self| {
-            let (stop, database) = (AtomicBool::new(false), phases.world.database.clone());
+            let (stop, world) = (AtomicBool::new(false), phases.world.clone());
             std::thread::scope(|scope| {
-                let began = Instant::now();
-                let taker = scope.spawn(|| hold_snapshots(&mut database.session(), &stop));
+                let taker = scope.spawn(|| hold_snapshots(&world, &stop));
                 let hybrid = phases.side_by_side(time);
                 stop.store(true, Ordering::Relaxed);
-                let creation = taker.join().expect("taking snapshots does not panic");
-                let seconds_of_snapshots = began.elapsed().as_secs_f64();
-                Ok(Hybrid { creation, seconds_of_snapshots, ..hybrid? })
+                let snapshots = taker.join().expect("taking snapshots does not panic")?;
+                Ok(Hybrid { snapshots, ..hybrid? })
             })
         };
         self.phase("hybrid, 1000 snapshots/s", run, describe_hybrid)
     }
 
     fn side_by_side(&mut self, time: Duration) -> Result<Hybrid> {
-        let mut stream = self.start_oltp(self.config.isolation);
-        self.wait(WARM_UP.min(time / 4), &stream);
-        stream.record();
-        let olap = self.hybrid_queries(time, &stream);
-        let oltp = stream.stop()?;
-        Ok(Hybrid { oltp, olap: olap?, ..Hybrid::default() })
+        let begin = self.analyst.sums()?;
+        let stream = self.start_oltp(self.config.isolation);
+        let (Control { oltp, beside }, olap) =
+            self.record(stream, time, |phases, stream| phases.hybrid_queries(time, begin, stream))?;
+        Ok(Hybrid { oltp, olap: olap?, beside, ..Hybrid::default() })
     }
 
-    fn hybrid_queries(&mut self, time: Duration, stream: &OltpStream) -> Result<OlapResult> {
+    fn hybrid_queries(&mut self, time: Duration, begin: Sums, oltp: &OltpStream) -> Result<OlapResult> {
         let end = Instant::now() + time;
         let (watch, marker) = (self.watch, self.world.marker.clone());
         let ended = AtomicBool::new(false);
@@ -181,42 +251,44 @@ impl Phases<'_> {
         std::thread::scope(|scope| {
             // Should the OLTP stream break, nobody would acknowledge markers any more: this thread ends the wait.
             scope.spawn(|| {
-                while !ended.load(Ordering::Relaxed) && !stream.has_ended_early() {
+                while !ended.load(Ordering::Relaxed) && !oltp.has_ended_early() {
                     std::thread::sleep(POLL);
                 }
                 ended.store(true, Ordering::Relaxed);
             });
             let mut continue_after = |_: &QueryRun| go_on(Instant::now() < end && !watch.is_stopped());
-            let result = self.analyst.stream(order, Some((&marker, &ended)), &mut continue_after);
+            let beside = Beside { oltp, marker: &marker, begin, ended: &ended };
+            let result = self.analyst.stream(order, Some(beside), &mut continue_after);
             ended.store(true, Ordering::Relaxed);
             result
         })
     }
 
-    /// Transactions beside a thread that takes and drops snapshots.
-    pub fn snapshots(&mut self, time: Duration) -> Result<Measured<(OltpResult, Latencies)>> {
+    /// Transactions beside a thread that takes, reads and drops snapshots.
+    pub fn snapshots(&mut self, time: Duration) -> Result<Measured<SnapshotReads>> {
         let run = |phases: &mut Self| {
-            let stop = AtomicBool::new(false);
-            let database = phases.world.database.clone();
-            std::thread::scope(|scope| {
-                let mut stream = phases.start_oltp(phases.config.isolation);
-                phases.wait(WARM_UP.min(time / 4), &stream);
-                stream.record();
-                let taker = scope.spawn(|| take_snapshots(&mut database.session(), &stop));
-                phases.wait(time, &stream);
-                stop.store(true, Ordering::Relaxed);
-                let creation = taker.join().expect("taking snapshots does not panic");
-                Ok((stream.stop()?, creation))
-            })
+            let (stop, world) = (AtomicBool::new(false), phases.world.clone());
+            let stream = phases.start_oltp(phases.config.isolation);
+            let (control, snapshots) = phases.record(stream, time, |phases, stream| {
+                std::thread::scope(|scope| {
+                    let taker = scope.spawn(|| take_snapshots(&world, &stop));
+                    phases.wait(time, stream);
+                    stop.store(true, Ordering::Relaxed);
+                    taker.join().expect("taking snapshots does not panic")
+                })
+            })?;
+            Ok((control.oltp, snapshots?))
         };
-        self.phase("snapshots", run, |(oltp, _), report| describe_oltp(oltp, report))
+        let measured = self.phase("snapshots", run, |(oltp, _), report| describe_oltp(oltp, report))?;
+        Ok(Measured { value: measured.value.1, void: measured.void })
     }
 
     /// Transactions alone.
     pub fn alone(&mut self, isolation: Isolation, time: Duration) -> Result<Measured<OltpResult>> {
         let run = |phases: &mut Self| {
             let stream = phases.start_oltp(isolation);
-            phases.record(stream, time)
+            let recorded = phases.record(stream, time, |phases, stream| phases.wait(time, stream))?;
+            Ok(recorded.0.oltp)
         };
         self.phase(isolation_name(isolation), run, describe_oltp)
     }
@@ -236,8 +308,8 @@ impl Phases<'_> {
                     // Whoever comes second finds warmer caches; so take turns.
                     for side in [turn % 2, (turn + 1) % 2] {
                         if side == 0 {
-                            let (run, _) = phases.analyst.run(number, &mut Latencies::default())?;
-                            pairs[number].own.push(run.latency.as_secs_f64() * 1e3);
+                            let answered = phases.analyst.run(number, &mut Latencies::default())?;
+                            pairs[number].own.push(answered.run.latency.as_secs_f64() * 1e3);
                         } else {
                             let started = Instant::now();
                             let view = phases.world.database.snapshot().read_view();
@@ -267,47 +339,37 @@ fn describe_oltp(result: &OltpResult, report: &mut PhaseReport) {
 
 fn describe_hybrid(hybrid: &Hybrid, report: &mut PhaseReport) {
     describe_oltp(&hybrid.oltp, report);
+    report.note_cpu(&hybrid.oltp, hybrid.beside);
     report.queries = Some(hybrid.olap.runs.len());
 }
 
-/// Keeps one core busy without touching memory.
-fn burn(stop: &AtomicBool) {
-    let mut state = 1u64;
+/// Takes a snapshot, reads it and drops it, again and again.
+fn take_snapshots(world: &OltpWorld, stop: &AtomicBool) -> Result<SnapshotReads> {
+    let (mut reads, mut session, began) =
+        (SnapshotReads::default(), world.database.session(), Instant::now());
     while !stop.load(Ordering::Relaxed) {
-        for _ in 0..1000 {
-            state = std::hint::black_box(state.wrapping_mul(6364136223846793005).wrapping_add(1));
-        }
-    }
-}
-
-fn take_snapshots(session: &mut ankerdb_engine::Session, stop: &AtomicBool) -> Latencies {
-    let mut creation = Latencies::default();
-    while !stop.load(Ordering::Relaxed) {
-        let started = Instant::now();
-        let snapshot = session.snapshot();
-        creation.record(started.elapsed());
-        drop(snapshot);
+        drop(reads.take(&mut session, &world.tables)?);
         // Sleeping would measure waking up; so spin.
         let next = Instant::now() + SNAPSHOT_PAUSE;
         while Instant::now() < next {
             std::hint::spin_loop();
         }
     }
-    creation
+    reads.seconds = began.elapsed().as_secs_f64();
+    Ok(reads)
 }
 
-/// Takes a snapshot every millisecond, on time, and holds it until the next one is there.
-fn hold_snapshots(session: &mut ankerdb_engine::Session, stop: &AtomicBool) -> Latencies {
-    let mut creation = Latencies::default();
+/// Takes a snapshot every millisecond, on time, reads it, and holds it until the next one is there.
+fn hold_snapshots(world: &OltpWorld, stop: &AtomicBool) -> Result<SnapshotReads> {
+    let (mut reads, mut session, began) =
+        (SnapshotReads::default(), world.database.session(), Instant::now());
     let mut held = None;
     let mut next = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let started = Instant::now();
-        let snapshot = session.snapshot();
-        creation.record(started.elapsed());
-        held.replace(snapshot);
+        held.replace(reads.take(&mut session, &world.tables)?);
         next += SNAPSHOT_INTERVAL;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    creation
+    reads.seconds = began.elapsed().as_secs_f64();
+    Ok(reads)
 }

@@ -1,19 +1,25 @@
 //! From phases to ratios.
 //!
-//! A sample is void if one of the phases it compares is. The median is taken over the others, or over all if there
-//! are no others.
+//! A sample is void if one of the phases that it compares is, or if they are not comparable: a control in which the CPU
+//! that stands in for queries got more or less than the queries did. The median is taken over the others, if they are
+//! enough ([`figure`](super::figure)).
 
 use super::bench::{Measurements, Round};
+use super::figure::{Figure, Sample};
 use super::latency::median;
 use super::olap::OlapResult;
 use super::oltp::OltpResult;
-use super::phases::{Hybrid, Measured};
+use super::phases::{Control, Hybrid, Measured};
 use super::queries::QUERIES;
 use crate::tpcc::input::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// The ratios that the benchmark is about; `None` where a run was stopped before.
+/// By how much the CPU share beside the control's transactions may differ from that beside the hybrid phase's, in relation.
+const CPU_DIFFERENCE_MAX: f64 = 0.2;
+
+/// The ratios that the benchmark is about, each with the rounds that it is of.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ratios {
     /// With one snapshot for each query.
@@ -22,40 +28,61 @@ pub struct Ratios {
     /// With 1,000 snapshots per second besides.
     pub at_1000_snapshots_per_second: Beside,
     /// Throughput at SERIALIZABLE, relative to READ UNCOMMITTED, both alone.
-    pub serializable_to_read_uncommitted: Option<f64>,
+    pub serializable_to_read_uncommitted: Figure,
     /// Latency on the idle database, relative to DataFusion's own in-memory tables, by query.
-    pub olap_to_memory_tables: BTreeMap<&'static str, Option<f64>>,
+    pub olap_to_memory_tables: BTreeMap<&'static str, Figure>,
 }
 
 /// What the two streams cost each other.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Beside {
-    /// Throughput beside analytics, relative to throughput beside threads that burn CPU.
-    pub oltp_kept: Option<f64>,
+    /// Throughput beside analytics, relative to throughput beside threads that burn as much CPU.
+    pub oltp_kept: Figure,
     /// 99th percentile of New-Order's latency, relative to the same.
-    pub new_order_p99: Option<f64>,
+    pub new_order_p99: Figure,
     /// Latency beside transactions, relative to the idle database, by query.
-    pub olap_slowdown: BTreeMap<&'static str, Option<f64>>,
+    pub olap_slowdown: BTreeMap<&'static str, Figure>,
     /// Its geometric mean over the queries.
-    pub olap_slowdown_mean: Option<f64>,
+    pub olap_slowdown_mean: Figure,
+    /// Cores that computed beside the transactions, and in their place in the control.
+    pub beside_cores: CoresBeside,
+}
+
+/// Cores in use beside the OLTP threads: medians over the rounds that `oltp_kept` is of.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct CoresBeside {
+    /// For queries.
+    pub queries: Figure,
+    /// For what stands in for them.
+    pub control: Figure,
 }
 
 impl Beside {
     fn of(rounds: &[Round], hybrid: fn(&Round) -> &Measured<Hybrid>) -> Beside {
         let to_control = |ratio: fn(&OltpResult, &OltpResult) -> f64| {
-            settle(rounds.iter().map(|round| Sample {
-                value: ratio(&hybrid(round).value.oltp, &round.control.value),
-                void: hybrid(round).void || round.control.void,
+            Figure::of(rounds.iter().map(|round| Sample {
+                value: ratio(&hybrid(round).value.oltp, &round.control.value.oltp),
+                void: !are_comparable(hybrid(round), &round.control),
+            }))
+        };
+        let cores = |cores: &dyn Fn(&Round) -> f64| {
+            Figure::of(rounds.iter().map(|round| Sample {
+                value: cores(round),
+                void: !are_comparable(hybrid(round), &round.control),
             }))
         };
         let slowdowns =
-            |query| settle(rounds.iter().filter_map(|round| slowdown(round, hybrid(round), query)));
-        let slowdowns: Vec<Option<f64>> = (0..QUERIES.len()).map(slowdowns).collect();
+            |query| Figure::of(rounds.iter().filter_map(|round| slowdown(round, hybrid(round), query)));
+        let slowdowns: Vec<Figure> = (0..QUERIES.len()).map(slowdowns).collect();
         Beside {
             oltp_kept: to_control(|beside, control| beside.per_second() / control.per_second()),
             new_order_p99: to_control(|beside, control| new_order_p99(beside) / new_order_p99(control)),
             olap_slowdown_mean: geometric_mean(&slowdowns),
             olap_slowdown: QUERIES.iter().map(|query| query.name).zip(slowdowns).collect(),
+            beside_cores: CoresBeside {
+                queries: cores(&|round| cores_of(hybrid(round).value.beside, &hybrid(round).value.oltp)),
+                control: cores(&|round| cores_of(round.control.value.beside, &round.control.value.oltp)),
+            },
         }
     }
 }
@@ -64,38 +91,43 @@ fn new_order_p99(result: &OltpResult) -> f64 {
     result.kinds[Kind::NewOrder as usize].latency.quantile_ns(0.99) as f64
 }
 
-fn geometric_mean(values: &[Option<f64>]) -> Option<f64> {
-    let logarithms: Option<f64> = values.iter().map(|value| value.map(f64::ln)).sum();
-    logarithms.map(|sum| (sum / values.len() as f64).exp())
+/// Cores in use for this CPU time beside a stream.
+pub(super) fn cores_of(cpu: Duration, oltp: &OltpResult) -> f64 {
+    cpu.as_secs_f64() / oltp.elapsed.as_secs_f64()
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    value: f64,
-    void: bool,
+/// Whether neither phase is void, and about as much was computed beside the transactions of both.
+fn are_comparable(hybrid: &Measured<Hybrid>, control: &Measured<Control>) -> bool {
+    let queries = cores_of(hybrid.value.beside, &hybrid.value.oltp);
+    let instead = cores_of(control.value.beside, &control.value.oltp);
+    !hybrid.void && !control.void && are_alike(queries, instead)
 }
 
-fn settle(samples: impl Iterator<Item = Sample>) -> Option<f64> {
-    let samples: Vec<Sample> = samples.filter(|sample| sample.value.is_finite()).collect();
-    let mut calm: Vec<f64> =
-        samples.iter().filter(|sample| !sample.void).map(|sample| sample.value).collect();
-    if calm.is_empty() {
-        calm = samples.iter().map(|sample| sample.value).collect();
+fn are_alike(queries: f64, instead: f64) -> bool {
+    (queries - instead).abs() <= CPU_DIFFERENCE_MAX * queries.max(instead)
+}
+
+/// Of all queries, with the fewest rounds that any of them has; none if one of them has no figure.
+fn geometric_mean(figures: &[Figure]) -> Figure {
+    let logarithms: Option<f64> = figures.iter().map(|figure| figure.value.map(f64::ln)).sum();
+    let count = figures.iter().map(|figure| figure.count).min_by_key(|count| count.clean);
+    Figure {
+        value: logarithms.map(|sum| (sum / figures.len() as f64).exp()),
+        count: count.unwrap_or_default(),
     }
-    median(&mut calm)
 }
 
 impl Ratios {
     pub(super) fn of(measurements: &Measurements) -> Ratios {
         let rounds = &measurements.rounds;
         let by_query = |ratio: &dyn Fn(&Round, usize) -> Option<Sample>| {
-            let settled = |query| settle(rounds.iter().filter_map(|round| ratio(round, query)));
+            let settled = |query| Figure::of(rounds.iter().filter_map(|round| ratio(round, query)));
             QUERIES.iter().enumerate().map(|(number, query)| (query.name, settled(number))).collect()
         };
         Ratios {
             beside: Beside::of(rounds, |round| &round.hybrid),
             at_1000_snapshots_per_second: Beside::of(rounds, |round| &round.frequent),
-            serializable_to_read_uncommitted: settle(measurements.pairs.iter().map(|pair| Sample {
+            serializable_to_read_uncommitted: Figure::of(measurements.pairs.iter().map(|pair| Sample {
                 value: pair.serializable.value.per_second() / pair.read_uncommitted.value.per_second(),
                 void: pair.serializable.void || pair.read_uncommitted.void,
             })),
@@ -145,14 +177,33 @@ fn expected_ms(before: IdlePoint, after: IdlePoint, rows: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::htap::figure::Count;
 
     #[test]
-    fn samples_of_disturbed_phases_count_only_without_others() {
-        let sample = |value, void| Sample { value, void };
-        let samples = [sample(0.9, false), sample(0.2, true), sample(0.8, false)];
-        assert!((settle(samples.into_iter()).expect("there are samples") - 0.85).abs() < 1e-9);
-        assert_eq!(settle([sample(0.2, true)].into_iter()), Some(0.2));
-        assert_eq!(settle([sample(f64::NAN, false)].into_iter()), None);
+    fn a_control_that_computed_more_or_less_than_the_queries_is_not_comparable() {
+        let phase = |beside_ms, void| {
+            let oltp = OltpResult { elapsed: Duration::from_secs(1), ..OltpResult::default() };
+            (oltp, Duration::from_millis(beside_ms), void)
+        };
+        let comparable = |queries, control| {
+            let (oltp, beside, void) = phase(queries, false);
+            let hybrid = Measured { value: Hybrid { oltp, beside, ..Hybrid::default() }, void };
+            let (oltp, beside, void) = control;
+            are_comparable(&hybrid, &Measured { value: Control { oltp, beside }, void })
+        };
+        assert!(comparable(900, phase(850, false)) && comparable(850, phase(900, false)));
+        // Threads without rests take a core each, whatever the queries take.
+        assert!(!comparable(600, phase(1000, false)) && !comparable(1000, phase(600, false)));
+        assert!(!comparable(900, phase(900, true)), "a void phase");
+    }
+
+    #[test]
+    fn a_mean_has_the_rounds_of_its_weakest_query() {
+        let figure = |value, clean| Figure { value, count: Count { clean, of: 3 } };
+        let mean = geometric_mean(&[figure(Some(2.0), 3), figure(Some(8.0), 2)]);
+        assert!((mean.value.expect("all have one") - 4.0).abs() < 1e-9);
+        assert_eq!(mean.count.clean, 2);
+        assert_eq!(geometric_mean(&[figure(Some(2.0), 3), figure(None, 1)]), figure(None, 1));
     }
 
     #[test]

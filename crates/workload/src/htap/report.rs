@@ -1,18 +1,23 @@
 //! The benchmark's result as JSON; [`text`] is for people.
+//!
+//! Speeds and latencies are of the phases that are not void, and not told where these are too few
+//! ([`figure`](super::figure)); counts, and what was found out about answers, are of all phases.
 
 mod text;
 
 use super::bench::Measurements;
 use super::config::{ConfigReport, HtapConfig, isolation_name};
+use super::cpu::Disturbance;
+use super::figure::{Clean, Count};
 use super::latency::{Latencies, quantile};
-use super::machine::{Disturbance, Machine, commit};
-use super::olap::OlapResult;
+use super::machine::{Machine, commit};
+use super::olap::{Checks, OlapResult};
 use super::oltp::{KindResult, OltpResult};
-use super::phases::Hybrid;
+use super::phases::{Hybrid, SnapshotReads};
 use super::queries::QUERIES;
-use super::ratios::Ratios;
+use super::ratios::{Ratios, cores_of};
 use crate::tpcc::input::Kind;
-use ankerdb_engine::{Error, Isolation, Result};
+use ankerdb_engine::{Configuration, Error, Isolation, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,10 +37,14 @@ pub struct Report {
     /// The user stopped the run; the rest is what was measured until then.
     interrupted: bool,
     warnings: Vec<String>,
+    /// Beside analytics.
     oltp: OltpReport,
     olap: Vec<QueryReport>,
+    /// Phases that the queries' latencies are of.
+    olap_phases: OlapPhases,
     snapshot: SnapshotReport,
-    freshness: FreshnessReport,
+    /// What queries answered, in all phases.
+    answers: Checks,
     /// What 1,000 snapshots per second change.
     frequent: FrequentReport,
     /// Rows of the queries' largest tables per second of latency.
@@ -45,6 +54,8 @@ pub struct Report {
     phases: Vec<PhaseReport>,
     #[serde(skip)]
     consistency_is_promised: bool,
+    #[serde(skip)]
+    answers_are_promised: bool,
 }
 
 /// One phase as it went.
@@ -57,14 +68,26 @@ pub struct PhaseReport {
     steal: f64,
     /// Share of all CPU time that other processes used.
     other_processes: f64,
-    /// Too much of either: the phase is left out of ratios, if there are others.
+    /// Too much of either: the phase is left out of all figures.
     pub(super) void: bool,
     /// Transactions per second, where the OLTP stream ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) oltp_tps: Option<f64>,
+    /// Cores that the OLTP threads used, and that were used beside them, where that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cores: Option<Cores>,
     /// Analytical queries, where they ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) queries: Option<usize>,
+}
+
+/// CPU time per second.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cores {
+    /// Of the OLTP threads.
+    pub oltp: f64,
+    /// Of queries, or of what stands in for them.
+    pub beside: f64,
 }
 
 impl PhaseReport {
@@ -83,29 +106,36 @@ impl PhaseReport {
             other_processes: others,
             void: steal > MAX_STEAL || others > MAX_OTHERS,
             oltp_tps: None,
+            cores: None,
             queries: None,
         }
+    }
+
+    pub(super) fn note_cpu(&mut self, oltp: &OltpResult, beside: Duration) {
+        self.cores = Some(Cores { oltp: cores_of(oltp.cpu, oltp), beside: cores_of(beside, oltp) });
     }
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct OltpReport {
-    tps: f64,
+    /// Phases that the figures are of.
+    phases: Count,
+    tps: Option<f64>,
     aborts: u64,
     retries: u64,
-    latency_us: LatencyUs,
+    latency_us: Option<LatencyUs>,
     by_transaction: BTreeMap<&'static str, KindReport>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct KindReport {
-    tps: f64,
+    tps: Option<f64>,
     completed: u64,
     /// New-Orders rolled back as the specification wants it.
     rolled_back: u64,
     aborts: u64,
     retries: u64,
-    latency_us: LatencyUs,
+    latency_us: Option<LatencyUs>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -116,9 +146,16 @@ struct LatencyUs {
 }
 
 #[derive(Clone, Debug, Serialize)]
+struct OlapPhases {
+    idle: Count,
+    beside_oltp: Count,
+}
+
+#[derive(Clone, Debug, Serialize)]
 struct QueryReport {
     query: &'static str,
     sql: &'static str,
+    /// Beside transactions, in all phases.
     runs: usize,
     /// Beside transactions.
     latency_ms: LatencyMs,
@@ -137,10 +174,16 @@ struct LatencyMs {
 struct SnapshotReport {
     /// Taken in the whole run.
     count: u64,
-    /// In the loop that takes snapshots at full OLTP speed.
-    create_ns: LatencyNs,
+    /// Phases of the loop that takes, reads and drops snapshots at full OLTP speed.
+    phases: Count,
+    /// In that loop.
+    create_ns: Option<LatencyNs>,
+    /// In that loop: creation and the first read, of W_YTD and D_YTD of all rows.
+    create_and_read_ns: Option<LatencyNs>,
     /// For the analytical queries beside transactions.
-    create_ns_for_queries: LatencyNs,
+    create_ns_for_queries: Option<LatencyNs>,
+    /// Of all snapshots read besides queries, those with different sums of W_YTD and of D_YTD.
+    wrong: u64,
     /// Columns of blocks that queries beside transactions read in place.
     blocks_lent: u64,
     /// Columns of blocks that were copied for them, as they had changed or were not full.
@@ -155,13 +198,16 @@ struct LatencyNs {
     max: u64,
 }
 
-/// Both streams with 1,000 snapshots per second besides.
+/// Both streams with 1,000 snapshots per second besides, each of which is read.
 #[derive(Clone, Debug, Serialize)]
 struct FrequentReport {
-    /// Taken by the thread that only takes them; queries take theirs besides.
-    snapshots_per_second: f64,
-    create_ns: LatencyNs,
-    oltp_tps: f64,
+    phases: Count,
+    /// Taken and read by the thread that does nothing else; queries take theirs besides.
+    snapshots_per_second: Option<f64>,
+    create_ns: Option<LatencyNs>,
+    /// Creation and the read of W_YTD and D_YTD of all rows.
+    create_and_read_ns: Option<LatencyNs>,
+    oltp_tps: Option<f64>,
     olap_rows_per_second: Option<f64>,
 }
 
@@ -172,15 +218,49 @@ struct RowsPerSecond {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct FreshnessReport {
-    queries_checked: u64,
-    commits_missed: u64,
-}
-
-#[derive(Clone, Debug, Serialize)]
 struct ConsistencyReport {
     checked: bool,
     violations: Vec<String>,
+}
+
+/// All rounds, added up.
+#[derive(Default)]
+struct Totals {
+    /// Beside analytics, in phases that are not void.
+    hybrid: Clean<Hybrid>,
+    /// The same with 1,000 snapshots per second besides.
+    frequent: Clean<Hybrid>,
+    idle: Clean<OlapResult>,
+    snapshots: Clean<SnapshotReads>,
+    /// Of all hybrid phases, void or not.
+    oltp: OltpResult,
+    /// Runs of each query beside transactions, in all phases.
+    runs: [usize; QUERIES.len()],
+    checks: Checks,
+    /// Snapshots with wrong sums.
+    wrong: u64,
+}
+
+impl Totals {
+    fn of(measurements: &Measurements) -> Totals {
+        let mut totals = Totals::default();
+        for round in &measurements.rounds {
+            let (hybrid, frequent) = (&round.hybrid, &round.frequent);
+            totals.hybrid.add(hybrid.void, |sum| sum.add(&hybrid.value));
+            totals.frequent.add(frequent.void, |sum| sum.add(&frequent.value));
+            for idle in [&round.idle_before, &round.idle_after] {
+                totals.idle.add(idle.void, |sum| sum.add(&idle.value));
+            }
+            totals.snapshots.add(round.snapshots.void, |sum| sum.add(&round.snapshots.value));
+            totals.oltp.add(&hybrid.value.oltp);
+            hybrid.value.olap.runs.iter().for_each(|run| totals.runs[run.query] += 1);
+            let olap =
+                [&hybrid.value.olap, &frequent.value.olap, &round.idle_before.value, &round.idle_after.value];
+            olap.into_iter().for_each(|olap| totals.checks.add(&olap.checks));
+            totals.wrong += frequent.value.snapshots.wrong + round.snapshots.value.wrong;
+        }
+        totals
+    }
 }
 
 impl Report {
@@ -193,52 +273,42 @@ impl Report {
         measurements: Measurements,
     ) -> Report {
         let ratios = Ratios::of(&measurements);
-        let (mut oltp, mut olap, mut idle) =
-            (OltpResult::default(), OlapResult::default(), OlapResult::default());
-        let (mut creation, mut frequent) = (Latencies::default(), Hybrid::default());
-        for round in &measurements.rounds {
-            oltp.add(&round.hybrid.value.oltp);
-            olap.add(&round.hybrid.value.olap);
-            frequent.oltp.add(&round.frequent.value.oltp);
-            frequent.olap.add(&round.frequent.value.olap);
-            frequent.creation.add(&round.frequent.value.creation);
-            frequent.seconds_of_snapshots += round.frequent.value.seconds_of_snapshots;
-            idle.add(&round.idle_before.value);
-            idle.add(&round.idle_after.value);
-            creation.add(&round.snapshots.value.1);
-        }
+        let totals = Totals::of(&measurements);
+        let (hybrid, idle) = (totals.hybrid.get(), totals.idle.get());
+        let olap = hybrid.map(|hybrid| &hybrid.olap);
         let violations = measurements.violations.as_deref().unwrap_or_default();
+        let level_keeps_sums =
+            matches!(config.isolation, Isolation::RepeatableRead | Isolation::Serializable);
         Report {
             config: config.report(),
             machine: machine.clone(),
             commit: commit(),
             interrupted,
             warnings,
-            oltp: OltpReport::of(&oltp),
-            olap: query_reports(&olap, &idle),
+            oltp: OltpReport::of(&totals),
+            olap: query_reports(olap, idle, &totals.runs),
+            olap_phases: OlapPhases { idle: totals.idle.count, beside_oltp: totals.hybrid.count },
             snapshot: SnapshotReport {
                 count: measurements.snapshots,
-                create_ns: LatencyNs::of(&creation),
-                create_ns_for_queries: LatencyNs::of(&olap.snapshot_creation),
+                phases: totals.snapshots.count,
+                create_ns: totals.snapshots.get().and_then(|reads| LatencyNs::of(&reads.creation)),
+                create_and_read_ns: totals.snapshots.get().and_then(|reads| LatencyNs::of(&reads.first_read)),
+                create_ns_for_queries: olap.and_then(|olap| LatencyNs::of(&olap.snapshot_creation)),
+                wrong: totals.wrong,
                 blocks_lent: measurements.lent,
                 blocks_materialized: measurements.materialized,
             },
-            freshness: FreshnessReport {
-                queries_checked: olap.queries_checked + frequent.olap.queries_checked,
-                commits_missed: olap.commits_missed + frequent.olap.commits_missed,
-            },
-            frequent: FrequentReport::of(&frequent),
-            olap_rows_per_second: RowsPerSecond::of(&olap, &idle, None),
+            frequent: FrequentReport::of(&totals.frequent),
+            olap_rows_per_second: RowsPerSecond::of(olap, idle, None),
+            answers: totals.checks,
             consistency: ConsistencyReport {
                 checked: measurements.violations.is_some(),
                 violations: violations.iter().map(ToString::to_string).collect(),
             },
             ratios,
             phases,
-            consistency_is_promised: matches!(
-                config.isolation,
-                Isolation::RepeatableRead | Isolation::Serializable
-            ),
+            consistency_is_promised: level_keeps_sums,
+            answers_are_promised: level_keeps_sums && config.engine != Configuration::SeeRu,
         }
     }
 
@@ -255,16 +325,24 @@ impl Report {
         written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// What makes the run a failure, whatever its speed: a violated consistency condition (where the isolation level
-    /// promises them) or a query that missed an acknowledged commit.
+    /// What makes the run a failure, whatever its speed: a violated consistency condition or a wrong answer (where isolation
+    /// level and engine promise them), or a query that missed an acknowledged commit.
     pub fn failure(&self) -> Option<String> {
         let violations = &self.consistency.violations;
         if let (true, Some(first)) = (self.consistency_is_promised, violations.first()) {
             return Some(format!("{first} (first of {})", violations.len()));
         }
-        let missed = self.freshness.commits_missed;
-        (missed > 0)
-            .then(|| format!("{missed} queries missed a commit that was acknowledged before they began"))
+        let Checks { missed, wrong, told, .. } = &self.answers;
+        let first = told.first().map(String::as_str).unwrap_or_default();
+        if self.answers_are_promised && *wrong > 0 {
+            return Some(format!("{wrong} wrong answers, among them {first}"));
+        }
+        if self.answers_are_promised && self.snapshot.wrong > 0 {
+            return Some(format!("{} snapshots showed sums of no one state", self.snapshot.wrong));
+        }
+        (*missed > 0).then(|| {
+            format!("{missed} answers missed commits that were acknowledged before, among them {first}")
+        })
     }
 
     /// One line about what was run.
@@ -290,14 +368,14 @@ impl LatencyUs {
 }
 
 impl LatencyNs {
-    fn of(latencies: &Latencies) -> LatencyNs {
+    fn of(latencies: &Latencies) -> Option<LatencyNs> {
         let quantile = |share| latencies.quantile_ns(share);
-        LatencyNs {
+        (latencies.count() > 0).then(|| LatencyNs {
             samples: latencies.count(),
             p50: quantile(0.5),
             p99: quantile(0.99),
             max: latencies.max_ns(),
-        }
+        })
     }
 }
 
@@ -308,60 +386,71 @@ impl LatencyMs {
 }
 
 impl FrequentReport {
-    fn of(hybrid: &Hybrid) -> FrequentReport {
+    fn of(frequent: &Clean<Hybrid>) -> FrequentReport {
+        let clean = frequent.get();
         // The thread that takes them starts before the phase warms up, and ends after it.
-        let seconds = hybrid.seconds_of_snapshots.max(1e-9);
+        let rate = |reads: &SnapshotReads| reads.creation.count() as f64 / reads.seconds.max(1e-9);
         FrequentReport {
-            snapshots_per_second: hybrid.creation.count() as f64 / seconds,
-            create_ns: LatencyNs::of(&hybrid.creation),
-            oltp_tps: hybrid.oltp.per_second(),
-            olap_rows_per_second: hybrid.olap.rows_per_second(None),
+            phases: frequent.count,
+            snapshots_per_second: clean.map(|clean| rate(&clean.snapshots)),
+            create_ns: clean.and_then(|clean| LatencyNs::of(&clean.snapshots.creation)),
+            create_and_read_ns: clean.and_then(|clean| LatencyNs::of(&clean.snapshots.first_read)),
+            oltp_tps: clean.map(|clean| clean.oltp.per_second()),
+            olap_rows_per_second: clean.and_then(|clean| clean.olap.rows_per_second(None)),
         }
     }
 }
 
 impl RowsPerSecond {
-    fn of(beside: &OlapResult, idle: &OlapResult, query: Option<usize>) -> RowsPerSecond {
-        RowsPerSecond { idle: idle.rows_per_second(query), beside_oltp: beside.rows_per_second(query) }
+    fn of(beside: Option<&OlapResult>, idle: Option<&OlapResult>, query: Option<usize>) -> RowsPerSecond {
+        let speed = |result: Option<&OlapResult>| result.and_then(|result| result.rows_per_second(query));
+        RowsPerSecond { idle: speed(idle), beside_oltp: speed(beside) }
     }
 }
 
 impl OltpReport {
-    fn of(result: &OltpResult) -> OltpReport {
-        let total = result.total();
-        let seconds = result.elapsed.as_secs_f64().max(1e-9);
-        let kind = |kind: &KindResult| KindReport {
-            tps: kind.completed as f64 / seconds,
-            completed: kind.completed,
-            rolled_back: kind.rolled_back,
-            aborts: kind.aborts,
-            retries: kind.retries,
-            latency_us: LatencyUs::of(&kind.latency),
+    fn of(totals: &Totals) -> OltpReport {
+        let all = totals.oltp.total();
+        let clean = totals.hybrid.get().map(|hybrid| &hybrid.oltp);
+        let speed =
+            |result: &OltpResult, completed: u64| completed as f64 / result.elapsed.as_secs_f64().max(1e-9);
+        let kind = |kind: Kind| {
+            let KindResult { completed, rolled_back, aborts, retries, .. } = totals.oltp.kinds[kind as usize];
+            let of_kind = |result: &OltpResult| {
+                (
+                    speed(result, result.kinds[kind as usize].completed),
+                    LatencyUs::of(&result.kinds[kind as usize].latency),
+                )
+            };
+            let (tps, latency_us) = clean.map(of_kind).unzip();
+            KindReport { tps, completed, rolled_back, aborts, retries, latency_us }
         };
         OltpReport {
-            tps: result.per_second(),
-            aborts: total.aborts,
-            retries: total.retries,
-            latency_us: LatencyUs::of(&total.latency),
-            by_transaction: Kind::PAPER
-                .iter()
-                .map(|&name| (name.name(), kind(&result.kinds[name as usize])))
-                .collect(),
+            phases: totals.hybrid.count,
+            tps: clean.map(OltpResult::per_second),
+            aborts: all.aborts,
+            retries: all.retries,
+            latency_us: clean.map(|clean| LatencyUs::of(&clean.total().latency)),
+            by_transaction: Kind::PAPER.iter().map(|&name| (name.name(), kind(name))).collect(),
         }
     }
 }
 
-fn query_reports(beside: &OlapResult, idle: &OlapResult) -> Vec<QueryReport> {
-    let report = |number: usize| {
-        let latencies = beside.latencies_ms(number);
-        QueryReport {
-            query: QUERIES[number].name,
-            sql: QUERIES[number].sql,
-            runs: latencies.len(),
-            latency_ms: LatencyMs::of(latencies),
-            idle_latency_ms: LatencyMs::of(idle.latencies_ms(number)),
-            rows_per_second: RowsPerSecond::of(beside, idle, Some(number)),
-        }
+fn query_reports(
+    beside: Option<&OlapResult>,
+    idle: Option<&OlapResult>,
+    runs: &[usize; QUERIES.len()],
+) -> Vec<QueryReport> {
+    let latencies = |result: Option<&OlapResult>, number| {
+        LatencyMs::of(result.map(|result| result.latencies_ms(number)).unwrap_or_default())
+    };
+    let report = |number: usize| QueryReport {
+        query: QUERIES[number].name,
+        sql: QUERIES[number].sql,
+        runs: runs[number],
+        latency_ms: latencies(beside, number),
+        idle_latency_ms: latencies(idle, number),
+        rows_per_second: RowsPerSecond::of(beside, idle, Some(number)),
     };
     (0..QUERIES.len()).map(report).collect()
 }

@@ -1,33 +1,34 @@
 //! The benchmark's result for people: what the streams did, the targets, and how disturbed the phases were.
 
-use super::{MAX_OTHERS, MAX_STEAL, Report};
+use super::{Checks, LatencyNs, LatencyUs, MAX_OTHERS, MAX_STEAL, Report};
+use crate::htap::figure::{Count, Figure};
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Ratios by query.
-type ByQuery = BTreeMap<&'static str, Option<f64>>;
+type ByQuery = BTreeMap<&'static str, Figure>;
 
 struct Target {
     name: String,
-    measured: Option<f64>,
+    measured: Figure,
     limit: f64,
     digits: usize,
     at_least: bool,
 }
 
 impl Target {
-    fn at_least(name: impl Into<String>, measured: Option<f64>, limit: f64) -> Target {
+    fn at_least(name: impl Into<String>, measured: Figure, limit: f64) -> Target {
         Target { name: name.into(), measured, limit, digits: 3, at_least: true }
     }
 
-    fn at_most(name: impl Into<String>, measured: Option<f64>, limit: f64) -> Target {
+    fn at_most(name: impl Into<String>, measured: Figure, limit: f64) -> Target {
         Target { name: name.into(), measured, limit, digits: 3, at_least: false }
     }
 
     /// The same for a whole number.
-    fn count(name: impl Into<String>, measured: Option<f64>, limit: f64) -> Target {
+    fn count(name: impl Into<String>, measured: Figure, limit: f64) -> Target {
         Target { digits: 0, ..Target::at_most(name, measured, limit) }
     }
 
@@ -57,14 +58,19 @@ impl Report {
         let oltp = &self.oltp;
         let _ = writeln!(
             text,
-            "OLTP beside OLAP: {:.0} transactions/s, latency p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, {} retries",
-            oltp.tps, oltp.latency_us.p50, oltp.latency_us.p99, oltp.latency_us.p999, oltp.retries
+            "OLTP beside OLAP ({} phases): {} transactions/s, latency {}, {} retries",
+            oltp.phases.text(),
+            number(oltp.tps, 0),
+            latencies(oltp.latency_us.as_ref()),
+            oltp.retries
         );
         for (name, kind) in &oltp.by_transaction {
             let _ = writeln!(
                 text,
-                "  {name:<13} {:>8.0}/s  p50 {:>6.0} us  p99 {:>6.0} us  {} retries",
-                kind.tps, kind.latency_us.p50, kind.latency_us.p99, kind.retries
+                "  {name:<13} {:>8}/s  {}  {} retries",
+                number(kind.tps, 0),
+                latencies(kind.latency_us.as_ref()),
+                kind.retries
             );
         }
         let conditions = match (&self.consistency.checked, self.consistency.violations.as_slice()) {
@@ -76,14 +82,54 @@ impl Report {
         if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
             let _ = writeln!(text, "  as this isolation level allows: {first}");
         }
+        self.write_answers(text);
         let frequent = &self.frequent;
         let _ = writeln!(
             text,
-            "with {:.0} snapshots/s besides: {:.0} transactions/s, OLAP {} million rows/s",
-            frequent.snapshots_per_second,
-            frequent.oltp_tps,
+            "with {} snapshots/s besides, each of them read ({} phases): {} transactions/s, OLAP {} million rows/s",
+            number(frequent.snapshots_per_second, 0),
+            frequent.phases.text(),
+            number(frequent.oltp_tps, 0),
             millions(frequent.olap_rows_per_second)
         );
+        for (rate, create, read) in [
+            ("at 1000/s", &frequent.create_ns, &frequent.create_and_read_ns),
+            ("at full speed", &self.snapshot.create_ns, &self.snapshot.create_and_read_ns),
+        ] {
+            let _ = writeln!(
+                text,
+                "snapshots {rate}: creation {}, creation and read of all w_ytd and d_ytd {}",
+                nanoseconds(create.as_ref()),
+                nanoseconds(read.as_ref())
+            );
+        }
+        for (what, beside) in
+            [("hybrid", &self.ratios.beside), ("1000 snapshots/s", &self.ratios.at_1000_snapshots_per_second)]
+        {
+            let cores = &beside.beside_cores;
+            let _ = writeln!(
+                text,
+                "cores in use beside OLTP, {what}: {} for queries, {} in the control ({} rounds)",
+                number(cores.queries.value, 2),
+                number(cores.control.value, 2),
+                cores.queries.count.text()
+            );
+        }
+    }
+
+    /// What was found out about answers.
+    fn write_answers(&self, text: &mut String) {
+        let Checks { answers, sums, markers, missed, wrong, told } = &self.answers;
+        let snapshots = self.snapshot.wrong;
+        let _ = writeln!(
+            text,
+            "answers held against what is known: {answers}, sums over the tables {sums}, markers {markers}: \
+             {wrong} wrong, {missed} older than what was acknowledged; {snapshots} snapshots with wrong sums"
+        );
+        let is_allowed = if self.answers_are_promised { "" } else { ", as level and engine allow" };
+        told.iter().for_each(|found| {
+            let _ = writeln!(text, "  {found}{is_allowed}");
+        });
     }
 
     fn write_queries(&self, text: &mut String) {
@@ -93,7 +139,7 @@ impl Report {
         );
         let (alone, frequent) = (&self.ratios.beside, &self.ratios.at_1000_snapshots_per_second);
         for query in &self.olap {
-            let ratio = |map: &ByQuery| number(map.get(query.query).copied().flatten(), 2);
+            let ratio = |map: &ByQuery| number(map.get(query.query).and_then(|figure| figure.value), 2);
             let _ = writeln!(
                 text,
                 "{:<5} {:>6} {:>8} {:>8} {:>9} {:>8} {:>12} {:>11} {:>8} {:>8}",
@@ -113,8 +159,8 @@ impl Report {
             text,
             "all   {:>6} {:>36} {:>12} {:>11} {:>8} {:>8}",
             self.olap.iter().map(|query| query.runs).sum::<usize>(),
-            number(alone.olap_slowdown_mean, 2),
-            number(frequent.olap_slowdown_mean, 2),
+            number(alone.olap_slowdown_mean.value, 2),
+            number(frequent.olap_slowdown_mean.value, 2),
             "",
             millions(self.olap_rows_per_second.idle),
             millions(self.olap_rows_per_second.beside_oltp),
@@ -122,27 +168,43 @@ impl Report {
     }
 
     fn write_targets(&self, text: &mut String) {
-        text.push_str("\nratio                                                    measured     target\n");
+        let _ = writeln!(
+            text,
+            "latencies are of {} hybrid and {} idle phases\n\n\
+             ratio                                                    measured     target   rounds",
+            self.olap_phases.beside_oltp.text(),
+            self.olap_phases.idle.text()
+        );
         for target in self.targets() {
-            let verdict = match target.measured {
-                None => "not measured",
+            let verdict = match target.measured.value {
+                None => "NOT TOLD",
                 Some(value) if target.is_met(value) => "met",
                 Some(_) => "MISSED",
             };
             let sign = if target.at_least { ">=" } else { "<=" };
-            let measured = number(target.measured, target.digits);
+            let measured = number(target.measured.value, target.digits);
             let _ = writeln!(
                 text,
-                "{:<54} {:>10} {:>4} {:<6} {verdict}",
-                target.name, measured, sign, target.limit
+                "{:<54} {:>10} {:>4} {:<6} {:<8} {verdict}",
+                target.name,
+                measured,
+                sign,
+                target.limit,
+                target.measured.count.text()
             );
         }
     }
 
     fn targets(&self) -> Vec<Target> {
-        let creation = &self.snapshot.create_ns;
-        let nanoseconds = |value: u64| (creation.samples > 0).then_some(value as f64);
-        let missed = (self.freshness.queries_checked > 0).then_some(self.freshness.commits_missed as f64);
+        let snapshot = &self.snapshot;
+        let of_snapshots = |value: fn(&LatencyNs) -> u64| Figure {
+            value: snapshot.create_ns.as_ref().map(|latency| value(latency) as f64),
+            count: snapshot.phases,
+        };
+        let Checks { answers, missed, wrong, .. } = self.answers;
+        // Counted in all phases, void or not.
+        let rounds = Count { clean: self.olap_phases.idle.of / 2, of: self.olap_phases.idle.of / 2 };
+        let found = |count: u64| Figure { value: (answers > 0).then_some(count as f64), count: rounds };
         let mut targets = Vec::from(beside_targets("one snapshot per query", &self.ratios.beside));
         targets.extend(beside_targets("1000 snapshots/s", &self.ratios.at_1000_snapshots_per_second));
         let to_read_uncommitted = self.ratios.serializable_to_read_uncommitted;
@@ -150,26 +212,31 @@ impl Report {
         targets.extend([
             Target::at_least("serializable to read uncommitted", to_read_uncommitted, 0.6),
             Target::at_most("idle latency to memory tables, worst query", to_memory_tables, 1.05),
-            Target::count("snapshot creation p50, ns", nanoseconds(creation.p50), 1000.0),
-            Target::count("snapshot creation p99, ns", nanoseconds(creation.p99), 20_000.0),
-            Target::count("acknowledged commits missed by queries", missed, 0.0),
+            Target::count("snapshot creation p50, ns", of_snapshots(|latency| latency.p50), 1000.0),
+            Target::count("snapshot creation p99, ns", of_snapshots(|latency| latency.p99), 20_000.0),
+            Target::count("answers that missed acknowledged commits", found(missed), 0.0),
+            Target::count("wrong answers", found(wrong + snapshot.wrong), 0.0),
         ]);
         targets
     }
 
     /// Every phase with the CPU time that others took; those that are too disturbed are marked.
     fn write_phases(&self, text: &mut String) {
-        text.push_str("\nround  phase                         s   stolen  others  transactions/s  queries\n");
+        text.push_str(
+            "\nround  phase                         s   stolen  others  transactions/s  cores OLTP  beside  queries\n",
+        );
         for phase in &self.phases {
             let _ = writeln!(
                 text,
-                "{:>5}  {:<24} {:>6.1}  {:>6.1}% {:>6.1}% {:>15} {:>8}{}",
+                "{:>5}  {:<24} {:>6.1}  {:>6.1}% {:>6.1}% {:>15} {:>11} {:>7} {:>8}{}",
                 phase.round,
                 phase.name,
                 phase.seconds,
                 phase.steal * 100.0,
                 phase.other_processes * 100.0,
                 number(phase.oltp_tps, 0),
+                number(phase.cores.map(|cores| cores.oltp), 2),
+                number(phase.cores.map(|cores| cores.beside), 2),
                 phase.queries.map_or_else(|| "-".to_owned(), |queries| queries.to_string()),
                 if phase.void { "  DISTURBED" } else { "" }
             );
@@ -178,7 +245,7 @@ impl Report {
         let _ = writeln!(
             text,
             "{void} of {} phases were disturbed (over {:.0}% of the CPU stolen by the hypervisor, or over {:.0}% used \
-             by other processes); medians leave them out where there are others",
+             by other processes); all figures above leave them out",
             self.phases.len(),
             MAX_STEAL * 100.0,
             MAX_OTHERS * 100.0
@@ -195,8 +262,26 @@ fn beside_targets(when: &str, beside: &Beside) -> [Target; 4] {
     ]
 }
 
-fn worst(ratios: &ByQuery) -> Option<f64> {
-    ratios.values().flatten().copied().max_by(f64::total_cmp)
+/// The largest that is told, with the rounds of the query that has fewest: if one is not told, none is.
+fn worst(ratios: &ByQuery) -> Figure {
+    let weakest = ratios.values().map(|figure| figure.count).min_by_key(|count| count.clean);
+    let values: Option<Vec<f64>> = ratios.values().map(|figure| figure.value).collect();
+    let largest = values.and_then(|values| values.into_iter().max_by(f64::total_cmp));
+    Figure { value: largest, count: weakest.unwrap_or_default() }
+}
+
+fn latencies(latency: Option<&LatencyUs>) -> String {
+    latency.map_or_else(
+        || "not told".to_owned(),
+        |LatencyUs { p50, p99, p999 }| format!("p50 {p50:.0} us, p99 {p99:.0} us, p99.9 {p999:.0} us"),
+    )
+}
+
+fn nanoseconds(latency: Option<&LatencyNs>) -> String {
+    latency.map_or_else(
+        || "not told".to_owned(),
+        |LatencyNs { samples, p50, p99, .. }| format!("p50 {p50} ns, p99 {p99} ns ({samples} samples)"),
+    )
 }
 
 fn number(value: Option<f64>, digits: usize) -> String {
