@@ -48,3 +48,13 @@ pub const GROWTH: &str = "every configuration starts with freshly loaded tables,
 /// What holds wherever latencies are shown.
 pub const MEDIANS: &str =
     "latencies are medians where the paper has averages: one query that waits for a core would decide";
+/// What holds wherever configurations with snapshots are compared.
+pub const CREATION: &str = "creation of ours is a timestamp: what a query reads is lent or copied when the query first reads it, \
+                            while hee-* takes its columns' snapshots before and the latency of its queries does not contain that; \
+                            so what is alike is creation and first read together";
+/// See above.
+pub const SHARING: &str = "hee-* takes a column again only if a commit has changed it since its last snapshot, and shares that one \
+                           otherwise; in the paper every snapshot takes the columns that it needs";
+/// See above.
+pub const FORK: &str = "hee-fork runs a query on one thread of a child, whatever the number of OLAP threads, and leaves the memory of \
+                        columns that the query does not name out of the child; in the paper a child has the whole process";

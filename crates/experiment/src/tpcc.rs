@@ -61,6 +61,23 @@ impl TpcC {
         self.database.catalog().table(order_line::NAME).map_or(0, |table| table.row_count())
     }
 
+    /// How queries have come by what they read since the tables were loaded.
+    pub fn how_queries_read(&self) -> String {
+        let statistics = self.database.statistics();
+        match self.database.configuration() {
+            Configuration::AnkerDb => format!(
+                "{} columns of blocks lent, {} copied when they were first read",
+                statistics.columns_lent, statistics.columns_materialized
+            ),
+            Configuration::HeeFork => "each query in a child of one thread".to_owned(),
+            engine if engine.technique().is_some() => format!(
+                "{} columns taken, {} shared with an earlier snapshot as they had not changed",
+                statistics.column_snapshots, statistics.column_snapshots_shared
+            ),
+            _ => "no snapshots".to_owned(),
+        }
+    }
+
     /// Runs transactions and queries for one measurement.
     pub fn run(&mut self, lab: &Lab<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
         self.runs += 1;

@@ -17,6 +17,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     for (pattern, access) in PATTERNS {
         let mut latency = Panel::bars(&format!("{pattern}: latency"), "query", "ms", &names);
         let mut creation = Panel::bars(&format!("{pattern}: snapshot creation"), "query", "us", &names);
+        let title = format!("{pattern}: creation and first read, by the query");
+        let mut both = Panel::bars(&title, "query", "ms", &names);
         for &engine in &setup.engines {
             if lab.is_stopped() {
                 break;
@@ -34,18 +36,20 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
             latency.add(engine.name(), &ALL_QUERIES.map(|query| result.latency_ms(query)));
             if engine.has_snapshots() {
                 creation.add(engine.name(), &ALL_QUERIES.map(|query| result.creation_us(query)));
+                both.add(engine.name(), &ALL_QUERIES.map(|query| result.creation_and_latency_ms(query)));
             }
             findings.notes.push(format!(
-                "{pattern}, {}: {:.0} transactions/s beside the queries, {} queries, {} order lines at the end",
+                "{pattern}, {}: {:.0} transactions/s beside the queries, {} queries, {} order lines at the end; {}",
                 engine.name(),
                 result.throughput,
                 result.queries.len(),
-                tpcc.order_lines()
+                tpcc.order_lines(),
+                tpcc.how_queries_read()
             ));
         }
         findings.panels.push(latency);
         if !creation.series.is_empty() {
-            findings.panels.push(creation);
+            findings.panels.extend([creation, both]);
         }
     }
     Ok(findings)

@@ -25,12 +25,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
             let mix = Mix { oltp: setup.oltp, streams: 1, access, queries: &ALL_QUERIES, sample };
             let result = lab.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(lab, &mix))?;
             findings.notes.push(format!(
-                "{pattern}, {}: {:.0} transactions/s before the first query, {:.0} from then on ({:.2}x), {} retries",
+                "{pattern}, {}: {:.0} transactions/s before the first query, {:.0} from then on ({:.2}x), {} retries; {}",
                 engine.name(),
                 result.throughput_before,
                 result.throughput,
                 result.throughput / result.throughput_before.max(1e-9),
-                result.retries
+                result.retries,
+                tpcc.how_queries_read()
             ));
             panel.series.push(Series::measured(engine.name(), result.samples));
         }

@@ -18,13 +18,17 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     lab.expect(setup.engines.len() * (setup.oltp + setup.olap));
     let mut q1 = Panel::lines("(a) Q1, 2 OLAP streams", "OLTP streams", "ms");
     let mut q6 = Panel::lines("(b) Q6, 2 OLAP streams", "OLTP streams", "ms");
+    let titles = ["(a) Q1 with creation of its snapshot", "(b) Q6 with creation of its snapshot"];
+    let [mut q1_whole, mut q6_whole] = titles.map(|title| Panel::lines(title, "OLTP streams", "ms"));
     let mut throughput = Panel::lines("(c) throughput, 2 OLTP streams", "OLAP streams", "transactions/s");
     let mut findings = Findings::default();
     for &engine in &setup.engines {
-        let latencies = over_oltp_streams(lab, engine)?;
-        for (panel, position) in [(&mut q1, 0), (&mut q6, 1)] {
+        let (times, how) = over_oltp_streams(lab, engine)?;
+        findings.notes.push(format!("{}, (a) and (b): {how}", engine.name()));
+        let panels = [&mut q1, &mut q6, &mut q1_whole, &mut q6_whole];
+        for (position, panel) in panels.into_iter().enumerate() {
             let points =
-                latencies.iter().filter_map(|(streams, latency)| Some((*streams as f64, latency[position]?)));
+                times.iter().filter_map(|(streams, times)| Some((*streams as f64, times[position]?)));
             panel.series.push(Series::measured(engine.name(), points.collect()));
         }
         let rates = over_olap_streams(lab, engine)?;
@@ -37,15 +41,18 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         }
         throughput.series.push(Series::measured(engine.name(), rates));
     }
-    findings.panels = vec![q1, q6, throughput];
+    findings.panels = vec![q1, q6, q1_whole, q6_whole, throughput];
     Ok(findings)
 }
 
-/// Latencies of the two queries, whose tables do not grow: one database serves all points.
-fn over_oltp_streams(lab: &Lab<'_>, engine: Configuration) -> Result<Vec<(usize, [Option<f64>; 2])>> {
-    let mut latencies = Vec::new();
+/// By the number of OLTP streams, latencies of the two queries, and the same with the creation of their snapshots.
+type Times = Vec<(usize, [Option<f64>; 4])>;
+
+/// The queries' tables do not grow: one database serves all points. Also how queries read.
+fn over_oltp_streams(lab: &Lab<'_>, engine: Configuration) -> Result<(Times, String)> {
+    let mut times = Vec::new();
     let loaded = TpcC::load(lab, engine, lab.setup.warehouses[0], FIXED_STREAMS);
-    let Some(mut tpcc) = unless_stopped(loaded)? else { return Ok(latencies) };
+    let Some(mut tpcc) = unless_stopped(loaded)? else { return Ok((times, "stopped".to_owned())) };
     for oltp in 1..=lab.setup.oltp {
         if lab.is_stopped() {
             break;
@@ -53,9 +60,11 @@ fn over_oltp_streams(lab: &Lab<'_>, engine: Configuration) -> Result<Vec<(usize,
         let mix = Mix { oltp, streams: FIXED_STREAMS, queries: &ASKED, ..mix() };
         let result =
             lab.measure(&format!("{} {oltp} OLTP streams", engine.name()), || tpcc.run(lab, &mix))?;
-        latencies.push((oltp, ASKED.map(|query| result.latency_ms(query))));
+        let [q1, q6] = ASKED.map(|query| result.latency_ms(query));
+        let [q1_whole, q6_whole] = ASKED.map(|query| result.creation_and_latency_ms(query));
+        times.push((oltp, [q1, q6, q1_whole, q6_whole]));
     }
-    Ok(latencies)
+    Ok((times, tpcc.how_queries_read()))
 }
 
 /// Throughput beside all queries; every point has freshly loaded tables.

@@ -31,6 +31,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     let (Some(first), Some(last)) = (sizes.first(), sizes.last()) else { return Ok(Findings::default()) };
     let title = format!("Slowdown from {first} to {last} warehouses");
     let mut slowdown = Panel::bars(&title, "method", "x", &["slowdown"]);
+    let mut notes = Vec::new();
     for &engine in &setup.engines {
         let mut values = vec![None; sizes.len()];
         for (value, &warehouses) in values.iter_mut().zip(sizes) {
@@ -48,6 +49,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
             };
             let label = format!("{} {warehouses} warehouses", engine.name());
             *value = Some(lab.measure(&label, || tpcc.run(lab, &mix))?.throughput);
+            notes.push(format!("{label}: {}", tpcc.how_queries_read()));
         }
         rates.add(engine.name(), &values);
         let factor = values.first().copied().flatten().zip(values.last().copied().flatten());
@@ -62,5 +64,5 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         }
     }
     let panels = if sizes.len() > 1 { vec![rates, slowdown] } else { vec![rates] };
-    Ok(Findings { panels, notes: Vec::new() })
+    Ok(Findings { panels, notes })
 }

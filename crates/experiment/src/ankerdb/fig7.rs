@@ -16,6 +16,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     let setup = &lab.setup;
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let mut latency = Panel::bars("Latency", "query", "ms", &names);
+    let mut whole = Panel::bars("Latency with creation of the snapshot", "query", "ms", &names);
     let mut relative = Panel::bars("Latency in relation to ankerdb", "query", "x", &names);
     let mut findings = Findings::default();
     let mut ours: Option<Vec<Option<f64>>> = None;
@@ -28,6 +29,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         let result = lab.measure(engine.name(), || measure(lab, &world))?;
         let latencies: Vec<Option<f64>> = (0..KINDS.len()).map(|query| result.latency_ms(query)).collect();
         latency.add(engine.name(), &latencies);
+        let with_creation = (0..KINDS.len()).map(|query| result.creation_and_latency_ms(query));
+        whole.add(engine.name(), &with_creation.collect::<Vec<_>>());
         if engine.has_snapshots() {
             ours.get_or_insert_with(|| latencies.clone());
         }
@@ -45,7 +48,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
                 .unwrap_or(0)
         ));
     }
-    findings.panels.push(latency);
+    findings.panels.extend([latency, whole]);
     if !relative.series.is_empty() {
         findings.panels.push(relative);
     }
