@@ -42,6 +42,8 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = String::new();
         self.write_streams(&mut text);
+        self.write_answers(&mut text);
+        self.write_snapshots(&mut text);
         self.write_queries(&mut text);
         self.write_targets(&mut text);
         self.write_phases(&mut text);
@@ -82,7 +84,10 @@ impl Report {
         if let (false, Some(first)) = (self.consistency_is_promised, self.consistency.violations.first()) {
             let _ = writeln!(text, "  as this isolation level allows: {first}");
         }
-        self.write_answers(text);
+    }
+
+    /// Snapshots besides those of queries, and what computed beside transactions.
+    fn write_snapshots(&self, text: &mut String) {
         let frequent = &self.frequent;
         let _ = writeln!(
             text,
