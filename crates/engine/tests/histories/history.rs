@@ -68,12 +68,14 @@ pub struct Statement {
 }
 
 /// A range of kinds that was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Range {
     pub low: i32,
     pub high: i32,
     /// The versions returned.
     pub found: Vec<(i32, Number)>,
+    /// The versions at that moment of keys that were counted: in the range, and nothing else of them was looked at.
+    pub counted: Vec<(i32, Number)>,
     /// The versions of the other keys at that moment: outside of the range, or absent.
     pub not_found: Vec<(i32, Number)>,
 }

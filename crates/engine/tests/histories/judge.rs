@@ -310,34 +310,50 @@ impl<'h> Case<'h> {
         Ok(())
     }
 
-    /// Rows found are read. A key that was not found depends on whoever took it out of the range last, and comes
-    /// before whoever brings it in again; versions that change nothing about that do not matter. If it is taken out
-    /// once more before the reader has ended, the reader may just as well come after that: then nothing follows.
+    /// Rows found are read. Of keys that were counted, or not found, it is known only whether they were in the range.
     fn range(&mut self, reader: usize, point: usize, range: &Range) -> Result<(), Verdict> {
         for &(key, seen) in &range.found {
             self.row(point, key, seen)?;
         }
+        let is_inside =
+            |version: &Version| version.kind.is_some_and(|kind| (range.low..=range.high).contains(&kind));
+        for &(key, seen) in &range.counted {
+            self.stays(reader, point, (key, seen), is_inside)?;
+        }
         for &(key, seen) in &range.not_found {
-            let place = self.versions.place(key, seen)?;
-            let chain = &self.versions.chains[&key];
-            let is_inside =
-                |version: &Version| version.kind.is_some_and(|kind| (range.low..=range.high).contains(&kind));
-            if is_inside(&chain[place]) {
-                return Err(Verdict::Phantom(key, self.history[reader].number));
-            }
-            let first_outside = chain[..place].iter().rposition(is_inside).map_or(0, |inside| inside + 1);
-            let entered = chain[place..].iter().position(is_inside).map(|after| place + after);
-            let left_again =
-                entered.and_then(|entered| chain[entered..].iter().find(|version| !is_inside(version)));
-            let writer = |version: &Version| self.writers[version.writer].expect("it has written");
-            let left = writer(&chain[first_outside]);
-            let ended = self.graph.span(point).ended;
-            let is_undecided = left_again.is_some_and(|again| self.graph.span(writer(again)).began < ended);
-            let entered = entered.filter(|_| !is_undecided).map(|entered| writer(&chain[entered]));
-            self.graph.add(left, point, Why::WriteRead(key));
-            if let Some(entered) = entered {
-                self.graph.add(point, entered, Why::ReadWrite(key));
-            }
+            self.stays(reader, point, (key, seen), |version| !is_inside(version))?;
+        }
+        Ok(())
+    }
+
+    /// A key was seen to be in some state, inside or outside of a range. That depends on whoever brought it into that
+    /// state last, and comes before whoever takes it out again; versions that change nothing about that do not matter. If
+    /// it is brought back once more before the reader has ended, the reader may just as well come after that: then
+    /// nothing follows.
+    fn stays(
+        &mut self,
+        reader: usize,
+        point: usize,
+        (key, seen): (i32, Number),
+        is_so: impl Fn(&Version) -> bool,
+    ) -> Result<(), Verdict> {
+        let place = self.versions.place(key, seen)?;
+        let chain = &self.versions.chains[&key];
+        let is_not = |version: &Version| !is_so(version);
+        if is_not(&chain[place]) {
+            return Err(Verdict::Phantom(key, self.history[reader].number));
+        }
+        let first = chain[..place].iter().rposition(is_not).map_or(0, |other| other + 1);
+        let ends = chain[place..].iter().position(is_not).map(|after| place + after);
+        let again = ends.and_then(|ends| chain[ends..].iter().find(|version| is_so(version)));
+        let writer = |version: &Version| self.writers[version.writer].expect("it has written");
+        let began = writer(&chain[first]);
+        let ended = self.graph.span(point).ended;
+        let is_undecided = again.is_some_and(|again| self.graph.span(writer(again)).began < ended);
+        let ends = ends.filter(|_| !is_undecided).map(|ends| writer(&chain[ends]));
+        self.graph.add(began, point, Why::WriteRead(key));
+        if let Some(ends) = ends {
+            self.graph.add(point, ends, Why::ReadWrite(key));
         }
         Ok(())
     }

@@ -215,7 +215,7 @@ impl Actor<'_> {
                 Arc::new(move |column| matches!(column(0), Value::Integer(id) if (low..=high).contains(&id)));
             self.transaction.scan_table(&table, columns, Some(is_in_use), &mut visit)?;
         }
-        let mut range = Range { low: 1, high: i32::MAX, found: Vec::new(), not_found: Vec::new() };
+        let mut range = Range { low: 1, high: i32::MAX, ..Range::default() };
         for key in low..=high {
             let is_own = self.own.contains_key(&key);
             let list = lists.remove(&key);
@@ -241,6 +241,7 @@ impl Actor<'_> {
         if let (Some((row, _)), Style::Locking) = (&found, self.style)
             && self.transaction.lock(&table, *row, LockWait::Wait)? != Locked::Unchanged
         {
+            self.transaction.restart_statement()?;
             return Ok(false);
         }
         let mut list = found.as_ref().map(|(_, list)| list.clone()).unwrap_or_default();

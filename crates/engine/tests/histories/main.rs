@@ -207,6 +207,19 @@ fn control_repeatable_read_shows_write_skew() {
     must_find(Isolation::RepeatableRead, rules, "write skew", is_skew);
 }
 
+/// Statements of READ COMMITTED under locks run again at a newer timestamp, and nothing of what was read earlier is checked:
+/// what SERIALIZABLE would be if restarting did not check.
+#[test]
+fn control_restarting_without_the_check_is_not_serializable() {
+    let rules = Rules::timeless(Isolation::Serializable, Order::Links);
+    let is_found = (1..=100).any(|seed| {
+        let styles = &[Style::Locking];
+        let plan = Plan { level: Isolation::ReadCommitted, styles, seed, transactions: 300, ..PLAN };
+        matches!(judge(&history::<Registers>(plan).1, rules), Verdict::Cycle(_))
+    });
+    assert!(is_found, "the judge is blind to what restarts have read before");
+}
+
 #[test]
 fn control_read_committed_shows_lost_updates() {
     let rules = Rules::timeless(Isolation::RepeatableRead, Order::Links);

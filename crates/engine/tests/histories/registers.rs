@@ -24,6 +24,8 @@ pub struct Registers {
     items: Arc<Table>,
     absent: Arc<Table>,
     clock: Clock,
+    /// Rows that nobody touches.
+    padding: usize,
 }
 
 impl World for Registers {
@@ -35,7 +37,8 @@ impl World for Registers {
         if plan.readers > 0 {
             fill(&database, &items, (IDS..PADDING).map(|id| item(id, MAKER, 0, -1)));
         }
-        Registers { database, items, absent, clock: Clock::default() }
+        let padding = if plan.readers > 0 { (PADDING - IDS) as usize } else { 0 };
+        Registers { database, items, absent, clock: Clock::default(), padding }
     }
 
     fn database(&self) -> &Database {
@@ -91,6 +94,17 @@ impl Registers {
         Ok(find(transaction, &self.absent, id, &[A])?.expect("one for each id"))
     }
 
+    /// The versions of the rows in a view whose kinds are in the range.
+    fn of_kinds(&self, view: &ReadView, low: i32, high: i32) -> Vec<(i32, Number)> {
+        let is_inside = |kind: &Value| matches!(kind, Value::Integer(kind) if (low..=high).contains(kind));
+        let rows = view_rows_if(view, &self.items, &[KIND, ID, A], is_inside);
+        let version = |row: Vec<Value>| match row[..] {
+            [_, Value::Integer(id), Value::BigInt(writer)] => (id, writer),
+            _ => panic!("{row:?} is not what was asked for"),
+        };
+        rows.into_iter().map(version).collect()
+    }
+
     /// The version of every id in a view.
     fn versions(&self, view: &ReadView) -> HashMap<i32, Number> {
         let mut versions = HashMap::new();
@@ -118,11 +132,16 @@ impl Actor<'_> {
         for _ in 0..random.u8(1..=4) {
             let (id, kind) = (random.i32(0..IDS), random.i32(0..KINDS));
             match random.u8(0..10) {
-                0..3 => self.statement(|actor| actor.read(id))?,
+                0..2 => self.statement(|actor| actor.read(id))?,
+                2 => {
+                    let (high, how) = (random.i32(kind..KINDS), random.u8(0..4));
+                    self.statement(|actor| actor.count(kind, high, how))?;
+                }
                 3..5 => {
                     let (high, how) = (random.i32(kind..KINDS), random.u8(0..4));
                     self.statement(|actor| actor.read_range(kind, high, how))?;
                 }
+                5 => self.delete_kind(kind)?,
                 _ => self.write(id, kind, random.u8(0..5))?,
             }
             if random.u8(0..3) == 0 {
@@ -200,7 +219,7 @@ impl Actor<'_> {
         if self.done.writes.is_empty() {
             let not_found = if is_newest { Vec::new() } else { self.versions_of_others(&found) };
             let statement = self.done.statements.last_mut().expect("a statement runs");
-            statement.ranges.push(Range { low, high, found, not_found });
+            statement.ranges.push(Range { low, high, found, counted: Vec::new(), not_found });
         }
         Ok(())
     }
@@ -226,8 +245,72 @@ impl Actor<'_> {
         if self.done.writes.iter().any(|write| write.key == id) {
             return Ok(());
         }
-        while !self.statement(|actor| actor.try_write(id, kind, action))? {}
+        self.until_stable(|actor| actor.try_write(id, kind, action))
+    }
+
+    /// Runs a statement again while it finds rows changed that it has locked. What it saw then counts for nothing.
+    fn until_stable(&mut self, mut run: impl FnMut(&mut Self) -> Result<bool>) -> Result<()> {
+        while !self.statement(&mut run)? {
+            self.transaction.restart_statement()?;
+            if self.level() == Isolation::Serializable {
+                self.done.statements.pop();
+            }
+        }
         Ok(())
+    }
+
+    /// How many rows have kinds in the range, or whether there are any, without a look at any column.
+    fn count(&mut self, low: i32, high: i32, how: u8) -> Result<()> {
+        if self.level() == Isolation::ReadUncommitted || !self.done.writes.is_empty() {
+            return self.read_range(low, high, how);
+        }
+        let items = self.world.items.clone();
+        let (low, high) = if how == 0 { (0, KINDS - 1) } else { (low, high) };
+        let rows = match how {
+            0 => count(self.transaction, &items, usize::MAX)? - self.world.padding,
+            _ => rows_of_kinds(self.transaction, &items, low, high)?.len(),
+        };
+        self.note_count((low, high), rows);
+        Ok(())
+    }
+
+    /// Notes which keys are in the range as of this statement, which has counted so many and looked at nothing else.
+    fn note_count(&mut self, (low, high): (i32, i32), rows: usize) {
+        let counted = self.world.of_kinds(&self.transaction.read_view(), low, high);
+        assert_eq!(rows, counted.len(), "rows and a view as of one timestamp");
+        let not_found = self.versions_of_others(&counted);
+        let range = Range { low, high, found: Vec::new(), counted, not_found };
+        self.done.statements.last_mut().expect("a statement runs").ranges.push(range);
+    }
+
+    /// Deletes all rows of a kind, which it finds without a look at any other column.
+    fn delete_kind(&mut self, kind: i32) -> Result<()> {
+        if self.level() == Isolation::ReadUncommitted || !self.done.writes.is_empty() {
+            return Ok(());
+        }
+        self.until_stable(|actor| actor.try_delete_kind(kind))
+    }
+
+    fn try_delete_kind(&mut self, kind: i32) -> Result<bool> {
+        let (items, absent) = (self.world.items.clone(), self.world.absent.clone());
+        let rows = rows_of_kinds(self.transaction, &items, kind, kind)?;
+        self.note_count((kind, kind), rows.len());
+        let mut deleted = Vec::new();
+        for row in rows {
+            let id = self.transaction.integer(&items, row, ID);
+            let former = self.transaction.bigint(&items, row, A);
+            let marker = self.world.marker(self.transaction, id)?;
+            if !self.lock(&items, row)? || !self.lock(&absent, marker)? {
+                return Ok(false);
+            }
+            deleted.push((row, marker, Write { key: id, kind: None, former }));
+        }
+        for (row, marker, write) in deleted {
+            self.transaction.delete(&items, row)?;
+            self.transaction.update(&absent, marker, vec![(A, Value::BigInt(self.done.number))])?;
+            self.done.writes.push(write);
+        }
+        Ok(true)
     }
 
     fn try_write(&mut self, id: i32, kind: i32, action: u8) -> Result<bool> {
