@@ -15,6 +15,11 @@
 //! P timestamp, Z timestamptz, X bytea, U uuid. NULL is `NULL`, the empty string `(empty)`.
 //! Lines `$1 = value` between the header and the SQL are parameters; a statement with them takes the extended
 //! protocol. Queries without are run by both protocols, and the two answers must agree.
+//!
+//! What the records expect is what PostgreSQL 15 answers; `ankerdb-judge` runs them on both servers. A record that begins
+//! with a line `differs NAME` is one that AnKerDB does not answer so yet: it is left out here, the judge sees that it
+//! still differs, and `crates/judge/differences.txt` has the reason under that name. (`differs olap NAME`: only as a subquery
+//! for the OLAP path, which is the judge's alone.)
 
 use crate::client::{Client, Reply};
 use crate::server::TestServer;
@@ -24,6 +29,7 @@ use std::path::{Path, PathBuf};
 /// A record of a file.
 struct Record<'a> {
     line: usize,
+    differs: bool,
     header: Vec<&'a str>,
     sql: String,
     parameters: Vec<Option<&'a str>>,
@@ -37,8 +43,13 @@ fn records(text: &str) -> Vec<Record<'_>> {
         if line.trim().is_empty() {
             continue;
         }
+        // What differs only on the OLAP path when wrapped for it is right as it stands here.
+        let noted = line.starts_with("differs ");
+        let differs = noted && !line.starts_with("differs olap ");
+        let line = if noted { lines.next().map_or("", |(_, line)| line) } else { line };
         let mut record = Record {
             line: number + 1,
+            differs,
             header: line.split_whitespace().collect(),
             sql: String::new(),
             parameters: Vec::new(),
@@ -190,7 +201,7 @@ fn slt_files() {
         let text = std::fs::read_to_string(path).unwrap();
         let server = TestServer::start();
         let mut runner = Runner { server: &server, clients: HashMap::new(), current: "main".into() };
-        for record in records(&text) {
+        for record in records(&text).into_iter().filter(|record| !record.differs) {
             if let Err(told) = runner.run(&record) {
                 let place = path.strip_prefix(&folder).unwrap().display();
                 failures.push(format!("{place}:{}: {}\n{told}\n", record.line, record.sql.trim()));

@@ -1,0 +1,286 @@
+//! One statement on both servers, in all the ways that must give one answer.
+
+use crate::answer::{Answer, Aspect, Difference, Order, differences};
+use crate::query::ORDER;
+use crate::server::Server;
+use crate::tree::Tree;
+use crate::wire::Client;
+use std::collections::BTreeMap;
+use std::io;
+
+/// How AnKerDB is asked. PostgreSQL is asked by the simple protocol, and in the same way where parameters are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// Simple protocol; the planner chooses the path.
+    Simple,
+    /// Extended protocol, without parameters.
+    Extended,
+    /// Extended protocol, constants as parameters.
+    Parameters,
+    /// As a subquery: that one is never the OLTP path's.
+    Olap,
+}
+
+/// The ways of a query.
+pub const WAYS: [Way; 4] = [Way::Simple, Way::Extended, Way::Parameters, Way::Olap];
+
+impl Way {
+    /// As it is written in the list of differences.
+    pub fn word(self) -> &'static str {
+        match self {
+            Way::Simple => "simple",
+            Way::Extended => "extended",
+            Way::Parameters => "parameters",
+            Way::Olap => "olap",
+        }
+    }
+}
+
+/// What a step does to the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing: a query.
+    Read,
+    /// It may change data, definitions or the transaction.
+    Change,
+}
+
+/// A statement of a case.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The statement.
+    pub tree: Tree,
+    /// How its rows are compared.
+    pub order: Order,
+    /// What it does.
+    pub kind: Kind,
+    /// The way of a change. (Queries are asked in all ways.)
+    pub way: Way,
+}
+
+impl Step {
+    /// A statement that changes something, by the simple protocol.
+    pub fn change(tree: Tree) -> Step {
+        Step { tree, order: Order::Any, kind: Kind::Change, way: Way::Simple }
+    }
+
+    /// A query.
+    pub fn read(tree: Tree, order: Order) -> Step {
+        Step { tree, order, kind: Kind::Read, way: Way::Simple }
+    }
+}
+
+/// A difference and the way in which it shows.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The way.
+    pub way: Way,
+    /// What differs.
+    pub difference: Difference,
+}
+
+/// A mistake made on purpose, to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// None.
+    Nothing,
+    /// The last row is lost where a statement of AnKerDB's mentions `max(`.
+    LostRow,
+    /// A division by zero is no error.
+    LostError,
+    /// Integers are told to be bigints, by the extended protocol only.
+    WrongType,
+}
+
+impl Plant {
+    /// By its name.
+    pub fn named(name: &str) -> Option<Plant> {
+        match name {
+            "lost-row" => Some(Plant::LostRow),
+            "lost-error" => Some(Plant::LostError),
+            "wrong-type" => Some(Plant::WrongType),
+            _ => None,
+        }
+    }
+
+    fn spoil(self, way: Way, sql: &str, answer: &mut Answer) {
+        match self {
+            Plant::LostRow if sql.contains("max(") => drop(answer.rows.pop()),
+            Plant::LostError if answer.error.as_deref() == Some("22012") => answer.error = None,
+            Plant::WrongType if way == Way::Extended => {
+                answer
+                    .columns
+                    .iter_mut()
+                    .filter(|column| column.oid == 23)
+                    .for_each(|column| column.oid = 20);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Both servers, and a session on each.
+pub struct Judge {
+    postgres: Server,
+    ankerdb: Server,
+    left: Client,
+    right: Client,
+    plant: Plant,
+    /// Statements sent to AnKerDB.
+    pub asked: u64,
+    /// How often PostgreSQL refused one, by SQLSTATE.
+    pub refused: BTreeMap<String, u64>,
+}
+
+impl Judge {
+    /// Sessions on both.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn new(postgres: Server, ankerdb: Server, plant: Plant) -> io::Result<Judge> {
+        let (left, right) = (postgres.connect()?, ankerdb.connect()?);
+        Ok(Judge { postgres, ankerdb, left, right, plant, asked: 0, refused: BTreeMap::new() })
+    }
+
+    /// Both databases without any table: new sessions, and AnKerDB starts again.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn reset(&mut self) -> io::Result<()> {
+        self.postgres.reset()?;
+        self.ankerdb.reset()?;
+        self.left = self.postgres.connect()?;
+        self.right = self.ankerdb.connect()?;
+        Ok(())
+    }
+
+    /// Both databases without the tables `t0`, `t1`, `t2` that cases use. Cheaper than [`Judge::reset`].
+    ///
+    /// # Errors
+    /// When PostgreSQL does not answer.
+    pub fn clear(&mut self) -> io::Result<()> {
+        let clear = |client: &mut Client| {
+            if client.status != 'I' {
+                client.simple("ROLLBACK")?;
+            }
+            client.simple("DROP TABLE IF EXISTS t0, t1, t2")
+        };
+        clear(&mut self.left)?;
+        match clear(&mut self.right) {
+            Ok(answer) if answer.error.is_none() => Ok(()),
+            _ => self.revive(),
+        }
+    }
+
+    /// AnKerDB died or hangs: a new one.
+    fn revive(&mut self) -> io::Result<()> {
+        self.ankerdb.reset()?;
+        self.right = self.ankerdb.connect()?;
+        Ok(())
+    }
+
+    /// A session more on each server, for tests with several.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn sessions(&self) -> io::Result<(Client, Client)> {
+        Ok((self.postgres.connect()?, self.ankerdb.connect()?))
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        self.left.status != 'I' || self.right.status != 'I'
+    }
+
+    /// Runs a statement on both without comparing.
+    ///
+    /// # Errors
+    /// When a server does not answer; AnKerDB runs again, empty, then.
+    pub fn replay(&mut self, step: &Step) -> io::Result<()> {
+        match self.both(&step.tree, step.way) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.revive()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs a step on both and compares. A query outside of a transaction runs in all ways.
+    ///
+    /// # Errors
+    /// When PostgreSQL does not answer. That AnKerDB does not is a finding.
+    pub fn run(&mut self, step: &Step) -> io::Result<Vec<Finding>> {
+        if step.kind == Kind::Change || self.in_transaction() {
+            return self.compare(&step.tree, step.way, step.order);
+        }
+        let mut found = Vec::new();
+        for way in WAYS {
+            found.extend(self.compare(&step.tree, way, step.order)?);
+        }
+        Ok(found)
+    }
+
+    /// Runs a statement on both in one way, and compares.
+    ///
+    /// # Errors
+    /// As [`Judge::run`].
+    pub fn compare(&mut self, tree: &Tree, way: Way, order: Order) -> io::Result<Vec<Finding>> {
+        let sql = tree.sql();
+        let order = if way != Way::Olap && sql.contains(ORDER) { order } else { Order::Any };
+        let (postgres, ankerdb) = match self.both(tree, way) {
+            Ok(answers) => answers,
+            Err(error) => {
+                self.revive()?;
+                // PostgreSQL is the measure: without it there is nothing to compare.
+                self.left.simple("SELECT 1")?;
+                let difference = Difference {
+                    aspect: Aspect::Silence,
+                    postgres: "answers".into(),
+                    ankerdb: error.to_string(),
+                };
+                return Ok(vec![Finding { way, difference }]);
+            }
+        };
+        let differences = differences(&postgres, &ankerdb, order);
+        Ok(differences.into_iter().map(|difference| Finding { way, difference }).collect())
+    }
+
+    /// Which path AnKerDB would take for the query; `None` if it refuses the query, or is PostgreSQL in a control.
+    ///
+    /// # Errors
+    /// When AnKerDB does not answer.
+    pub fn plan(&mut self, sql: &str) -> io::Result<Option<&'static str>> {
+        if self.ankerdb.is_postgres() {
+            return Ok(None);
+        }
+        let plan = self.right.simple(&format!("EXPLAIN {sql}"))?;
+        let first = plan.rows.first().and_then(|row| row.first()).and_then(Option::as_deref);
+        Ok(first.map(|line| if line.contains("Exec") { "olap" } else { "oltp" }))
+    }
+
+    fn both(&mut self, tree: &Tree, way: Way) -> io::Result<(Answer, Answer)> {
+        let sql = tree.sql();
+        self.asked += 1;
+        let (left, mut right) = match way {
+            Way::Simple => (self.left.simple(&sql)?, self.right.simple(&sql)?),
+            Way::Extended => (self.left.simple(&sql)?, self.right.extended(&sql, &[])?),
+            Way::Olap => (self.left.simple(&sql)?, self.right.simple(&wrapped(&sql))?),
+            Way::Parameters => {
+                let (sql, parameters) = tree.parameterized();
+                (self.left.extended(&sql, &parameters)?, self.right.extended(&sql, &parameters)?)
+            }
+        };
+        if let Some(code) = &left.error {
+            *self.refused.entry(code.clone()).or_default() += 1;
+        }
+        self.plant.spoil(way, &sql, &mut right);
+        Ok((left, right))
+    }
+}
+
+/// The query as a subquery of one that the OLTP path does not take.
+pub fn wrapped(sql: &str) -> String {
+    // On lines of its own: it may end in a comment.
+    format!("SELECT * FROM (\n{}\n) AS whole", sql.trim().trim_end_matches(';'))
+}

@@ -1,0 +1,175 @@
+//! The judge's command.
+//!
+//! ```text
+//! ankerdb-judge fuzz  --ankerdb PATH [--postgres DIR] [--slt DIR] [--known FILE] [--seed S] [--minutes N | --cases N]
+//!                     [--most N]                        ends after N unexplained differences, else after 30
+//! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
+//! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
+//! ```
+//! Exit codes: 0 no unexplained difference, 1 there are some, 2 the judge could not do its work, 3 PostgreSQL is missing.
+
+#![forbid(unsafe_code)]
+
+use ankerdb_judge::case::{Judge, Plant};
+use ankerdb_judge::known::Known;
+use ankerdb_judge::server::{Server, find_postgres};
+use ankerdb_judge::{fill, fuzz, script};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Unknown differences after which fuzzing stops.
+const UNKNOWN_MAX: usize = 30;
+
+/// Cases if neither a time nor a number is given.
+const CASES: u64 = 60;
+
+fn main() -> ExitCode {
+    match judge() {
+        Ok(code) => code,
+        Err(told) => {
+            eprintln!("ankerdb-judge: {told}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Options by name, and the words without one.
+struct Arguments {
+    options: HashMap<String, String>,
+    words: Vec<String>,
+}
+
+impl Arguments {
+    fn read() -> Result<Arguments, String> {
+        let (mut options, mut words) = (HashMap::new(), Vec::new());
+        let mut given = std::env::args().skip(1);
+        while let Some(word) = given.next() {
+            match word.strip_prefix("--") {
+                Some(name) => {
+                    let value = given.next().ok_or_else(|| format!("--{name} needs a value"))?;
+                    options.insert(name.to_owned(), value);
+                }
+                None => words.push(word),
+            }
+        }
+        let known = ["ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most"];
+        match options.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(format!("unknown option --{name}")),
+            None => Ok(Arguments { options, words }),
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        self.options.get(name).map(PathBuf::from)
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, String> {
+        let parse =
+            |text: &String| text.parse::<T>().map_err(|_| format!("--{name} must be a number, not {text}"));
+        self.options.get(name).map(parse).transpose()
+    }
+}
+
+fn judge() -> Result<ExitCode, String> {
+    let arguments = Arguments::read()?;
+    let Some(binaries) = find_postgres(arguments.path("postgres").as_deref()) else {
+        eprintln!("ankerdb-judge: PostgreSQL 15 is not installed (on Debian: apt-get install postgresql-15)");
+        return Ok(ExitCode::from(3));
+    };
+    let postgres = || Server::postgres(&binaries).map_err(|error| error.to_string());
+    match arguments.words.first().map(String::as_str) {
+        Some("fill") => {
+            let mut postgres = postgres()?;
+            for file in &arguments.words[1..] {
+                let count =
+                    fill::fill(&mut postgres, Path::new(file)).map_err(|error| format!("{file}: {error}"))?;
+                println!("{file}: {count} records filled");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("control") => {
+            let name = arguments.options.get("plant");
+            let plant =
+                name.map_or(Some(Plant::Nothing), |name| Plant::named(name)).ok_or("unknown --plant")?;
+            let judge = Judge::new(postgres()?, postgres()?, plant).map_err(|error| error.to_string())?;
+            fuzzed(judge, &arguments, &Known::default())
+        }
+        Some("fuzz") => {
+            let binary =
+                arguments.path("ankerdb").ok_or("fuzz needs --ankerdb PATH, the command to be judged")?;
+            let ankerdb =
+                Server::ankerdb(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+            let judge =
+                Judge::new(postgres()?, ankerdb, Plant::Nothing).map_err(|error| error.to_string())?;
+            let known = match arguments.path("known") {
+                None => Known::default(),
+                Some(path) => {
+                    let text = std::fs::read_to_string(&path)
+                        .map_err(|error| format!("{}: {error}", path.display()))?;
+                    Known::parse(&text).map_err(|told| format!("{}: {told}", path.display()))?
+                }
+            };
+            fuzzed(judge, &arguments, &known)
+        }
+        _ => Err("what shall be done? fuzz, control or fill".into()),
+    }
+}
+
+/// The list's examples, the files, and the random cases.
+fn fuzzed(mut judge: Judge, arguments: &Arguments, known: &Known) -> Result<ExitCode, String> {
+    let failed = |error: io::Error| format!("PostgreSQL does not answer: {error}");
+    let begin = Instant::now();
+    let stale = known.stale(&mut judge).map_err(failed)?;
+    for entry in &stale {
+        println!("STALE: [{}] is in the list of differences, but its example shows none now\n", entry.name);
+    }
+    let mut unknown = stale.len();
+    if let Some(folder) = arguments.path("slt") {
+        let mut report = script::Report::default();
+        for file in script::files(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+            script::run(&mut judge, known, &file, &mut report).map_err(failed)?;
+        }
+        println!("{} files, {} records: {} differences", report.files, report.records, report.unknown.len());
+        tell_known(&report.known);
+        unknown += report.unknown.len();
+        for entry in known.without_example().filter(|entry| !report.known.contains_key(&entry.name)) {
+            println!("STALE: [{}] has no example, and no record names it\n", entry.name);
+            unknown += 1;
+        }
+    }
+    judge.reset().map_err(failed)?;
+    let seed: u64 = arguments.number("seed")?.unwrap_or(1);
+    let minutes: Option<f64> = arguments.number("minutes")?;
+    let cases: u64 = arguments.number("cases")?.unwrap_or(if minutes.is_some() { u64::MAX } else { CASES });
+    let end = minutes.map(|minutes| begin + Duration::from_secs_f64(minutes * 60.0));
+    let most: usize = arguments.number("most")?.unwrap_or(UNKNOWN_MAX);
+    let mut report = fuzz::Report::default();
+    while report.cases < cases && report.unknown.len() < most && end.is_none_or(|end| Instant::now() < end) {
+        fuzz::run(&mut judge, known, seed.wrapping_add(report.cases), &mut report).map_err(failed)?;
+    }
+    println!(
+        "{} cases from seed {seed}, {} statements in {} s: {} differences",
+        report.cases,
+        judge.asked,
+        begin.elapsed().as_secs(),
+        report.unknown.len()
+    );
+    let refused: Vec<String> = judge.refused.iter().map(|(code, count)| format!("{code} {count}")).collect();
+    println!("PostgreSQL refused {} of them: {}", judge.refused.values().sum::<u64>(), refused.join(", "));
+    println!(
+        "of the queries looked at, {} took the OLTP path and {} the OLAP path",
+        report.paths.0, report.paths.1
+    );
+    tell_known(&report.known);
+    unknown += report.unknown.len();
+    Ok(if unknown == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn tell_known(known: &std::collections::BTreeMap<String, u64>) {
+    for (name, count) in known {
+        println!("  known: {count:6} x {name}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Private servers: a PostgreSQL cluster of the judge's own in a temporary folder, and the command `ankerdb`. Both
+//! listen on free loopback ports, hold nothing but what is judged, and end with the judge: when dropped, and, should the
+//! judge be killed, by the signal that `setpriv --pdeathsig` arranges.
+
+use crate::wire::Client;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to answer its first connection.
+const START_SECONDS_MAX: u64 = 60;
+
+/// PostgreSQL's user in its private cluster; AnKerDB accepts any.
+const USER: &str = "judge";
+
+/// What the server is.
+enum Kind {
+    Postgres,
+    Ankerdb { binary: PathBuf },
+}
+
+/// A running server.
+pub struct Server {
+    kind: Kind,
+    address: SocketAddr,
+    process: Child,
+    /// Removed when the server ends.
+    folder: Option<PathBuf>,
+}
+
+impl Server {
+    /// A new, empty PostgreSQL 15. Takes two seconds or so.
+    ///
+    /// # Errors
+    /// If its programs are missing in `binaries`, or it does not start; the message holds what it said.
+    pub fn postgres(binaries: &Path) -> io::Result<Server> {
+        let folder = private_folder()?;
+        let started = start_postgres(binaries, &folder);
+        if started.is_err() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        started
+    }
+
+    /// An empty AnKerDB.
+    ///
+    /// # Errors
+    /// If the command cannot be run, or says that it cannot listen.
+    pub fn ankerdb(binary: &Path) -> io::Result<Server> {
+        let (process, address) = start_ankerdb(binary)?;
+        Ok(Server { kind: Kind::Ankerdb { binary: binary.to_owned() }, address, process, folder: None })
+    }
+
+    /// A session.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect(&self) -> io::Result<Client> {
+        match self.kind {
+            Kind::Postgres => Client::connect(self.address, USER, "postgres"),
+            Kind::Ankerdb { .. } => Client::connect(self.address, USER, "ankerdb"),
+        }
+    }
+
+    /// Whether this is PostgreSQL.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.kind, Kind::Postgres)
+    }
+
+    /// Makes the database empty again: PostgreSQL gets a new schema, AnKerDB, which has one schema only, starts again.
+    /// Sessions of before must be gone.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub fn reset(&mut self) -> io::Result<()> {
+        match &self.kind {
+            Kind::Postgres => {
+                let sql = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
+                let answer = self.connect()?.simple(sql)?;
+                answer.error.map_or(Ok(()), |code| Err(io::Error::other(format!("{sql}: {code}"))))
+            }
+            Kind::Ankerdb { binary } => {
+                let (process, address) = start_ankerdb(binary)?;
+                let mut old = std::mem::replace(&mut self.process, process);
+                self.address = address;
+                end(&mut old);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.process);
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// Asks the process to end at once and, if it does not, kills it. SIGINT is PostgreSQL's "fast shutdown"; AnKerDB takes it as ctrl-c.
+fn end(process: &mut Child) {
+    let _ = Command::new("kill").args(["-INT", &process.id().to_string()]).status();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        if !matches!(process.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+/// The folder with `initdb` and `postgres` of version 15: as given, Debian's, or what the search path has.
+pub fn find_postgres(given: Option<&Path>) -> Option<PathBuf> {
+    let debian = PathBuf::from("/usr/lib/postgresql/15/bin");
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    let candidates = match given {
+        Some(given) => vec![given.to_owned()],
+        None => std::iter::once(debian).chain(std::env::split_paths(&searched)).collect(),
+    };
+    candidates.into_iter().find(|folder| {
+        let version = Command::new(folder.join("postgres")).arg("--version").output();
+        folder.join("initdb").exists()
+            && version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(") 15."))
+    })
+}
+
+fn private_folder() -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("ankerdb-judge-{}-{number}", std::process::id()));
+    fs::create_dir(&folder)?;
+    Ok(folder)
+}
+
+/// A command that dies with the judge, and, because PostgreSQL refuses to run as root, as another user then.
+fn attended(program: &Path, folder: Option<&Path>) -> io::Result<Command> {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "INT"]);
+    if let Some(folder) = folder.filter(|folder| fs::metadata(folder).is_ok_and(|data| data.uid() == 0)) {
+        let (uid, gid) = unprivileged_user()?;
+        chown(folder, Some(uid), Some(gid))?;
+        command.args([format!("--reuid={uid}"), format!("--regid={gid}"), "--clear-groups".into()]);
+    } else if let Some(folder) = folder {
+        let data = fs::metadata(folder)?;
+        if data.uid() != fs::metadata("/proc/self")?.uid() {
+            command.args([format!("--reuid={}", data.uid()), format!("--regid={}", data.gid())]);
+            command.arg("--clear-groups");
+        }
+    }
+    command.arg(program).stdin(Stdio::null());
+    // The working folder may be one that the other user cannot enter.
+    command.current_dir("/");
+    Ok(command)
+}
+
+/// User and group of `postgres`, else of `nobody`.
+fn unprivileged_user() -> io::Result<(u32, u32)> {
+    let users = fs::read_to_string("/etc/passwd")?;
+    let find = |name: &str| {
+        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?;
+        let mut fields = line.split(':').skip(2);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    };
+    find("postgres").or_else(|| find("nobody")).ok_or_else(|| {
+        io::Error::other("PostgreSQL does not run as root, and there is no user postgres or nobody")
+    })
+}
+
+fn start_postgres(binaries: &Path, folder: &Path) -> io::Result<Server> {
+    let data = folder.join("data");
+    let made = attended(&binaries.join("initdb"), Some(folder))?
+        // Texts are compared by their bytes, as ours are; letters of all languages have upper and lower case.
+        .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--lc-ctype=C.UTF-8"])
+        .args(["--username", USER, "-D"])
+        .arg(&data)
+        .output()?;
+    if !made.status.success() {
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        return Err(io::Error::other(format!("initdb failed: {said}")));
+    }
+    // Free now, and nobody else is likely to take it within milliseconds.
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let log = fs::File::create(folder.join("log"))?;
+    let process = attended(&binaries.join("postgres"), Some(folder))?
+        .arg("-D")
+        .arg(&data)
+        .arg("-k")
+        .arg(folder)
+        .args(postgres_settings(address.port()))
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()?;
+    let server = Server { kind: Kind::Postgres, address, process, folder: Some(folder.to_owned()) };
+    wait_for(server)
+}
+
+/// Fast rather than durable, and the defaults that AnKerDB has: UTC, SERIALIZABLE. A lock is not waited for: the judge
+/// runs one statement at a time, so nobody would ever release it.
+fn postgres_settings(port: u16) -> Vec<String> {
+    let settings = [
+        format!("port={port}"),
+        "listen_addresses=127.0.0.1".into(),
+        "fsync=off".into(),
+        "full_page_writes=off".into(),
+        "synchronous_commit=off".into(),
+        "autovacuum=off".into(),
+        "jit=off".into(),
+        "timezone=UTC".into(),
+        "lc_messages=C".into(),
+        "default_transaction_isolation=serializable".into(),
+        "lock_timeout=1s".into(),
+        "max_parallel_workers_per_gather=0".into(),
+        "shared_buffers=32MB".into(),
+    ];
+    settings.into_iter().flat_map(|setting| ["-c".into(), setting]).collect()
+}
+
+fn wait_for(mut server: Server) -> io::Result<Server> {
+    let deadline = Instant::now() + Duration::from_secs(START_SECONDS_MAX);
+    loop {
+        match server.connect() {
+            Ok(_) => return Ok(server),
+            Err(error) if Instant::now() > deadline || !server.is_alive() => {
+                let log =
+                    server.folder.as_ref().and_then(|folder| fs::read_to_string(folder.join("log")).ok());
+                let log = log.unwrap_or_default();
+                return Err(io::Error::other(format!("the server did not start: {error}\n{log}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Its first line of output names the address.
+fn start_ankerdb(binary: &Path) -> io::Result<(Child, SocketAddr)> {
+    let binary = fs::canonicalize(binary)?;
+    let mut process = attended(&binary, None)?
+        .args(["serve", "--listen", "127.0.0.1:0", "--oltp-threads", "2", "--olap-threads", "2"])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(output) = process.stdout.take() {
+        let mut output = BufReader::new(output);
+        output.read_line(&mut line)?;
+        // Kept open: a server that prints something more must not fail for it.
+        process.stdout = Some(output.into_inner());
+    }
+    let address = line.split_whitespace().find_map(|word| word.parse::<SocketAddr>().ok());
+    address.map(|address| (process, address)).ok_or_else(|| {
+        io::Error::other(format!("{} did not say where it listens: {line:?}", binary.display()))
+    })
+}
