@@ -51,7 +51,7 @@ pub use ankerdb_transaction::{
     Cause, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter,
     RowReader, Transaction,
 };
-pub use ankerdb_value::{DataType, Decimal, Value};
+pub use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};

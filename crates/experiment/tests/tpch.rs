@@ -50,7 +50,7 @@ fn answer(database: &Database, sql: &str) -> Vec<Vec<String>> {
     };
     let mut found = Vec::new();
     while let Some(batch) = rows.next_blocking().expect("it goes on") {
-        found.extend(batch.iter().map(|row| row.iter().map(text).collect()));
+        found.extend(batch.into_iter().map(|row| row.iter().map(text).collect()));
     }
     found
 }

@@ -5,7 +5,7 @@
 
 use crate::frontend::utf8;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, Decimal, MAX_NUMERIC_PRECISION, Value};
+use ankerdb_value::{DataType, Decimal, MAX_NUMERIC_PRECISION, Value, ValueRef};
 use bytes::{BufMut, BytesMut};
 
 /// Days from 1970-01-01 to 2000-01-01.
@@ -23,34 +23,36 @@ const NUMERIC_NEGATIVE: u16 = 0x4000;
 const DIGITS_PER_GROUP: usize = 4;
 
 /// Appends the value, without its length. The value is not NULL.
-pub(crate) fn encode(value: &Value, data_type: DataType, out: &mut BytesMut) -> Result<()> {
+pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) -> Result<()> {
     match value {
-        Value::Boolean(value) => out.put_u8(*value as u8),
-        Value::SmallInt(_) | Value::Integer(_) | Value::BigInt(_) => encode_integer(value, data_type, out)?,
-        Value::Real(value) => match data_type {
-            DataType::DoublePrecision => out.put_f64(*value as f64),
-            _ => out.put_f32(*value),
+        ValueRef::Boolean(value) => out.put_u8(value as u8),
+        ValueRef::SmallInt(_) | ValueRef::Integer(_) | ValueRef::BigInt(_) => {
+            encode_integer(value, data_type, out)?
+        }
+        ValueRef::Real(value) => match data_type {
+            DataType::DoublePrecision => out.put_f64(value as f64),
+            _ => out.put_f32(value),
         },
-        Value::Double(value) => out.put_f64(*value),
-        Value::Numeric(value) => encode_numeric(*value, out),
-        Value::Text(text) => encode_text(text, data_type, out),
-        Value::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
-        Value::Timestamp(microseconds) | Value::TimestampTz(microseconds) => {
+        ValueRef::Double(value) => out.put_f64(value),
+        ValueRef::Numeric(value) => encode_numeric(value, out),
+        ValueRef::Text(text) => encode_text(text, data_type, out),
+        ValueRef::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
+        ValueRef::Timestamp(microseconds) | ValueRef::TimestampTz(microseconds) => {
             out.put_i64(microseconds.wrapping_sub(EPOCH_MICROSECONDS))
         }
-        Value::Bytea(bytes) => out.put_slice(bytes),
-        Value::Uuid(bytes) => out.put_slice(bytes),
-        Value::Null => return Err(Error::internal("NULL has no binary form")),
+        ValueRef::Bytea(bytes) => out.put_slice(bytes),
+        ValueRef::Uuid(bytes) => out.put_slice(&bytes),
+        ValueRef::Null => return Err(Error::internal("NULL has no binary form")),
     }
     Ok(())
 }
 
 /// An integer in the width that the column was announced with, whichever it is computed in.
-fn encode_integer(value: &Value, data_type: DataType, out: &mut BytesMut) -> Result<()> {
+fn encode_integer(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) -> Result<()> {
     let wide = match value {
-        Value::SmallInt(value) => *value as i64,
-        Value::Integer(value) => *value as i64,
-        Value::BigInt(value) => *value,
+        ValueRef::SmallInt(value) => value as i64,
+        ValueRef::Integer(value) => value as i64,
+        ValueRef::BigInt(value) => value,
         _ => unreachable!("only integers come here"),
     };
     let misfit = |_| Error::internal(format!("a result column of type {data_type} holds {wide}"));
@@ -191,7 +193,7 @@ mod tests {
 
     fn sent(value: &Value, data_type: DataType) -> Vec<u8> {
         let mut out = BytesMut::new();
-        encode(value, data_type, &mut out).unwrap();
+        encode(value.into(), data_type, &mut out).unwrap();
         out.to_vec()
     }
 
@@ -284,6 +286,6 @@ mod tests {
         }
         assert_eq!(sent(&Value::text("ä"), DataType::Char(3)), "ä  ".as_bytes());
         assert!(decode(&[1, 2, 3], DataType::Integer).is_err());
-        assert!(encode(&Value::Null, DataType::Text, &mut BytesMut::new()).is_err());
+        assert!(encode(ValueRef::Null, DataType::Text, &mut BytesMut::new()).is_err());
     }
 }

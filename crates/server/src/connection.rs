@@ -8,10 +8,18 @@
 //! ```
 //! Query and Sync are answered with ReadyForQuery, whatever happened.
 //!
-//! Statements run on the runtime's worker threads: most take microseconds. Those that may wait for a row lock
-//! or compute for long run in [`tokio::task::block_in_place`], which lets the runtime move the other connections
-//! to another thread. That costs about as much as the rest of a round trip (12 us measured), so statements
-//! that are known to be brief run without.
+//! # Threads
+//! Messages are read on the runtime's worker threads, which serve all connections. Work that blocks a worker has to run in
+//! [`tokio::task::block_in_place`], which gives the other connections to another thread: two wake-ups and some task
+//! switches, more than a short statement costs itself. So there are two ways to run something:
+//!
+//! - [`Connection::briefly`], for what takes microseconds: right here. Should it have to sleep after all, for a row that
+//!   another transaction has locked, the place that is about to sleep says so
+//!   ([`with_sleeper`](ankerdb_sql::with_sleeper)), and only that sleep is handed over.
+//! - [`Connection::blocking`], for everything whose length nothing bounds: all of it is handed over.
+//!
+//! Which is which, the SQL session knows ([`SqlSession::is_brief`]). Results that go on for long give way to other
+//! connections after each piece that was written ([`Wire::flush_if_full`]).
 
 use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::frontend::{Frame, Message};
@@ -20,7 +28,7 @@ use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
+use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus, with_sleeper};
 use ankerdb_value::Value;
 use futures::FutureExt;
 use std::collections::HashMap;
@@ -32,6 +40,10 @@ use tokio::sync::{Semaphore, watch};
 
 /// How long a client may take to say what it wants, as PostgreSQL's `authentication_timeout`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Texts up to this length are parsed and planned within microseconds, but for the planning of analytical queries, which
+/// announces itself; and as much data of a COPY is taken.
+const BRIEF_BYTES: usize = 8 * 1024;
 
 const ERROR: &str = "ERROR";
 const FATAL: &str = "FATAL";
@@ -235,12 +247,33 @@ impl Connection {
         guard(|| tokio::task::block_in_place(|| work(session)))
     }
 
+    /// Runs something that takes microseconds unless it announces that it blocks.
+    fn briefly<T>(&mut self, work: impl FnOnce(&mut SqlSession) -> Result<T>) -> Served<T> {
+        let session = &mut self.session;
+        guard(|| with_sleeper(|sleep| tokio::task::block_in_place(sleep), || work(session)))
+    }
+
+    fn brief_or_blocking<T>(
+        &mut self,
+        is_brief: bool,
+        work: impl FnOnce(&mut SqlSession) -> Result<T>,
+    ) -> Served<T> {
+        if is_brief { self.briefly(work) } else { self.blocking(work) }
+    }
+
+    /// Parses or plans a text, or takes data, of this length.
+    pub(crate) fn by_length<T>(
+        &mut self,
+        length: usize,
+        work: impl FnOnce(&mut SqlSession) -> Result<T>,
+    ) -> Served<T> {
+        self.brief_or_blocking(length <= BRIEF_BYTES, work)
+    }
+
     /// Runs a statement.
     pub(crate) fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Served<Outcome> {
-        match prepared.is_brief() {
-            true => guard(|| self.session.execute(prepared, parameters)),
-            false => self.blocking(|session| session.execute(prepared, parameters)),
-        }
+        let is_brief = self.session.is_brief(prepared);
+        self.brief_or_blocking(is_brief, |session| session.execute(prepared, parameters))
     }
 
     /// Begins a transaction that the client did not ask for: for several statements that belong together.
@@ -254,7 +287,7 @@ impl Connection {
     /// Commits what [`begin_implicit`](Self::begin_implicit) began.
     pub(crate) fn end_implicit(&mut self) -> Served {
         match std::mem::take(&mut self.implicit) {
-            true => self.blocking(SqlSession::end_implicit),
+            true => self.brief_or_blocking(self.session.ends_briefly(), SqlSession::end_implicit),
             false => Ok(()),
         }
     }
@@ -263,7 +296,7 @@ impl Connection {
     fn fail_transaction(&mut self) -> Served {
         let open = self.session.transaction_status() == TransactionStatus::InTransaction;
         if std::mem::take(&mut self.implicit) || open {
-            self.blocking(|session| {
+            self.brief_or_blocking(self.session.ends_briefly(), |session| {
                 session.fail_implicit();
                 Ok(())
             })?;

@@ -26,14 +26,16 @@ impl Connection {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
         }
-        let mut statements = self.blocking(|session| session.parse(sql))?;
+        let mut statements = self.by_length(sql.len(), |session| session.parse(sql))?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::new(SqlState::SyntaxError, message).into());
         }
         let declared = declared_types(parameter_oids)?;
         let prepared = match statements.pop() {
-            Some(statement) => Some(self.blocking(|session| session.prepare(statement, &declared))?),
+            Some(statement) => {
+                Some(self.by_length(sql.len(), |session| session.prepare(statement, &declared))?)
+            }
             None => None,
         };
         self.statements.insert(name.to_owned(), NamedStatement { prepared });

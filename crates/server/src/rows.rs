@@ -4,8 +4,8 @@ use crate::binary;
 use crate::types::wire_type;
 use crate::wire::{Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{OutputColumn, Rows};
-use ankerdb_value::{DataType, Value, format_text};
+use ankerdb_sql::{Batch, OutputColumn, Rows};
+use ankerdb_value::{DataType, ValueRef, format_text};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::data::{FieldDescription, RowDescription};
 
@@ -57,7 +57,9 @@ pub(crate) struct RunningRows {
     rows: Rows,
     types: Vec<DataType>,
     formats: Vec<Format>,
-    fetched: std::vec::IntoIter<Vec<Value>>,
+    fetched: Batch,
+    /// The first row of `fetched` that was not sent.
+    next: usize,
     scratch: String,
 }
 
@@ -72,7 +74,7 @@ pub(crate) enum Progress {
 impl RunningRows {
     pub fn new(rows: Rows, formats: Vec<Format>) -> RunningRows {
         let types = rows.columns().iter().map(|column| column.data_type).collect();
-        RunningRows { rows, types, formats, fetched: Vec::new().into_iter(), scratch: String::new() }
+        RunningRows { rows, types, formats, fetched: Batch::default(), next: 0, scratch: String::new() }
     }
 
     /// Sends up to `limit` rows, waiting for the query and for the client. Ends early if the client is gone.
@@ -81,28 +83,29 @@ impl RunningRows {
     pub async fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
         let mut sent = 0;
         while sent < limit {
-            let Some(row) = self.fetched.next() else {
+            if self.next == self.fetched.len() {
                 match wire.while_connected(crate::connection::guarded(self.rows.next())).await?? {
-                    Some(batch) => self.fetched = batch.into_iter(),
+                    Some(batch) => (self.fetched, self.next) = (batch, 0),
                     None => return Ok(Progress::Complete(self.rows.tag(sent))),
                 }
                 continue;
-            };
-            self.push(&row, &mut wire.output)?;
+            }
+            self.push(self.next, &mut wire.output)?;
+            self.next += 1;
             sent += 1;
             wire.flush_if_full().await?;
         }
         Ok(Progress::Suspended)
     }
 
-    /// Appends a DataRow. Written here and not by pgwire because its message wants a buffer of its own for
-    /// every row.
-    fn push(&mut self, row: &[Value], out: &mut BytesMut) -> Result<()> {
+    /// Appends a DataRow, straight from where the cells lie. Written here and not by pgwire because its message wants a
+    /// buffer of its own for every row.
+    fn push(&mut self, row: usize, out: &mut BytesMut) -> Result<()> {
         let start = out.len();
         out.put_u8(b'D');
         out.put_u32(0);
-        out.put_u16(row.len() as u16);
-        let pushed = row.iter().enumerate().try_for_each(|(column, value)| {
+        out.put_u16(self.types.len() as u16);
+        let pushed = self.fetched.cells(row).enumerate().try_for_each(|(column, value)| {
             push_value(value, self.types[column], self.formats[column], &mut self.scratch, out)
         });
         if pushed.is_err() {
@@ -122,7 +125,7 @@ fn patch_length(out: &mut BytesMut, at: usize) -> Result<()> {
 }
 
 fn push_value(
-    value: &Value,
+    value: ValueRef<'_>,
     data_type: DataType,
     format: Format,
     scratch: &mut String,
@@ -164,8 +167,8 @@ mod tests {
     #[test]
     fn values_carry_their_length() {
         let (mut out, mut scratch) = (BytesMut::new(), String::new());
-        push_value(&Value::Null, DataType::Text, Format::Text, &mut scratch, &mut out).unwrap();
-        push_value(&Value::Integer(5), DataType::Integer, Format::Binary, &mut scratch, &mut out).unwrap();
+        push_value(ValueRef::Null, DataType::Text, Format::Text, &mut scratch, &mut out).unwrap();
+        push_value(ValueRef::Integer(5), DataType::Integer, Format::Binary, &mut scratch, &mut out).unwrap();
         assert_eq!(&out[..], b"\xff\xff\xff\xff\0\0\0\x04\0\0\0\x05");
     }
 }

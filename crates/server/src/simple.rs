@@ -13,7 +13,7 @@ impl Connection {
     pub(crate) async fn simple_query(&mut self, sql: &str) -> Served {
         self.portals.remove("");
         self.statements.remove("");
-        let statements = self.blocking(|session| session.parse(sql))?;
+        let statements = self.by_length(sql.len(), |session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
         }
@@ -34,7 +34,8 @@ impl Connection {
     }
 
     async fn simple_statement(&mut self, statement: Statement) -> Served<String> {
-        let prepared = self.blocking(|session| session.prepare(statement, &[]))?;
+        let length = statement.sql().len();
+        let prepared = self.by_length(length, |session| session.prepare(statement, &[]))?;
         if !prepared.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1").into());
         }

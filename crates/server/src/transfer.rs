@@ -40,8 +40,10 @@ impl Connection {
                 frame = self.wire.read_frame() => frame?,
                 error = cancel.raised() => return Err(error.into()),
             };
+            // A client that sends faster than its lines are stored must not keep the thread from the others.
+            tokio::task::coop::consume_budget().await;
             match frame.decode()? {
-                Message::CopyData(data) => self.blocking(|session| copy.push(session, data))?,
+                Message::CopyData(data) => self.by_length(data.len(), |session| copy.push(session, data))?,
                 Message::CopyDone => return Ok(()),
                 Message::CopyFail { reason } => {
                     let message = format!("COPY from stdin failed: {reason}");

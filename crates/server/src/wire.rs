@@ -84,9 +84,8 @@ impl Wire {
     /// The type of the next message if any of it has arrived already. Does not wait.
     pub fn peek_kind(&mut self) -> Option<u8> {
         if self.input.is_empty() {
-            self.input.reserve(READ_BYTES);
             // An error here comes up again at the next read.
-            let _ = self.stream.try_read_buf(&mut self.input);
+            let _ = self.try_read();
         }
         self.input.first().copied()
     }
@@ -94,14 +93,31 @@ impl Wire {
     /// Reads what has arrived, at least one byte.
     async fn fill(&mut self) -> Served {
         loop {
-            self.input.reserve(READ_BYTES);
-            match self.stream.try_read_buf(&mut self.input) {
+            match self.try_read() {
                 Ok(0) => return Err(Failure::Gone),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable().await?,
                 Err(_) => return Err(Failure::Gone),
             }
         }
+    }
+
+    /// Reads what has arrived. When that was less than there is room for, the socket is empty: it is noted as not
+    /// readable, so that the next wait asks the poller at once and not, in vain, the socket first.
+    fn try_read(&mut self) -> std::io::Result<usize> {
+        self.input.reserve(READ_BYTES);
+        let room = self.input.capacity() - self.input.len();
+        let mut outcome = Err(ErrorKind::WouldBlock.into());
+        // What arrives after the read makes the socket readable again: what is taken back is the readiness that was
+        // seen before it.
+        let _ = self.stream.try_io(Interest::READABLE, || {
+            outcome = self.stream.try_read_buf(&mut self.input);
+            match outcome {
+                Ok(read) if read > 0 && read < room => Err(ErrorKind::WouldBlock.into()),
+                _ => Ok(()),
+            }
+        });
+        outcome
     }
 
     async fn readable(&mut self) -> Served {
@@ -143,12 +159,13 @@ impl Wire {
         self.send(&ReadyForQuery::new(status))
     }
 
-    /// Writes the output if much has collected.
+    /// Writes the output if much has collected, and lets the other connections of this thread have their turn.
     pub async fn flush_if_full(&mut self) -> Served {
-        match self.output.len() >= FLUSH_BYTES {
-            true => self.flush().await,
-            false => Ok(()),
+        if self.output.len() >= FLUSH_BYTES {
+            self.flush().await?;
+            tokio::task::yield_now().await;
         }
+        Ok(())
     }
 
     /// Writes all output.

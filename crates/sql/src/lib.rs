@@ -29,13 +29,13 @@ mod prepared;
 mod rows;
 mod session;
 
-pub use ankerdb_engine::Cause;
+pub use ankerdb_engine::{Cause, Sleeper, with_sleeper};
 pub use copy::{CopyIn, CopyOut, Lines};
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
-pub use rows::Rows;
+pub use rows::{Batch, Rows};
 pub use session::{CancelHandle, SERVER_VERSION, SqlSession, TransactionStatus};
 
 /// What a statement gave.

@@ -2,11 +2,14 @@
 
 use crate::parse::Statement;
 use crate::plan::access::Access;
-use crate::plan::{Kind, Planned, Planner, Utility};
+use crate::plan::{InsertSource, Kind, Planned, Planner, Utility};
 use crate::session::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
+
+/// Rows that one INSERT adds within microseconds.
+const BRIEF_ROWS: usize = 16;
 
 /// A column of a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,15 +59,29 @@ impl Prepared {
         self.statement.ast.is_none()
     }
 
-    /// Whether running it takes microseconds and never waits: reading one row by a unique key without locking it,
-    /// and most statements about the session. For callers that take precautions around long statements.
-    pub fn is_brief(&self) -> bool {
+    /// Whether running it takes microseconds unless it has to wait for somebody: one row by a unique key, a few new rows,
+    /// or a statement about the session. What ends a transaction takes as long as the transaction is large, see
+    /// [`SqlSession::is_brief`](crate::SqlSession::is_brief).
+    pub(crate) fn is_brief(&self) -> bool {
+        let one_row = |access: &Access| matches!(access, Access::Find(_) | Access::OneRow);
         match &self.planned.read().kind {
-            Kind::Select(plan) => {
-                plan.lock.is_none() && matches!(plan.access, Access::Find(_) | Access::OneRow)
+            Kind::Empty => true,
+            Kind::Select(plan) => one_row(&plan.access),
+            Kind::Insert(plan) => {
+                let few = matches!(&plan.source, InsertSource::Values(rows) if rows.len() <= BRIEF_ROWS);
+                few && plan.subqueries.is_empty()
             }
-            // A commit takes as long as the transaction is large.
-            Kind::Utility(utility) => !matches!(utility, Utility::Commit),
+            Kind::Update(plan) => one_row(&plan.access) && plan.subqueries.is_empty(),
+            Kind::Delete(plan) => one_row(&plan.access) && plan.subqueries.is_empty(),
+            Kind::Utility(_) => true,
+            Kind::Analytical(_) | Kind::Define(_) | Kind::Copy(_) | Kind::Explain(_) => false,
+        }
+    }
+
+    /// Whether it ends the open transaction, and so takes as long as that is large.
+    pub(crate) fn closes_block(&self) -> bool {
+        match &self.planned.read().kind {
+            Kind::Utility(utility) => utility.ends_transaction() || matches!(utility, Utility::DiscardAll),
             _ => false,
         }
     }

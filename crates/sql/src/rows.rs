@@ -1,15 +1,18 @@
 //! Results as clients read them.
 //!
 //! The OLTP path hands over complete rows. The OLAP path's arrive while the query runs: a task on the analytical
-//! threads reads batches, turns them into rows and sends them through a channel that holds a few batches, so
-//! a slow reader holds back its own query only. Dropping [`Rows`] closes the channel, which ends the task and
-//! with it everything that the query holds.
+//! threads sends its batches through a channel that holds a few of them, so a slow reader holds back its own query only.
+//! Dropping [`Rows`] closes the channel, which ends the task and with it everything that the query holds.
+//!
+//! Both come as a [`Batch`], which is read cell by cell where the cells lie: no row of values is made of an analytical
+//! result on its way to a client.
 
-use crate::olap::{rows_of, translate};
+use crate::olap::{Columns, translate};
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Error, Result, SqlState, Value};
+use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use std::fmt;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -18,7 +21,79 @@ use tokio::task::JoinError;
 /// Batches on their way to the reader.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-type Batch = Vec<Vec<Value>>;
+/// Some rows of a result.
+pub struct Batch(Content);
+
+enum Content {
+    Values(Vec<Vec<Value>>),
+    /// As the OLAP path made them.
+    Columns(Columns),
+}
+
+impl Batch {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Content::Values(rows) => rows.len(),
+            Content::Columns(columns) => columns.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The cells of one row, in order. Allocates nothing.
+    pub fn cells(&self, row: usize) -> impl Iterator<Item = ValueRef<'_>> {
+        let width = match &self.0 {
+            Content::Values(rows) => rows[row].len(),
+            Content::Columns(columns) => columns.width(),
+        };
+        (0..width).map(move |column| match &self.0 {
+            Content::Values(rows) => ValueRef::from(&rows[row][column]),
+            Content::Columns(columns) => columns.value(row, column),
+        })
+    }
+
+    /// The rows as values of their own: for readers that keep them.
+    pub fn into_rows(self) -> Vec<Vec<Value>> {
+        match self.0 {
+            Content::Values(rows) => rows,
+            Content::Columns(columns) => (0..columns.len()).map(|row| columns.row(row)).collect(),
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("rows", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch(Content::Values(Vec::new()))
+    }
+}
+
+impl IntoIterator for Batch {
+    type Item = Vec<Value>;
+    type IntoIter = std::vec::IntoIter<Vec<Value>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.into_rows().into_iter()
+    }
+}
+
+/// How long the memory behind a query's batches can be relied on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lasting {
+    /// As long as the batch.
+    WithBatch,
+    /// Until the query ends, which tells whether it was there to the end: batches are copied before that.
+    WithQuery,
+}
 
 /// A result being read. The OLTP path's are complete; the OLAP path's arrive while the query runs.
 pub struct Rows {
@@ -35,8 +110,8 @@ enum Source {
 
 impl Rows {
     /// Complete rows. `tag`: the command tag, if it is not `SELECT <rows>`.
-    pub(crate) fn ready(columns: Arc<[OutputColumn]>, rows: Batch, tag: Option<String>) -> Rows {
-        Rows { columns, tag, source: Source::Ready(rows) }
+    pub(crate) fn ready(columns: Arc<[OutputColumn]>, rows: Vec<Vec<Value>>, tag: Option<String>) -> Rows {
+        Rows { columns, tag, source: Source::Ready(Batch(Content::Values(rows))) }
     }
 
     /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it when it is canceled or
@@ -46,11 +121,12 @@ impl Rows {
         watch: &Handle,
         columns: Arc<[OutputColumn]>,
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
+        lasting: Lasting,
         cancel: CancelHandle,
     ) -> Rows {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
         let batches = sender.clone();
-        let mut query = threads.spawn(async move { send_all(start, &batches).await });
+        let mut query = threads.spawn(async move { send_all(start, lasting, &batches).await });
         watch.spawn(async move {
             let error = tokio::select! {
                 biased;
@@ -85,7 +161,7 @@ impl Rows {
     }
 
     /// The next rows, or `None` at the end. Never blocks a thread: analytical results are awaited.
-    pub async fn next(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
+    pub async fn next(&mut self) -> Result<Option<Batch>> {
         match &mut self.source {
             Source::Running(receiver) => {
                 let received = receiver.recv().await;
@@ -96,7 +172,7 @@ impl Rows {
     }
 
     /// As `next`, for callers outside of an async runtime; panics inside of one.
-    pub fn next_blocking(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
+    pub fn next_blocking(&mut self) -> Result<Option<Batch>> {
         match &mut self.source {
             Source::Running(receiver) => {
                 let received = receiver.blocking_recv();
@@ -135,12 +211,17 @@ impl Rows {
 
 async fn send_all(
     start: impl Future<Output = Result<SendableRecordBatchStream>>,
+    lasting: Lasting,
     sender: &mpsc::Sender<Result<Batch>>,
 ) -> Result<()> {
     let mut batches = start.await?;
     while let Some(batch) = batches.next().await {
-        let rows = rows_of(&batch.map_err(translate)?)?;
-        if !rows.is_empty() && sender.send(Ok(rows)).await.is_err() {
+        let columns = Columns::new(&batch.map_err(translate)?)?;
+        let batch = match lasting {
+            Lasting::WithBatch => Batch(Content::Columns(columns)),
+            Lasting::WithQuery => Batch(Content::Values(Batch(Content::Columns(columns)).into_rows())),
+        };
+        if !batch.is_empty() && sender.send(Ok(batch)).await.is_err() {
             break;
         }
     }

@@ -17,6 +17,7 @@ mod operator;
 mod text;
 mod type_name;
 mod value;
+mod value_ref;
 mod wide;
 
 #[cfg(test)]
@@ -30,3 +31,4 @@ pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtr
 pub use text::{format_text, parse_text};
 pub use type_name::type_by_name;
 pub use value::Value;
+pub use value_ref::ValueRef;

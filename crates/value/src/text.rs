@@ -8,7 +8,7 @@
 
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
-use crate::{DataType, Decimal, Value, datetime, float};
+use crate::{DataType, Decimal, Value, ValueRef, datetime, float};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 use std::num::IntErrorKind;
@@ -48,25 +48,25 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
 
 /// Appends the value as PostgreSQL writes it (`char(n)` padded with blanks). NULL appends nothing. The form
 /// follows the value; the type only tells how wide a `char(n)` is.
-pub fn format_text(value: &Value, data_type: DataType, out: &mut String) {
-    match value {
-        Value::Null => {}
-        Value::Boolean(value) => out.push(if *value { 't' } else { 'f' }),
-        Value::SmallInt(value) => display(value, out),
-        Value::Integer(value) => display(value, out),
-        Value::BigInt(value) => display(value, out),
-        Value::Real(value) => float::format_real(*value, out),
-        Value::Double(value) => float::format_double(*value, out),
-        Value::Numeric(value) => display(value, out),
-        Value::Text(value) => push_text(value, data_type, out),
-        Value::Date(days) => datetime::format_date(*days, out),
-        Value::Timestamp(microseconds) => datetime::format_timestamp(*microseconds, "", out),
-        Value::TimestampTz(microseconds) => datetime::format_timestamp(*microseconds, "+00", out),
-        Value::Bytea(bytes) => {
+pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out: &mut String) {
+    match value.into() {
+        ValueRef::Null => {}
+        ValueRef::Boolean(value) => out.push(if value { 't' } else { 'f' }),
+        ValueRef::SmallInt(value) => display(&value, out),
+        ValueRef::Integer(value) => display(&value, out),
+        ValueRef::BigInt(value) => display(&value, out),
+        ValueRef::Real(value) => float::format_real(value, out),
+        ValueRef::Double(value) => float::format_double(value, out),
+        ValueRef::Numeric(value) => display(&value, out),
+        ValueRef::Text(value) => push_text(value, data_type, out),
+        ValueRef::Date(days) => datetime::format_date(days, out),
+        ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, "", out),
+        ValueRef::TimestampTz(microseconds) => datetime::format_timestamp(microseconds, "+00", out),
+        ValueRef::Bytea(bytes) => {
             out.push_str("\\x");
             push_hex(bytes, out);
         }
-        Value::Uuid(bytes) => {
+        ValueRef::Uuid(bytes) => {
             for (i, group) in
                 [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].into_iter().enumerate()
             {

@@ -14,3 +14,4 @@ mod script;
 mod serializable;
 mod server;
 mod startup;
+mod threads;

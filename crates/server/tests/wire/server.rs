@@ -22,23 +22,39 @@ impl TestServer {
     }
 
     pub fn with_connections(max_connections: usize) -> TestServer {
-        TestServer::over(Database::new(), max_connections)
+        TestServer::with(Database::new(), max_connections, None, 2)
     }
 
     /// Over a database of this configuration.
     pub fn configured(configuration: Configuration) -> TestServer {
-        TestServer::over(Database::open(configuration).unwrap(), 500)
+        TestServer::with(Database::open(configuration).unwrap(), 500, None, 2)
     }
 
-    fn over(database: Database, max_connections: usize) -> TestServer {
+    /// Over a database that others may have, too, with so many threads of this name.
+    pub fn over(database: Database, thread_name: &'static str, threads: usize) -> TestServer {
+        TestServer::with(database, 500, Some(thread_name), threads)
+    }
+
+    fn with(
+        database: Database,
+        max_connections: usize,
+        thread_name: Option<&'static str>,
+        threads: usize,
+    ) -> TestServer {
         let options = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 20 };
         let engine = SqlEngine::new(database, options).unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let options = ServerOptions { listen, oltp_threads: 2, max_connections };
+        let options = ServerOptions { listen, oltp_threads: threads, max_connections };
         let (end, ended) = oneshot::channel::<()>();
         let (ready, address) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let runtime = options.runtime().unwrap();
+            let runtime = match thread_name {
+                None => options.runtime().unwrap(),
+                Some(name) => {
+                    let mut named = tokio::runtime::Builder::new_multi_thread();
+                    named.worker_threads(threads).thread_name(name).enable_all().build().unwrap()
+                }
+            };
             runtime.block_on(async {
                 let server = Server::bind(engine, options).await.unwrap();
                 ready.send(server.local_address()).unwrap();

@@ -3,7 +3,7 @@
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
 use crate::{Outcome, OutputColumn, Rows, SqlSession, Statement};
-use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState, ValueRef};
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
@@ -77,9 +77,9 @@ impl CopyOut {
             return Ok(Some(lines));
         }
         let Some(rows) = self.rows.next().await? else { return Ok(None) };
-        for row in &rows {
+        for row in 0..rows.len() {
             self.interrupt.check()?;
-            self.push_row(row, &mut lines);
+            self.push_row(rows.cells(row), &mut lines);
         }
         self.count += rows.len();
         Ok(Some(lines))
@@ -97,9 +97,9 @@ impl CopyOut {
         lines.end_line();
     }
 
-    fn push_row(&mut self, row: &[Value], lines: &mut Lines) {
+    fn push_row<'a>(&mut self, row: impl Iterator<Item = ValueRef<'a>>, lines: &mut Lines) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        for (at, value) in row.iter().enumerate() {
+        for (at, value) in row.enumerate() {
             if value.is_null() {
                 self.push_null(at, &mut lines.bytes);
                 continue;

@@ -22,6 +22,7 @@
 use super::error::from_datafusion;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
+use crate::rows::Lasting;
 use ankerdb_engine::{ColumnSet, Database, Error, ReadView, Result, SqlState, Table, Value};
 use ankerdb_region::fork::{Output, SharedBytes, spawn};
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
@@ -313,7 +314,7 @@ impl OlapEngine {
             let stream: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
             Ok(stream)
         };
-        Ok(self.threads.rows(plan.output.as_slice().into(), start, cancel))
+        Ok(self.threads.rows(plan.output.as_slice().into(), start, Lasting::WithBatch, cancel))
     }
 
     /// Runs the query in a copy of the process and waits; returns the batches, and how long it took to make

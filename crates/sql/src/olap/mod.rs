@@ -6,8 +6,8 @@
 //!    physical plan made anew for each run (a physical plan keeps metrics, counters and dynamic filters, so it
 //!    cannot run twice), then its execution.
 //!    Where queries run in copies of the process, the rest is done by [`forked`].
-//! 3. Batches become rows there, and reach the client through a bounded channel ([`Rows`]): a slow client holds
-//!    back its own query and nothing else.
+//! 3. Batches reach the client as they are, through a bounded channel ([`Rows`]), and are read cell by cell
+//!    ([`Columns`]): a slow client holds back its own query and nothing else.
 //!
 //! Invariants: the caller's thread never executes; a query that fails, panics, is canceled, or whose rows are
 //! dropped ends alone and frees what it holds; memory for hash tables, sorts and the like comes from one pool,
@@ -18,8 +18,11 @@
 mod aggregate;
 mod analytical;
 mod arrow;
+mod columns;
 mod cooperate;
+mod duplicate;
 mod error;
+mod existence;
 mod forked;
 mod function;
 mod names;
@@ -35,11 +38,12 @@ mod tests;
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
-use crate::rows::Rows;
+use crate::rows::{Lasting, Rows};
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value, blocking,
 };
+pub(crate) use columns::Columns;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -59,7 +63,6 @@ use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
-pub(crate) use value::rows_of;
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
 #[derive(Clone)]
@@ -96,10 +99,11 @@ impl Threads {
         &self,
         columns: Arc<[OutputColumn]>,
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
+        lasting: Lasting,
         cancel: CancelHandle,
     ) -> Rows {
         let watch = self.watch.as_ref().expect("the runtime lives as long as its owner");
-        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, cancel)
+        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel)
     }
 }
 
@@ -196,7 +200,8 @@ impl OlapEngine {
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
         let fields = parameter::fields(declared);
-        let bound = planner::bind(&self.state, tables, query, &fields).map_err(from_datafusion)?;
+        let named = duplicate::unique_names(query, tables);
+        let bound = planner::bind(&self.state, tables, &named, &fields).map_err(from_datafusion)?;
         let (bound, parameters) = parameter::infer(bound, declared).map_err(from_datafusion)?;
         let optimized = self.state.optimize(&bound).map_err(from_datafusion)?;
         Ok(OlapPlan {
@@ -249,6 +254,8 @@ impl OlapEngine {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
         let output = plan.output.as_slice().into();
         let plan = plan.clone();
+        let lasting =
+            if self.named_columns(&plan).is_empty() { Lasting::WithBatch } else { Lasting::WithQuery };
         let start = async move {
             let logical = engine.instantiate(&plan, &parameters, &view)?;
             let named = engine.named_columns(&plan);
@@ -256,7 +263,7 @@ impl OlapEngine {
             let rows = start(&engine.state, engine.tasks.clone(), &logical).await?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
-        self.threads.rows(output, start, cancel)
+        self.threads.rows(output, start, lasting, cancel)
     }
 
     /// The columns to take snapshots of before the plan runs: none where queries read block by block.

@@ -7,9 +7,17 @@ use ankerdb_engine::DataType;
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{self, Distinct, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Query, SelectItem, SetExpr, Statement};
 use std::collections::HashMap;
+
+/// Between what is seen of a name and what tells it apart from others like it; no client can write it.
+pub(super) const HIDDEN: char = '\0';
+
+/// The part of a column's name that clients see.
+pub(super) fn visible(name: &str) -> &str {
+    name.split(HIDDEN).next().unwrap_or(name)
+}
 
 /// Names come from the query as written, types from the optimized plan.
 pub(crate) fn output(
@@ -19,19 +27,43 @@ pub(crate) fn output(
 ) -> Result<Vec<OutputColumn>> {
     let declared = declared_types(bound)?;
     let written = written_names(query, bound.schema().fields().len());
+    let sources = sources(bound);
     let columns = bound.schema().iter().zip(optimized.schema().fields()).enumerate();
     Ok(columns
         .map(|(position, ((relation, field), coerced))| {
-            let known = relation
-                .and_then(|relation| declared.get(&(relation.table().to_owned(), field.name().clone())));
+            let itself = relation.map(|relation| (relation.table().to_owned(), field.name().clone()));
+            let source = itself.or_else(|| sources.get(position).cloned().flatten());
+            let known = source.and_then(|source| declared.get(&source));
             let computed = sql_type(coerced.data_type());
             // `varchar(n)` and `char(n)` are text to DataFusion.
             let data_type =
                 known.copied().filter(|known| known.is_text() && computed.is_text()).unwrap_or(computed);
-            let name = written.get(position).cloned().flatten().unwrap_or_else(|| field.name().clone());
+            let name =
+                written.get(position).cloned().flatten().unwrap_or_else(|| visible(field.name()).to_owned());
             OutputColumn { name, data_type }
         })
         .collect())
+}
+
+/// For each column of the result that is a plain column under another name: the table's name and its own.
+fn sources(plan: &LogicalPlan) -> Vec<Option<(String, String)>> {
+    match plan {
+        LogicalPlan::Sort(sort) => sources(&sort.input),
+        LogicalPlan::Limit(limit) => sources(&limit.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => sources(input),
+        LogicalPlan::Projection(projection) => projection.expr.iter().map(source).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn source(expression: &logical_expr::Expr) -> Option<(String, String)> {
+    match expression {
+        logical_expr::Expr::Alias(alias) => source(&alias.expr),
+        logical_expr::Expr::Column(column) => {
+            Some((column.relation.as_ref()?.table().to_owned(), column.name.clone()))
+        }
+        _ => None,
+    }
 }
 
 /// The types that tables declare, by the name the query gives the table and the column's name.
@@ -106,7 +138,7 @@ fn select_items(query: &Query) -> Option<&[SelectItem]> {
 
 /// PostgreSQL's name for a column without alias (`FigureColname`); `None` for a plain column, whose name the
 /// plan has. `top`: whether it is the whole item.
-fn expression_name(expression: &Expr, top: bool) -> Option<String> {
+pub(super) fn expression_name(expression: &Expr, top: bool) -> Option<String> {
     let lower = |text: String| text.to_ascii_lowercase();
     let unknown = || top.then(|| "?column?".to_owned());
     match expression {

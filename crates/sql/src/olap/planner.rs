@@ -7,6 +7,7 @@
 
 use super::arrow::UTC;
 use super::error::external;
+use super::existence;
 use super::function::checked;
 use super::scan::TableHandle;
 use super::value::sql_type;
@@ -55,7 +56,7 @@ pub(crate) fn bind(
     let planner = SqlToRel::new_with_options(&names, options);
     let mut context = PlannerContext::new().with_prepare_param_data_types(declared.to_vec());
     let plan = planner.sql_statement_to_plan_with_context(query.clone(), &mut context)?;
-    doubles_beside_numerics(plan)
+    doubles_beside_numerics(existence::as_values(plan)?)
 }
 
 /// BETWEEN and IN as [`PostgresOperators`] has the other comparisons: next to a double, numerics are doubles.

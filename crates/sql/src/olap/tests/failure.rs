@@ -1,6 +1,7 @@
 //! How queries fail: with PostgreSQL's codes, and alone.
 
 use super::*;
+use crate::rows::Lasting;
 use ankerdb_engine::SqlState;
 use std::time::Duration;
 
@@ -129,7 +130,7 @@ fn dropping_the_rows_ends_the_query() {
 fn a_panic_is_the_error_of_one_query() {
     let fixture = Fixture::with_lines(3);
     let start = async { panic!("on purpose") };
-    let mut rows = fixture.olap.threads.rows(Vec::new().into(), start, never_canceled());
+    let mut rows = fixture.olap.threads.rows(Vec::new().into(), start, Lasting::WithBatch, never_canceled());
     let error = rows.next_blocking().unwrap_err();
     assert_eq!(error.state(), SqlState::InternalError);
     assert!(error.message().contains("on purpose"));

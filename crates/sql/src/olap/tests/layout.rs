@@ -1,7 +1,7 @@
 //! Blocks as Arrow arrays: same addresses, same values.
 
 use super::super::arrow::{narrow_type, record_batch, wide_type};
-use super::super::value::rows_of;
+use super::rows_of;
 use super::*;
 use ankerdb_engine::{BlockImage, Bytes, ColumnImage, ROWS_PER_BLOCK};
 use datafusion::arrow::array::{Array, RecordBatch};

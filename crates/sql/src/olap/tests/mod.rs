@@ -1,14 +1,16 @@
 //! The OLAP path against the engine: what comes out of SQL, and how it fails.
 
+mod columns;
 mod failure;
 mod layout;
 mod query;
 
-use super::{OlapEngine, OlapPlan, analytical};
+use super::{Columns, OlapEngine, OlapPlan, analytical};
 use crate::{CancelHandle, SqlOptions};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,
 };
+use datafusion::arrow::array::RecordBatch;
 use std::sync::Arc;
 
 /// A database, and the OLAP path over it.
@@ -105,4 +107,10 @@ fn never_canceled() -> CancelHandle {
 
 fn numeric(unscaled: i128, scale: u8) -> Value {
     Value::Numeric(Decimal::new(unscaled, scale))
+}
+
+/// The rows of a batch.
+fn rows_of(batch: &RecordBatch) -> Result<Vec<Vec<Value>>> {
+    let columns = Columns::new(batch)?;
+    Ok((0..columns.len()).map(|row| columns.row(row)).collect())
 }

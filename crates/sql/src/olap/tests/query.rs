@@ -310,7 +310,7 @@ fn the_baseline_gives_the_same_results_from_memory_of_its_own() {
         let ours = fixture.olap.query(sql).unwrap().run(&view).unwrap();
         let theirs = baseline.plan(sql).unwrap().run(&view).unwrap();
         let rows = |batches: &[datafusion::arrow::array::RecordBatch]| {
-            batches.iter().flat_map(|batch| super::super::value::rows_of(batch).unwrap()).collect::<Vec<_>>()
+            batches.iter().flat_map(|batch| super::rows_of(batch).unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(rows(&ours), rows(&theirs));
     }

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# pgbench over the wire against AnKerDB and PostgreSQL 15, side by side on this machine.
+#
+#   tools/compare-postgresql.sh COMMAND [rounds] [seconds]       COMMAND: a release build of `ankerdb`
+#
+# Both servers listen on the loopback and get the same tables (pgbench's, scale 10), loaded by psql with COPY.
+# PostgreSQL runs with fsync off, since AnKerDB writes nothing to disk, and otherwise as it is set up by initdb, which
+# means READ COMMITTED; AnKerDB runs at its default, SERIALIZABLE, or at the level in ISOLATION. Servers alternate within each round and
+# change their order every other round; what is printed are medians over the rounds, transactions per second, and the
+# ratio. Failed transactions are tried again up to ten times, as applications do; how many failed for good is printed.
+#
+# Needs psql, pgbench and PostgreSQL's server (Debian: postgresql-15); as root, a user `postgres` to run it as.
+# Keep the machine idle: clients and servers share its cores.
+set -euo pipefail
+
+command="${1:?usage: compare-postgresql.sh COMMAND [rounds] [seconds]}"
+rounds="${2:-3}" seconds="${3:-10}"
+clients="${CLIENTS:-4}" scale=10 isolation="${ISOLATION:-serializable}"
+work="$(mktemp -d)"
+pids=()
+
+fail() { printf 'compare-postgresql: %s\n' "$*" >&2; exit 1; }
+
+# A server's program; Debian keeps them out of the path.
+program() {
+    command -v "$1" || ls /usr/lib/postgresql/15/bin/"$1" 2>/dev/null || fail "$1 is missing"
+}
+
+# Replaces the (sub)shell, so that its process is the server's.
+as_postgres() {
+    if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; else exec "$@"; fi
+}
+
+free_port() {
+    local port
+    for _ in $(seq 100); do
+        port=$((20000 + RANDOM % 30000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
+    done
+    fail "no free port"
+}
+
+end() {
+    for pid in "${pids[@]}"; do kill -INT "$pid" 2>/dev/null || true; done
+    wait 2>/dev/null || true
+    rm -rf "$work"
+}
+trap end EXIT
+
+await() {
+    for _ in $(seq 300); do
+        PGOPTIONS='' psql -qAt -h 127.0.0.1 -p "$1" -U postgres "$2" -c 'SELECT 1' >/dev/null 2>&1 && return
+        sleep 0.1
+    done
+    fail "the server on port $1 does not answer"
+}
+
+start_postgresql() {
+    postgresql_port="$(free_port)"
+    mkdir "$work/pg"
+    if [ "$(id -u)" = 0 ]; then chown postgres "$work" "$work/pg"; fi
+    (cd "$work" && as_postgres "$(program initdb)" -D "$work/pg" -U postgres -A trust --no-sync >/dev/null)
+    (cd "$work" && as_postgres "$(program postgres)" -D "$work/pg" -p "$postgresql_port" -h 127.0.0.1 -k "$work" \
+        -c fsync=off -c synchronous_commit=off -c full_page_writes=off >"$work/pg.log" 2>&1) &
+    pids+=($!)
+    await "$postgresql_port" postgres
+    psql -q -h 127.0.0.1 -p "$postgresql_port" -U postgres postgres -c 'CREATE DATABASE ankerdb'
+}
+
+start_ankerdb() {
+    ankerdb_port="$(free_port)"
+    "$command" serve --listen "127.0.0.1:$ankerdb_port" >"$work/ankerdb.log" 2>&1 &
+    pids+=($!)
+    await "$ankerdb_port" ankerdb
+}
+
+# The tables of `pgbench -i -s 10`, without the fillers that no transaction reads past their length.
+load() {
+    local port="$1"
+    psql -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U postgres ankerdb <<'SQL'
+CREATE TABLE pgbench_branches (bid int NOT NULL PRIMARY KEY, bbalance int, filler char(88));
+CREATE TABLE pgbench_tellers (tid int NOT NULL PRIMARY KEY, bid int, tbalance int, filler char(84));
+CREATE TABLE pgbench_accounts (aid int NOT NULL PRIMARY KEY, bid int, abalance int, filler char(84));
+CREATE TABLE pgbench_history (tid int, bid int, aid int, delta int, mtime timestamp, filler char(22));
+SQL
+    copy() { psql -q -v ON_ERROR_STOP=1 -h 127.0.0.1 -p "$port" -U postgres ankerdb -c "COPY $1 FROM STDIN"; }
+    awk -v n="$scale" 'BEGIN { for (i = 1; i <= n; i++) print i "\t0\t\\N" }' | copy pgbench_branches
+    awk -v n="$scale" 'BEGIN { for (i = 1; i <= n * 10; i++) print i "\t" int((i - 1) / 10) + 1 "\t0\t\\N" }' | copy pgbench_tellers
+    awk -v n="$scale" 'BEGIN { for (i = 1; i <= n * 100000; i++) print i "\t" int((i - 1) / 100000) + 1 "\t0\t" }' | copy pgbench_accounts
+}
+
+printf '\\set aid random(1, %d)\n\\set delta random(-5000, 5000)\nUPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n' \
+    $((scale * 100000)) >"$work/update.sql"
+
+# One run: transactions per second and failures.
+measure() {
+    local port="$1"; shift
+    local options=""
+    if [ "$port" = "$ankerdb_port" ]; then options="-c default_transaction_isolation=${isolation// /\\ }"; fi
+    PGOPTIONS="$options" "$(program pgbench)" -n -h 127.0.0.1 -p "$port" -U postgres -M prepared -c "$clients" -j 2 -T "$seconds" \
+        -s "$scale" --max-tries=10 "$@" ankerdb 2>"$work/pgbench.err" >"$work/pgbench.out" || { cat "$work/pgbench.err" >&2; fail "pgbench $*"; }
+    awk '/^tps/ { tps = $3 } /failed transactions/ { failed = $5 } END { print tps, failed + 0 }' "$work/pgbench.out"
+}
+
+median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+
+start_postgresql
+start_ankerdb
+load "$postgresql_port"
+load "$ankerdb_port"
+psql -q -h 127.0.0.1 -p "$postgresql_port" -U postgres ankerdb -c 'VACUUM ANALYZE' >/dev/null
+
+declare -A workload=([select]="-S" [update]="-f $work/update.sql" [tpcb]="-b tpcb-like" [simple]="-N")
+printf '%-8s %12s %12s %7s   %s\n' workload ankerdb postgresql ratio "failed (ankerdb, of all rounds)"
+for name in select update simple tpcb; do
+    : >"$work/a"; : >"$work/p"; failed=0
+    for round in $(seq "$rounds"); do
+        order="a p"; [ $((round % 2)) = 1 ] || order="p a"
+        for which in $order; do
+            port="$ankerdb_port"; [ "$which" = a ] || port="$postgresql_port"
+            # shellcheck disable=SC2086
+            read -r tps lost < <(measure "$port" ${workload[$name]})
+            echo "$tps" >>"$work/$which"
+            if [ "$which" = a ]; then failed=$((failed + lost)); fi
+        done
+    done
+    a="$(median <"$work/a")" p="$(median <"$work/p")"
+    printf '%-8s %12.0f %12.0f %7.2f   %d\n' "$name" "$a" "$p" "$(awk -v a="$a" -v p="$p" 'BEGIN { print a / p }')" "$failed"
+done
