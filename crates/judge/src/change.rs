@@ -2,9 +2,9 @@
 //! against a constraint.
 
 use crate::expression::Generator;
-use crate::schema::Type::Bool;
 use crate::schema::{ID_MAX, Table, row, stored};
 use crate::tree::{Sort, Tree};
+use crate::types::Type::Bool;
 
 impl Generator<'_> {
     /// A statement that writes, and the table that it writes to.

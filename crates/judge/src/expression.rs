@@ -1,8 +1,9 @@
 //! Random expressions of a wanted type over the columns in scope: operators, functions, casts, CASE, subqueries.
 
-use crate::schema::Type::{self, *};
-use crate::schema::{TYPES, Table, constant, stored};
+use crate::schema::{Table, constant, stored};
 use crate::tree::{Sort, Tree};
+use crate::types::Type::{self, *};
+use crate::types::{TYPES, quoted};
 use fastrand::Rng;
 
 /// What statements are made with.
@@ -358,7 +359,7 @@ impl<'a> Generator<'a> {
         let kind = self.pick(&[Text, Varchar, Char]);
         let operand = self.value(kind, depth);
         let pattern = self.pick(&["a%", "%b", "_", "%", "", "a_c", "\\%%", "%B%", "__%", "ä%"]);
-        let pattern = Tree::constant(Sort::Value(Text), crate::schema::quoted(pattern), pattern);
+        let pattern = Tree::constant(Sort::Value(Text), quoted(pattern), pattern);
         let tree = Tree::new(Sort::Value(Bool)).text("(").child(operand);
         tree.text(format!(" {operator} ")).child(pattern).text(")")
     }

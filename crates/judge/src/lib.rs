@@ -39,4 +39,5 @@ pub mod script;
 pub mod server;
 pub mod shrink;
 pub mod tree;
+pub mod types;
 pub mod wire;

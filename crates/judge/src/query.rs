@@ -2,9 +2,10 @@
 
 use crate::answer::Order;
 use crate::expression::Generator;
-use crate::schema::Type::{self, *};
-use crate::schema::{ID_MAX, TYPES};
+use crate::schema::ID_MAX;
 use crate::tree::{Sort, Tree};
+use crate::types::TYPES;
+use crate::types::Type::{self, *};
 
 /// In front of the order of a whole query. A statement without it has no order to be compared.
 pub const ORDER: &str = " ORDER BY ";

@@ -5,7 +5,8 @@
 //! list's item by nothing, and the shrinker needs no other knowledge of SQL. A candidate may be wrong SQL; it then fails
 //! on both servers alike and is not taken.
 
-use crate::schema::Type;
+use crate::types::Type::{self, *};
+use crate::types::quoted;
 
 /// What a node stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,6 +173,25 @@ impl Tree {
                 child.replacements(sort, take);
             }
         }
+    }
+}
+
+impl Type {
+    /// The value that an expression shrinks to.
+    pub fn simplest(self) -> Tree {
+        let (sql, text) = match self {
+            Bool => ("true", "t"),
+            Int => ("1", "1"),
+            Numeric => ("1.5", "1.5"),
+            Text => ("'a'", "a"),
+            other => {
+                return Tree::leaf(
+                    Sort::Value(other),
+                    format!("{}::{}", quoted(other.sample()), other.name()),
+                );
+            }
+        };
+        Tree::constant(Sort::Value(self), sql, text)
     }
 }
 
