@@ -99,6 +99,10 @@ impl SqlSession {
         statement: Statement,
         parameters: &[Option<DataType>],
     ) -> Result<Arc<Prepared>> {
+        if !self.has_begun {
+            // What was asked of an earlier statement; its caller does without `begin_message`.
+            self.runner.interrupt().clear();
+        }
         let due = self.runner.interrupt().check();
         let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
         if prepared.is_err() {
