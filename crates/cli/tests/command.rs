@@ -104,15 +104,13 @@ fn ctrl_c_ends_a_benchmark_with_what_was_measured() {
     std::fs::remove_file(&json).expect("the result is ours");
     let result: serde_json::Value = serde_json::from_str(&result).expect("the result is JSON");
     assert_eq!(result["interrupted"], true);
-    // Where others took the processor meanwhile, the only phase is void, and there is no figure.
+    // Where others took the processor meanwhile, there is no figure.
     let phases = &result["olap_phases"]["idle"];
-    let is_clean = phases["clean"].as_u64().expect("the phases are counted") > 0;
+    let [clean, of] = ["clean", "of"].map(|key| phases[key].as_u64().expect("phases are counted"));
+    assert!(of > 0, "{result}");
     let latency = &result["olap"][0]["idle_latency_ms"]["p50"];
-    assert!(
-        if is_clean { latency.as_f64().is_some_and(|p50| p50 > 0.0) } else { latency.is_null() },
-        "{result}"
-    );
-    assert_eq!(phases["of"], 1, "{result}");
+    let told = latency.as_f64().is_some_and(|p50| p50 > 0.0);
+    assert!(if clean * 2 > of { told } else { latency.is_null() }, "{result}");
 }
 
 #[test]
