@@ -11,13 +11,6 @@ use support::*;
 const ROWS: i32 = 32;
 const TRANSACTIONS: i64 = 20_000;
 
-/// Memory of this process that is in use.
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
-    let pages: usize = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
-    pages * 4096
-}
-
 #[test]
 fn versions_of_large_transactions_do_not_pile_up() {
     let database = Database::new();

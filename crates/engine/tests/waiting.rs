@@ -12,13 +12,6 @@ use support::*;
 const ROWS: i32 = 32;
 const TRANSACTIONS: i64 = 20_000;
 
-/// Memory of this process that is in use.
-fn resident_bytes() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
-    let pages: usize = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
-    pages * 4096
-}
-
 /// The holder's client thinks, and a procedure sleeps until it is done. Meanwhile others go on overwriting rows, and
 /// what they retire is freed.
 #[test]

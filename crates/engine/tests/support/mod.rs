@@ -26,6 +26,13 @@ impl Running {
     }
 }
 
+/// Memory of this process that is in use; on Linux only.
+pub fn resident_bytes() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
+    let pages: usize = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
+
 /// Runs a test in an empty database of ours, and in one of each hybrid configuration that the machine can run.
 pub fn in_each(test: impl Fn(Database)) {
     let is_hybrid = |configuration: &Configuration| configuration.technique().is_some();
