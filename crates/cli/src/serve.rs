@@ -19,9 +19,6 @@ pub struct Options {
     /// Host and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
     listen: String,
-    /// Threads that serve connections and run transactions
-    #[arg(long, value_name = "N", default_value_t = default_threads())]
-    oltp_threads: usize,
     /// Threads that run analytical queries
     #[arg(long, value_name = "N", default_value_t = default_threads())]
     olap_threads: usize,
@@ -34,19 +31,14 @@ pub struct Options {
 
 /// Serves until ctrl-c or SIGTERM.
 pub fn run(options: &Options) -> Result<()> {
-    at_least_one("--oltp-threads", options.oltp_threads)?;
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
     let listen = resolve(&options.listen)?;
     let memory_limit_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes };
     let engine = SqlEngine::new(Database::with(options.engine.engine), sql_options)?;
-    let server_options = ServerOptions {
-        listen,
-        oltp_threads: options.oltp_threads,
-        max_connections: options.max_connections,
-    };
-    serve_blocking(engine, server_options, |address: SocketAddr| {
+    let server_options = ServerOptions { listen, max_connections: options.max_connections };
+    serve_blocking(engine, &server_options, |address: SocketAddr| {
         println!("ankerdb is ready on {address} (in-memory: data is gone when it stops)");
     })
     .map_err(|error| match error.message().contains("in use") {

@@ -16,7 +16,7 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["demo", "--seconds", "0"], "--seconds must be at least 1"),
         (&["demo", "--plot", "/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
         (&["serve", "--listen", "5432"], "--listen must be HOST:PORT"),
-        (&["serve", "--oltp-threads", "0"], "--oltp-threads must be at least 1"),
+        (&["serve", "--max-connections", "0"], "--max-connections must be at least 1"),
     ] {
         let output = run(arguments);
         let message = text(&output.stderr);
@@ -115,7 +115,7 @@ fn ctrl_c_ends_a_benchmark_with_what_was_measured() {
 
 #[test]
 fn the_server_says_in_one_line_where_it_is_and_ends_when_asked() {
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--oltp-threads", "1", "--olap-threads", "1"];
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--olap-threads", "1"];
     let mut child = ankerdb(&arguments).spawn().expect("the command starts");
     let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
     let mut line = String::new();

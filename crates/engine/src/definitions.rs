@@ -8,7 +8,6 @@ use crate::catalog::Catalog;
 use crate::shared::Shared;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
-use ankerdb_sync::blocking::blocking;
 use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
 use ankerdb_transaction::Interrupt;
 use parking_lot::MutexGuard;
@@ -41,14 +40,12 @@ impl<'a> Definitions<'a> {
         if let Some(turn) = defining.try_lock() {
             return Ok(turn);
         }
-        blocking(|| {
-            loop {
-                self.interrupt.check()?;
-                if let Some(turn) = defining.try_lock_for(TURN_CHECK_INTERVAL) {
-                    return Ok(turn);
-                }
+        loop {
+            self.interrupt.check()?;
+            if let Some(turn) = defining.try_lock_for(TURN_CHECK_INTERVAL) {
+                return Ok(turn);
             }
-        })
+        }
     }
 
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.

@@ -45,7 +45,6 @@ pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,
 };
-pub use ankerdb_sync::blocking::{Sleeper, blocking, with_sleeper};
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
     Cause, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter,

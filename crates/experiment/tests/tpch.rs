@@ -49,7 +49,7 @@ fn answer(database: &Database, sql: &str) -> Vec<Vec<String>> {
         panic!("no rows")
     };
     let mut found = Vec::new();
-    while let Some(batch) = rows.next_blocking().expect("it goes on") {
+    while let Some(batch) = rows.next().expect("it goes on") {
         found.extend(batch.into_iter().map(|row| row.iter().map(text).collect()));
     }
     found

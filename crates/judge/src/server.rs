@@ -249,7 +249,7 @@ fn wait_for(mut server: Server) -> io::Result<Server> {
 fn start_ankerdb(binary: &Path) -> io::Result<(Child, SocketAddr)> {
     let binary = fs::canonicalize(binary)?;
     let mut process = attended(&binary, None)?
-        .args(["serve", "--listen", "127.0.0.1:0", "--oltp-threads", "2", "--olap-threads", "2"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"])
         .stdout(Stdio::piped())
         .spawn()?;
     let mut line = String::new();

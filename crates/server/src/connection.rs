@@ -9,41 +9,26 @@
 //! Query and Sync are answered with ReadyForQuery, whatever happened.
 //!
 //! # Threads
-//! Messages are read on the runtime's worker threads, which serve all connections. Work that blocks a worker has to run in
-//! [`tokio::task::block_in_place`], which gives the other connections to another thread: two wake-ups and some task
-//! switches, more than a short statement costs itself. So there are two ways to run something:
-//!
-//! - [`Connection::briefly`], for what takes microseconds: right here. Should it have to sleep after all, for a row that
-//!   another transaction has locked, the place that is about to sleep says so
-//!   ([`with_sleeper`](ankerdb_sql::with_sleeper)), and only that sleep is handed over.
-//! - [`Connection::blocking`], for everything whose length nothing bounds: all of it is handed over.
-//!
-//! Which is which, the SQL session knows ([`SqlSession::is_brief`]). Results that go on for long give way to other
-//! connections after each piece that was written ([`Wire::flush_if_full`]).
+//! Each connection has a thread of its own, which sleeps in a read of the socket, and runs each message to its end. So a
+//! statement may compute or wait for as long as it likes, and a short one costs two calls to the system: docs/design
+//! (connections.md) has the comparison with few threads that serve many connections.
 
 use crate::cancel::{CancelEntry, CancelRegistry};
+use crate::connections::{Connections, Place};
 use crate::frontend::{Frame, Message};
-use crate::hangup::HangupWatch;
+use crate::hangup::Hangups;
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus, with_sleeper};
+use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
-use futures::FutureExt;
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
-
-/// How long a client may take to say what it wants, as PostgreSQL's `authentication_timeout`.
-const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Texts up to this length are parsed and planned within microseconds, but for the planning of analytical queries, which
-/// announces itself; and as much data of a COPY is taken.
-const BRIEF_BYTES: usize = 8 * 1024;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ERROR: &str = "ERROR";
 const FATAL: &str = "FATAL";
@@ -52,8 +37,44 @@ const FATAL: &str = "FATAL";
 pub(crate) struct Shared {
     pub engine: SqlEngine,
     pub cancels: Arc<CancelRegistry>,
-    /// One permit for each session.
-    pub sessions: Semaphore,
+    pub connections: Arc<Connections>,
+    pub hangups: Hangups,
+    pub sessions: Sessions,
+}
+
+/// How many sessions there may be, and are.
+pub(crate) struct Sessions {
+    limit: usize,
+    open: AtomicUsize,
+}
+
+/// One of them; ends when dropped.
+struct Permit<'a>(&'a Sessions);
+
+impl Sessions {
+    pub fn at_most(limit: usize) -> Sessions {
+        Sessions { limit, open: AtomicUsize::new(0) }
+    }
+
+    /// # Errors
+    /// `TooManyConnections`.
+    fn enter(&self) -> Result<Permit<'_>> {
+        let one_more = |open| (open < self.limit).then_some(open + 1);
+        match self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            Ok(_) => Ok(Permit(self)),
+            Err(_) => Err(too_many()),
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn too_many() -> Error {
+    Error::new(SqlState::TooManyConnections, "sorry, too many clients already")
 }
 
 /// A started session.
@@ -69,27 +90,48 @@ pub(crate) struct Connection {
 }
 
 /// Serves one client from its first byte to its last.
-pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, shutdown: watch::Receiver<bool>) {
+pub(crate) fn serve(stream: Arc<TcpStream>, shared: &Shared, _place: Place) {
     // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
     let _ = stream.set_nodelay(true);
-    let stream = Arc::new(stream);
-    let mut wire = Wire::new(stream.clone(), shutdown);
-    let parameters =
-        match tokio::time::timeout(STARTUP_TIMEOUT, startup::negotiate(&mut wire, &shared.cancels)).await {
-            Ok(Ok(Some(parameters))) => parameters,
-            Ok(Ok(None)) | Err(_) => return,
-            Ok(Err(failure)) => return farewell(&mut wire, failure).await,
-        };
-    let Ok(_permit) = shared.sessions.try_acquire() else {
-        let error = Error::new(SqlState::TooManyConnections, "sorry, too many clients already");
-        return farewell(&mut wire, Failure::Fatal(error)).await;
+    let mut wire = Wire::new(stream.clone(), shared.connections.clone());
+    match startup::negotiate(&mut wire, &shared.cancels) {
+        Ok(Some(parameters)) => {
+            if let Err((mut wire, failure)) = serve_session(stream, wire, shared, &parameters) {
+                farewell(&mut wire, failure);
+            }
+        }
+        Ok(None) => {}
+        Err(failure) => farewell(&mut wire, failure),
+    }
+}
+
+/// Turns away who comes when there are more connections than there can be sessions, before a word is heard.
+pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>) {
+    let mut wire = Wire::new(stream, connections.clone());
+    farewell(&mut wire, Failure::Fatal(too_many()));
+}
+
+/// Serves a session to its end. The session is gone when this returns, and with it all that it holds: the client may take
+/// its time to hear why.
+fn serve_session(
+    stream: Arc<TcpStream>,
+    wire: Wire,
+    shared: &Shared,
+    parameters: &HashMap<String, String>,
+) -> Result<(), (Wire, Failure)> {
+    let _permit = match shared.sessions.enter() {
+        Ok(permit) => permit,
+        Err(error) => return Err((wire, Failure::Fatal(error))),
     };
-    if let Err(failure) = startup::check(&parameters) {
-        return farewell(&mut wire, failure).await;
+    if let Err(failure) = startup::check(parameters) {
+        return Err((wire, failure));
     }
     let session = shared.engine.session();
     let cancel = shared.cancels.register(session.cancel_handle());
-    let _watch = HangupWatch::start(stream, session.cancel_handle());
+    let _watch = match shared.hangups.watch(stream, session.cancel_handle()) {
+        Ok(watch) => watch,
+        Err(error) => return Err((wire, Failure::Fatal(error))),
+    };
     let mut connection = Connection {
         wire,
         session,
@@ -98,46 +140,43 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, shutdown: watc
         implicit: false,
         skipping: false,
     };
-    let Err(failure) = connection.run(&parameters, &cancel).await else { return };
-    // The client may take its time to hear why; nobody else waits for that.
-    let Connection { mut wire, session, .. } = connection;
-    drop(session);
-    farewell(&mut wire, failure).await;
+    match connection.serve(parameters, &cancel) {
+        Ok(never) => match never {},
+        Err(failure) => Err((connection.wire, failure)),
+    }
 }
 
 /// The last words, if there is anyone to hear them.
-async fn farewell(wire: &mut Wire, failure: Failure) {
+fn farewell(wire: &mut Wire, failure: Failure) {
     let (Failure::Fatal(error) | Failure::Statement(error)) = failure else { return };
     if wire.send_error(FATAL, &error).is_ok() {
         // The connection ends here; that the client cannot be told changes nothing.
-        let _ = wire.flush().await;
+        let _ = wire.flush();
     }
 }
 
 impl Connection {
     /// Serves messages until the client leaves or something ends the connection.
-    async fn run(&mut self, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
+    fn serve(&mut self, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served<Infallible> {
         self.apply_settings(parameters)?;
         startup::greet(&mut self.wire, parameters, cancel)?;
-        self.ready().await?;
+        self.ready()?;
+        let mut frame = Frame::default();
         loop {
-            let frame = self.next_frame().await?;
-            self.serve_frame(&frame).await?;
-            // A client that always has something to say must not keep the thread from the others.
-            tokio::task::coop::consume_budget().await;
+            self.next_frame(&mut frame)?;
+            self.serve_frame(&frame)?;
         }
     }
 
     /// Waits for the next message; with an open transaction not longer than the session allows.
-    async fn next_frame(&mut self) -> Served<Frame> {
-        let Some(limit) = self.session.idle_limit() else { return self.wire.read_frame().await };
-        match tokio::time::timeout(limit, self.wire.read_frame()).await {
-            Ok(frame) => frame,
-            Err(_) => Err(Failure::Fatal(Error::new(
+    fn next_frame(&mut self, frame: &mut Frame) -> Served {
+        self.wire.set_patience(self.session.idle_limit())?;
+        self.wire.read_frame(frame, &mut || {
+            Err(Failure::Fatal(Error::new(
                 SqlState::IdleInTransactionSessionTimeout,
                 "terminating connection due to idle-in-transaction timeout",
-            ))),
-        }
+            )))
+        })
     }
 
     /// Applies the settings of the startup packet.
@@ -165,34 +204,34 @@ impl Connection {
         Ok(())
     }
 
-    async fn serve_frame(&mut self, frame: &Frame) -> Served {
+    fn serve_frame(&mut self, frame: &Frame) -> Served {
         match frame.kind {
             b'X' => Err(Failure::Gone),
             b'S' => {
                 self.skipping = false;
                 let synced = self.sync(frame);
-                self.report(synced).await?;
-                self.ready().await
+                self.report(synced)?;
+                self.ready()
             }
             _ if self.skipping => Ok(()),
             b'Q' => {
                 self.session.begin_message();
-                let served = self.query(frame).await;
-                self.report(served).await?;
-                self.ready().await
+                let served = self.query(frame);
+                self.report(served)?;
+                self.ready()
             }
             _ => {
                 self.session.begin_message();
-                let served = self.extended(frame).await;
+                let served = self.extended(frame);
                 self.skipping = matches!(served, Err(Failure::Statement(_)));
-                self.report(served).await
+                self.report(served)
             }
         }
     }
 
-    async fn query(&mut self, frame: &Frame) -> Served {
+    fn query(&mut self, frame: &Frame) -> Served {
         match frame.decode()? {
-            Message::Query { sql } => self.simple_query(sql).await,
+            Message::Query { sql } => self.simple_query(sql),
             _ => Ok(()),
         }
     }
@@ -204,14 +243,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn extended(&mut self, frame: &Frame) -> Served {
+    fn extended(&mut self, frame: &Frame) -> Served {
         match frame.decode()? {
             Message::Parse { name, sql, parameter_oids } => self.parse(name, sql, &parameter_oids),
             Message::Bind(bind) => self.bind(&bind),
             Message::Describe { target, name } => self.describe(target, name),
-            Message::Execute { portal, max_rows } => self.execute_portal(portal, max_rows).await,
+            Message::Execute { portal, max_rows } => self.execute_portal(portal, max_rows),
             Message::Close { target, name } => self.close(target, name),
-            Message::Flush => self.wire.flush().await,
+            Message::Flush => self.wire.flush(),
             // Left over from a COPY that failed.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail { .. } => Ok(()),
             Message::Query { .. } | Message::Sync | Message::Terminate => Ok(()),
@@ -219,18 +258,18 @@ impl Connection {
     }
 
     /// Tells the client of a failed statement; passes on what ends the connection.
-    async fn report(&mut self, served: Served) -> Served {
+    fn report(&mut self, served: Served) -> Served {
         match served {
             Err(Failure::Statement(error)) => {
                 self.fail_transaction()?;
                 self.wire.send_error(ERROR, &error)?;
-                self.wire.flush().await
+                self.wire.flush()
             }
             other => other,
         }
     }
 
-    async fn ready(&mut self) -> Served {
+    fn ready(&mut self) -> Served {
         let status = self.session.transaction_status();
         if status != TransactionStatus::InTransaction {
             // Portals live as long as their transaction.
@@ -238,42 +277,18 @@ impl Connection {
         }
         self.session.end_message();
         self.wire.send_ready(status)?;
-        self.wire.flush().await
+        self.wire.flush()
     }
 
-    /// Runs something that may take long or wait.
-    pub(crate) fn blocking<T>(&mut self, work: impl FnOnce(&mut SqlSession) -> Result<T>) -> Served<T> {
+    /// Runs a piece of a statement.
+    pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut SqlSession) -> Result<T>) -> Served<T> {
         let session = &mut self.session;
-        guard(|| tokio::task::block_in_place(|| work(session)))
-    }
-
-    /// Runs something that takes microseconds unless it announces that it blocks.
-    fn briefly<T>(&mut self, work: impl FnOnce(&mut SqlSession) -> Result<T>) -> Served<T> {
-        let session = &mut self.session;
-        guard(|| with_sleeper(|sleep| tokio::task::block_in_place(sleep), || work(session)))
-    }
-
-    fn brief_or_blocking<T>(
-        &mut self,
-        is_brief: bool,
-        work: impl FnOnce(&mut SqlSession) -> Result<T>,
-    ) -> Served<T> {
-        if is_brief { self.briefly(work) } else { self.blocking(work) }
-    }
-
-    /// Parses or plans a text, or takes data, of this length.
-    pub(crate) fn by_length<T>(
-        &mut self,
-        length: usize,
-        work: impl FnOnce(&mut SqlSession) -> Result<T>,
-    ) -> Served<T> {
-        self.brief_or_blocking(length <= BRIEF_BYTES, work)
+        guard(|| work(session))
     }
 
     /// Runs a statement.
     pub(crate) fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Served<Outcome> {
-        let is_brief = self.session.is_brief(prepared);
-        self.brief_or_blocking(is_brief, |session| session.execute(prepared, parameters))
+        self.run(|session| session.execute(prepared, parameters))
     }
 
     /// Begins a transaction that the client did not ask for: for several statements that belong together.
@@ -287,7 +302,7 @@ impl Connection {
     /// Commits what [`begin_implicit`](Self::begin_implicit) began.
     pub(crate) fn end_implicit(&mut self) -> Served {
         match std::mem::take(&mut self.implicit) {
-            true => self.brief_or_blocking(self.session.ends_briefly(), SqlSession::end_implicit),
+            true => self.run(SqlSession::end_implicit),
             false => Ok(()),
         }
     }
@@ -296,7 +311,7 @@ impl Connection {
     fn fail_transaction(&mut self) -> Served {
         let open = self.session.transaction_status() == TransactionStatus::InTransaction;
         if std::mem::take(&mut self.implicit) || open {
-            self.brief_or_blocking(self.session.ends_briefly(), |session| {
+            self.run(|session| {
                 session.fail_implicit();
                 Ok(())
             })?;
@@ -307,16 +322,8 @@ impl Connection {
 
 /// Runs a piece of a statement. A panic in it ends this connection, since nothing is known about the session's
 /// state then, and no other.
-fn guard<T>(work: impl FnOnce() -> Result<T>) -> Served<T> {
+pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> Served<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(panicked()),
-    }
-}
-
-/// As [`guard`], for work that waits.
-pub(crate) async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Served<T> {
-    match AssertUnwindSafe(work).catch_unwind().await {
         Ok(result) => Ok(result?),
         Err(_) => Err(panicked()),
     }
@@ -336,12 +343,5 @@ mod tests {
         let failure = guard(|| -> Result<()> { panic!("on purpose") }).unwrap_err();
         assert!(matches!(failure, Failure::Fatal(error) if error.state() == SqlState::InternalError));
         assert_eq!(guard(|| Ok(1)).unwrap(), 1);
-    }
-
-    #[test]
-    fn a_panic_while_waiting_ends_its_own_connection() {
-        let waiting = guarded(async { if true { panic!("on purpose") } else { Ok(()) } });
-        let failure = futures::executor::block_on(waiting).unwrap_err();
-        assert!(matches!(failure, Failure::Fatal(error) if error.state() == SqlState::InternalError));
     }
 }

@@ -26,16 +26,14 @@ impl Connection {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
         }
-        let mut statements = self.by_length(sql.len(), |session| session.parse(sql))?;
+        let mut statements = self.run(|session| session.parse(sql))?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Error::new(SqlState::SyntaxError, message).into());
         }
         let declared = declared_types(parameter_oids)?;
         let prepared = match statements.pop() {
-            Some(statement) => {
-                Some(self.by_length(sql.len(), |session| session.prepare(statement, &declared))?)
-            }
+            Some(statement) => Some(self.run(|session| session.prepare(statement, &declared))?),
             None => None,
         };
         self.statements.insert(name.to_owned(), NamedStatement { prepared });
@@ -89,16 +87,16 @@ impl Connection {
         }
     }
 
-    pub(crate) async fn execute_portal(&mut self, name: &str, max_rows: usize) -> Served {
+    pub(crate) fn execute_portal(&mut self, name: &str, max_rows: usize) -> Served {
         // Out of the map while it runs; back only if it may be asked for again.
         let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
         let limit = if max_rows == 0 { usize::MAX } else { max_rows };
-        self.run_portal(&mut portal, limit).await?;
+        self.run_portal(&mut portal, limit)?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
 
-    async fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {
+    fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {
         let Some(prepared) = portal.statement.prepared.clone() else {
             return self.wire.send(&EmptyQueryResponse::new());
         };
@@ -116,13 +114,13 @@ impl Connection {
                 let parameters = std::mem::take(&mut portal.parameters);
                 let outcome = self.execute(&prepared, &parameters)?;
                 let formats = portal.formats.clone();
-                match self.run_outcome(outcome, formats).await? {
+                match self.run_outcome(outcome, formats)? {
                     Some(running) => running,
                     None => return Ok(()),
                 }
             }
         };
-        match running.send(&mut self.wire, limit).await? {
+        match running.send(&mut self.wire, limit)? {
             Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
             Progress::Suspended => {
                 portal.state = State::Running(running);
@@ -132,16 +130,12 @@ impl Connection {
     }
 
     /// Finishes everything but rows, which are returned.
-    async fn run_outcome(
-        &mut self,
-        outcome: Outcome,
-        formats: Vec<Format>,
-    ) -> Served<Option<Box<RunningRows>>> {
+    fn run_outcome(&mut self, outcome: Outcome, formats: Vec<Format>) -> Served<Option<Box<RunningRows>>> {
         let tag = match outcome {
             Outcome::Rows(rows) => return Ok(Some(Box::new(RunningRows::new(rows, formats)))),
             Outcome::Command(tag) => tag,
-            Outcome::CopyIn(copy) => self.copy_in(copy).await?,
-            Outcome::CopyOut(copy) => self.copy_out(copy).await?,
+            Outcome::CopyIn(copy) => self.copy_in(copy)?,
+            Outcome::CopyOut(copy) => self.copy_out(copy)?,
         };
         self.wire.send(&CommandComplete::new(tag))?;
         Ok(None)

@@ -4,7 +4,6 @@
 //! outside of its type's limits is noticed before the body arrives, a body must be used up exactly.
 
 use ankerdb_base::{Error, Result, SqlState};
-use bytes::{Buf, BytesMut};
 
 /// The longest message of the types that carry statements or data, as in PostgreSQL.
 const LARGE_BYTES_MAX: usize = 0x3fff_ffff;
@@ -45,34 +44,30 @@ pub(crate) struct Bind<'a> {
     pub result_formats: Vec<i16>,
 }
 
+/// The type byte and the length.
+pub(crate) const HEADER_BYTES: usize = 5;
+
+/// The type of the next message and the length of its body, as soon as its header is there. An error means that the
+/// stream cannot be followed any more.
+pub(crate) fn header(bytes: &[u8]) -> Result<Option<(u8, usize)>> {
+    let Some(&kind) = bytes.first() else { return Ok(None) };
+    let limit = length_limit(kind)?;
+    let Some(length) = bytes.get(1..HEADER_BYTES) else { return Ok(None) };
+    let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    match (4..=limit).contains(&length) {
+        true => Ok(Some((kind, length - 4))),
+        false => Err(violation("invalid message length")),
+    }
+}
+
 /// One whole message, not decoded yet.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub kind: u8,
-    body: BytesMut,
+    pub body: Vec<u8>,
 }
 
 impl Frame {
-    /// Takes the next frame off the buffer; `None` until all of it is there. An error means that the stream
-    /// cannot be followed any more.
-    pub fn take(buffer: &mut BytesMut) -> Result<Option<Frame>> {
-        let Some(&kind) = buffer.first() else { return Ok(None) };
-        let limit = length_limit(kind)?;
-        if buffer.len() < 5 {
-            return Ok(None);
-        }
-        let length = u32::from_be_bytes([buffer[1], buffer[2], buffer[3], buffer[4]]) as usize;
-        if !(4..=limit).contains(&length) {
-            return Err(violation("invalid message length"));
-        }
-        if buffer.len() < 1 + length {
-            return Ok(None);
-        }
-        let mut body = buffer.split_to(1 + length);
-        body.advance(5);
-        Ok(Some(Frame { kind, body }))
-    }
-
     /// Decodes the body.
     pub fn decode(&self) -> Result<Message<'_>> {
         let mut body = Body { bytes: &self.body };
@@ -222,11 +217,7 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, body: &[u8]) -> Frame {
-        let mut buffer = BytesMut::new();
-        buffer.extend_from_slice(&[kind]);
-        buffer.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-        buffer.extend_from_slice(body);
-        Frame::take(&mut buffer).unwrap().unwrap()
+        Frame { kind, body: body.to_vec() }
     }
 
     fn state(result: Result<Message<'_>>) -> &'static str {
@@ -234,28 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn frames_wait_for_all_their_bytes() {
-        let whole = b"Q\0\0\0\x06a\0S\0\0\0\x04";
-        let mut buffer = BytesMut::new();
-        for &byte in &whole[..6] {
-            buffer.extend_from_slice(&[byte]);
-            assert!(Frame::take(&mut buffer).unwrap().is_none());
+    fn a_header_is_there_once_its_length_is() {
+        let message = b"Q\0\0\0\x06a\0";
+        for end in 0..HEADER_BYTES {
+            assert!(header(&message[..end]).unwrap().is_none());
         }
-        buffer.extend_from_slice(&whole[6..]);
-        let query = Frame::take(&mut buffer).unwrap().unwrap();
-        assert_eq!(query.decode().unwrap(), Message::Query { sql: "a" });
-        let sync = Frame::take(&mut buffer).unwrap().unwrap();
-        assert_eq!(sync.decode().unwrap(), Message::Sync);
-        assert!(buffer.is_empty());
+        assert_eq!(header(message).unwrap(), Some((b'Q', 2)));
+        assert_eq!(header(b"S\0\0\0\x04").unwrap(), Some((b'S', 0)));
     }
 
     #[test]
     fn bad_lengths_are_noticed_before_the_body_arrives() {
-        for header in [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"Q\x40\0\0\0", b"S\0\x01\0\0"] {
-            let error = Frame::take(&mut BytesMut::from(&header[..])).unwrap_err();
-            assert_eq!(error.state(), SqlState::ProtocolViolation);
+        for bytes in [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"Q\x40\0\0\0", b"S\0\x01\0\0"] {
+            assert_eq!(header(bytes).unwrap_err().state(), SqlState::ProtocolViolation);
         }
-        assert!(Frame::take(&mut BytesMut::from(&b"?"[..])).is_err());
+        assert!(header(b"?").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! [`SqlSession`](ankerdb_sql::SqlSession).
 //!
 //! The life of a connection:
-//! 1. `server` accepts the socket and spawns one task for it.
+//! 1. `server` accepts the socket and starts a thread for it, which `connections` can end.
 //! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
 //!    database.
 //! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
@@ -28,6 +28,7 @@
 mod binary;
 mod cancel;
 mod connection;
+mod connections;
 mod extended;
 mod frontend;
 mod hangup;
@@ -40,4 +41,4 @@ mod transfer;
 mod types;
 mod wire;
 
-pub use server::{Server, ServerOptions, serve_blocking};
+pub use server::{Server, ServerOptions, Stopper, serve_blocking};

@@ -1,6 +1,7 @@
 //! Results on their way to the client.
 
 use crate::binary;
+use crate::connection::guard;
 use crate::types::wire_type;
 use crate::wire::{Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
@@ -80,11 +81,11 @@ impl RunningRows {
     /// Sends up to `limit` rows, waiting for the query and for the client. Ends early if the client is gone.
     ///
     /// As in PostgreSQL, a result that ends exactly at the limit counts as suspended.
-    pub async fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
+    pub fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
         let mut sent = 0;
         while sent < limit {
             if self.next == self.fetched.len() {
-                match wire.while_connected(crate::connection::guarded(self.rows.next())).await?? {
+                match guard(|| self.rows.next())? {
                     Some(batch) => (self.fetched, self.next) = (batch, 0),
                     None => return Ok(Progress::Complete(self.rows.tag(sent))),
                 }
@@ -93,7 +94,7 @@ impl RunningRows {
             self.push(self.next, &mut wire.output)?;
             self.next += 1;
             sent += 1;
-            wire.flush_if_full().await?;
+            wire.flush_if_full()?;
         }
         Ok(Progress::Suspended)
     }

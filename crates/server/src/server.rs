@@ -1,24 +1,23 @@
 //! Accepting connections, and ending them all.
 
-use crate::cancel::CancelRegistry;
-use crate::connection::{Shared, serve};
+use crate::connection::{Sessions, Shared, serve, turn_away};
+use crate::hangup::Hangups;
 use ankerdb_base::{Error, Result};
+use ankerdb_socket::stop_accepting;
 use ankerdb_sql::SqlEngine;
-use std::net::SocketAddr;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 
 /// How long statements may take to notice that the server ends, and clients to hear it.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long threads may then still take, before the process goes on without them: in the middle of a commit, or of
 /// planning a statement.
 const THREAD_GRACE: Duration = Duration::from_millis(500);
-/// Threads that may sleep in statements beyond one for each connection: for what is not a session yet.
-const SPARE_THREADS: usize = 16;
+/// Connections beyond one for each session: those that say who they are, and those that come to cancel a statement.
+const SPARE_CONNECTIONS: usize = 64;
 /// Wait after a failed accept (no file descriptors left, for example).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -27,28 +26,58 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct ServerOptions {
     /// Address and port; port 0 lets the system choose one.
     pub listen: SocketAddr,
-    /// Threads that serve connections and run transactions.
-    pub oltp_threads: usize,
-    /// Sessions at the same time; more are turned away with 53300.
+    /// Sessions at the same time; more are turned away with 53300. Each has a thread.
     pub max_connections: usize,
 }
 
 /// A server that is bound to its port.
 pub struct Server {
-    listener: TcpListener,
+    listener: Arc<TcpListener>,
     local_address: SocketAddr,
+    max_connections: usize,
     shared: Arc<Shared>,
 }
 
+/// Ends a server from another thread.
+#[derive(Clone)]
+pub struct Stopper {
+    listener: Arc<TcpListener>,
+    shared: Arc<Shared>,
+}
+
+impl Stopper {
+    /// Asks the server to end; [`Server::run`] returns when it has.
+    pub fn stop(&self) {
+        // Statements first: one whose socket is shut before it knows why takes its client for gone.
+        self.shared.cancels.shut_down();
+        self.shared.connections.end();
+        // Wakes the thread that accepts. It fails if that has ended already.
+        let _ = stop_accepting(&self.listener);
+    }
+}
+
 impl Server {
-    /// Binds the port. Connections are accepted by [`run`](Self::run), which needs a multi-threaded runtime.
-    pub async fn bind(engine: SqlEngine, options: ServerOptions) -> Result<Server> {
+    /// Binds the port. Connections are accepted by [`run`](Self::run).
+    ///
+    /// # Errors
+    /// If the address is taken or not ours, or the system has no thread left.
+    pub fn bind(engine: SqlEngine, options: &ServerOptions) -> Result<Server> {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
-        let listener = TcpListener::bind(options.listen).await.map_err(cannot)?;
+        let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         let local_address = listener.local_addr().map_err(cannot)?;
-        let sessions = Semaphore::new(options.max_connections.min(Semaphore::MAX_PERMITS));
-        let shared = Shared { engine, cancels: Arc::new(CancelRegistry::default()), sessions };
-        Ok(Server { listener, local_address, shared: Arc::new(shared) })
+        let shared = Shared {
+            engine,
+            cancels: Arc::default(),
+            connections: Arc::default(),
+            hangups: Hangups::start()?,
+            sessions: Sessions::at_most(options.max_connections),
+        };
+        Ok(Server {
+            listener: Arc::new(listener),
+            local_address,
+            max_connections: options.max_connections,
+            shared: Arc::new(shared),
+        })
     }
 
     /// The address in use, with the real port.
@@ -56,86 +85,70 @@ impl Server {
         self.local_address
     }
 
-    /// Serves until `shutdown` is done. Then running statements are ended and clients are told; those that do not
-    /// listen are cut off after a second.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<()> {
-        let (ending, watch) = watch::channel(false);
-        let mut connections = JoinSet::new();
-        tokio::pin!(shutdown);
-        loop {
-            tokio::select! {
-                _ = &mut shutdown => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        connections.spawn(serve(stream, self.shared.clone(), watch.clone()));
-                    }
-                    Err(error) => {
-                        eprintln!("cannot accept a connection: {error}");
-                        tokio::time::sleep(ACCEPT_RETRY).await;
-                    }
-                },
-                // Forgets connections that have ended.
-                Some(_) = connections.join_next() => {}
+    /// What ends the server.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { listener: self.listener.clone(), shared: self.shared.clone() }
+    }
+
+    /// Serves until it is [stopped](Stopper::stop). Then running statements are ended and clients are told; those that do
+    /// not listen are cut off after a second.
+    pub fn run(self) {
+        let connections = self.shared.connections.clone();
+        while !connections.is_ending() {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.enter(stream),
+                Err(_) if connections.is_ending() => {}
+                Err(error) => {
+                    eprintln!("cannot accept a connection: {error}");
+                    std::thread::sleep(ACCEPT_RETRY);
+                }
             }
         }
-        drop(self.listener);
-        ending.send_replace(true);
-        self.shared.cancels.shut_down();
-        let all_ended = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+        if !connections.wait(GRACE) {
             // Those that wait for their clients end here, those that compute with the process.
-            connections.abort_all();
+            connections.cut();
+            connections.wait(THREAD_GRACE);
         }
-        Ok(())
+    }
+
+    /// Gives the connection a thread.
+    fn enter(&self, stream: TcpStream) {
+        let connections = &self.shared.connections;
+        let stream = Arc::new(stream);
+        let limit = self.max_connections.saturating_add(SPARE_CONNECTIONS);
+        let Some(place) = connections.enter(stream.clone(), limit) else {
+            return turn_away(stream, connections);
+        };
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name("connection".to_owned());
+        let (for_thread, spawned) = (stream.clone(), thread.spawn(move || serve(stream, &shared, place)));
+        if let Err(error) = spawned {
+            eprintln!("cannot start a thread for a connection: {error}");
+            turn_away(for_thread, connections);
+        }
     }
 }
 
-/// Runs a server in a runtime of its own until the process is asked to end (ctrl-c or SIGTERM). `on_ready` is told
-/// the address as soon as connections are accepted.
+/// Runs a server until the process is asked to end (ctrl-c or SIGTERM). `on_ready` is told the address as soon as
+/// connections are accepted.
+///
+/// # Errors
+/// Those of [`Server::bind`].
 pub fn serve_blocking(
     engine: SqlEngine,
-    options: ServerOptions,
+    options: &ServerOptions,
     on_ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    let runtime = options.runtime()?;
-    let served = runtime.block_on(async {
-        let asked_to_end = end_signal()?;
-        let server = Server::bind(engine, options).await?;
-        on_ready(server.local_address());
-        server.run(asked_to_end).await
-    });
-    runtime.shutdown_timeout(THREAD_GRACE);
-    served
-}
-
-impl ServerOptions {
-    /// A runtime for the server.
-    ///
-    /// A statement that sleeps, for a row that another transaction has locked, takes its thread with it, and a spare
-    /// one serves the other connections. All connections but one may sleep like that at the same time, and the one that
-    /// they wait for must still be served: so there may be as many threads as connections. Those that are not needed
-    /// are not started.
-    pub fn runtime(&self) -> Result<Runtime> {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(self.oltp_threads.max(1))
-            .max_blocking_threads(self.max_connections.saturating_add(SPARE_THREADS))
-            .thread_name("oltp")
-            .enable_all()
-            .build()
-            .map_err(|error| Error::internal(format!("cannot start threads: {error}")))
-    }
-}
-
-/// Done once ctrl-c or SIGTERM comes; listens for them from now on.
-fn end_signal() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let cannot = |error| Error::internal(format!("cannot listen for signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+    let server = Server::bind(engine, options)?;
+    let stopper = server.stopper();
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Error::internal(format!("cannot listen for signals: {error}")))?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            stopper.stop();
         }
-    })
+    });
+    on_ready(server.local_address());
+    server.run();
+    Ok(())
 }

@@ -10,10 +10,10 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 impl Connection {
     /// Runs the statements of one Query message. Several of them are one transaction, as far as they do not
     /// begin and end transactions themselves. Nothing runs if one of them is not SQL.
-    pub(crate) async fn simple_query(&mut self, sql: &str) -> Served {
+    pub(crate) fn simple_query(&mut self, sql: &str) -> Served {
         self.portals.remove("");
         self.statements.remove("");
-        let statements = self.by_length(sql.len(), |session| session.parse(sql))?;
+        let statements = self.run(|session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
         }
@@ -23,7 +23,7 @@ impl Connection {
             if several && self.session.transaction_status() == TransactionStatus::Idle {
                 self.begin_implicit();
             }
-            let tag = self.simple_statement(statement).await?;
+            let tag = self.simple_statement(statement)?;
             if position == last {
                 // Before the client hears of success: this is where the commit may fail.
                 self.end_implicit()?;
@@ -33,24 +33,23 @@ impl Connection {
         Ok(())
     }
 
-    async fn simple_statement(&mut self, statement: Statement) -> Served<String> {
-        let length = statement.sql().len();
-        let prepared = self.by_length(length, |session| session.prepare(statement, &[]))?;
+    fn simple_statement(&mut self, statement: Statement) -> Served<String> {
+        let prepared = self.run(|session| session.prepare(statement, &[]))?;
         if !prepared.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1").into());
         }
         match self.execute(&prepared, &[])? {
             Outcome::Command(tag) => Ok(tag),
-            Outcome::Rows(rows) => self.send_all(rows).await,
-            Outcome::CopyIn(copy) => self.copy_in(copy).await,
-            Outcome::CopyOut(copy) => self.copy_out(copy).await,
+            Outcome::Rows(rows) => self.send_all(rows),
+            Outcome::CopyIn(copy) => self.copy_in(copy),
+            Outcome::CopyOut(copy) => self.copy_out(copy),
         }
     }
 
-    async fn send_all(&mut self, rows: Rows) -> Served<String> {
+    fn send_all(&mut self, rows: Rows) -> Served<String> {
         let formats = vec![Format::Text; rows.columns().len()];
         send_description(&mut self.wire, rows.columns(), &formats)?;
-        match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX).await? {
+        match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX)? {
             Progress::Complete(tag) => Ok(tag),
             Progress::Suspended => Err(Error::internal("a result without end").into()),
         }

@@ -9,10 +9,13 @@ use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
 };
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
 
+/// How long a client may take to say what it wants, as PostgreSQL's `authentication_timeout`.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest startup packet, as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
 const CANCEL_REQUEST: u32 = 80_877_102;
@@ -23,17 +26,20 @@ const PROTOCOL_3_0: u32 = 3 << 16;
 const DECLINED: &[u8] = b"N";
 
 /// Reads until the client wants a session; `None` if it only came to cancel one. The parameters it asks for.
-pub(crate) async fn negotiate(
+pub(crate) fn negotiate(
     wire: &mut Wire,
     cancels: &CancelRegistry,
 ) -> Served<Option<HashMap<String, String>>> {
+    let until = Instant::now() + STARTUP_TIMEOUT;
+    let mut impatient = || if Instant::now() < until { Ok(()) } else { Err(Failure::Gone) };
+    wire.set_patience(Some(STARTUP_TIMEOUT))?;
     loop {
-        let packet = read_packet(wire).await?;
+        let packet = read_packet(wire, &mut impatient)?;
         let (code, body) = packet.split_first_chunk::<4>().expect("at least four bytes were read");
         match u32::from_be_bytes(*code) {
             SSL_REQUEST | GSS_REQUEST => {
                 wire.output.extend_from_slice(DECLINED);
-                wire.flush().await?;
+                wire.flush()?;
             }
             CANCEL_REQUEST => {
                 if let Ok([process, secret]) = <[[u8; 4]; 2]>::try_from(body.as_chunks().0) {
@@ -44,6 +50,7 @@ pub(crate) async fn negotiate(
             version if version >> 16 == 3 => {
                 let parameters = parse_parameters(body).map_err(Failure::Fatal)?;
                 negotiate_version(wire, version, &parameters)?;
+                wire.set_patience(None)?;
                 return Ok(Some(parameters));
             }
             version => {
@@ -62,13 +69,13 @@ fn fatal(state: SqlState, message: impl Into<std::borrow::Cow<'static, str>>) ->
     Failure::Fatal(Error::new(state, message))
 }
 
-async fn read_packet(wire: &mut Wire) -> Served<bytes::BytesMut> {
-    let length = wire.read_exact(4).await?;
+fn read_packet(wire: &mut Wire, impatient: &mut dyn FnMut() -> Served) -> Served<Vec<u8>> {
+    let length = wire.read_exact(4, impatient)?;
     let length = u32::from_be_bytes([length[0], length[1], length[2], length[3]]) as usize;
     if !(8..=PACKET_BYTES_MAX).contains(&length) {
         return Err(fatal(SqlState::ProtocolViolation, "invalid length of startup packet"));
     }
-    wire.read_exact(length - 4).await
+    wire.read_exact(length - 4, impatient)
 }
 
 /// Pairs of zero-terminated strings, then one more zero byte.

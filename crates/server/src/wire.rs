@@ -3,24 +3,30 @@
 //! Output collects in memory and leaves at the points where PostgreSQL flushes (ready for query, Flush, COPY), or
 //! once [`FLUSH_BYTES`] have collected. A client that does not read stops its own connection there: that is all
 //! the flow control there is, and all that is needed.
+//!
+//! Reads and writes block the connection's thread. What else a thread waits for while it waits for its client is looked
+//! at when a read has run out of patience ([`Wire::set_patience`]).
 
-use crate::frontend::Frame;
+use crate::connections::Connections;
+use crate::frontend::{Frame, HEADER_BYTES, header};
 use ankerdb_base::{Error, SqlState};
-use bytes::{Buf, BytesMut};
+use ankerdb_socket::receive_now;
+use bytes::BytesMut;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, ReadyForQuery, TransactionStatus};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-use tokio::sync::watch;
+use std::time::Duration;
 
 /// Output past this size is written before more is produced.
 const FLUSH_BYTES: usize = 64 * 1024;
-/// Free room in the input buffer for one read.
+/// Room for one read.
 const READ_BYTES: usize = 16 * 1024;
-/// Input buffers that grew past this for one large message are given back.
-const KEPT_BYTES: usize = 1024 * 1024;
+/// A large message's memory grows by this much, as its bytes arrive.
+const GROWTH_BYTES: usize = 64 * 1024;
+/// Buffers that grew past this for one large message are given back.
+pub(crate) const KEPT_BYTES: usize = 1024 * 1024;
 
 /// Why a message was not served.
 #[derive(Debug)]
@@ -49,94 +55,123 @@ pub(crate) type Served<T = ()> = Result<T, Failure>;
 /// The socket, what has been read but not taken, what was said but not sent.
 pub(crate) struct Wire {
     stream: Arc<TcpStream>,
-    input: BytesMut,
+    connections: Arc<Connections>,
+    /// What has been read lies from `start` to `end`.
+    input: Box<[u8]>,
+    start: usize,
+    end: usize,
+    patience: Option<Duration>,
     /// Messages to the client, encoded.
     pub output: BytesMut,
-    shutdown: watch::Receiver<bool>,
 }
 
 impl Wire {
-    pub fn new(stream: Arc<TcpStream>, shutdown: watch::Receiver<bool>) -> Wire {
-        Wire { stream, input: BytesMut::new(), output: BytesMut::new(), shutdown }
+    pub fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
+        let input = vec![0; READ_BYTES].into_boxed_slice();
+        Wire { stream, connections, input, start: 0, end: 0, patience: None, output: BytesMut::new() }
     }
 
-    /// The next message. Its length was checked, its body was not decoded.
-    pub async fn read_frame(&mut self) -> Served<Frame> {
-        loop {
-            if let Some(frame) = Frame::take(&mut self.input).map_err(Failure::Fatal)? {
-                return Ok(frame);
-            }
-            if self.input.is_empty() && self.input.capacity() > KEPT_BYTES {
-                self.input = BytesMut::new();
-            }
-            self.fill().await?;
+    /// How long a read sleeps before it looks around; `None`: until something comes. A call to the system if that is
+    /// another time than before.
+    pub fn set_patience(&mut self, patience: Option<Duration>) -> Served {
+        if self.patience != patience {
+            // No time at all would mean for ever.
+            let limit = patience.map(|limit| limit.max(Duration::from_micros(1)));
+            self.stream.set_read_timeout(limit).map_err(|_| Failure::Gone)?;
+            self.patience = patience;
         }
+        Ok(())
     }
 
-    /// Takes exactly this many bytes: for the startup packet, which has no type byte.
-    pub async fn read_exact(&mut self, length: usize) -> Served<BytesMut> {
-        while self.input.len() < length {
-            self.fill().await?;
+    /// The next message, in place of the last one. Its length was checked, its body was not decoded. `impatient` is asked
+    /// whether to go on each time that a read has run out of patience.
+    pub fn read_frame(&mut self, frame: &mut Frame, impatient: &mut dyn FnMut() -> Served) -> Served {
+        let (kind, length) = loop {
+            match header(&self.input[self.start..self.end]).map_err(Failure::Fatal)? {
+                Some(header) => break header,
+                None => self.fill(impatient)?,
+            }
+        };
+        self.start += HEADER_BYTES;
+        frame.kind = kind;
+        frame.body.clear();
+        frame.body.shrink_to(KEPT_BYTES);
+        let buffered = length.min(self.end - self.start);
+        grow(&mut frame.body, buffered)?;
+        frame.body.copy_from_slice(&self.input[self.start..self.start + buffered]);
+        self.start += buffered;
+        self.read_rest(&mut frame.body, length, impatient)
+    }
+
+    /// Reads a body's bytes that do not fit the buffer to where they are wanted.
+    fn read_rest(
+        &mut self,
+        body: &mut Vec<u8>,
+        length: usize,
+        impatient: &mut dyn FnMut() -> Served,
+    ) -> Served {
+        while body.len() < length {
+            let done = body.len();
+            grow(body, (length - done).min(GROWTH_BYTES))?;
+            let read = self.receive_into(&mut body[done..], impatient)?;
+            body.truncate(done + read);
         }
-        Ok(self.input.split_to(length))
+        Ok(())
+    }
+
+    /// Takes exactly this many bytes, up to [`READ_BYTES`]: for the startup packet, which has no type byte. `impatient` is
+    /// asked ahead of each read, too.
+    pub fn read_exact(&mut self, length: usize, impatient: &mut dyn FnMut() -> Served) -> Served<Vec<u8>> {
+        while self.end - self.start < length {
+            impatient()?;
+            self.fill(impatient)?;
+        }
+        let taken = self.input[self.start..self.start + length].to_vec();
+        self.start += length;
+        Ok(taken)
     }
 
     /// The type of the next message if any of it has arrived already. Does not wait.
     pub fn peek_kind(&mut self) -> Option<u8> {
-        if self.input.is_empty() {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
             // An error here comes up again at the next read.
-            let _ = self.try_read();
+            if let Ok(read) = receive_now(&self.stream, &mut self.input) {
+                self.end = read;
+            }
         }
-        self.input.first().copied()
+        self.input[self.start..self.end].first().copied()
     }
 
-    /// Reads what has arrived, at least one byte.
-    async fn fill(&mut self) -> Served {
+    /// Reads what has arrived, at least one byte, behind what was read but not taken.
+    fn fill(&mut self, impatient: &mut dyn FnMut() -> Served) -> Served {
+        self.input.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let mut input = std::mem::take(&mut self.input);
+        let read = self.receive_into(&mut input[self.end..], impatient);
+        self.input = input;
+        self.end += read?;
+        Ok(())
+    }
+
+    /// Waits for bytes; at least one.
+    fn receive_into(&self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
         loop {
-            match self.try_read() {
+            match (&*self.stream).read(buffer) {
+                Ok(0) if self.connections.is_ending() => {
+                    return Err(Failure::Fatal(Error::new(
+                        SqlState::AdminShutdown,
+                        "terminating connection due to administrator command",
+                    )));
+                }
                 Ok(0) => return Err(Failure::Gone),
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable().await?,
-                Err(_) => return Err(Failure::Gone),
+                Ok(read) => return Ok(read),
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => impatient()?,
+                    ErrorKind::Interrupted => {}
+                    _ => return Err(Failure::Gone),
+                },
             }
-        }
-    }
-
-    /// Reads what has arrived. When that was less than there is room for, the socket is empty: it is noted as not
-    /// readable, so that the next wait asks the poller at once and not, in vain, the socket first.
-    fn try_read(&mut self) -> std::io::Result<usize> {
-        self.input.reserve(READ_BYTES);
-        let room = self.input.capacity() - self.input.len();
-        let mut outcome = Err(ErrorKind::WouldBlock.into());
-        // What arrives after the read makes the socket readable again: what is taken back is the readiness that was
-        // seen before it.
-        let _ = self.stream.try_io(Interest::READABLE, || {
-            outcome = self.stream.try_read_buf(&mut self.input);
-            match outcome {
-                Ok(read) if read > 0 && read < room => Err(ErrorKind::WouldBlock.into()),
-                _ => Ok(()),
-            }
-        });
-        outcome
-    }
-
-    async fn readable(&mut self) -> Served {
-        tokio::select! {
-            ready = self.stream.readable() => ready.map_err(|_| Failure::Gone),
-            // An error means that the server is gone altogether.
-            _ = self.shutdown.wait_for(|&ending| ending) => Err(Failure::Fatal(Error::new(
-                SqlState::AdminShutdown,
-                "terminating connection due to administrator command",
-            ))),
-        }
-    }
-
-    /// Waits for `work`, but not longer than the client stays.
-    pub async fn while_connected<T>(&self, work: impl Future<Output = T>) -> Served<T> {
-        tokio::select! {
-            biased;
-            done = work => Ok(done),
-            _ = closed(&self.stream) => Err(Failure::Gone),
         }
     }
 
@@ -151,34 +186,22 @@ impl Wire {
     }
 
     pub fn send_ready(&mut self, status: ankerdb_sql::TransactionStatus) -> Served {
-        let status = match status {
+        self.send(&ReadyForQuery::new(match status {
             ankerdb_sql::TransactionStatus::Idle => TransactionStatus::Idle,
             ankerdb_sql::TransactionStatus::InTransaction => TransactionStatus::Transaction,
             ankerdb_sql::TransactionStatus::Failed => TransactionStatus::Error,
-        };
-        self.send(&ReadyForQuery::new(status))
+        }))
     }
 
-    /// Writes the output if much has collected, and lets the other connections of this thread have their turn.
-    pub async fn flush_if_full(&mut self) -> Served {
-        if self.output.len() >= FLUSH_BYTES {
-            self.flush().await?;
-            tokio::task::yield_now().await;
-        }
-        Ok(())
+    /// Writes the output if much has collected.
+    pub fn flush_if_full(&mut self) -> Served {
+        if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Writes all output.
-    pub async fn flush(&mut self) -> Served {
-        while !self.output.is_empty() {
-            match self.stream.try_write(&self.output) {
-                Ok(written) => self.output.advance(written),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.stream.writable().await.map_err(|_| Failure::Gone)?
-                }
-                Err(_) => return Err(Failure::Gone),
-            }
-        }
+    pub fn flush(&mut self) -> Served {
+        (&*self.stream).write_all(&self.output).map_err(|_| Failure::Gone)?;
+        self.output.clear();
         if self.output.capacity() > KEPT_BYTES {
             self.output = BytesMut::new();
         }
@@ -186,13 +209,13 @@ impl Wire {
     }
 }
 
-/// Waits until the other side has closed its end.
-///
-/// The socket is not registered for urgent data, so of all that `PRIORITY` stands for only "read side closed"
-/// can come; unlike `READABLE` it stays quiet while data waits to be read.
-pub(crate) async fn closed(stream: &TcpStream) {
-    // An error means that the runtime is shutting down: as good as closed.
-    let _ = stream.ready(Interest::PRIORITY).await;
+/// Makes the body longer by zeros.
+fn grow(body: &mut Vec<u8>, by: usize) -> Served {
+    body.try_reserve(by).map_err(|_| {
+        Failure::Fatal(Error::new(SqlState::OutOfMemory, "out of memory for a message of the client"))
+    })?;
+    body.resize(body.len() + by, 0);
+    Ok(())
 }
 
 fn error_response(severity: &str, error: &Error) -> ErrorResponse {

@@ -29,7 +29,7 @@ mod prepared;
 mod rows;
 mod session;
 
-pub use ankerdb_engine::{Cause, Sleeper, with_sleeper};
+pub use ankerdb_engine::Cause;
 pub use copy::{CopyIn, CopyOut, Lines};
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};

@@ -1,15 +1,11 @@
 //! Prepared statements.
 
 use crate::parse::Statement;
-use crate::plan::access::Access;
-use crate::plan::{InsertSource, Kind, Planned, Planner, Utility};
+use crate::plan::{Kind, Planned, Planner};
 use crate::session::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
-
-/// Rows that one INSERT adds within microseconds.
-const BRIEF_ROWS: usize = 16;
 
 /// A column of a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,33 +53,6 @@ impl Prepared {
     /// Whether the statement is the empty one.
     pub fn is_empty(&self) -> bool {
         self.statement.ast.is_none()
-    }
-
-    /// Whether running it takes microseconds unless it has to wait for somebody: one row by a unique key, a few new rows,
-    /// or a statement about the session. What ends a transaction takes as long as the transaction is large, see
-    /// [`SqlSession::is_brief`](crate::SqlSession::is_brief).
-    pub(crate) fn is_brief(&self) -> bool {
-        let one_row = |access: &Access| matches!(access, Access::Find(_) | Access::OneRow);
-        match &self.planned.read().kind {
-            Kind::Empty => true,
-            Kind::Select(plan) => one_row(&plan.access),
-            Kind::Insert(plan) => {
-                let few = matches!(&plan.source, InsertSource::Values(rows) if rows.len() <= BRIEF_ROWS);
-                few && plan.subqueries.is_empty()
-            }
-            Kind::Update(plan) => one_row(&plan.access) && plan.subqueries.is_empty(),
-            Kind::Delete(plan) => one_row(&plan.access) && plan.subqueries.is_empty(),
-            Kind::Utility(_) => true,
-            Kind::Analytical(_) | Kind::Define(_) | Kind::Copy(_) | Kind::Explain(_) => false,
-        }
-    }
-
-    /// Whether it ends the open transaction, and so takes as long as that is large.
-    pub(crate) fn closes_block(&self) -> bool {
-        match &self.planned.read().kind {
-            Kind::Utility(utility) => utility.ends_transaction() || matches!(utility, Utility::DiscardAll),
-            _ => false,
-        }
     }
 
     /// Whether it may run in a transaction that has failed.

@@ -160,22 +160,11 @@ impl Rows {
         &self.columns
     }
 
-    /// The next rows, or `None` at the end. Never blocks a thread: analytical results are awaited.
-    pub async fn next(&mut self) -> Result<Option<Batch>> {
+    /// The next rows, or `None` at the end. Sleeps until an analytical query has them.
+    pub fn next(&mut self) -> Result<Option<Batch>> {
         match &mut self.source {
             Source::Running(receiver) => {
-                let received = receiver.recv().await;
-                self.received(received)
-            }
-            _ => Ok(self.take_ready()),
-        }
-    }
-
-    /// As `next`, for callers outside of an async runtime; panics inside of one.
-    pub fn next_blocking(&mut self) -> Result<Option<Batch>> {
-        match &mut self.source {
-            Source::Running(receiver) => {
-                let received = receiver.blocking_recv();
+                let received = futures::executor::block_on(receiver.recv());
                 self.received(received)
             }
             _ => Ok(self.take_ready()),

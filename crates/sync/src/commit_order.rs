@@ -52,7 +52,7 @@ use std::marker::PhantomData;
 use ankerdb_base::Timestamp;
 use crossbeam_utils::CachePadded;
 
-use crate::blocking::blocking;
+use crate::patience::Patience;
 use crate::primitive::{Arc, AtomicPtr, AtomicU64, Backoff, Ordering, Step, fence, weakened};
 
 /// The pointer is about to change.
@@ -254,7 +254,7 @@ impl<W: Send + Sync> CommitOrder<W> {
     }
 
     /// Returns when the watermark covers `timestamp`: spins briefly, then yields the core, and when that has not helped
-    /// [`EAGER_LOOKS`] times, goes on in [`blocking`]: some commit before is a large one.
+    /// [`EAGER_LOOKS`] times, sleeps between looks: some commit before is a large one.
     pub fn wait_until_visible(&self, timestamp: Timestamp) {
         let backoff = Backoff::new();
         let is_visible = || self.watermark() >= timestamp;
@@ -264,11 +264,10 @@ impl<W: Send + Sync> CommitOrder<W> {
             }
             backoff.snooze();
         }
-        blocking(|| {
-            while !is_visible() {
-                backoff.snooze();
-            }
-        });
+        let patience = Patience::new();
+        while !is_visible() {
+            patience.wait();
+        }
     }
 }
 

@@ -9,7 +9,6 @@
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
 //! | [`interrupt`] | is the statement that runs to end, and why? |
 //! | [`patience`] | how to wait for what is usually over in a moment? |
-//! | [`blocking`] | who else is served by this thread, and must be told before it sleeps? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
 //! ordering is what it is. The first four of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
@@ -32,7 +31,6 @@
 //! # Not here
 //! No tables, no versions, no SQL; nothing here knows what an array holds or what a write set is.
 
-pub mod blocking;
 pub mod commit_order;
 pub mod interrupt;
 pub mod lending;

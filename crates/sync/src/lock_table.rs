@@ -47,7 +47,6 @@
 //! # Not here
 //! No queue: all waiters of a row are woken at once, and who comes first has it. No shared locks.
 
-use crate::blocking::blocking;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -249,7 +248,7 @@ impl LockTable {
         self.leaving(owner).lock().retain(|leaving| *leaving != owner);
     }
 
-    /// Sleeps until the row is released, in [`blocking`]. A transaction waits from one thread at a time.
+    /// Sleeps until the row is released. A transaction waits from one thread at a time.
     ///
     /// A deadlock is found when the wait begins; the transaction that would close the circle is told, and has
     /// to release what it holds. A raised interrupt ends the wait at once.
@@ -258,7 +257,7 @@ impl LockTable {
         if let Err(outcome) = self.join(&waiter, me) {
             return outcome;
         }
-        let outcome = blocking(|| waiter.sleep(interrupt, deadline));
+        let outcome = waiter.sleep(interrupt, deadline);
         self.waiting.lock().remove(&me);
         if outcome == Waited::Released {
             return outcome;
@@ -313,7 +312,6 @@ impl LockTable {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::blocking::with_sleeper;
     use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
@@ -376,26 +374,6 @@ mod tests {
         assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
         table.hold(key(1), A);
         assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
-    }
-
-    #[test]
-    fn a_waiter_sleeps_where_its_thread_may_block_and_announces_nothing_else() {
-        static SLEEPS: AtomicU64 = AtomicU64::new(0);
-        let counted = |work: &mut dyn FnMut()| {
-            SLEEPS.fetch_add(1, Ordering::Relaxed);
-            work();
-        };
-        let table = LockTable::new();
-        let announced = || with_sleeper(counted, || wait(&table, key(1), B));
-        assert_eq!((announced(), SLEEPS.load(Ordering::Relaxed)), (Waited::NotHeld, 0));
-        table.hold(key(1), A);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(announced);
-            until_waiting(&table, B);
-            table.release(A, [key(1)]);
-            assert_eq!(waiter.join().unwrap(), Waited::Released);
-        });
-        assert_eq!(SLEEPS.load(Ordering::Relaxed), 1);
     }
 
     #[test]

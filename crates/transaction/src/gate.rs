@@ -23,7 +23,6 @@
 //! predicted branch per commit.
 
 use crate::manager::{TransactionManager, Worker};
-use ankerdb_sync::blocking::blocking;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +43,7 @@ impl Gate {
                 return;
             }
             worker.end_commit();
-            blocking(|| self.sleep_until_open());
+            self.sleep_until_open();
         }
     }
 

@@ -43,11 +43,6 @@ pub enum Isolation {
 /// Tables that a session keeps at hand between two procedures.
 const TABLES_KEPT: usize = 32;
 
-/// Up to so many rows written, a transaction counts as small.
-const SMALL_WRITES: usize = 256;
-/// Up to so many rows and ranges read.
-const SMALL_READS: usize = 1024;
-
 /// A transaction. Dropping it rolls back. After a retryable error only rolling back makes sense.
 pub struct Transaction {
     pub(crate) manager: Arc<TransactionManager>,
@@ -281,13 +276,6 @@ impl Transaction {
     /// Rows that would be inserted, changed or deleted.
     pub fn write_count(&self) -> usize {
         self.writes.writes.len()
-    }
-
-    /// Whether committing or rolling back takes microseconds, as far as this transaction is concerned: it has written and
-    /// read little.
-    pub fn is_small(&self) -> bool {
-        let reads = self.reads.rows.len() + self.reads.ranges.len();
-        self.write_count() <= SMALL_WRITES && reads <= SMALL_READS && self.reads.tables.is_empty()
     }
 
     /// What every read begins with.

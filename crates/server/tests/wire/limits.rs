@@ -1,8 +1,10 @@
 //! Many clients, large statements, large results, slow readers.
 
 use crate::cancel::{UNDER_WAY, begin};
-use crate::client::Client;
+use crate::client::{Client, bind, execute, parse, sync};
 use crate::server::TestServer;
+use std::io::Read;
+use std::net::TcpStream;
 
 #[test]
 fn many_connections_add_up() {
@@ -117,4 +119,47 @@ fn all_connections_may_wait_for_one_row() {
         assert_eq!(client.reply().error, None);
     }
     assert_eq!(holder.run("SELECT b FROM t WHERE a = 1").cell(), (WAITING + 1).to_string());
+}
+
+#[test]
+fn whoever_waits_keeps_nobody_else_waiting() {
+    let server = TestServer::start();
+    let mut holder = Client::connect(&server);
+    holder.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 0), (2, 0)");
+    holder.run("BEGIN; UPDATE t SET b = 1 WHERE a = 1");
+    let statements = [
+        "UPDATE t SET b = b + 1 WHERE a = 1",
+        "BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE t SET b = b + 1 WHERE a = 1; COMMIT",
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT b FROM t WHERE a = 1 FOR UPDATE; COMMIT",
+    ];
+    let mut waiting: Vec<Client> = statements.iter().map(|_| Client::connect(&server)).collect();
+    waiting.iter_mut().zip(statements).for_each(|(client, sql)| begin(client, sql));
+    let mut prepared = Client::connect(&server);
+    prepared.send(&[parse("", statements[0], &[]), bind("", "", &[]), execute("", 0), sync()].concat());
+    std::thread::sleep(UNDER_WAY);
+    let mut other = Client::connect(&server);
+    assert_eq!(other.run("SELECT b FROM t WHERE a = 1").cell(), "0");
+    other.run("UPDATE t SET b = 5 WHERE a = 2");
+    holder.run("COMMIT");
+    waiting.iter_mut().chain([&mut prepared]).for_each(|client| drop(client.reply().ok()));
+    assert_eq!(other.run("SELECT b FROM t WHERE a = 1").cell(), "4");
+}
+
+#[test]
+fn silent_connections_take_no_more_threads_than_there_can_be_sessions() {
+    const SESSIONS: usize = 2;
+    const SPARE: usize = 64;
+    let server = TestServer::with_connections(SESSIONS);
+    let mut client = Client::connect(&server);
+    let silent: Vec<TcpStream> =
+        (1..SESSIONS + SPARE).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let mut turned_away = TcpStream::connect(server.address).unwrap();
+    let mut told = Vec::new();
+    turned_away.read_to_end(&mut told).unwrap();
+    assert!(told.starts_with(b"E") && told.windows(5).any(|part| part == b"53300"), "{told:?}");
+    assert_eq!(client.run("SELECT 1").cell(), "1");
+    // Who leaves makes room.
+    drop(silent);
+    std::thread::sleep(UNDER_WAY);
+    assert_eq!(Client::connect(&server).run("SELECT 2").cell(), "2");
 }

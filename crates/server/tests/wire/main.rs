@@ -14,4 +14,3 @@ mod script;
 mod serializable;
 mod server;
 mod startup;
-mod threads;

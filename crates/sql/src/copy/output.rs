@@ -69,14 +69,14 @@ impl CopyOut {
         self.rows.columns().len()
     }
 
-    /// The next whole lines, or `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Lines>> {
+    /// The next whole lines, or `None` at the end. Sleeps until a query has them.
+    pub fn next(&mut self) -> Result<Option<Lines>> {
         let mut lines = Lines::default();
         if std::mem::take(&mut self.header) {
             self.push_header(&mut lines);
             return Ok(Some(lines));
         }
-        let Some(rows) = self.rows.next().await? else { return Ok(None) };
+        let Some(rows) = self.rows.next()? else { return Ok(None) };
         for row in 0..rows.len() {
             self.interrupt.check()?;
             self.push_row(rows.cells(row), &mut lines);

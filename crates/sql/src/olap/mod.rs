@@ -41,7 +41,7 @@ pub use forked::ForkCounters;
 use crate::rows::{Lasting, Rows};
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
-    Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value, blocking,
+    Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
 pub(crate) use columns::Columns;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
@@ -316,7 +316,7 @@ impl OlapEngine {
                 }
             }
         };
-        blocking(|| futures::executor::block_on(done))
+        futures::executor::block_on(done)
     }
 }
 

@@ -13,7 +13,7 @@
 //! the analytical threads and waits for locked rows belong into interactive transactions.
 
 use super::{Runner, SqlSession};
-use ankerdb_engine::{Error, Interrupt, Isolation, Result, Transaction, blocking};
+use ankerdb_engine::{Error, Interrupt, Isolation, Result, Transaction};
 use std::time::{Duration, Instant};
 
 /// Tries as a procedure.
@@ -71,12 +71,10 @@ impl Tries {
 /// Sleeps, but not past an interrupt.
 fn rest(time: Duration, interrupt: &Interrupt) {
     let until = Instant::now() + time;
-    blocking(|| {
-        let _woken = interrupt.wakes_me();
-        while !interrupt.is_raised() && Instant::now() < until {
-            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
-        }
-    });
+    let _woken = interrupt.wakes_me();
+    while !interrupt.is_raised() && Instant::now() < until {
+        std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 impl SqlSession {

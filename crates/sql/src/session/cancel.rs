@@ -1,9 +1,9 @@
 //! Ending what a session runs from outside of it.
 //!
 //! A [`CancelHandle`] is the session's [`Interrupt`], which its threads look at and sleep by, and beside it a bell for
-//! async tasks that wait for the session: a query's watch, a COPY that waits for data.
+//! async tasks that wait for the session: a query's watch.
 
-use ankerdb_engine::{Cause, Error, Interrupt};
+use ankerdb_engine::{Cause, Error, Interrupt, Result};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -28,6 +28,14 @@ impl CancelHandle {
     pub fn raise(&self, cause: Cause) {
         self.0.interrupt.raise(cause);
         self.0.bell.notify_waiters();
+    }
+
+    /// The error that the statement is to end with, if it is to end. One load if not.
+    ///
+    /// # Errors
+    /// Those of [`Interrupt::check`].
+    pub fn check(&self) -> Result<()> {
+        self.0.interrupt.check()
     }
 
     /// What the session's threads look at.

@@ -27,7 +27,7 @@ use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planne
 use crate::prepared::{OutputColumn, Prepared};
 use crate::{Outcome, Rows};
 use ankerdb_engine::{
-    ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value, blocking,
+    ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value,
 };
 use autocommit::Sleeps;
 use deadline::Deadline;
@@ -411,7 +411,7 @@ impl Runner {
                 let cancel = self.cancel.clone();
                 let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
                 let mut rows = Vec::new();
-                while let Some(batch) = blocking(|| futures::executor::block_on(result.next()))? {
+                while let Some(batch) = result.next()? {
                     rows.extend(batch);
                 }
                 Ok(rows)

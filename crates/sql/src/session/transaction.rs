@@ -73,17 +73,6 @@ impl SqlSession {
         }
     }
 
-    /// Whether running the statement now takes microseconds unless it has to wait for somebody: callers that serve others
-    /// on the same thread can run it there, under [`with_sleeper`](crate::with_sleeper).
-    pub fn is_brief(&self, prepared: &Prepared) -> bool {
-        prepared.is_brief() && (self.ends_briefly() || !prepared.closes_block())
-    }
-
-    /// Whether ending the open transaction, if there is one, takes microseconds.
-    pub fn ends_briefly(&self) -> bool {
-        self.block.transaction.as_ref().is_none_or(Transaction::is_small)
-    }
-
     /// Ends the implicit transaction: commits it, unless an explicit one is left open.
     pub fn end_implicit(&mut self) -> Result<()> {
         self.block.several = false;

@@ -61,7 +61,7 @@ fn a_canceled_query_ends_its_child() {
     let mut rows = start(&mut client.0, ENDLESS);
     let process = child();
     client.0.cancel_handle().cancel();
-    let error = rows.next_blocking().unwrap_err();
+    let error = rows.next().unwrap_err();
     assert_eq!((error.state().code(), error.message()), ("57014", "canceling statement due to user request"));
     gone(process);
     assert_eq!(client.run("SELECT count(*) FROM item"), "5000");
@@ -92,7 +92,7 @@ fn a_child_killed_from_outside_is_an_error_of_its_query() {
         let mut rows = start(&mut client.0, ENDLESS);
         let process = child();
         signal(name, process);
-        let error = rows.next_blocking().unwrap_err();
+        let error = rows.next().unwrap_err();
         assert_eq!(error.state().code(), "58000");
         assert!(error.message().contains(words), "{error}");
         gone(process);
@@ -109,7 +109,7 @@ fn a_child_that_does_not_move_is_found() {
     let mut rows = start(&mut client.0, ENDLESS);
     let process = child();
     signal("-STOP", process);
-    assert_eq!(rows.next_blocking().unwrap_err().state().code(), "57014");
+    assert_eq!(rows.next().unwrap_err().state().code(), "57014");
     gone(process);
 }
 

@@ -1,0 +1,74 @@
+//! What the system can do with sockets and the standard library does not offer: reading without waiting, waking a thread
+//! that accepts, and telling of closed ends among many sockets.
+//!
+//! Small and safe to call; what is unsafe are the calls to the system, each of which says why it is sound.
+//!
+//! (Crates that offer all of this share features with libraries of the query engine, which would be compiled once more for
+//! the tests; these are five calls.)
+
+mod closed;
+
+pub use closed::ClosedWatch;
+
+use std::io::{Error, Result};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+/// Reads what has arrived, without waiting for more. 0 at the end of the stream.
+///
+/// # Errors
+/// `WouldBlock` if nothing has arrived; else those of the socket.
+pub fn receive_now(stream: &TcpStream, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: The buffer is ours for as long as the call takes, and as long as it is told; the descriptor is open.
+    let read = unsafe {
+        libc::recv(stream.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+    };
+    usize::try_from(read).map_err(|_| Error::last_os_error())
+}
+
+/// Ends accepting: who waits for a connection is woken with an error, and so is everybody who tries later.
+///
+/// # Errors
+/// If it has ended already.
+pub fn stop_accepting(listener: &TcpListener) -> Result<()> {
+    // SAFETY: The descriptor is open; the call touches no memory of ours.
+    checked(unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) }).map(drop)
+}
+
+/// What the system says went wrong, if it says -1.
+fn checked(returned: libc::c_int) -> Result<libc::c_int> {
+    if returned == -1 { Err(Error::last_os_error()) } else { Ok(returned) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Write};
+
+    #[test]
+    fn what_has_arrived_is_read_and_nothing_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 4];
+        assert_eq!(receive_now(&stream, &mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock);
+        client.write_all(b"abc").unwrap();
+        stream.peek(&mut buffer).unwrap();
+        assert_eq!((receive_now(&stream, &mut buffer).unwrap(), &buffer[..3]), (3, &b"abc"[..]));
+        drop(client);
+        stream.peek(&mut buffer).unwrap();
+        assert_eq!(receive_now(&stream, &mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn who_accepts_is_woken() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| listener.accept().map(drop));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            stop_accepting(&listener).unwrap();
+            assert!(accepting.join().unwrap().is_err());
+        });
+        assert!(listener.accept().is_err());
+    }
+}
