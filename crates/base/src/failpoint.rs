@@ -1,13 +1,21 @@
 //! Places in the code where tests let something fail that does not fail by itself: an allocation, a step of a commit.
 //!
 //! A place is named by [`reach`]. A test [`plans`](plan) that the n-th place that this thread reaches fails, by an error or
-//! a panic, and so can try all of them one after the other. In builds without debug assertions nothing of it exists.
+//! a panic, and so can try all of them one after the other.
+//!
+//! A test can also [`watch`] what a thread does: it is told the names of all places that the thread comes to, and of those
+//! that cannot fail ([`step`]). What watches may keep the thread there while others go on, so that two protocols can be led
+//! through the same interleavings, step by step.
+//!
+//! In builds without debug assertions nothing of it exists.
 
 use crate::Result;
 #[cfg(debug_assertions)]
 use crate::{Error, SqlState};
 #[cfg(debug_assertions)]
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+#[cfg(debug_assertions)]
+use std::rc::Rc;
 
 /// How a place fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +30,31 @@ pub enum Failure {
 thread_local! {
     /// Places still to be passed, and what happens at the one behind them.
     static PLAN: Cell<Option<(usize, Failure)>> = const { Cell::new(None) };
+}
+
+/// What is told of the places that a thread comes to.
+#[cfg(debug_assertions)]
+pub type Watcher = Rc<dyn Fn(&'static str)>;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
+}
+
+/// Tells `watcher` of every place that this thread comes to from now on; `None`: nobody.
+#[cfg(debug_assertions)]
+pub fn watch(watcher: Option<Watcher>) {
+    WATCHER.set(watcher);
+}
+
+/// A place that is watched and cannot fail.
+#[cfg(debug_assertions)]
+pub fn step(name: &'static str) {
+    // A copy, since the watcher may come to places itself. A thread that ends has no watcher any more.
+    let watcher = WATCHER.try_with(|watcher| watcher.borrow().clone());
+    if let Ok(Some(watcher)) = watcher {
+        watcher(name);
+    }
 }
 
 /// Lets a place fail: the one behind the next `passed` that this thread reaches.
@@ -39,6 +72,7 @@ pub fn clear() -> Option<usize> {
 /// A place that can fail with 53200.
 #[cfg(debug_assertions)]
 pub fn reach(name: &'static str) -> Result<()> {
+    step(name);
     match next() {
         Some(Failure::Panic) => panic!("planned to fail: {name}"),
         Some(Failure::OutOfMemory) => {
@@ -51,6 +85,7 @@ pub fn reach(name: &'static str) -> Result<()> {
 /// A place that can only panic.
 #[cfg(debug_assertions)]
 pub fn pass(name: &'static str) {
+    step(name);
     if next().is_some() {
         panic!("planned to fail: {name}");
     }
@@ -74,3 +109,8 @@ pub fn reach(_: &'static str) -> Result<()> {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn pass(_: &'static str) {}
+
+/// A place that is watched; not in this build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn step(_: &'static str) {}

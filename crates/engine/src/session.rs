@@ -2,7 +2,7 @@
 
 use crate::contention::COURTESY;
 use crate::database::Database;
-use ankerdb_base::Result;
+use ankerdb_base::{Result, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_transaction::Patience;
 use ankerdb_transaction::{Isolation, Transaction, Worker};
@@ -26,6 +26,7 @@ pub struct Session {
     /// For procedures; interactive transactions are handed out.
     transaction: Transaction,
     retries: u64,
+    last_commit: Timestamp,
     writes_since_collection: usize,
 }
 
@@ -41,7 +42,8 @@ impl Session {
         let manager = &database.shared.manager;
         let worker = manager.acquire_worker();
         let transaction = Transaction::new(manager.clone(), worker.clone());
-        Session { database, worker, transaction, retries: 0, writes_since_collection: 0 }
+        let last_commit = Timestamp::ZERO;
+        Session { database, worker, transaction, retries: 0, last_commit, writes_since_collection: 0 }
     }
 
     /// The database.
@@ -125,7 +127,10 @@ impl Session {
         let outcome = match procedure(&mut self.transaction) {
             Ok(value) => {
                 self.writes_since_collection += self.transaction.write_count();
-                self.transaction.commit().map(|_| value)
+                self.transaction.commit().map(|commit| {
+                    self.last_commit = commit;
+                    value
+                })
             }
             Err(error) => {
                 self.transaction.rollback();
@@ -152,6 +157,12 @@ impl Session {
     /// What a query at this isolation level reads, which is the same in all configurations but that of READ UNCOMMITTED.
     pub fn snapshot_at(&mut self, isolation: Isolation) -> Snapshot {
         self.database.shared.manager.snapshot_at(isolation)
+    }
+
+    /// The timestamp at which the last procedure has committed, or, if it has written nothing, at which it read: snapshots
+    /// from there on show it. Before the first one: [`Timestamp::ZERO`].
+    pub fn last_commit(&self) -> Timestamp {
+        self.last_commit
     }
 
     /// How often [`run`](Self::run) has started a procedure again.

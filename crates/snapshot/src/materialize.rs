@@ -6,7 +6,7 @@
 //! to be newer and the cell is replaced.
 
 use crate::image::{ColumnCopy, ColumnImage, all_ones};
-use ankerdb_base::{ROWS_PER_BLOCK, Timestamp};
+use ankerdb_base::{ROWS_PER_BLOCK, Timestamp, failpoint};
 use ankerdb_table::{BITMAP_WORDS, Cell, OwnedCell, RowBlock, ones_of};
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -63,6 +63,7 @@ pub fn copy_block(
     // SAFETY: inside a pin; the copies are corrected below.
     let copy = |&column: &usize| ColumnCopy::of(unsafe { block.columns().current(column) }, count);
     let mut copies: Vec<ColumnCopy> = columns.iter().map(copy).collect();
+    failpoint::step("columns copied");
     fence(Ordering::Acquire);
     let cells_changed = columns.iter().any(|&column| block.column_change(column) > at);
     if cells_changed || (bits.is_some() && block.rows_change() > at) {

@@ -49,7 +49,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use ankerdb_base::Timestamp;
+use ankerdb_base::{Timestamp, failpoint};
 use crossbeam_utils::CachePadded;
 
 use crate::patience::Patience;
@@ -262,6 +262,7 @@ impl<W: Send + Sync> CommitOrder<W> {
             if is_visible() {
                 return;
             }
+            failpoint::step("waits until visible");
             backoff.snooze();
         }
         let patience = Patience::new();

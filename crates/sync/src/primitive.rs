@@ -33,6 +33,8 @@ mod real {
 /// loads: that makes all orders of all operations worth trying to loom, and synchronizes nothing.
 #[cfg(loom)]
 mod modeled {
+    #[cfg(test)]
+    pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic::{Ordering, fence};
 
@@ -71,6 +73,7 @@ mod modeled {
         store(value: u64, order: Ordering) -> ();
         fetch_add(by: u64, order: Ordering) -> u64;
         fetch_sub(by: u64, order: Ordering) -> u64;
+        swap(value: u64, order: Ordering) -> u64;
         fetch_and(mask: u64, order: Ordering) -> u64;
         fetch_max(value: u64, order: Ordering) -> u64;
         compare_exchange(seen: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;

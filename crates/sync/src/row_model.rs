@@ -11,30 +11,41 @@
 //! | [`Row::save`], [`Row::take_back`] | `RowBlock::save`, `take_back`, with the pruning of `OwnedRow::save_update` |
 //! | [`Row::install`] | `RowBlock::install_update`; the order of stores is that of `crates/table/src/header.rs` |
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
-//! | [`copy_rows`], [`Changes`] | `copy_block` (`crates/snapshot/src/materialize.rs`); `raise` |
-//! | [`Row::sweep`] | `RowBlock::sweep` |
+//! | [`copy_rows`], [`Row::correct`], [`Changes`] | `copy_block`, `Walk` (`crates/snapshot/src/materialize.rs`); `raise` |
+//! | [`Database::sweep`], [`Row::sweep`] | `Table::sweep`, `RowBlock::sweep` |
 //! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
-//! | [`Transaction::commit`] | `Transaction::commit_writes` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
+//! | [`Transaction::commit`] | `Transaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
+//! | [`Transaction::validate_ahead`] | `Transaction::validate_ahead` (`crates/transaction/src/validate.rs`) |
 //!
-//! A change of one is a change of the other. Not here: lending and moving away (`lending_model`), index entries,
-//! deleted rows and the reuse of their slots, waiting for row locks.
+//! A change of one is a change of the other: `crates/transaction/tests/conformance` leads both through the same
+//! interleavings, from step to step (`ankerdb_base::failpoint`), and compares rows, versions, readers and the watermark
+//! after each. For that it compiles this file with real atomics. Fences and orderings it cannot compare: they are looked
+//! at here.
+//!
+//! Not here: lending and moving away (`lending_model`), index entries, deleted rows and the reuse of their slots, waiting
+//! for row locks.
 //!
 //! What a model checks is in the values: every state of a row is known from its timestamp, so a reader that was shown
 //! anything else has found a hole. The content of versions lies in loom's checked cells; versions that are unlinked are
 //! kept until the end of an execution, which stands in for pins.
 
+// Paths, so that they are found from where the conformance test compiles this file.
+#[cfg(loom)]
+#[path = "row_model/models.rs"]
 mod models;
+#[path = "row_model/row.rs"]
 mod row;
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc as Shared;
 
-use ankerdb_base::Timestamp;
+use ankerdb_base::{Timestamp, failpoint};
 
 use crate::commit_order::{CommitOrder, Visited};
-use crate::primitive::{Arc, Step, weakened};
+use crate::primitive::{Arc, AtomicU64, Ordering, Step, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
-use row::{COLUMNS, Changes, Row, TIMESTAMP, copy_rows};
+pub(crate) use row::COLUMNS;
+use row::{Changes, Row, TIMESTAMP, copy_rows};
 
 /// Steps that control models take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +80,7 @@ pub(crate) enum RowStep {
     CommitLocks,
     /// commit: a row that has changed since the transaction began ends it.
     FirstCommitterWins,
-    /// commit: the record is published before others' records are looked at.
+    /// commit: others' records are looked at again when its own is published.
     PublishesFirst,
     /// commit: the commit finishes only when it is installed.
     FinishesLast,
@@ -88,9 +99,12 @@ fn without(step: RowStep) -> bool {
 /// What a commit published: the rows and columns that it writes.
 type Record = Vec<(usize, usize)>;
 
+/// A row, one of its columns, and a cell for it.
+type Write = (usize, usize, u64);
+
 /// A commit that did not come about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ended {
+pub(crate) enum Ended {
     /// Somebody has a row.
     Busy,
     /// A row has changed since the transaction began.
@@ -100,9 +114,11 @@ enum Ended {
 }
 
 /// The rows of one block, a commit order and readers.
-struct Database {
+pub(crate) struct Database {
     rows: Vec<Row>,
     changes: Changes,
+    /// The horizon of the last pass of the pruner.
+    swept_at: AtomicU64,
     /// Not dropped when a model has failed: loom cannot go on then, and would abort the process.
     order: ManuallyDrop<CommitOrder<Record>>,
     readers: Shared<ActiveReaders>,
@@ -127,60 +143,66 @@ impl Drop for Database {
 }
 
 /// A transaction: what it reads at, and what it has read.
-struct Transaction<'d> {
+pub(crate) struct Transaction<'d> {
     database: &'d Database,
     slot: ReaderSlot,
     start: u64,
     reads: Record,
-    /// Rows locked before the commit.
+    /// Rows locked by statements and not given up yet.
     locked: Vec<usize>,
     /// Taken earlier, and not taken anew. An older list keeps more, never less.
-    in_use: Option<Vec<Timestamp>>,
+    pub(crate) in_use: Option<Vec<Timestamp>>,
 }
 
 impl Database {
-    fn new(rows: usize) -> Shared<Database> {
+    pub(crate) fn new(rows: usize) -> Shared<Database> {
         Shared::new(Database {
             rows: (0..rows).map(|_| Row::new()).collect(),
             changes: Changes::new(),
-            order: ManuallyDrop::new(CommitOrder::new(4)),
+            swept_at: AtomicU64::new(u64::MAX),
+            order: ManuallyDrop::new(CommitOrder::new(if cfg!(loom) { 4 } else { 64 })),
             readers: ActiveReaders::new(),
             retired: Default::default(),
         })
     }
 
-    fn begin(&self) -> Transaction<'_> {
+    pub(crate) fn begin(&self) -> Transaction<'_> {
         let slot = self.readers.register();
         let start = slot.enter(|| self.order.watermark()).0;
         Transaction { database: self, slot, start, reads: Vec::new(), locked: Vec::new(), in_use: None }
     }
 
-    fn in_use(&self) -> Vec<Timestamp> {
+    pub(crate) fn in_use(&self) -> Vec<Timestamp> {
         let mut in_use = Vec::new();
         self.readers.in_use(self.order.watermark(), &mut in_use);
         in_use
     }
 
     /// A pass of the pruner.
-    fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         let horizon = self.readers.oldest(self.order.watermark()).0;
-        self.rows.iter().for_each(|row| row.sweep(horizon));
+        let dirty: Vec<&Row> = self.rows.iter().filter(|row| row.is_dirty()).collect();
+        if dirty.is_empty() || self.swept_at.swap(horizon, Ordering::Relaxed) == horizon {
+            return;
+        }
+        dirty.into_iter().for_each(|row| row.sweep(horizon));
     }
 }
 
 impl Transaction<'_> {
-    fn read(&mut self, row: usize, column: usize) -> u64 {
+    pub(crate) fn read(&mut self, row: usize, column: usize) -> u64 {
         self.reads.push((row, column));
         self.database.rows[row].read(column, self.start)
     }
 
-    fn copy(&self) -> Vec<[u64; COLUMNS]> {
+    pub(crate) fn copy(&self) -> Vec<[u64; COLUMNS]> {
         copy_rows(&self.database.rows, &self.database.changes, self.start)
     }
 
     /// Locks a row before the commit; whether it has changed since the transaction's timestamp.
-    fn lock(&mut self, row: usize) -> Result<bool, Ended> {
+    pub(crate) fn lock(&mut self, row: usize) -> Result<bool, Ended> {
         let header = self.database.rows[row].try_lock().ok_or(Ended::Busy)?;
+        failpoint::step("row locked by a statement");
         self.locked.push(row);
         let has_changed = header & TIMESTAMP > self.start;
         if has_changed {
@@ -189,15 +211,16 @@ impl Transaction<'_> {
         Ok(has_changed)
     }
 
-    /// Moves on to the watermark, if nothing that was read has changed.
-    fn restart(&mut self) -> Result<(), Ended> {
+    /// Moves on to the watermark, if nothing that was read has changed. Otherwise the transaction is to end.
+    pub(crate) fn restart(&mut self) -> Result<(), Ended> {
         let order = &self.database.order;
         let slot = self.database.readers.register();
         let early = without(RowStep::RestartTakesFirst).then(|| self.visit(order.watermark().next()));
+        failpoint::step("statement restarts");
         let now = slot.enter(|| order.watermark());
+        failpoint::step("newer timestamp announced");
         let visited = early.unwrap_or_else(|| self.visit(now.next()));
         if visited != Visited::Clear && !without(RowStep::RestartChecks) {
-            self.locked.iter().for_each(|&row| self.database.rows[row].unlock());
             return Err(Ended::Conflict);
         }
         (self.slot, self.start) = (slot, now.0);
@@ -206,22 +229,83 @@ impl Transaction<'_> {
 
     /// Looks for commits after the transaction's timestamp and before another that have written what was read.
     fn visit(&self, before: Timestamp) -> Visited {
+        self.visit_between(Timestamp(self.start), before)
+    }
+
+    fn visit_between(&self, after: Timestamp, before: Timestamp) -> Visited {
         let order = &self.database.order;
         // SAFETY: what is retired is kept until the end of the execution.
-        unsafe {
-            order.visit_between(Timestamp(self.start), before, |_, record| {
+        let visited = unsafe {
+            order.visit_between(after, before, |_, record| {
                 record.iter().any(|write| self.reads.contains(write))
             })
-        }
+        };
+        failpoint::step("reads checked");
+        visited
+    }
+
+    /// Gives up the rows that no commit has taken.
+    fn release_locks(&mut self) {
+        let rows = std::mem::take(&mut self.locked);
+        rows.into_iter().for_each(|row| self.database.rows[row].unlock());
     }
 
     /// Commits one cell in each of some rows, in the order of rows. `serializable` or by snapshot isolation.
-    fn commit(self, writes: &[(usize, usize, u64)], serializable: bool) -> Result<u64, Ended> {
-        let (rows, changes) = (&self.database.rows, &self.database.changes);
-        for (place, &(row, ..)) in
-            writes.iter().enumerate().filter(|(_, (row, ..))| !self.locked.contains(row))
+    pub(crate) fn commit(mut self, writes: &[Write], serializable: bool) -> Result<u64, Ended> {
+        let database = self.database;
+        let outcome = self.commit_steps(writes, serializable);
+        self.release_locks();
+        self.slot.leave();
+        if let Ok(commit) = outcome
+            && !without(RowStep::WaitsUntilVisible)
         {
+            database.order.wait_until_visible(Timestamp(commit));
+        }
+        outcome
+    }
+
+    fn commit_steps(&mut self, writes: &[Write], serializable: bool) -> Result<u64, Ended> {
+        let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
+        self.lock_rows(writes)?;
+        let (rows, order) = (&self.database.rows, &self.database.order);
+        writes.iter().for_each(|&(row, column, cell)| rows[row].save(&[(column, cell)], &in_use));
+        let commit = match self.publish_and_validate(writes, serializable) {
+            Ok(commit) => commit,
+            Err(ended) => {
+                for &(row, ..) in writes {
+                    rows[row].take_back();
+                    rows[row].unlock();
+                }
+                return Err(ended);
+            }
+        };
+        if without(RowStep::FinishesLast) {
+            order.finish(Timestamp(commit), true);
+        }
+        for &(row, column, cell) in writes {
+            failpoint::step("install of a row");
+            rows[row].install(commit, &[(column, cell)], &self.database.changes);
+        }
+        failpoint::step("end of a commit");
+        if !without(RowStep::FinishesLast) {
+            order.finish(Timestamp(commit), true);
+        }
+        failpoint::step("commit finished");
+        Ok(commit)
+    }
+
+    /// Takes the rows that no statement has locked, or none.
+    fn lock_rows(&mut self, writes: &[Write]) -> Result<(), Ended> {
+        let rows = &self.database.rows;
+        for (place, &(row, ..)) in writes.iter().enumerate() {
+            if let Some(position) = self.locked.iter().position(|&locked| locked == row) {
+                self.locked.swap_remove(position);
+                continue;
+            }
             let locked = rows[row].try_lock();
+            if locked.is_some() {
+                failpoint::step("row owned by a commit");
+            }
             let is_newer = |header| header & TIMESTAMP > self.start && !without(RowStep::FirstCommitterWins);
             if locked.is_none_or(is_newer) {
                 let mine = if locked.is_some() { place + 1 } else { place };
@@ -229,38 +313,60 @@ impl Transaction<'_> {
                 return Err(if locked.is_none() { Ended::Busy } else { Ended::Changed });
             }
         }
-        let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
-        writes.iter().for_each(|&(row, column, cell)| rows[row].save(&[(column, cell)], &in_use));
-        let commit = self.publish_and_validate(writes, serializable)?;
-        self.slot.leave();
-        let order = &self.database.order;
-        if without(RowStep::FinishesLast) {
-            order.finish(Timestamp(commit), true);
-        }
-        writes.iter().for_each(|&(row, column, cell)| rows[row].install(commit, &[(column, cell)], changes));
-        if !without(RowStep::FinishesLast) {
-            order.finish(Timestamp(commit), true);
-        }
-        if !without(RowStep::WaitsUntilVisible) {
-            order.wait_until_visible(Timestamp(commit));
-        }
-        Ok(commit)
+        Ok(())
     }
 
-    fn publish_and_validate(&self, writes: &[(usize, usize, u64)], serializable: bool) -> Result<u64, Ended> {
+    /// Draws the timestamp between two looks at the commits of others, most of which the first one finds.
+    fn publish_and_validate(&self, writes: &[Write], serializable: bool) -> Result<u64, Ended> {
         let order = &self.database.order;
+        let clear = if serializable { self.validate_ahead()? } else { Timestamp(self.start) };
+        failpoint::step("timestamp");
         let record: Record = writes.iter().map(|&(row, column, _)| (row, column)).collect();
-        let early = without(RowStep::PublishesFirst).then(|| self.visit(order.watermark().next()));
         let commit = order.begin(Arc::new(record), |old| self.database.retired.lock().unwrap().push(old));
-        let visited = early.unwrap_or_else(|| self.visit(commit));
-        if serializable && visited != Visited::Clear {
+        failpoint::step("validation");
+        let looks = serializable && !without(RowStep::PublishesFirst);
+        if looks && self.visit_between(clear, commit) != Visited::Clear {
             order.finish(commit, false);
-            for &(row, ..) in writes {
-                self.database.rows[row].take_back();
-                self.database.rows[row].unlock();
-            }
             return Err(Ended::Conflict);
         }
         Ok(commit.0)
+    }
+
+    /// Returns up to which timestamp nobody has written what was read.
+    fn validate_ahead(&self) -> Result<Timestamp, Ended> {
+        let drawn = self.database.order.drawn();
+        if self.visit(drawn.next()) == Visited::Clear { Ok(drawn) } else { Err(Ended::Conflict) }
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.release_locks();
+        }
+    }
+}
+
+/// What the conformance test compares.
+#[cfg(not(loom))]
+impl Transaction<'_> {
+    pub(crate) fn timestamp(&self) -> u64 {
+        self.start
+    }
+}
+
+/// As above.
+#[cfg(not(loom))]
+impl Database {
+    pub(crate) fn watermark(&self) -> u64 {
+        self.order.watermark().0
+    }
+
+    pub(crate) fn changes(&self) -> [u64; COLUMNS] {
+        self.changes.all()
+    }
+
+    pub(crate) fn rows(&self) -> impl Iterator<Item = row::Picture> {
+        self.rows.iter().map(Row::picture)
     }
 }

@@ -319,6 +319,7 @@ impl RowBlock {
         };
         loop {
             let header = self.header(row);
+            failpoint::step("header looked at");
             if header.timestamp() > limit {
                 match self.read_version(row, column, at, header, pin) {
                     Older::Absent => return Err(use_cell),
@@ -332,6 +333,7 @@ impl RowBlock {
                 return Err(use_cell);
             }
             let (array, raw) = self.load(row, column, pin);
+            failpoint::step("cell loaded");
             fence(Ordering::Acquire);
             if Header(self.rows[row].header.load(Ordering::Relaxed)).confirms(header) {
                 // SAFETY: the unchanged header confirms the load (see `header`).
@@ -506,6 +508,7 @@ impl RowBlock {
         self.dirty.set(row);
         let header = self.header(row);
         self.rows[row].chain.push(header.timestamp(), header.exists(), before);
+        failpoint::step("row saved");
         Ok(())
     }
 
@@ -587,6 +590,7 @@ impl RowBlock {
         let writing = self.columns.begin_write();
         self.dirty.set(row);
         changes.clone().for_each(|(column, _)| raise(&self.column_updates[column], commit));
+        failpoint::step("change told");
         let new = Header::committed(commit, true);
         self.announce(row, new);
         let mut was_placed = false;
@@ -597,6 +601,7 @@ impl RowBlock {
             let view = cell.long_bytes().and_then(|_| views.next());
             was_placed |= view.is_some();
             self.array_to_write(&writing, column, pin).store(row, cell, view);
+            failpoint::step("cell written");
         }
         self.settle(row, new, was_placed, writing);
     }
@@ -658,6 +663,7 @@ impl RowBlock {
     fn announce(&self, row: usize, new: Header) {
         self.rows[row].header.store(new.installing().0, Ordering::Release);
         fence(Ordering::Release);
+        failpoint::step("commit announced");
     }
 
     /// The last steps of a row whose cells were written.
@@ -668,6 +674,7 @@ impl RowBlock {
         }
         drop(writing);
         self.rows[row].header.store(new.0, Ordering::Release);
+        failpoint::step("row installed");
     }
 
     fn owned_header(&self, row: usize, commit: Timestamp) -> Header {
@@ -700,12 +707,15 @@ impl RowBlock {
                 continue;
             }
             let Some(header) = self.try_lock(row) else { continue };
+            failpoint::step("row owned by a sweep");
             // Clean already: another sweep was here after we looked, and has freed the slot if the row is deleted.
             let still_dirty = self.dirty.word(row / 64) >> (row % 64) & 1 == 1;
             if still_dirty && header.timestamp() <= horizon {
                 before_clean(row, header.exists());
                 self.rows[row].chain.clear(pin);
+                failpoint::step("history dropped");
                 self.dirty.clear(row);
+                failpoint::step("row clean");
             }
             self.unlock(row);
         }

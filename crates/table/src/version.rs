@@ -22,7 +22,7 @@
 //! Only the owner of a row (LOCKED, see `header`) changes its chain; readers walk it inside an epoch pin.
 
 use crate::cell::OwnedCell;
-use ankerdb_base::{ColumnSet, Timestamp};
+use ankerdb_base::{ColumnSet, Timestamp, failpoint};
 use crossbeam_epoch::Guard;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -185,6 +185,7 @@ impl VersionChain {
         }
         if !run.removed.is_empty() {
             link.store(std::ptr::null_mut(), Ordering::Release);
+            failpoint::step("versions pruned");
             run.retire(pin);
         }
     }
@@ -226,6 +227,7 @@ impl Run {
             Box::into_raw(Version::new(version.begin, version.exists, cells, next))
         };
         link.store(kept, Ordering::Release);
+        failpoint::step("versions pruned");
         self.retire(pin);
         kept
     }

@@ -190,6 +190,7 @@ impl Transaction {
         self.buffers.crowded = self.install(progress, commit, pin);
         failpoint::pass("end of a commit");
         self.manager.order.finish(commit, true);
+        failpoint::step("commit finished");
         Ok(commit)
     }
 
@@ -259,6 +260,7 @@ impl Transaction {
             }
         };
         let header = row.header();
+        failpoint::step("row owned by a commit");
         progress.rows[place] = Some(row.keep());
         let first_committer_wins =
             matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);

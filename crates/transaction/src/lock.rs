@@ -2,7 +2,7 @@
 
 use crate::transaction::{Isolation, Transaction};
 use crate::write::concurrent_update;
-use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
+use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
 use ankerdb_sync::lock_table::Waited;
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{OwnedRow, Table};
@@ -46,6 +46,7 @@ impl Transaction {
         let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
         let Some(owned) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
         let header = owned.header();
+        failpoint::step("row locked by a statement");
         self.manager.locks.hold((table.id().0, row.0), owner);
         self.locked.add(table, owned);
         if header.timestamp() <= self.start && header.exists() {
@@ -119,6 +120,7 @@ impl Transaction {
     fn wait_until_visible(&self, commit: Timestamp) -> Result<()> {
         let patience = Patience::new();
         while self.manager.watermark() < commit {
+            failpoint::step("waits until visible");
             self.pause(&patience)?;
         }
         Ok(())

@@ -26,7 +26,7 @@
 use crate::read_set::Mark;
 use crate::transaction::{Isolation, Transaction};
 use crate::write::concurrent_update;
-use ankerdb_base::{Result, Timestamp};
+use ankerdb_base::{Result, Timestamp, failpoint};
 use ankerdb_sync::readers::ReaderSlot;
 use std::sync::Arc;
 
@@ -86,9 +86,11 @@ impl Transaction {
             return Err(concurrent_update());
         }
         self.reads.forget_since(self.statement.reads);
+        failpoint::step("statement restarts");
         let slot = self.spare_slot();
         let manager = self.manager.clone();
         let now = slot.enter(|| manager.watermark());
+        failpoint::step("newer timestamp announced");
         // Until then both timestamps are announced: filters look at rows as of both.
         let validated = self.validate_up_to(now, &crossbeam_epoch::pin());
         match &validated {

@@ -12,7 +12,7 @@
 
 use crate::read_set::{RangeRead, RowFilter, Steps, TableRead, row_matches};
 use crate::transaction::Transaction;
-use ankerdb_base::{Error, Result, RowId, Timestamp};
+use ankerdb_base::{Error, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::commit_order::Visited;
 use crossbeam_epoch::Guard;
 use std::ops::ControlFlow;
@@ -102,6 +102,7 @@ impl Transaction {
             })
         };
         interrupted?;
+        failpoint::step("reads checked");
         let is_valid = match visited {
             Visited::Clear => true,
             Visited::Stopped(conflict) => {

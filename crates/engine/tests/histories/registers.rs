@@ -167,6 +167,24 @@ impl Actor<'_> {
         Ok(result)
     }
 
+    /// Whether what two reads of a statement find may be of two moments.
+    fn moves(&self) -> bool {
+        match self.level() {
+            Isolation::ReadUncommitted => true,
+            Isolation::ReadCommitted => self.style == Style::Procedure,
+            _ => false,
+        }
+    }
+
+    /// Where updates may be lost, a version is still to be all of one writer's.
+    fn may_lose_updates(&self) -> bool {
+        match self.style {
+            Style::Procedure => self.moves(),
+            Style::Locking => false,
+            Style::Optimistic => true,
+        }
+    }
+
     /// Own writes are nobody's version yet.
     fn note(&mut self, id: i32, seen: Number) {
         if seen != self.done.number {
@@ -176,8 +194,8 @@ impl Actor<'_> {
 
     fn read(&mut self, id: i32) -> Result<()> {
         let (row, seen) = self.world.find(self.transaction, id)?;
-        // READ UNCOMMITTED does not find row and marker at the same moment.
-        if row.is_some() || self.level() != Isolation::ReadUncommitted {
+        // The row was not there at one moment, and the marker is of another one.
+        if row.is_some() || !self.moves() {
             self.note(id, seen);
         }
         Ok(())
@@ -330,15 +348,14 @@ impl Actor<'_> {
         if !self.lock(table, row)? || moves && !self.lock(&absent, marker)? {
             return Ok(false);
         }
-        if found.is_some() || self.level() != Isolation::ReadUncommitted {
+        if found.is_some() || !self.moves() {
             self.note(id, former);
         }
         let me = || (A, Value::BigInt(self.done.number));
         match (found, kind) {
             (Some(row), Some(kind)) => {
                 let mut changes = vec![me()];
-                // Where updates may be lost, a version is still all of one writer's.
-                if action == 0 || self.style == Style::Optimistic {
+                if action == 0 || self.may_lose_updates() {
                     changes.push((KIND, Value::Integer(kind)));
                 }
                 self.transaction.update(&items, row, changes)?;

@@ -117,12 +117,14 @@ fn transact<W: World>(
     let style = plan.styles[random.usize(0..plan.styles.len())];
     let mut done = Done::new(shared.next_number(), shared.tick());
     let outcome = if style == Style::Procedure {
-        session.try_run(plan.level, |transaction| {
+        let outcome = session.try_run(plan.level, |transaction| {
             done.snapshot = Span { began: done.life.began, ended: shared.tick() };
             world.act(transaction, style, &mut done, random)?;
             done.commit.began = shared.tick();
             Ok(())
-        })
+        });
+        done.timestamp = outcome.is_ok().then(|| session.last_commit().0);
+        outcome
     } else {
         let mut transaction = session.begin(plan.level);
         done.snapshot = Span { began: done.life.began, ended: shared.tick() };

@@ -1,16 +1,15 @@
 //! One row: header, cells, version chain, and what its block keeps for those who copy columns.
 
-use ankerdb_base::Timestamp;
-use loom::cell::UnsafeCell;
+use ankerdb_base::{Timestamp, failpoint};
 
 use super::{RowStep, without};
-use crate::primitive::{AtomicPtr, AtomicU64, Ordering, fence};
+use crate::primitive::{AtomicPtr, AtomicU64, Ordering, UnsafeCell, fence};
 
 const LOCKED: u64 = 1 << 63;
 const INSTALLING: u64 = 1 << 62;
 pub(super) const TIMESTAMP: u64 = (1 << 60) - 1;
 
-pub(super) const COLUMNS: usize = 2;
+pub(crate) const COLUMNS: usize = 2;
 
 /// Cells by column.
 type Cells = Vec<(usize, u64)>;
@@ -52,6 +51,11 @@ impl Changes {
         }
     }
 
+    #[cfg(not(loom))]
+    pub(super) fn all(&self) -> [u64; COLUMNS] {
+        [0, 1].map(|column: usize| self.0[column].load(Ordering::Acquire))
+    }
+
     fn any_after(&self, at: u64) -> bool {
         self.0.iter().any(|change| change.load(Ordering::Acquire) > at)
     }
@@ -61,14 +65,15 @@ impl Changes {
 pub(super) fn copy_rows(rows: &[Row], changes: &Changes, at: u64) -> Vec<[u64; COLUMNS]> {
     let load = |row: &Row| [0, 1].map(|column: usize| row.cells[column].load(Ordering::Relaxed));
     let mut copies: Vec<_> = rows.iter().map(load).collect();
+    failpoint::step("columns copied");
     if !without(RowStep::CopyFences) {
         fence(Ordering::Acquire);
     }
     if changes.any_after(at) {
-        let dirty: Vec<bool> = rows.iter().map(|row| row.dirty.load(Ordering::Relaxed) == 1).collect();
+        let dirty: Vec<bool> = rows.iter().map(Row::is_dirty).collect();
         for ((row, copy), dirty) in rows.iter().zip(&mut copies).zip(dirty) {
             if dirty && row.header.load(Ordering::Acquire) & TIMESTAMP > at {
-                *copy = [0, 1].map(|column| row.read(column, at));
+                row.correct(copy, at);
             }
         }
     }
@@ -121,6 +126,7 @@ impl Row {
     pub(super) fn read(&self, column: usize, at: u64) -> u64 {
         loop {
             let header = self.header.load(Ordering::Acquire);
+            failpoint::step("header looked at");
             if header & TIMESTAMP > at {
                 if let Some(cell) = self.read_version(column, at, header) {
                     return cell;
@@ -129,6 +135,7 @@ impl Row {
                 assert!(header & INSTALLING == 0, "the watermark covers finished commits only");
             }
             let cell = self.cells[column].load(Ordering::Relaxed);
+            failpoint::step("cell loaded");
             if !without(RowStep::ReadFences) {
                 fence(Ordering::Acquire);
             }
@@ -151,6 +158,22 @@ impl Row {
             }
             if version.begin <= at {
                 return found;
+            }
+            next = version.next.load(Ordering::Acquire);
+        }
+        panic!("no version is old enough: the state at {at} is gone");
+    }
+
+    /// `Walk::find`: what the row was at `at`, which is before its newest change, into a copy of its cells.
+    fn correct(&self, copy: &mut [u64; COLUMNS], at: u64) {
+        let mut found = [None; COLUMNS];
+        let mut next = self.chain.load(Ordering::Acquire);
+        // SAFETY: versions are kept until the end of the execution.
+        while let Some(version) = unsafe { next.as_ref() } {
+            found.iter_mut().enumerate().for_each(|(column, found)| *found = version.cell(column).or(*found));
+            if version.begin <= at {
+                copy.iter_mut().zip(found).for_each(|(cell, found)| *cell = found.unwrap_or(*cell));
+                return;
             }
             next = version.next.load(Ordering::Acquire);
         }
@@ -187,6 +210,7 @@ impl Row {
         }
         if !run.removed.is_empty() {
             link.store(std::ptr::null_mut(), Ordering::Release);
+            failpoint::step("versions pruned");
             run.retire();
         }
     }
@@ -195,7 +219,19 @@ impl Row {
     pub(super) fn save(&self, cells: &[(usize, u64)], in_use: &[Timestamp]) {
         self.prune(self.header.load(Ordering::Relaxed) & TIMESTAMP, in_use);
         if !without(RowStep::PushesFirst) {
+            self.set_dirty();
             self.push_before(cells);
+        }
+        failpoint::step("row saved");
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed) == 1
+    }
+
+    fn set_dirty(&self) {
+        if !self.is_dirty() {
+            self.dirty.store(1, Ordering::Relaxed);
         }
     }
 
@@ -222,14 +258,13 @@ impl Row {
         let before = cells.iter().map(|&(column, _)| (column, self.cells[column].load(Ordering::Relaxed)));
         let before: Cells = before.collect();
         let raise = || {
-            if self.dirty.load(Ordering::Relaxed) == 0 {
-                self.dirty.store(1, Ordering::Relaxed);
-            }
+            self.set_dirty();
             cells.iter().for_each(|&(column, _)| changes.raise(column, commit));
         };
         if !without(RowStep::RaisesFirst) {
             raise();
         }
+        failpoint::step("change told");
         if !without(RowStep::AnnouncesFirst) {
             self.header.store(commit | LOCKED | INSTALLING, Ordering::Release);
         }
@@ -239,11 +274,16 @@ impl Row {
         if !without(RowStep::InstallFences) {
             fence(Ordering::Release);
         }
-        cells.iter().for_each(|&(column, cell)| self.cells[column].store(cell, Ordering::Relaxed));
+        failpoint::step("commit announced");
+        for &(column, cell) in cells {
+            self.cells[column].store(cell, Ordering::Relaxed);
+            failpoint::step("cell written");
+        }
         if without(RowStep::RaisesFirst) {
             raise();
         }
         self.header.store(commit, Ordering::Release);
+        failpoint::step("row installed");
     }
 
     /// Makes the row clean if every reader sees its newest state.
@@ -254,18 +294,22 @@ impl Row {
             return;
         }
         let Some(header) = self.try_lock() else { return };
-        if self.dirty.load(Ordering::Relaxed) == 1 && is_old(header) {
+        failpoint::step("row owned by a sweep");
+        if self.is_dirty() && is_old(header) {
             let mut next = self.chain.swap(std::ptr::null_mut(), Ordering::AcqRel);
             // SAFETY: as in `read_version`.
             while let Some(version) = unsafe { next.as_ref() } {
                 self.graveyard.lock().unwrap().push(next);
                 next = version.next.load(Ordering::Relaxed);
             }
+            failpoint::step("history dropped");
             self.dirty.store(0, Ordering::Relaxed);
+            failpoint::step("row clean");
         }
         self.unlock();
     }
 
+    #[cfg(loom)]
     pub(super) fn versions(&self) -> usize {
         let (mut count, mut next) = (0, self.chain.load(Ordering::Acquire));
         // SAFETY: as in `read_version`.
@@ -323,11 +367,46 @@ impl Run<'_> {
             Version::raw(version.begin, cells, version.next.load(Ordering::Relaxed))
         };
         link.store(kept, Ordering::Release);
+        failpoint::step("versions pruned");
         self.retire();
         kept
     }
 
     fn retire(&mut self) {
         self.row.graveyard.lock().unwrap().append(&mut self.removed);
+    }
+}
+
+/// A row as it lies in memory, for the conformance test.
+#[cfg(not(loom))]
+pub(crate) struct Picture {
+    pub timestamp: u64,
+    pub is_locked: bool,
+    pub is_installing: bool,
+    pub is_dirty: bool,
+    pub cells: [u64; COLUMNS],
+    /// When each version began, and the cells that it holds.
+    pub versions: Vec<(u64, [Option<u64>; COLUMNS])>,
+}
+
+#[cfg(not(loom))]
+impl Row {
+    pub(super) fn picture(&self) -> Picture {
+        let header = self.header.load(Ordering::Acquire);
+        let mut versions = Vec::new();
+        let mut next = self.chain.load(Ordering::Acquire);
+        // SAFETY: as in `read_version`.
+        while let Some(version) = unsafe { next.as_ref() } {
+            versions.push((version.begin, [0, 1].map(|column| version.cell(column))));
+            next = version.next.load(Ordering::Acquire);
+        }
+        Picture {
+            timestamp: header & TIMESTAMP,
+            is_locked: header & LOCKED != 0,
+            is_installing: header & INSTALLING != 0,
+            is_dirty: self.is_dirty(),
+            cells: [0, 1].map(|column: usize| self.cells[column].load(Ordering::Acquire)),
+            versions,
+        }
     }
 }

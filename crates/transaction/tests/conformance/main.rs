@@ -1,0 +1,105 @@
+//! Whether the model of whole commits (`crates/sync/src/row_model.rs`) does what the code does.
+//!
+//! loom tries all interleavings of the model, and none of the code. So what it finds out is worth as much as the model is
+//! like the code; and this is what is tested here. Some sessions read, copy, lock, write, commit and sweep two rows. Each
+//! runs on a thread of its own, and stops at every step that its code names (`failpoint::step`; the model names the same
+//! ones). A schedule says who goes on next. So both worlds are led through the same interleaving, and after each step
+//! everything is compared: which step it is, what was read, every header, version, cell and bit, the timestamps in use,
+//! the watermark.
+//!
+//! ```text
+//!              session 0        session 1        session 2
+//! script       begin            begin            sweep
+//!              read row 0       write row 0
+//!              copy             commit
+//! schedule     0 0 1 1 0 2 1 1 1 0 ...           the same in both worlds: the code's, and the model's
+//! ```
+//!
+//! A step that has moved, or is missing, in one of them shows in what is there when the other one takes it. Controls do
+//! that to the model, step by step, and the difference has to be found. Fences and orderings do not show, as one thread
+//! runs at a time: they are loom's to check, in the model, and whoever changes one changes the other.
+#![cfg(debug_assertions)]
+
+use ankerdb_sync::{commit_order, readers};
+
+mod engine;
+mod model;
+mod primitive;
+mod schedule;
+mod script;
+
+#[path = "../../../sync/src/row_model.rs"]
+mod row_model;
+
+use engine::Engine;
+use model::Modeled;
+use row_model::RowStep;
+use schedule::{Moment, run};
+use script::Script;
+
+/// Interleavings that are compared.
+const SCHEDULES: u64 = 400;
+/// Interleavings in which each change of the model shows at the latest.
+const SCHEDULES_OF_A_CONTROL: u64 = SCHEDULES;
+
+fn of_code(seed: u64) -> (Script, Vec<Moment>) {
+    let script = Script::of(seed);
+    let moments = run(Engine::new(), &script, seed);
+    (script, moments)
+}
+
+/// Where the two worlds part, if they do, after what has happened until then.
+fn difference(seed: u64) -> Option<String> {
+    let (script, code) = of_code(seed);
+    let model = run(Modeled::new(None), &script, seed);
+    let parted = (0..code.len().max(model.len())).find(|&at| code.get(at) != model.get(at))?;
+    let before: Vec<String> = code[..parted].iter().map(Moment::short).collect();
+    Some(format!(
+        "schedule {seed} of {script}\n{}\n  code:  {:#?}\n  model: {:#?}",
+        before.join("\n"),
+        code.get(parted),
+        model.get(parted)
+    ))
+}
+
+#[test]
+fn the_model_of_commits_takes_the_steps_of_the_code() {
+    for seed in 0..SCHEDULES {
+        if let Some(difference) = difference(seed) {
+            panic!("model and code differ:\n{difference}");
+        }
+    }
+}
+
+/// The control: a step of the model that moves or goes is missed, whichever it is.
+#[test]
+fn a_step_that_moves_or_goes_is_noticed() {
+    use RowStep::*;
+    // Not among them: fences, orderings, and that one store does what two would do (PruneReplacesAtOnce).
+    let visible = [
+        PushesFirst,
+        AnnouncesFirst,
+        RaisesFirst,
+        ReadConfirms,
+        PruneKeepsReaders,
+        PruneKeepsNewcomers,
+        PruneMovesCells,
+        SweepAsksHorizon,
+        CommitLocks,
+        FirstCommitterWins,
+        PublishesFirst,
+        FinishesLast,
+        WaitsUntilVisible,
+        RestartChecks,
+        RestartTakesFirst,
+    ];
+    let mut missed = visible.to_vec();
+    for seed in 0..SCHEDULES_OF_A_CONTROL {
+        let (script, code) = of_code(seed);
+        missed.retain(|&step| run(Modeled::new(Some(step)), &script, seed) == code);
+        if missed.is_empty() {
+            return;
+        }
+    }
+    panic!("nobody would notice without {missed:?}");
+}

@@ -1,0 +1,206 @@
+//! Sessions on threads, one of which runs at a time, from step to step.
+//!
+//! Whoever has come to a step notes what there is, and chooses who goes on: often itself, which costs no change of
+//! threads.
+
+use crate::script::{COLUMNS, Call, Outcome, Random, Script};
+use ankerdb_base::failpoint;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+
+/// Places that can fail, of which the model has none.
+const NOT_MODELED: [&str; 4] = ["record of a commit", "lock of a row", "version of a row", "slot of a row"];
+
+/// The code, or the model of it.
+pub trait World: Send + Sync + 'static {
+    /// Runs a session on this thread, and tells what each call has led to.
+    fn run(&self, calls: &[Call], tell: &mut dyn FnMut(Call, Outcome));
+    fn state(&self) -> State;
+}
+
+/// All that there is in memory, with the first timestamp that a transaction can read at as 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    pub watermark: u64,
+    /// Who reads at which timestamps.
+    pub in_use: Vec<u64>,
+    /// When each column was last changed.
+    pub changes: [u64; COLUMNS],
+    pub rows: Vec<RowState>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RowState {
+    pub timestamp: u64,
+    pub is_locked: bool,
+    pub is_installing: bool,
+    pub is_dirty: bool,
+    pub cells: [u64; COLUMNS],
+    pub versions: Vec<(u64, [Option<u64>; COLUMNS])>,
+}
+
+/// Where a session has come to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// At a step of its code.
+    Step(&'static str),
+    /// At the end of a call.
+    Call(Call, Outcome),
+    /// At its end.
+    Over,
+    /// It has panicked, as a model may that lacks a step.
+    Panicked,
+}
+
+/// What a session has done, and what there was then.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Moment {
+    session: usize,
+    event: Event,
+    state: State,
+}
+
+impl Moment {
+    pub fn short(&self) -> String {
+        format!("  {}: {:?}", self.session, self.event)
+    }
+}
+
+/// A session as the schedule sees it.
+#[derive(Clone)]
+struct Session {
+    last: Event,
+    /// The watermark then.
+    watermark: u64,
+}
+
+impl Session {
+    /// Whether it can go on without waiting for another session.
+    fn can_run(&self, watermark: u64) -> bool {
+        match self.last {
+            Event::Over | Event::Panicked => false,
+            // It would find what it has found before.
+            Event::Step("waits until visible") => watermark > self.watermark,
+            _ => true,
+        }
+    }
+}
+
+struct Course {
+    turns: VecDeque<usize>,
+    random: Random,
+    /// A session that runs goes on with so many chances in eight.
+    steadiness: usize,
+    sessions: Vec<Session>,
+    /// Who runs; nobody if all is over.
+    current: Option<usize>,
+    moments: Vec<Moment>,
+}
+
+struct Stage<W> {
+    world: W,
+    course: Mutex<Course>,
+    /// Wakes each session, and at the end whoever watches.
+    wakes: Vec<Condvar>,
+}
+
+impl Course {
+    /// Notes what a session has come to, and chooses who goes on.
+    fn note(&mut self, session: usize, event: Event, state: State) {
+        let watermark = state.watermark;
+        self.sessions[session] = Session { last: event.clone(), watermark };
+        let ready = |at: &usize| self.sessions[*at].can_run(watermark);
+        let ready: Vec<usize> = (0..self.sessions.len()).filter(ready).collect();
+        let goes_on = ready.contains(&session) && self.random.below(8) < self.steadiness;
+        let next = self.turns.pop_front().filter(|next| ready.contains(next));
+        self.current = match ready.len() {
+            // The others stay where they are: who has panicked may have left behind what they would wait for.
+            _ if event == Event::Panicked => None,
+            0 => None,
+            _ if next.is_some() => next,
+            _ if goes_on => Some(session),
+            count => Some(ready[self.random.below(count)]),
+        };
+        self.moments.push(Moment { session, event, state });
+    }
+}
+
+impl<W: World> Stage<W> {
+    /// Stops a session at an event until it is to go on.
+    fn stop(&self, session: usize, event: Event) {
+        let mut course = self.course.lock().expect("nobody panics with the course");
+        let is_end = matches!(event, Event::Over | Event::Panicked);
+        course.note(session, event, self.world.state());
+        if course.current != Some(session) {
+            self.wakes[course.current.unwrap_or(course.sessions.len())].notify_one();
+            if !is_end {
+                drop(self.wait(course, Some(session)));
+            }
+        }
+    }
+
+    /// Waits until a session is to go on, or `None`, until all is over.
+    fn wait<'s>(&'s self, course: MutexGuard<'s, Course>, turn: Option<usize>) -> MutexGuard<'s, Course> {
+        let wake = &self.wakes[turn.unwrap_or(course.sessions.len())];
+        wake.wait_while(course, |course| course.current != turn).expect("nobody panics with the course")
+    }
+
+    fn play(self: Arc<Self>, session: usize, calls: &[Call]) {
+        let course = self.course.lock().expect("nobody panics with the course");
+        drop(self.wait(course, Some(session)));
+        let mut ending = Ending { stage: self.clone(), session, event: Event::Panicked };
+        let stage = self.clone();
+        failpoint::watch(Some(Rc::new(move |name| {
+            if !NOT_MODELED.contains(&name) {
+                stage.stop(session, Event::Step(name));
+            }
+        })));
+        self.world.run(calls, &mut |call, outcome| self.stop(session, Event::Call(call, outcome)));
+        ending.event = Event::Over;
+    }
+}
+
+/// Says of a session that it is over, one way or the other.
+struct Ending<W: World> {
+    stage: Arc<Stage<W>>,
+    session: usize,
+    event: Event,
+}
+
+impl<W: World> Drop for Ending<W> {
+    fn drop(&mut self) {
+        failpoint::watch(None);
+        self.stage.stop(self.session, self.event.clone());
+    }
+}
+
+/// Leads the sessions of a script through the interleaving that the seed stands for.
+pub fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment> {
+    let session = Session { last: Event::Step("start"), watermark: 0 };
+    let mut turns = VecDeque::from(script.turns.clone());
+    let first = turns.pop_front().unwrap_or(0);
+    let course = Course {
+        turns,
+        random: Random(seed ^ 0x5DEE_CE66),
+        // Some schedules change sessions often, some seldom.
+        steadiness: 7 - seed as usize % 5,
+        sessions: vec![session; script.calls.len()],
+        current: Some(first),
+        moments: Vec::new(),
+    };
+    let wakes = (0..=script.calls.len()).map(|_| Condvar::new()).collect();
+    let stage = Arc::new(Stage { world, course: Mutex::new(course), wakes });
+    for (session, calls) in script.calls.iter().cloned().enumerate() {
+        let stage = stage.clone();
+        thread::spawn(move || stage.play(session, &calls));
+    }
+    let course = stage.course.lock().expect("nobody panics with the course");
+    let mut course = stage.wait(course, None);
+    let is_end = |session: &Session| matches!(session.last, Event::Over | Event::Panicked);
+    let has_ended = course.sessions.iter().all(is_end);
+    let has_panicked = course.sessions.iter().any(|session| session.last == Event::Panicked);
+    assert!(has_ended || has_panicked, "sessions wait for each other: {:?}", course.moments);
+    std::mem::take(&mut course.moments)
+}
