@@ -116,6 +116,8 @@ sql_states! {
     GroupingError = "42803",
     /// A type of a parameter cannot be told.
     IndeterminateDatatype = "42P18",
+    /// A setting cannot be changed while the server runs.
+    CantChangeRuntimeParam = "55P02",
     /// Memory for this statement is used up.
     OutOfMemory = "53200",
     /// Too many connections.

@@ -8,9 +8,12 @@
 //! takes the slow way, with a larger piece, for every aligned request whose size is no power of two. Eight bytes are
 //! what all of its pieces are aligned to.
 //!
+//! What is allocated is in the account that the memory limit is held against (`ankerdb_memory::account`).
+//!
 //! In a process made by `fork`, where mimalloc promises nothing, memory comes from elsewhere (`ankerdb_memory::child`).
 #![allow(unsafe_code)]
 
+use ankerdb_memory::account::Counted;
 use ankerdb_memory::child::Forkable;
 use libmimalloc_sys as mi;
 use std::alloc::{GlobalAlloc, Layout};
@@ -30,7 +33,7 @@ fn note() {
     COUNT.set(COUNT.get().wrapping_add(1));
 }
 
-const MEMORY: Forkable<MiMalloc> = Forkable(MiMalloc);
+const MEMORY: Counted<Forkable<MiMalloc>> = Counted(Forkable(MiMalloc));
 
 /// Alignment of every piece of mimalloc's.
 const ALIGNMENT: usize = 8;

@@ -4,7 +4,7 @@ use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Error, Result};
 use ankerdb_server::{ServerOptions, serve_blocking};
-use ankerdb_sql::{SqlEngine, SqlOptions};
+use ankerdb_sql::{SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use ankerdb_workload::htap::machine::Machine;
 use clap::Args;
@@ -25,8 +25,22 @@ pub struct Options {
     /// Connections at the same time
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_connections: usize,
+    /// Memory that the server may take, such as 4GB: who asks for more gets an error. By default four fifths of the machine's
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
     #[command(flatten)]
     engine: EngineOption,
+}
+
+impl Options {
+    /// With what the database is opened.
+    fn database(&self) -> Result<ankerdb_engine::Options> {
+        let mut options = ankerdb_engine::Options::from(self.engine.engine);
+        if let Some(size) = &self.memory_limit {
+            options.memory_limit = Some(parse_bytes("memory_limit", size)?);
+        }
+        Ok(options)
+    }
 }
 
 /// Serves until ctrl-c or SIGTERM.
@@ -34,9 +48,9 @@ pub fn run(options: &Options) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
     let listen = resolve(&options.listen)?;
-    let memory_limit_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
-    let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes };
-    let engine = SqlEngine::new(Database::with(options.engine.engine), sql_options)?;
+    let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
+    let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes };
+    let engine = SqlEngine::new(Database::open(options.database()?)?, sql_options)?;
     let server_options = ServerOptions { listen, max_connections: options.max_connections };
     serve_blocking(engine, &server_options, |address: SocketAddr| {
         println!("ankerdb is ready on {address} (in-memory: data is gone when it stops)");

@@ -4,13 +4,14 @@ use crate::catalog::Catalog;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
 use crate::definitions::Definitions;
+use crate::options::Options;
 use crate::pruner::Pruner;
 use crate::shared::Shared;
 use ankerdb_base::Result;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
-use ankerdb_transaction::{CommitsHeld, Interrupt, TransactionManager};
+use ankerdb_transaction::{CommitsHeld, Interrupt, MemoryLimit, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -64,31 +65,35 @@ impl Database {
         Database::with(Configuration::default())
     }
 
-    /// As [`with`](Self::with), if this machine can run the configuration; else 0A000 with what is missing.
-    pub fn open(configuration: Configuration) -> Result<Database> {
-        configuration.check()?;
-        Ok(Database::with(configuration))
+    /// An empty database, if this machine can run the configuration; else 0A000 with what is missing. 22023 for a memory
+    /// limit that is too small to work with.
+    pub fn open(options: impl Into<Options>) -> Result<Database> {
+        let options = options.into();
+        options.check()?;
+        Ok(Database::of(&options))
     }
 
     /// The same with pages of this size under the columns, where they lie in regions.
     pub fn in_pages(configuration: Configuration, pages: PageSize) -> Result<Database> {
-        configuration.check()?;
-        let placement = configuration.technique().map(Placement::of);
-        Ok(Database::of(configuration, placement.map(|placement| Placement { pages, ..placement })))
+        Database::open(Options { pages: Some(pages), ..configuration.into() })
     }
 
     /// An empty database that processes transactions and queries in this way. Where the machine cannot run the
     /// configuration ([`Configuration::check`]) no table can be made: 0A000.
     pub fn with(configuration: Configuration) -> Database {
-        Database::of(configuration, configuration.technique().map(Placement::of))
+        Database::of(&configuration.into())
     }
 
-    fn of(configuration: Configuration, placement: Option<Placement>) -> Database {
+    fn of(options: &Options) -> Database {
+        let configuration = options.configuration;
+        let placement = configuration.technique().map(Placement::of);
+        let placement = placement.map(|own| Placement { pages: options.pages.unwrap_or(own.pages), ..own });
+        let limit = options.memory_limit.map_or(MemoryLimit::NONE, MemoryLimit::of);
         let shared = Arc::new(Shared {
             contention: Contention::default(),
             configuration,
             placement,
-            manager: TransactionManager::new(configuration.history()),
+            manager: TransactionManager::with_limit(configuration.history(), limit),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
             tables: AtomicU32::new(0),
@@ -96,6 +101,11 @@ impl Database {
         });
         let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
         Database { shared, _pruner: pruner }
+    }
+
+    /// How much memory the process may take on behalf of this database.
+    pub fn memory_limit(&self) -> MemoryLimit {
+        self.shared.manager.memory_limit()
     }
 
     /// How it processes transactions and queries.

@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
-use ankerdb_transaction::Interrupt;
+use ankerdb_transaction::{Claim, Interrupt, MemoryLimit};
 use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ pub struct Definitions<'a> {
 
 impl<'a> Definitions<'a> {
     pub(crate) fn new(shared: &'a Shared, interrupt: &'a Interrupt) -> Definitions<'a> {
+        interrupt.limit_memory(shared.manager.memory_limit());
         Definitions { shared, interrupt }
     }
 
@@ -80,7 +81,7 @@ impl<'a> Definitions<'a> {
     }
 
     /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
-    /// index is unique and two rows share a key, in which case nothing remains of it.
+    /// index is unique and two rows share a key, and 53200 past the memory limit, in which cases nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
         let _turn = self.take_turn()?;
         let catalog = self.catalog();
@@ -94,13 +95,19 @@ impl<'a> Definitions<'a> {
         // From the next commit on the index is maintained. Those under way may not know it: let them finish.
         self.shared.manager.wait_for_commits();
         let snapshot = self.shared.manager.snapshot();
-        let filled = fill_index(&table, &index, &snapshot, self.interrupt);
+        let limit = self.shared.manager.memory_limit();
+        let filled = {
+            let _ceiling = limit.put_up(Claim::Large);
+            let filled = fill_index(&table, &index, &snapshot, (self.interrupt, limit));
+            filled.map_err(|error| limit.explain(error))
+        };
         // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
         self.shared.manager.wait_for_commits();
         if let Err(error) = filled
             .and_then(|()| check_unique(&table, &index, &self.shared.manager.snapshot(), self.interrupt))
         {
             self.empty_index(&index);
+            self.shared.manager.reclaim();
             return Err(error);
         }
         index.set_valid_from(snapshot.timestamp());
@@ -152,9 +159,15 @@ fn relation_exists(name: &str) -> Error {
 }
 
 /// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.
-fn fill_index(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &Interrupt) -> Result<()> {
+fn fill_index(
+    table: &Table,
+    index: &Index,
+    snapshot: &Snapshot,
+    (interrupt, limit): (&Interrupt, MemoryLimit),
+) -> Result<()> {
     let at = ReadAt::Snapshot(snapshot.timestamp());
     for number in 0..table.block_count() {
+        limit.check(Claim::Large, 0)?;
         let pin = crossbeam_epoch::pin();
         for offset in 0..table.block(number).fill() {
             interrupt.check()?;

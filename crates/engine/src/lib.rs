@@ -34,12 +34,15 @@ mod configuration;
 mod contention;
 mod database;
 mod definitions;
+mod options;
 mod pruner;
 mod session;
 mod shared;
 mod thinning;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
+pub use ankerdb_memory::account::Counted;
+pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;
 pub use ankerdb_region::{PageSize, Technique};
 pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
@@ -47,12 +50,13 @@ pub use ankerdb_snapshot::{
 };
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
-    Cause, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, RowFilter,
-    RowReader, Transaction,
+    Cause, Claim, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked,
+    MemoryLimit, RowFilter, RowReader, Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::Definitions;
+pub use options::{Options, default_memory_limit};
 pub use session::Session;

@@ -49,6 +49,7 @@ impl Pruner {
                         thinning.pass(&shared);
                     }
                 }
+                shared.manager.keep_account();
             }
         };
         let thread = std::thread::Builder::new().name("ankerdb-pruner".into()).spawn(run);

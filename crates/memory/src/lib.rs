@@ -20,10 +20,14 @@
 //!
 //! In a process made by `fork` all of it comes from memory of its own ([`child`]).
 //!
+//! What is mapped is in the [`account`], with what the heap hands out.
+//!
 //! Not here: small objects, and who may look at the memory.
 #![warn(missing_docs)]
 
+pub mod account;
 pub mod child;
+pub mod machine;
 mod mapping;
 mod slab;
 
@@ -78,18 +82,51 @@ fn piece_bytes(power: u32) -> usize {
 /// before; asks the operating system once per slab. Ends the process when there is no memory left, as the global
 /// allocator does.
 pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
-    try_allocate_zeroed(bytes).unwrap_or_else(|| out_of_memory(bytes))
+    zeroed(bytes, Caller::CannotCope).unwrap_or_else(|| out_of_memory(bytes))
 }
 
-/// As [`allocate_zeroed`]; `None` when there is no memory left.
+/// As [`allocate_zeroed`]; `None` when there is no memory left, or the thread's [`Ceiling`](account::Ceiling) is met.
 pub fn try_allocate_zeroed(bytes: usize) -> Option<NonNull<u8>> {
+    zeroed(bytes, Caller::Copes)
+}
+
+fn zeroed(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
     match Source::of(bytes) {
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc_zeroed(layout) }),
         _ if child::is_child() => child::blocks(bytes, true),
-        Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece),
-        Source::Mapping(bytes) => mapping::map(bytes),
+        Source::Class(class, piece) => CLASSES[class].allocate_zeroed(piece, caller),
+        Source::Mapping(bytes) => map(bytes, caller),
     }
+}
+
+/// What becomes of a caller whose request is refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    /// It tells its client: 53200.
+    Copes,
+    /// The process ends.
+    CannotCope,
+}
+
+/// Maps memory and notes it; `None` if the system has none left, or the caller copes and its thread may not have more.
+fn map(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
+    if caller == Caller::Copes && !account::may_map(bytes) {
+        return None;
+    }
+    let pointer = mapping::map(bytes)?;
+    account::note_mapped(bytes);
+    Some(pointer)
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// It came from [`map`] with the same `bytes`, and nobody uses it any more.
+unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { mapping::unmap(pointer, bytes) };
+    account::note_unmapped(bytes);
 }
 
 /// The same with any content, for who is going to write all of it.
@@ -99,7 +136,7 @@ pub fn allocate(bytes: usize) -> NonNull<u8> {
         Source::Small(layout) => NonNull::new(unsafe { alloc(layout) }),
         _ if child::is_child() => child::blocks(bytes, false),
         Source::Class(class, piece) => CLASSES[class].allocate(piece),
-        Source::Mapping(bytes) => mapping::map(bytes),
+        Source::Mapping(bytes) => map(bytes, Caller::CannotCope),
     };
     pointer.unwrap_or_else(|| out_of_memory(bytes))
 }
@@ -126,7 +163,7 @@ pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
         // SAFETY: a piece of this class, by the caller's promise.
         Source::Class(class, piece) => unsafe { CLASSES[class].free(pointer, piece) },
         // SAFETY: a mapping of this size, by the caller's promise.
-        Source::Mapping(bytes) => unsafe { mapping::unmap(pointer, bytes) },
+        Source::Mapping(bytes) => unsafe { unmap(pointer, bytes) },
     }
 }
 

@@ -3,8 +3,7 @@
 //! Everything is under the class's mutex, but for the zeroing of a piece that was used before. Pieces of a slab that
 //! were never handed out are zero as the system gave them.
 
-use crate::SLAB_BYTES;
-use crate::mapping::{map, unmap};
+use crate::{Caller, SLAB_BYTES, map, unmap};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -49,12 +48,12 @@ impl Class {
 
     /// A piece with any content; `None` if the system has no memory left.
     pub fn allocate(&self, piece_bytes: usize) -> Option<NonNull<u8>> {
-        self.0.lock().take(piece_bytes).map(|(pointer, _)| pointer)
+        self.0.lock().take(piece_bytes, Caller::CannotCope).map(|(pointer, _)| pointer)
     }
 
-    /// A zeroed piece; `None` if the system has no memory left.
-    pub fn allocate_zeroed(&self, piece_bytes: usize) -> Option<NonNull<u8>> {
-        let (pointer, was_used) = self.0.lock().take(piece_bytes)?;
+    /// A zeroed piece; `None` if the system has no memory left, or the caller copes and may not have another slab.
+    pub fn allocate_zeroed(&self, piece_bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
+        let (pointer, was_used) = self.0.lock().take(piece_bytes, caller)?;
         if was_used {
             // SAFETY: the piece is ours until we hand it out.
             unsafe { pointer.as_ptr().write_bytes(0, piece_bytes) };
@@ -73,10 +72,10 @@ impl Class {
 
 impl Slabs {
     /// A piece, and whether it was used before.
-    fn take(&mut self, piece_bytes: usize) -> Option<(NonNull<u8>, bool)> {
+    fn take(&mut self, piece_bytes: usize, caller: Caller) -> Option<(NonNull<u8>, bool)> {
         let address = match self.with_room.last() {
             Some(address) => *address,
-            None => self.grow()?,
+            None => self.grow(caller)?,
         };
         let slab = self.all.get_mut(&address).expect("a slab with room is a slab");
         let (piece, was_used) = match slab.free.pop() {
@@ -97,8 +96,8 @@ impl Slabs {
         Some((unsafe { slab.start.add(usize::from(piece) * piece_bytes) }, was_used))
     }
 
-    fn grow(&mut self) -> Option<usize> {
-        let start = map(SLAB_BYTES)?;
+    fn grow(&mut self, caller: Caller) -> Option<usize> {
+        let start = map(SLAB_BYTES, caller)?;
         let address = start.addr().get();
         self.all.insert(address, Slab { start, free: Vec::new(), fresh_from: 0, used: 0 });
         self.with_room.push(address);
@@ -142,7 +141,7 @@ mod tests {
     fn some_empty_slabs_are_kept_and_pieces_are_used_again() {
         let class = Class::new();
         let piece = 512 << 10;
-        let pieces: Vec<_> = (0..25).map(|_| class.allocate_zeroed(piece).unwrap()).collect();
+        let pieces: Vec<_> = (0..25).map(|_| class.allocate_zeroed(piece, Caller::Copes).unwrap()).collect();
         assert_eq!(class.slabs(), 7);
         let mut addresses: Vec<usize> = pieces.iter().map(|piece| piece.addr().get()).collect();
         addresses.sort_unstable();

@@ -121,10 +121,14 @@ impl Server {
         };
         let shared = self.shared.clone();
         let thread = std::thread::Builder::new().name("connection".to_owned());
-        let (for_thread, spawned) = (stream.clone(), thread.spawn(move || serve(stream, &shared, place)));
-        if let Err(error) = spawned {
+        let for_thread = stream.clone();
+        let run = move || {
+            ankerdb_memory::account::attend();
+            serve(for_thread, &shared, place)
+        };
+        if let Err(error) = thread.spawn(run) {
             eprintln!("cannot start a thread for a connection: {error}");
-            turn_away(for_thread, connections);
+            turn_away(stream, connections);
         }
     }
 }

@@ -28,6 +28,7 @@ mod plan;
 mod prepared;
 mod rows;
 mod session;
+mod size;
 
 pub use ankerdb_engine::Cause;
 pub use copy::{CopyIn, CopyOut, Lines};
@@ -37,6 +38,7 @@ pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::{Batch, Rows};
 pub use session::{CancelHandle, SERVER_VERSION, SqlSession, TransactionStatus};
+pub use size::{parse_bytes, shown_bytes};
 
 /// What a statement gave.
 pub enum Outcome {

@@ -42,6 +42,12 @@
 //! 5. *A slot is reused only when the watermark has passed its former owner*; [`CommitOrder::begin`] waits for
 //!    that. The former write set is retired, since validators may still be looking at it.
 //!
+//! 6. *Forgetting takes out the write set that was meant.* A write set that nobody will validate against may be given up
+//!    before its slot is reused, because it is large ([`CommitOrder::forget`]). Read the pointer (Acquire), then the word:
+//!    if it still has the timestamp, then the pointer was not that of a later commit, which closes the slot first; and
+//!    the compare-exchange fails if a later commit has put its own there meanwhile. Inside a pin no pointer comes twice.
+//!    So each write set is retired once, and a later one is never lost.
+//!
 //! # Not here
 //! What a conflict is; what happens to rows. Who gets `TooOld` must abort and try again: it has been
 //! running for longer than `capacity` commits.
@@ -219,6 +225,35 @@ impl<W: Send + Sync> CommitOrder<W> {
         }
     }
 
+    /// Gives up the write set of a finished commit before its slot is needed again: `empty` takes its place. Returns
+    /// whether it did; not if the slot is another commit's by now. `retire` as for [`begin`](CommitOrder::begin).
+    ///
+    /// Nobody may validate against it any more: whoever reads, or may begin to read, does so at `timestamp` or later.
+    ///
+    /// # Safety
+    /// As for [`visit_between`](CommitOrder::visit_between): the caller is inside a pin.
+    pub unsafe fn forget(&self, timestamp: Timestamp, empty: Arc<W>, retire: impl FnOnce(Arc<W>)) -> bool {
+        let slot = self.slot(timestamp.0);
+        let former = slot.writes.load(Ordering::Acquire);
+        let seen = slot.word.load(Ordering::Relaxed);
+        let is_there = timestamp_of(seen) == timestamp.0 && matches!(state_of(seen), INSTALLED | ABORTED);
+        if !is_there && !weakened(Step::ForgetRechecks) {
+            return false;
+        }
+        let empty = Arc::into_raw(empty).cast_mut();
+        let replaced = match weakened(Step::ForgetCompares) {
+            false => slot.writes.compare_exchange(former, empty, Ordering::AcqRel, Ordering::Relaxed),
+            true => Ok(slot.writes.swap(empty, Ordering::AcqRel)),
+        };
+        let (out, is_forgotten) = match replaced {
+            Ok(former) => (former, true),
+            Err(_) => (empty, false),
+        };
+        // SAFETY: the slot's raw reference, which the exchange has taken out, or that of the other one, which has not come in.
+        retire(unsafe { Arc::from_raw(out.cast_const()) });
+        is_forgotten
+    }
+
     /// Ends a commit: its writes are installed, or it has aborted and left nothing behind. Moves the
     /// watermark over all that have finished without a gap. Call it once per timestamp drawn.
     pub fn finish(&self, timestamp: Timestamp, installed: bool) {
@@ -321,6 +356,28 @@ mod tests {
             })
         };
         (seen, outcome)
+    }
+
+    #[test]
+    fn a_write_set_is_forgotten_once_and_in_its_own_slot_only() {
+        let order = CommitOrder::new(2);
+        let first = begin(&order, 10);
+        let forget = |timestamp: Timestamp| {
+            let mut out = None;
+            // SAFETY: single-threaded tests; nothing is retired during the call.
+            let is_forgotten = unsafe { order.forget(timestamp, Arc::new(0), |former| out = Some(*former)) };
+            (is_forgotten, out)
+        };
+        assert_eq!(forget(first), (false, None), "it is under way");
+        order.finish(first, true);
+        assert_eq!(forget(first), (true, Some(10)));
+        assert_eq!(visit(&order, 0, 2), (vec![(1, 0)], Visited::Clear));
+        let second = begin(&order, 20);
+        order.finish(second, true);
+        let third = begin(&order, 30);
+        order.finish(third, true);
+        assert_eq!(forget(first), (false, None), "the slot is another commit's");
+        assert_eq!(visit(&order, 1, 4), (vec![(2, 20), (3, 30)], Visited::Clear));
     }
 
     #[test]

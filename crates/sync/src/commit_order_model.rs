@@ -178,6 +178,27 @@ fn committers_through_one_slot() {
     assert_eq!(database.check_watermark(), Timestamp(2));
 }
 
+/// A write set is forgotten while the next commit takes its slot: each is retired once, and the next one's stays.
+fn forgetter_of_a_reused_slot() {
+    let database = Database::new(1);
+    let first = database.begin(10);
+    database.order.finish(first, true);
+    let committer = spawn(&database, |database| {
+        let second = database.begin(20);
+        database.order.finish(second, true);
+    });
+    // SAFETY: what is retired is kept until the end of the execution.
+    unsafe {
+        let keep = |old| database.retired.lock().unwrap().push(old);
+        database.order.forget(first, Arc::new(0), keep);
+    }
+    committer.join().unwrap();
+    assert_eq!(database.visit(Timestamp(1), Timestamp(3)).0, [(2, 20)]);
+    let mut retired: Vec<Writes> = database.retired.lock().unwrap().iter().map(|old| **old).collect();
+    retired.sort_unstable();
+    assert!(retired == [10] || retired == [0, 10], "{retired:?}");
+}
+
 #[test]
 fn loom_two_committers_and_a_reader() {
     check(4, two_committers_and_a_reader);
@@ -206,6 +227,23 @@ fn loom_visitor_of_a_reused_slot() {
 #[test]
 fn loom_committers_through_one_slot() {
     check(3, committers_through_one_slot);
+}
+
+#[test]
+fn loom_forgetter_of_a_reused_slot() {
+    check(4, forgetter_of_a_reused_slot);
+}
+
+#[test]
+#[should_panic = "assertion `left == right` failed"]
+fn control_forgetter_that_does_not_look_again() {
+    check_without(Step::ForgetRechecks, forgetter_of_a_reused_slot);
+}
+
+#[test]
+#[should_panic = "assertion `left == right` failed"]
+fn control_forgetter_that_does_not_compare() {
+    check_without(Step::ForgetCompares, forgetter_of_a_reused_slot);
 }
 
 #[test]

@@ -17,14 +17,21 @@
 //! 3. *The next statement is not ended in the place of the last one*: [`Interrupt::clear`] forgets what was meant for a
 //!    statement. What ends the session stays.
 //!
+//! # Memory
+//! The loops that look here are those that can be long, and so those that can take much memory. The same look therefore
+//! tells them when they have taken more than they may ([`MemoryLimit`]): where an interrupt has a limit, a statement whose
+//! thread has taken memory since the last look compares what the process uses with what it may.
+//!
 //! # Not here
 //! No deadlines: who watches the clock raises [`Cause::Timeout`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{Thread, ThreadId};
 
+use crate::memory_limit::MemoryLimit;
 use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_memory::account;
 use parking_lot::Mutex;
 
 /// Why a statement is to end; the stronger ones last.
@@ -72,6 +79,10 @@ pub struct Interrupt(Arc<State>);
 struct State {
     /// The strongest cause, or 0.
     cause: AtomicU8,
+    /// Bytes that the process may take, or 0 for as many as there are.
+    memory_limit: AtomicUsize,
+    /// Whether the statement takes memory in order to give back more.
+    frees: AtomicBool,
     /// Threads to wake when a cause comes.
     sleepers: Mutex<Vec<Thread>>,
 }
@@ -88,8 +99,28 @@ impl Interrupt {
         self.0.sleepers.lock().iter().for_each(Thread::unpark);
     }
 
-    /// A new statement begins: forgets what was meant for the last one.
+    /// Sets the limit that statements look at on the way.
+    pub fn limit_memory(&self, limit: MemoryLimit) {
+        self.0.memory_limit.store(limit.bytes().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        match self.0.memory_limit.load(Ordering::Relaxed) {
+            0 => MemoryLimit::NONE,
+            bytes => MemoryLimit::of(bytes),
+        }
+    }
+
+    /// Tells that the statement that runs is there to give memory back (a deletion), and may go further than others for
+    /// that; or that it is not, as at the beginning of each.
+    pub fn set_frees(&self, frees: bool) {
+        self.0.frees.store(frees, Ordering::Relaxed);
+    }
+
+    /// A new statement begins on this thread: forgets what was meant for the last one.
     pub fn clear(&self) {
+        self.set_frees(false);
+        account::begin_work();
         let forget = |cause: u8| (cause != 0 && cause < Cause::Disconnected as u8).then_some(0);
         let _ = self.0.cause.fetch_update(Ordering::Acquire, Ordering::Acquire, forget);
     }
@@ -108,13 +139,22 @@ impl Interrupt {
         self.0.cause.load(Ordering::Acquire) != 0
     }
 
-    /// The error that ends the statement, if it is to end. One load if not.
+    /// The error that ends the statement, if it is to end. One load if not, and two of the thread's own.
     ///
     /// # Errors
-    /// `QueryCanceled`, `ConnectionFailure` or `AdminShutdown`, by the cause.
+    /// `QueryCanceled`, `ConnectionFailure` or `AdminShutdown`, by the cause; `OutOfMemory` if the statement has taken
+    /// memory since the last look and is past what it may.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        if self.is_raised() { self.cause().map_or(Ok(()), |cause| Err(cause.error())) } else { Ok(()) }
+        if self.is_raised() {
+            return self.cause().map_or(Ok(()), |cause| Err(cause.error()));
+        }
+        if account::has_grown() { self.check_memory() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_memory(&self) -> Result<()> {
+        self.memory_limit().check_grown(self.0.frees.load(Ordering::Relaxed))
     }
 
     /// From here until the result is dropped, this thread is unparked when a cause is raised. To be called before the

@@ -8,6 +8,7 @@
 //! | [`under_way`] | is all work over that may have missed a change? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
 //! | [`interrupt`] | is the statement that runs to end, and why? |
+//! | [`memory_limit`] | may this statement take more memory? |
 //! | [`patience`] | how to wait for what is usually over in a moment? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
@@ -35,6 +36,7 @@ pub mod commit_order;
 pub mod interrupt;
 pub mod lending;
 pub mod lock_table;
+pub mod memory_limit;
 pub mod patience;
 pub mod readers;
 pub mod under_way;

@@ -83,6 +83,7 @@ mod modeled {
         load(order: Ordering) -> *mut T;
         store(value: *mut T, order: Ordering) -> ();
         swap(value: *mut T, order: Ordering) -> *mut T;
+        compare_exchange(seen: *mut T, new: *mut T, success: Ordering, failure: Ordering) -> Result<*mut T, *mut T>;
     ]);
 
     /// loom's mutex with parking_lot's interface.
@@ -143,6 +144,10 @@ pub(crate) enum Step {
     VisitRechecks,
     /// commit order: a slot is closed before its pointer changes.
     PublishCloses,
+    /// commit order: who forgets a write set looks at the slot's timestamp after it has read the slot's pointer.
+    ForgetRechecks,
+    /// commit order: who forgets a write set replaces that one only.
+    ForgetCompares,
     /// readers: a reader looks at the horizon after it has published its timestamp.
     EnterChecksHorizon,
     /// readers: a reader's timestamp is globally visible before it looks at the horizon.

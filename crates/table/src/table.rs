@@ -22,6 +22,9 @@ const TAILS: usize = 4;
 /// Rows deleted since the last sweep from which on who deletes must sweep as well: as many as fit into eight blocks.
 const DELETIONS_MAX: usize = 8 * ROWS_PER_BLOCK;
 
+/// A row's header and the head of its chain.
+const HEADER_BYTES: usize = 16;
+
 /// The number of the next table of any database.
 static TABLES: AtomicU64 = AtomicU64::new(1);
 
@@ -136,6 +139,12 @@ impl Table {
     #[inline]
     pub fn is_nullable(&self, column: usize) -> bool {
         self.types[column].1
+    }
+
+    /// Bytes that a new row needs in a block, strings of more than twelve bytes aside.
+    pub fn row_bytes(&self) -> usize {
+        let block: usize = self.layouts.iter().map(|layout| layout.bytes(ROWS_PER_BLOCK)).sum();
+        block / ROWS_PER_BLOCK + HEADER_BYTES
     }
 
     /// How a column's cells lie in memory.
@@ -263,6 +272,11 @@ impl Table {
             let kept = other.free.len() / 2;
             free.append(&mut other.free.split_off(kept));
         }
+    }
+
+    /// Slots for new rows that need no new block, about: of the blocks that are full, those whose rows have gone.
+    pub fn free_slots(&self) -> usize {
+        self.tails.iter().map(|tail| tail.lock().free.len()).sum()
     }
 
     /// Takes back a slot that holds no row, has no index entries and belongs to nobody.

@@ -32,7 +32,8 @@ use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::unique::OwnSlots;
 use crate::write::concurrent_update;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
-use ankerdb_base::{ColumnSet, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
+use ankerdb_sync::memory_limit::Claim;
 use ankerdb_table::{Index, KeptRow, OwnedRow, ReadAt, RowChange, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -67,8 +68,10 @@ struct Entered {
 }
 
 impl Progress {
-    /// Nothing done so far for so many writes.
-    fn start(&mut self, writes: usize) {
+    /// Nothing done so far for so many writes. Fails without memory for what is known to come.
+    fn start(&mut self, writes: usize) -> Result<()> {
+        let outcome = self.rows.try_reserve(writes).and_then(|()| self.entries.try_reserve(writes));
+        outcome.map_err(|_| Error::out_of_memory(writes * (size_of::<KeptRow>() + size_of::<Entered>())))?;
         self.rows.clear();
         self.rows.resize_with(writes, || None);
         self.slots.clear();
@@ -76,6 +79,7 @@ impl Progress {
         self.entries.clear();
         self.ahead = 0;
         self.views.clear();
+        Ok(())
     }
 
     /// Gives a row out of hand.
@@ -111,7 +115,7 @@ impl Drop for Committing {
 
 impl Transaction {
     /// Commits: returns the timestamp, or, for a transaction without writes, what it read at. On an error nothing
-    /// of the transaction remains: 40001 (try again), 23505, 57014.
+    /// of the transaction remains: 40001 (try again), 23505, 57014, 53200 (past the memory limit).
     ///
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
@@ -131,6 +135,7 @@ impl Transaction {
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
         let outcome = self.commit_writes();
+        let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) => worker.count_commit(),
             Err(_) => worker.count_abort(),
@@ -143,6 +148,7 @@ impl Transaction {
         if let Some(table) = self.buffers.crowded.take() {
             table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
         }
+        self.manager.relieve(&relieved);
         outcome
     }
 
@@ -150,12 +156,15 @@ impl Transaction {
         if let Some(owner) = self.owner {
             self.manager.locks.leave(owner);
         }
+        let limit = self.manager.memory_limit();
+        self.admit(self.commit_claim(Claim::Write), self.commit_bytes())?;
+        let _ceiling = limit.put_up(self.commit_claim(Claim::Table));
         let pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
-        progress.start(self.writes.writes.len());
-        let outcome = self.commit_steps(&mut progress, &pin);
+        let started = progress.start(self.writes.writes.len());
+        let outcome = started.and_then(|()| self.commit_steps(&mut progress, &pin));
         self.buffers.progress = progress;
-        outcome
+        outcome.map_err(|error| limit.explain(error))
     }
 
     fn commit_steps(&mut self, progress: &mut Progress, pin: &Guard) -> Result<Timestamp> {
@@ -184,12 +193,14 @@ impl Transaction {
         failpoint::pass("validation");
         if let Err(error) = self.validate_rest(clear, commit, pin) {
             self.manager.order.finish(commit, false);
+            self.manager.old_records.note(&record, commit);
             self.undo(progress, &record, pin);
             return Err(error);
         }
         self.buffers.crowded = self.install(progress, commit, pin);
         failpoint::pass("end of a commit");
         self.manager.order.finish(commit, true);
+        self.manager.old_records.note(&record, commit);
         failpoint::step("commit finished");
         Ok(commit)
     }
@@ -219,6 +230,9 @@ impl Transaction {
     fn lock_rows(&mut self, progress: &mut Progress) -> Result<()> {
         let mut order = std::mem::take(&mut self.buffers.order);
         order.clear();
+        let writes = self.writes.writes.len();
+        let room = order.try_reserve(writes);
+        room.map_err(|_| Error::out_of_memory(writes * size_of::<(TableId, RowId, usize)>()))?;
         let committed = self.writes.writes.iter().enumerate();
         let committed = committed.filter(|(_, write)| write.row.provisional_number().is_none());
         order.extend(committed.map(|(place, write)| (self.tables[write.table].id(), write.row, place)));

@@ -5,7 +5,7 @@
 //! (`read_set`), which at SERIALIZABLE are matched against the writes of those that committed meanwhile.
 //! [`TransactionManager`] is what the transactions of one database share: no mutex lies on the way of a commit.
 //!
-//! `unsafe` occurs in three places: to walk the ring of records inside an epoch pin, and where text goes into storage
+//! `unsafe` occurs in three places: to walk the ring of records and to take them out of it inside an epoch pin, and where text goes into storage
 //! and comes out of it, which relies on its being UTF-8.
 
 mod commit;
@@ -15,9 +15,12 @@ mod lock;
 mod lookup;
 mod manager;
 mod number_map;
+mod old_records;
 mod own_keys;
 mod read_set;
 mod record;
+mod retired;
+mod room;
 mod row;
 mod row_locks;
 mod statement;
@@ -29,6 +32,7 @@ mod write_set;
 
 pub use ankerdb_index::Direction;
 pub use ankerdb_sync::interrupt::{Cause, Interrupt};
+pub use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 pub use ankerdb_sync::patience::Patience;
 pub use gate::CommitsHeld;
 pub use key_batch::KeyBatch;

@@ -1,12 +1,16 @@
 //! What all transactions of a database share.
 
 use crate::gate::{CommitsHeld, Gate};
+use crate::old_records::OldRecords;
 use crate::record::CommitRecord;
+use crate::retired::collect_retired;
 use crate::transaction::Isolation;
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
+use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
+use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ActiveReaders;
 use ankerdb_sync::under_way::UnderWay;
 use crossbeam_utils::CachePadded;
@@ -29,6 +33,8 @@ pub struct TransactionManager {
     snapshots: Arc<SnapshotCounters>,
     history: History,
     gate: Gate,
+    memory_limit: MemoryLimit,
+    pub(crate) old_records: OldRecords,
 }
 
 /// How old versions are read and let go.
@@ -89,8 +95,13 @@ impl Worker {
 }
 
 impl TransactionManager {
-    /// Nothing committed yet.
+    /// Nothing committed yet, and as much memory as there is.
     pub fn new(history: History) -> Arc<TransactionManager> {
+        TransactionManager::with_limit(history, MemoryLimit::NONE)
+    }
+
+    /// Nothing committed yet; transactions that ask for memory past the limit end with 53200.
+    pub fn with_limit(history: History, memory_limit: MemoryLimit) -> Arc<TransactionManager> {
         Arc::new(TransactionManager {
             order: CommitOrder::new(COMMITS_KEPT),
             readers: ActiveReaders::new(),
@@ -101,7 +112,14 @@ impl TransactionManager {
             snapshots: Arc::default(),
             history,
             gate: Gate::default(),
+            memory_limit,
+            old_records: OldRecords::default(),
         })
+    }
+
+    /// How much memory may be taken.
+    pub fn memory_limit(&self) -> MemoryLimit {
+        self.memory_limit
     }
 
     /// Everything up to here is committed and visible to whoever begins now.
@@ -126,6 +144,22 @@ impl TransactionManager {
     /// The oldest timestamp that anybody reads at, or may begin to read at.
     pub fn horizon(&self) -> Timestamp {
         self.readers.oldest(self.watermark())
+    }
+
+    /// Gives up the records of large commits that nobody will validate against any more, and frees whatever can be freed if
+    /// memory is short. To be called now and then.
+    pub fn keep_account(&self) {
+        self.old_records.forget_large(&self.order, self.horizon());
+        account::sample();
+        if self.memory_limit.check(Claim::Large, 0).is_err() {
+            self.reclaim();
+        }
+    }
+
+    /// Frees what nobody needs any more, as much of it as can be found at once: records, and what was retired.
+    pub fn reclaim(&self) {
+        self.old_records.forget_all(&self.order, self.horizon(), COMMITS_KEPT);
+        collect_retired();
     }
 
     /// How snapshots were used.

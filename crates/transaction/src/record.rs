@@ -68,6 +68,13 @@ impl CommitRecord {
         self.keyed_tables & table_bit(table) != 0
     }
 
+    /// Bytes of its lists.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.writes.capacity() * size_of::<WriteRecord>()
+            + self.keys.capacity() * size_of::<KeyRecord>()
+            + self.bytes.capacity()
+    }
+
     /// Starts the record of one written row; keys that follow belong to it.
     pub(crate) fn add_write(&mut self, table: TableId, row: RowId, change: RowChange) {
         for (word, bit) in filter_places(table, row) {

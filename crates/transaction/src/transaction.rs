@@ -9,9 +9,10 @@ use crate::row::RowReader;
 use crate::row_locks::RowLocks;
 use crate::statement::Statement;
 use crate::write::concurrent_update;
-use crate::write_set::{TouchedTables, Write, WriteKind, WriteSet};
+use crate::write_set::{ROWS_KEPT, TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_index::Direction;
+use ankerdb_memory::account;
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Owner;
@@ -109,10 +110,21 @@ pub(crate) struct CommitBuffers {
     pub progress: Progress,
 }
 
+impl CommitBuffers {
+    /// Lets memory go that only a large transaction needs.
+    fn shrink(&mut self) {
+        if self.order.capacity() > ROWS_KEPT {
+            *self = CommitBuffers { crowded: self.crowded.take(), ..CommitBuffers::default() };
+        }
+    }
+}
+
 impl Transaction {
     /// A transaction that has not begun; see [`begin`](Self::begin).
     pub fn new(manager: Arc<TransactionManager>, worker: Arc<Worker>) -> Transaction {
         let slot = Arc::new(manager.readers().register());
+        let interrupt = Interrupt::new();
+        interrupt.limit_memory(manager.memory_limit());
         Transaction {
             manager,
             worker,
@@ -135,7 +147,7 @@ impl Transaction {
             locked: RowLocks::default(),
             blocked_by: None,
             conflict: None,
-            interrupt: Interrupt::new(),
+            interrupt,
             lock_timeout: None,
             has_read_vanished: AtomicBool::new(false),
             buffers: CommitBuffers::default(),
@@ -146,6 +158,7 @@ impl Transaction {
     /// Begins: from here on the transaction reads what is committed now. Costs some tens of nanoseconds.
     pub fn begin(&mut self, isolation: Isolation, interactive: bool) {
         assert!(!self.active, "a transaction ends before it begins again");
+        account::begin_work();
         self.isolation = isolation;
         self.interactive = interactive;
         self.blocked_by = None;
@@ -201,6 +214,8 @@ impl Transaction {
     pub(crate) fn end(&mut self) {
         self.reads.clear();
         self.writes.clear();
+        self.buffers.shrink();
+        self.interrupt.set_frees(false);
         self.release_locks();
         if self.interactive || !self.keeps_tables {
             self.tables.clear();
@@ -250,6 +265,7 @@ impl Transaction {
     /// What ends waits, scans and all other work up to the drawing of a commit's timestamp, when another thread raises
     /// it. Stays from one transaction to the next.
     pub fn set_interrupt(&mut self, interrupt: Interrupt) {
+        interrupt.limit_memory(self.manager.memory_limit());
         self.interrupt = interrupt;
     }
 

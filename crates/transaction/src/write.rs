@@ -1,6 +1,7 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
 use crate::transaction::{Isolation, Transaction};
+use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
 use ankerdb_value::{Value, format_text};
@@ -8,7 +9,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 impl Transaction {
-    /// Adds a row: one value per column, already of the columns' types. 23502 at once; 23505 at once in an interactive
+    /// Adds a row: one value per column, already of the columns' types. 53200 past the memory limit, 23502 at once; 23505 at once in an interactive
     /// transaction if a visible row has the key, else at commit.
     pub fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> Result<RowId> {
         if values.len() != table.columns().len() {
@@ -23,6 +24,7 @@ impl Transaction {
         }
         let number = self.tables.number(table);
         let cells = values.iter().enumerate().map(|(column, value)| cell_of(table, column, value));
+        self.make_room(Purpose::Keeps, cells.clone())?;
         Ok(self.writes.insert(number, cells))
     }
 
@@ -34,6 +36,7 @@ impl Transaction {
         }
         cells.iter().enumerate().try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
         let number = self.tables.number(table);
+        self.make_room(Purpose::Keeps, cells.iter().copied())?;
         Ok(self.writes.insert(number, cells.iter().copied()))
     }
 
@@ -46,6 +49,7 @@ impl Transaction {
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
         let number = self.tables.number(table);
+        self.make_room(Purpose::Keeps, changes.iter().map(|(_, cell)| *cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
         Ok(())
@@ -75,6 +79,7 @@ impl Transaction {
         }
         let number = self.tables.number(table);
         let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
+        self.make_room(Purpose::Keeps, cells.clone().map(|(_, cell)| cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, cells);
         Ok(())
@@ -83,6 +88,7 @@ impl Transaction {
     /// Ends a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table);
+        self.make_room(Purpose::Frees, std::iter::empty())?;
         self.note_unlocked(table, row);
         self.writes.delete(number, row);
         Ok(())

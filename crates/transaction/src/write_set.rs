@@ -9,6 +9,22 @@ use ankerdb_base::{ColumnSet, Result, RowId, TableId};
 use ankerdb_table::{Cell, Index, Table};
 use std::sync::Arc;
 
+/// What a write is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// New cells.
+    Keeps,
+    /// A deletion, which may go further: in the end there is more memory than before.
+    Frees,
+}
+
+/// What one more write needs room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    pub cells: usize,
+    pub bytes: usize,
+}
+
 /// What happens to a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteKind {
@@ -107,6 +123,15 @@ struct TableWrites {
 /// Steps of a loop between two looks at the interrupt: some hundred microseconds.
 pub(crate) const STEPS_BETWEEN_CHECKS: usize = 1_024;
 
+/// Cells that an update may have to move, at most: those of a row. Rows with more columns find room by doubling.
+const MOVED_MAX: usize = 64;
+/// Rows written for which memory is kept from one transaction to the next.
+pub(crate) const ROWS_KEPT: usize = 1 << 12;
+/// Bytes of string for which memory is kept from one transaction to the next.
+const BYTES_KEPT: usize = 1 << 20;
+/// Bytes that a place takes in the hash table.
+const PLACE_BYTES: usize = size_of::<((usize, u64), usize)>() + 1;
+
 /// Bits of the filter over written rows.
 const FILTER_WORDS: usize = 8;
 
@@ -126,6 +151,8 @@ pub(crate) struct WriteSet {
     own_keys: Vec<OwnKeys>,
     /// How often something was inserted, updated or deleted.
     changes: usize,
+    /// Whether anything was inserted or updated.
+    keeps: bool,
 }
 
 fn filter_place(row: RowId) -> (usize, u64) {
@@ -135,6 +162,11 @@ fn filter_place(row: RowId) -> (usize, u64) {
 
 impl WriteSet {
     pub fn clear(&mut self) {
+        if self.writes.capacity() > ROWS_KEPT || self.bytes.capacity() > BYTES_KEPT {
+            *self = WriteSet::default();
+            return;
+        }
+        self.keeps = false;
         if self.writes.is_empty() {
             return;
         }
@@ -146,6 +178,66 @@ impl WriteSet {
         self.filter = [0; FILTER_WORDS];
         self.own_keys.clear();
         self.changes = 0;
+    }
+
+    /// Notes what the next write is for; returns whether that is another purpose than all writes so far had.
+    #[inline]
+    pub fn set_purpose(&mut self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Keeps => !std::mem::replace(&mut self.keeps, true),
+            Purpose::Frees => self.writes.is_empty() && !self.keeps,
+        }
+    }
+
+    /// Whether rows are deleted and nothing else.
+    pub fn only_frees(&self) -> bool {
+        !self.keeps
+    }
+
+    /// Whether one more write of this size finds room. An update may move the cells that its row has already.
+    #[inline]
+    pub fn has_room(&self, needs: Needs) -> bool {
+        fn room<T>(buffer: &Vec<T>) -> usize {
+            buffer.capacity() - buffer.len()
+        }
+        room(&self.writes) > 0
+            && room(&self.cells) >= needs.cells + MOVED_MAX
+            && room(&self.bytes) >= needs.bytes
+            && self.places.capacity() > self.places.len()
+    }
+
+    /// Bytes that [`try_grow`](Self::try_grow) would add.
+    pub fn growth(&self, needs: Needs) -> usize {
+        fn more<T>(buffer: &Vec<T>, count: usize) -> usize {
+            let is_full = buffer.capacity() - buffer.len() < count;
+            if is_full { (buffer.len() + count).max(2 * buffer.capacity()) - buffer.capacity() } else { 0 }
+        }
+        let places = if self.places.capacity() > self.places.len() { 0 } else { self.places.capacity() };
+        more(&self.writes, 1) * size_of::<Write>()
+            + more(&self.cells, needs.cells + MOVED_MAX) * size_of::<PendingCell>()
+            + more(&self.bytes, needs.bytes)
+            + places * PLACE_BYTES
+    }
+
+    /// Makes room for one more write of this size; fails, with everything as it was, if there is no memory.
+    pub fn try_grow(&mut self, needs: Needs) -> Result<(), ()> {
+        (self.writes.try_reserve(1).map_err(drop))
+            .and_then(|()| self.cells.try_reserve(needs.cells + MOVED_MAX).map_err(drop))
+            .and_then(|()| self.bytes.try_reserve(needs.bytes).map_err(drop))
+            .and_then(|()| self.places.try_reserve(1).map_err(drop))
+    }
+
+    /// Bytes of strings.
+    pub fn string_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of the set's buffers.
+    pub fn memory_bytes(&self) -> usize {
+        self.writes.capacity() * size_of::<Write>()
+            + self.cells.capacity() * size_of::<PendingCell>()
+            + self.bytes.capacity()
+            + self.places.capacity() * PLACE_BYTES
     }
 
     /// How often the set has been changed: tells whether it was since an earlier call.

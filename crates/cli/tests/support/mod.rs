@@ -1,6 +1,8 @@
 //! Running the command and ending it.
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
+pub mod server;
+
 use std::process::{Child, Command, Output, Stdio};
 
 /// The command with these arguments, ready to start; nothing to read, its output is collected.

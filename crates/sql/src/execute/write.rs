@@ -219,6 +219,8 @@ pub(crate) fn delete(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
+    // It may need much memory, to give back more.
+    environment.interrupt.set_frees(!transaction.has_writes());
     let source = Source {
         table: &plan.table,
         access: &plan.access,

@@ -20,6 +20,7 @@
 //! when they are first needed are made before the first fork ([`OlapEngine::make_statics`]).
 
 use super::error::from_datafusion;
+use super::memory::LimitedPool;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
 use crate::rows::Lasting;
@@ -87,7 +88,11 @@ impl Forks {
     pub fn new(database: &Database, options: &SqlOptions) -> Result<Forks> {
         let children = options.olap_threads.max(1);
         let memory = options.memory_limit_bytes / children;
-        let state = session_state(1, Arc::new(GreedyMemoryPool::new(memory)), false)?;
+        let state = session_state(
+            1,
+            Arc::new(LimitedPool::new(GreedyMemoryPool::new(memory), database.memory_limit())),
+            false,
+        )?;
         Ok(Forks {
             database: database.clone(),
             tasks: state.task_ctx(),

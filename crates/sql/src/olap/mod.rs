@@ -25,6 +25,7 @@ mod error;
 mod existence;
 mod forked;
 mod function;
+mod memory;
 mod names;
 mod narrow;
 mod parameter;
@@ -43,6 +44,7 @@ use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
+use ankerdb_memory::account;
 pub(crate) use columns::Columns;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -58,6 +60,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 pub(crate) use error::from_datafusion as translate;
 use error::from_datafusion;
 use futures::StreamExt;
+use memory::LimitedPool;
 use planner::TableSources;
 use scan::TableHandle;
 use std::sync::Arc;
@@ -112,6 +115,7 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
+        .on_thread_stop(account::settle)
         .enable_time()
         .build()
         .map_err(|error| Error::internal(format!("could not start the analytical threads: {error}")))
@@ -171,7 +175,8 @@ impl OlapEngine {
     /// Starts the threads.
     pub(crate) fn new(database: &Database, options: &SqlOptions) -> Result<OlapEngine> {
         let threads = options.olap_threads.max(1);
-        let pool = Arc::new(FairSpillPool::new(options.memory_limit_bytes));
+        let share = FairSpillPool::new(options.memory_limit_bytes);
+        let pool = Arc::new(LimitedPool::new(share, database.memory_limit()));
         let state = Arc::new(session_state(threads, pool, true)?);
         let tasks = state.task_ctx();
         let threads = Arc::new(Threads::start(threads)?);

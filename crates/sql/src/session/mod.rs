@@ -412,6 +412,7 @@ impl Runner {
                 let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
                 let mut rows = Vec::new();
                 while let Some(batch) = result.next()? {
+                    environment.interrupt.check()?;
                     rows.extend(batch);
                 }
                 Ok(rows)

@@ -104,6 +104,7 @@ impl Settings {
             "default_transaction_isolation" => self.default_isolation = isolation(value)?,
             "default_transaction_read_only" => self.default_read_only = boolean(name, value)?,
             "transaction_isolation" | "transaction_read_only" => {}
+            "memory_limit" => return Err(needs_restart(name)),
             _ if FIXED.iter().any(|(fixed, _)| *fixed == name) => {
                 let message = format!("parameter \"{name}\" cannot be changed");
                 return Err(Error::new(SqlState::InvalidParameterValue, message));
@@ -155,7 +156,7 @@ impl Settings {
         }
     }
 
-    /// All settings with their values.
+    /// All settings with their values, those of the database aside.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         let effective = ["default_transaction_isolation", "default_transaction_read_only"];
         let names = KEPT.iter().chain(FIXED).map(|(name, _)| *name).chain(effective);
@@ -191,6 +192,11 @@ fn checked(name: &str, value: &str) -> Result<String> {
             Err(Error::new(SqlState::InvalidParameterValue, message))
         }
     }
+}
+
+fn needs_restart(name: &str) -> Error {
+    let message = format!("parameter \"{name}\" cannot be changed without restarting the server");
+    Error::new(SqlState::CantChangeRuntimeParam, message)
 }
 
 fn unknown(name: &str) -> Error {

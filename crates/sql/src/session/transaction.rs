@@ -310,7 +310,10 @@ impl SqlSession {
         if name == "all" {
             let row =
                 |(name, value): (&str, String)| vec![Value::text(name), Value::text(value), Value::text("")];
-            return Ok(self.settings.all().map(row).collect());
+            let ours = ("memory_limit", self.setting("memory_limit")?);
+            let mut all: Vec<_> = self.settings.all().chain([ours]).collect();
+            all.sort();
+            return Ok(all.into_iter().map(row).collect());
         }
         Ok(vec![vec![Value::text(self.setting(name)?)]])
     }
@@ -326,6 +329,10 @@ impl SqlSession {
             "transaction_read_only" => {
                 let read_only = modes.read_only.unwrap_or(self.settings.default_read_only);
                 Ok(if read_only { "on" } else { "off" }.into())
+            }
+            "memory_limit" => {
+                let limit = self.runner.engine.database().memory_limit();
+                Ok(crate::size::shown_bytes(limit.bytes()))
             }
             _ => self.settings.get(name),
         }

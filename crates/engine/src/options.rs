@@ -1,0 +1,75 @@
+//! With what a database is opened.
+
+use crate::configuration::Configuration;
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_memory::machine;
+use ankerdb_region::PageSize;
+use ankerdb_sync::memory_limit::LIMIT_MIN;
+use std::sync::OnceLock;
+
+/// The part of the machine's memory, or its control group's, that a database may take if nothing else is said: four
+/// fifths. The rest is for what is not counted piece by piece (stacks, the ends of pieces, what the allocator keeps), and
+/// for the system.
+const SHARE: (u64, u64) = (4, 5);
+
+/// With what a database is opened; a [`Configuration`] stands for itself and defaults.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How it processes transactions and queries.
+    pub configuration: Configuration,
+    /// Bytes that the process may take for those who ask on behalf of this database: past it they get 53200, and nobody
+    /// else. `None` for no limit. Counted are all tables and indexes of the process, and its heap: piece by piece where the
+    /// program's global allocator is a [`Counted`](crate::Counted), else as the system sees it every few milliseconds.
+    pub memory_limit: Option<usize>,
+    /// Pages under the columns where they lie in regions, if not those that the technique asks for.
+    pub pages: Option<PageSize>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Configuration::default().into()
+    }
+}
+
+impl From<Configuration> for Options {
+    fn from(configuration: Configuration) -> Options {
+        Options { configuration, memory_limit: default_memory_limit(), pages: None }
+    }
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.memory_limit.is_some_and(|limit| limit < LIMIT_MIN) {
+            let message = format!("the memory limit must be at least {} MB", LIMIT_MIN >> 20);
+            return Err(Error::new(SqlState::InvalidParameterValue, message));
+        }
+        self.configuration.check()
+    }
+}
+
+/// Four fifths of the memory that this process may use; `None` if the system does not say how much that is.
+pub fn default_memory_limit() -> Option<usize> {
+    static LIMIT: OnceLock<Option<usize>> = OnceLock::new();
+    let share = |bytes: u64| (bytes / SHARE.1 * SHARE.0) as usize;
+    *LIMIT.get_or_init(|| machine::memory_bytes().map(share).filter(|limit| *limit >= LIMIT_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_takes_four_fifths_of_the_machine_if_nothing_else_is_said() {
+        let machine = machine::memory_bytes().expect("Linux says it") as usize;
+        let limit = Options::default().memory_limit.expect("a machine for tests is large enough");
+        assert!(limit <= machine / 5 * 4 && limit > machine / 5 * 4 - 8, "{limit} of {machine}");
+    }
+
+    #[test]
+    fn a_limit_too_small_to_work_with_is_refused() {
+        let options = Options { memory_limit: Some(LIMIT_MIN - 1), ..Options::default() };
+        let error = crate::Database::open(options).err().expect("too small");
+        assert_eq!(error.state(), SqlState::InvalidParameterValue);
+        assert_eq!(error.message(), "the memory limit must be at least 32 MB");
+    }
+}

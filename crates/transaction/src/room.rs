@@ -1,0 +1,127 @@
+//! Room for what a transaction writes: asked for before it is needed, so that there is somebody to tell when there is none.
+//!
+//! A write set grows by doubling its buffers. That is when memory is asked for, of the database's limit and of the system;
+//! all other writes find room and look at nothing but three lengths. Up to [`UNASKED`] a set grows without asking the limit:
+//! what small transactions may do is decided when they commit.
+
+use crate::manager::TransactionManager;
+use crate::number_map::NumberMap;
+use crate::transaction::Transaction;
+use crate::write_set::{Needs, Purpose, ROWS_KEPT, WriteKind, WriteSet};
+use ankerdb_base::{Error, Result};
+use ankerdb_memory::account;
+use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
+use ankerdb_table::{Cell, Table};
+use std::sync::Arc;
+
+/// About what an index needs for the entry of a short key.
+const ENTRY_BYTES: usize = 48;
+/// About what a commit needs for each row written: its record, its progress, and the version of what was there before.
+const WRITTEN_BYTES: usize = 160;
+
+/// Bytes of a write set up to which the limit is not asked.
+const UNASKED: usize = account::CHUNK;
+
+impl Transaction {
+    /// Makes room for one more write with these cells.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub(crate) fn make_room<'a>(
+        &mut self,
+        purpose: Purpose,
+        cells: impl Iterator<Item = Cell<'a>>,
+    ) -> Result<()> {
+        if self.writes.set_purpose(purpose) {
+            self.interrupt.set_frees(purpose == Purpose::Frees);
+        }
+        let mut needs = Needs { cells: 0, bytes: 0 };
+        for cell in cells {
+            needs.cells += 1;
+            if let Cell::Bytes(bytes) = cell {
+                needs.bytes += bytes.len();
+            }
+        }
+        if self.writes.has_room(needs) { Ok(()) } else { self.grow(needs) }
+    }
+
+    /// Whether so many bytes more may be taken. Where they may not, what was retired is freed first.
+    pub(crate) fn admit(&self, claim: Claim, more: usize) -> Result<()> {
+        let limit = self.manager.memory_limit();
+        limit.check(claim, more).or_else(|_| {
+            self.manager.reclaim();
+            limit.check(claim, more)
+        })
+    }
+
+    /// The tables written to, if memory is short.
+    pub(crate) fn tables_to_relieve(&self) -> Vec<Arc<Table>> {
+        match self.manager.memory_limit().check(Claim::Write, 0) {
+            Ok(()) => Vec::new(),
+            Err(_) => self.writes.tables().map(|number| self.tables[number].clone()).collect(),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, needs: Needs) -> Result<()> {
+        let limit = self.manager.memory_limit();
+        let (held, more) = (self.writes.memory_bytes(), self.writes.growth(needs));
+        if held + more > UNASKED {
+            self.admit(self.writes.claim(limit, held + more, Claim::Rest), more)?;
+        }
+        self.writes.try_grow(needs).map_err(|()| Error::out_of_memory(more))
+    }
+
+    /// Bytes that committing takes beyond the write set, if that is much; else 0. For what a large commit brings is
+    /// asked at once: blocks that it needs stay with the table also when it ends half way.
+    pub(crate) fn commit_bytes(&self) -> usize {
+        if self.writes.writes.len() <= ROWS_KEPT {
+            return 0;
+        }
+        let mut inserts = NumberMap::<usize, usize>::default();
+        let inserted = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Insert);
+        inserted.for_each(|write| *inserts.entry(write.table).or_default() += 1);
+        let blocks = inserts.iter().map(|(&table, &rows)| {
+            let table = &self.tables[table];
+            let entries = rows * table.maintained_indexes().count() * ENTRY_BYTES;
+            rows.saturating_sub(table.free_slots()) * table.row_bytes() + entries
+        });
+        let written: usize = self.writes.writes.len() * WRITTEN_BYTES;
+        blocks.sum::<usize>() + self.writes.string_bytes() + written
+    }
+
+    /// Whose claim a commit's memory is.
+    pub(crate) fn commit_claim(&self, small: Claim) -> Claim {
+        self.writes.claim(self.manager.memory_limit(), self.writes.memory_bytes(), small)
+    }
+}
+
+impl TransactionManager {
+    /// Frees what can be freed of tables that were written to while memory is short, instead of leaving it to the
+    /// background, which may not keep up.
+    pub(crate) fn relieve(&self, tables: &[Arc<Table>]) {
+        if tables.is_empty() {
+            return;
+        }
+        let horizon = self.horizon();
+        for table in tables {
+            table.sweep(horizon, &crossbeam_epoch::pin());
+        }
+        self.reclaim();
+    }
+}
+
+impl WriteSet {
+    /// The numbers of the tables written to.
+    fn tables(&self) -> impl Iterator<Item = usize> {
+        let mut numbers: Vec<usize> = self.writes.iter().map(|write| write.table).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter()
+    }
+
+    fn claim(&self, limit: MemoryLimit, bytes: usize, small: Claim) -> Claim {
+        if self.only_frees() { Claim::Rest } else { limit.claim_of(bytes, small) }
+    }
+}
