@@ -30,9 +30,9 @@ use ankerdb_workload::htap::machine::Machine;
 use finding::Findings;
 use lab::{Lab, Watch};
 use report::Report;
+use setup::choice::Compared;
 use setup::{Data, Options, PaperSetup, Setup, invalid};
 use std::time::Duration;
-use technique::Compared;
 
 /// One table or figure of a paper.
 pub struct Experiment {

@@ -1,14 +1,17 @@
 //! With what an experiment runs: the paper's setup, scaled to this machine and to little time unless asked otherwise,
 //! and refused before anything is loaded if it cannot work.
 
+pub mod choice;
+
 use crate::Experiment;
-use crate::anker::fig8::FIXED_STREAMS;
-use crate::technique::{self, Compared};
 use ankerdb_engine::{Configuration, Error, Result, SqlState, Technique};
 use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
 use ankerdb_workload::htap::machine::{Machine, available_memory_bytes};
+use choice::Compared;
 use std::time::Duration;
 
+/// Streams of the kind that does not vary, where an experiment varies the other one.
+pub(crate) const FIXED_STREAMS: usize = 2;
 /// Memory that the program takes besides its data.
 const BASE_BYTES: u64 = 512 << 20;
 /// What one second of one OLTP thread adds to TPC-C: new orders with their lines and index entries.
@@ -130,8 +133,8 @@ impl Setup {
         let available = available_memory_bytes().unwrap_or(u64::MAX);
         setup.fit_memory(experiment, available, &mut deviations)?;
         setup.compare(experiment, machine, &mut deviations);
-        deviations.extend(technique::left_out(experiment, options));
-        deviations.extend(technique::mapping_limit(experiment, &setup));
+        deviations.extend(choice::left_out(experiment, options));
+        deviations.extend(choice::mapping_limit(experiment, &setup));
         Ok((setup, deviations))
     }
 
@@ -190,7 +193,7 @@ impl Setup {
             lead: paper.lead.min(time / 6),
             interval: paper.interval.mul_f64(share).max(INTERVAL_MIN).min(paper.interval),
             engines,
-            techniques: technique::chosen(&options.techniques),
+            techniques: choice::chosen(&options.techniques),
             megabytes,
             full: options.full,
             seed: options.seed,

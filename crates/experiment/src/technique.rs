@@ -1,12 +1,11 @@
-//! What experiments compare, and the memory in which techniques of the operating system take snapshots.
+//! The memory in which techniques of the operating system take snapshots.
 //!
 //! A [`Memory`] holds columns of words, each in a region of its own. Writers store words into it, readers add up the
 //! words of a snapshot. The engine's own columns for the same experiments are in `rows`.
 
-use crate::Experiment;
 use crate::lab::Lab;
-use crate::setup::{Data, Options, Setup};
-use ankerdb_engine::{Configuration, Result, Technique};
+use crate::setup::choice::PAGE_BYTES;
+use ankerdb_engine::{Result, Technique};
 use ankerdb_region::fork::{Child, spawn};
 use ankerdb_region::{PageSize, Region, RegionSnapshot};
 use ankerdb_workload::htap::latency::median;
@@ -17,14 +16,10 @@ use std::time::{Duration, Instant};
 
 /// How ours is called beside the techniques.
 pub const OURS: &str = "ankerdb";
-/// Bytes of a page.
-pub const PAGE_BYTES: usize = 4096;
 /// Words of a page.
 pub const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
 /// Bytes that a child may leave: nothing, or a sum.
 const CHILD_BYTES: usize = 64;
-/// Mappings that a process needs besides.
-const OTHER_MAPPINGS: usize = 2_000;
 
 /// What holds for all of these experiments.
 pub const ONE_RUN: &str = "techniques are compared within one run on one kernel: where it lacks vm_snapshot, the rows of that \
@@ -33,58 +28,6 @@ pub const ONE_RUN: &str = "techniques are compared within one run on one kernel:
 /// How our rewiring differs from the paper's.
 pub const REWIRING: &str = "our rewiring moves a written page to the same place in a second copy of the column, so that neighbours \
                             become one mapping again: the number of mappings falls when most pages were written";
-
-/// What an experiment compares.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Compared {
-    /// Configurations of the database (`--engine`).
-    Configurations,
-    /// Techniques of the operating system with ours (`--technique`).
-    Techniques,
-}
-
-/// Those asked for, in the order of the papers; if none is, those that this machine can run.
-pub fn chosen(asked: &[Technique]) -> Vec<Technique> {
-    let wanted = |technique: &Technique| match asked {
-        [] => technique.check().is_ok(),
-        asked => asked.contains(technique),
-    };
-    Technique::ALL.into_iter().filter(wanted).collect()
-}
-
-/// What an experiment leaves out because this machine cannot run it, with the reason.
-pub fn left_out(experiment: &Experiment, options: &Options) -> Vec<String> {
-    let reasons: Vec<(&str, Result<()>)> = match experiment.compared {
-        Compared::Configurations if options.engines.is_empty() => {
-            Configuration::ALL.map(|engine| (engine.name(), engine.check())).into()
-        }
-        Compared::Techniques if options.techniques.is_empty() => {
-            Technique::ALL.map(|technique| (technique.name(), technique.check())).into()
-        }
-        _ => Vec::new(),
-    };
-    let refused = reasons.into_iter().filter_map(|(name, check)| Some((name, check.err()?)));
-    refused.map(|(name, error)| format!("left out: {name}: {}", error.message())).collect()
-}
-
-/// A warning if rewiring may need more mappings than a process of this system may have.
-pub fn mapping_limit(experiment: &Experiment, setup: &Setup) -> Option<String> {
-    let Data::Columns { count, .. } = experiment.data else { return None };
-    let rewires =
-        |technique: &Technique| matches!(technique, Technique::Rewiring | Technique::RewiringUserfaultfd);
-    if !setup.techniques.iter().any(rewires) {
-        return None;
-    }
-    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
-    // A page that was written lies alone in the column, and in the snapshot of it.
-    let needed = 2 * count * (setup.megabytes << 20) / PAGE_BYTES + OTHER_MAPPINGS;
-    (needed > limit).then(|| {
-        format!(
-            "warning: vm.max_map_count is {limit}, rewiring may come to {needed} mappings: columns are then copied to be of \
-             one piece again, which the notes tell (sysctl vm.max_map_count={needed} would avoid it)"
-        )
-    })
-}
 
 /// Columns of words in the memory of a technique.
 pub struct Memory {
@@ -231,6 +174,7 @@ pub fn shuffled_pages(megabytes: usize, seed: u64) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::setup::choice::chosen;
 
     #[test]
     fn sums_are_the_same_however_they_are_added_up() {

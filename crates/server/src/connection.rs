@@ -16,6 +16,7 @@
 use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::connections::{Connections, Place};
 use crate::frontend::{Frame, Message};
+use crate::guard::guard;
 use crate::hangup::Hangups;
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
@@ -26,7 +27,6 @@ use ankerdb_value::Value;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::TcpStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -317,31 +317,5 @@ impl Connection {
             })?;
         }
         Ok(())
-    }
-}
-
-/// Runs a piece of a statement. A panic in it ends this connection, since nothing is known about the session's
-/// state then, and no other.
-pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> Served<T> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(panicked()),
-    }
-}
-
-fn panicked() -> Failure {
-    let error = Error::internal("the statement hit a bug in AnKerDB; its transaction was rolled back");
-    Failure::Fatal(error.with_hint("The server's standard error output says where; please report it."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_panic_ends_its_own_connection() {
-        let failure = guard(|| -> Result<()> { panic!("on purpose") }).unwrap_err();
-        assert!(matches!(failure, Failure::Fatal(error) if error.state() == SqlState::InternalError));
-        assert_eq!(guard(|| Ok(1)).unwrap(), 1);
     }
 }

@@ -31,6 +31,7 @@ mod connection;
 mod connections;
 mod extended;
 mod frontend;
+mod guard;
 mod hangup;
 mod portal;
 mod rows;

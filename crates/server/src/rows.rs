@@ -1,7 +1,7 @@
 //! Results on their way to the client.
 
 use crate::binary;
-use crate::connection::guard;
+use crate::guard::guard;
 use crate::types::wire_type;
 use crate::wire::{Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};

@@ -1,7 +1,8 @@
 //! COPY: data in both directions while a statement is under way.
 
-use crate::connection::{Connection, guard};
+use crate::connection::Connection;
 use crate::frontend::{Frame, Message};
+use crate::guard::guard;
 use crate::wire::{Failure, Served};
 use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{CopyIn, CopyOut};

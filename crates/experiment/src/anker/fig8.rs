@@ -2,13 +2,12 @@
 
 use crate::finding::{Findings, Panel, Series};
 use crate::lab::{Lab, unless_stopped};
+use crate::setup::FIXED_STREAMS;
 use crate::tpcc::{ALL_QUERIES, Mix, TpcC};
 use ankerdb_engine::{Configuration, Result};
 use ankerdb_workload::tpcc::input::Access;
 use std::time::Duration;
 
-/// Streams of the kind that does not vary.
-pub(crate) const FIXED_STREAMS: usize = 2;
 /// Positions of Q1 and Q6.
 const ASKED: [usize; 2] = [0, 5];
 
