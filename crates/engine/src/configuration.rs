@@ -135,6 +135,7 @@ impl Configuration {
 
     /// How old versions are read and let go.
     pub(crate) fn history(self) -> History {
+        let behind = History { ahead_from: usize::MAX, ..History::default() };
         match self {
             Configuration::AnkerDb => History::default(),
             Configuration::SeeFs | Configuration::SeeSi => History {
@@ -142,15 +143,9 @@ impl Configuration {
                 is_left_to_collector: true,
                 ..History::default()
             },
-            Configuration::SeeRu => History { strategy: SnapshotStrategy::Newest, ..History::default() },
-            Configuration::HeeFork => {
-                History { has_gate: true, aborts_on_versions: true, ..History::default() }
-            }
-            _ => History {
-                strategy: SnapshotStrategy::Columns,
-                aborts_on_versions: true,
-                ..History::default()
-            },
+            Configuration::SeeRu => History { strategy: SnapshotStrategy::Newest, ..behind },
+            Configuration::HeeFork => History { has_gate: true, aborts_on_versions: true, ..behind },
+            _ => History { strategy: SnapshotStrategy::Columns, aborts_on_versions: true, ..behind },
         }
     }
 

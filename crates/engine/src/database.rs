@@ -11,7 +11,7 @@ use ankerdb_base::Result;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
-use ankerdb_transaction::{CommitsHeld, Interrupt, MemoryLimit, TransactionManager};
+use ankerdb_transaction::{CommitsHeld, History, Interrupt, MemoryLimit, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -89,11 +89,13 @@ impl Database {
         let placement = configuration.technique().map(Placement::of);
         let placement = placement.map(|own| Placement { pages: options.pages.unwrap_or(own.pages), ..own });
         let limit = options.memory_limit.map_or(MemoryLimit::NONE, MemoryLimit::of);
+        let own = configuration.history();
+        let history = History { ahead_from: options.large_commits_from.unwrap_or(own.ahead_from), ..own };
         let shared = Arc::new(Shared {
             contention: Contention::default(),
             configuration,
             placement,
-            manager: TransactionManager::with_limit(configuration.history(), limit),
+            manager: TransactionManager::with_limit(history, limit),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
             tables: AtomicU32::new(0),

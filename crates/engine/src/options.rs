@@ -23,6 +23,9 @@ pub struct Options {
     pub memory_limit: Option<usize>,
     /// Pages under the columns where they lie in regions, if not those that the technique asks for.
     pub pages: Option<PageSize>,
+    /// Rows from which on a commit is *large*, if not 512: it holds up others for no longer than a small one, at the price
+    /// of some tens of nanoseconds a row. For tests, and to compare the two; not for configurations of other systems.
+    pub large_commits_from: Option<usize>,
 }
 
 impl Default for Options {
@@ -33,7 +36,7 @@ impl Default for Options {
 
 impl From<Configuration> for Options {
     fn from(configuration: Configuration) -> Options {
-        Options { configuration, memory_limit: default_memory_limit(), pages: None }
+        Options { configuration, memory_limit: default_memory_limit(), pages: None, large_commits_from: None }
     }
 }
 

@@ -124,19 +124,13 @@ impl Session {
     ) -> Result<T> {
         // No pin over all of it: a procedure may wait for a row, and would keep all retired memory until it has it.
         self.transaction.begin(isolation, false);
-        let outcome = match procedure(&mut self.transaction) {
-            Ok(value) => {
-                self.writes_since_collection += self.transaction.write_count();
-                self.transaction.commit().map(|commit| {
-                    self.last_commit = commit;
-                    value
-                })
-            }
-            Err(error) => {
-                self.transaction.rollback();
-                Err(error)
-            }
-        };
+        let running = Running(&mut self.transaction);
+        let outcome = procedure(running.0).and_then(|value| {
+            self.writes_since_collection += running.0.write_count();
+            self.last_commit = running.0.commit()?;
+            Ok(value)
+        });
+        drop(running);
         if self.writes_since_collection >= WRITES_BETWEEN_COLLECTIONS {
             self.writes_since_collection = 0;
             crossbeam_epoch::pin().flush();
@@ -168,6 +162,16 @@ impl Session {
     /// How often [`run`](Self::run) has started a procedure again.
     pub fn retries(&self) -> u64 {
         self.retries
+    }
+}
+
+/// A procedure's transaction, rolled back unless it has ended, also when the procedure panics: who catches the panic can go
+/// on with the session.
+struct Running<'s>(&'s mut Transaction);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.rollback();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commits that fail where nothing fails by itself: at each allocation and step, by an error and by a panic. Before the
-//! timestamp nothing may remain of them; behind it the process ends.
+//! timestamp nothing may remain of them; behind it the process ends. Each commit is tried as a small one and as a large one,
+//! which installs its rows ahead of the timestamp.
 //!
 //! The places are there in builds with debug assertions only (`ankerdb_base::failpoint`).
 #![cfg(debug_assertions)]
@@ -19,10 +20,26 @@ const ROWS: i32 = 20;
 const CHILD: &str = "ANKERDB_TEST_FAILS_AT";
 /// Rows that the commit under test writes.
 const WRITTEN: usize = 8;
-/// Places behind the timestamp: one before validation, one for each row, one at the end.
+/// Places behind the timestamp: one before validation, one for each row, one at the end; or, of a large commit, where it
+/// is decided.
 const BEHIND_TIMESTAMP: usize = WRITTEN + 2;
 
+/// How the commits of a stage are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Way {
+    interactive: bool,
+    /// As if it had many rows.
+    large: bool,
+}
+
+impl Way {
+    fn both(interactive: bool) -> [Way; 2] {
+        [false, true].map(|large| Way { interactive, large })
+    }
+}
+
 struct Stage {
+    way: Way,
     manager: Arc<TransactionManager>,
     /// All but the first rows are inserted by one worker, so that slots are found again where they were left.
     worker: Arc<Worker>,
@@ -34,7 +51,7 @@ fn text(id: i32, round: &str) -> Value {
 }
 
 impl Stage {
-    fn new() -> Stage {
+    fn new(way: Way) -> Stage {
         let by_text = IndexDefinition {
             name: "by_text".into(),
             columns: vec![1, 2],
@@ -49,9 +66,10 @@ impl Stage {
             .primary_key(&["id"]);
         definition.indexes.push(by_text);
         let table = Arc::new(Table::new(TableId(1), definition));
-        let manager = TransactionManager::new(History::default());
+        let ahead_from = if way.large { 1 } else { usize::MAX };
+        let manager = TransactionManager::new(History { ahead_from, ..History::default() });
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
-        let stage = Stage { worker: manager.acquire_worker(), manager, table };
+        let stage = Stage { way, worker: manager.acquire_worker(), manager, table };
         transaction.begin(Isolation::Serializable, false);
         for id in 0..ROWS {
             let row = vec![Value::Integer(id), text(id, "first"), Value::BigInt(0)];
@@ -67,6 +85,10 @@ impl Stage {
         transaction
     }
 
+    fn sweep(&self) {
+        self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+    }
+
     fn rows(&self, transaction: &mut Transaction) -> Vec<(i32, RowId)> {
         let (mut rows, table) = (Vec::new(), &self.table);
         let all = KeyRange { lower: Bound::Unbounded, upper: Bound::Unbounded };
@@ -80,7 +102,8 @@ impl Stage {
     }
 
     /// Three new rows, three changed ones, one with another key, and two that go.
-    fn write(&self, transaction: &mut Transaction, interactive: bool) {
+    fn write(&self, transaction: &mut Transaction) {
+        let interactive = self.way.interactive;
         let rows = self.rows(transaction);
         let lock = |transaction: &mut Transaction, row| {
             if interactive {
@@ -139,15 +162,15 @@ impl Stage {
             transaction.commit().expect("nothing is in the way");
         }
         assert!(self.manager.watermark() > before, "the watermark moves");
-        self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+        self.sweep();
     }
 }
 
 /// How many places a commit passes.
-fn places(interactive: bool) -> usize {
-    let stage = Stage::new();
-    let mut transaction = stage.begin(interactive);
-    stage.write(&mut transaction, interactive);
+fn places(way: Way) -> usize {
+    let stage = Stage::new(way);
+    let mut transaction = stage.begin(way.interactive);
+    stage.write(&mut transaction);
     failpoint::plan(usize::MAX, Failure::Panic);
     transaction.commit().unwrap();
     usize::MAX - failpoint::clear().expect("it did not come about")
@@ -159,21 +182,27 @@ fn commit(transaction: &mut Transaction) -> Option<Result<()>> {
 }
 
 fn nothing_remains(interactive: bool, failure: Failure) {
-    let before_timestamp = places(interactive) - BEHIND_TIMESTAMP;
-    assert!(before_timestamp > 30, "only {before_timestamp} places");
-    let slots = slots_in_the_end(&Stage::new(), interactive, None);
-    for place in 0..before_timestamp {
-        let stage = Stage::new();
-        assert_eq!(slots_in_the_end(&stage, interactive, Some((place, failure))), slots, "place {place}");
+    for way in Way::both(interactive) {
+        let before_timestamp = places(way) - BEHIND_TIMESTAMP;
+        assert!(
+            before_timestamp > 30 + if way.large { WRITTEN } else { 0 },
+            "only {before_timestamp} places"
+        );
+        let slots = slots_in_the_end(&Stage::new(way), None);
+        for place in 0..before_timestamp {
+            let stage = Stage::new(way);
+            assert_eq!(slots_in_the_end(&stage, Some((place, failure))), slots, "{way:?}, place {place}");
+        }
     }
 }
 
 /// A commit that fails, if so planned; then others; then a commit that does not. Returns how many slots were given out.
-fn slots_in_the_end(stage: &Stage, interactive: bool, failing: Option<(usize, Failure)>) -> usize {
+fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
+    let interactive = stage.way.interactive;
     let before = stage.picture();
     let mut transaction = stage.begin(interactive);
     if let Some((place, failure)) = failing {
-        stage.write(&mut transaction, interactive);
+        stage.write(&mut transaction);
         failpoint::plan(place, failure);
         match (failure, commit(&mut transaction)) {
             (Failure::OutOfMemory, Some(Err(error))) => assert_eq!(error.state(), SqlState::OutOfMemory),
@@ -181,13 +210,17 @@ fn slots_in_the_end(stage: &Stage, interactive: bool, failing: Option<(usize, Fa
             (_, outcome) => panic!("place {place}: {outcome:?}"),
         }
         assert_eq!(failpoint::clear(), None);
+        if stage.way.large {
+            // Rows that were installed have been made what they were, as of a timestamp; a sweep takes what is older.
+            stage.sweep();
+        }
         assert_eq!(stage.picture(), before, "place {place}");
     } else {
         transaction.rollback();
     }
     stage.others_go_on();
     transaction.begin(Isolation::Serializable, interactive);
-    stage.write(&mut transaction, interactive);
+    stage.write(&mut transaction);
     transaction.commit().expect("nothing fails any more");
     (0..stage.table.block_count()).map(|number| stage.table.block(number).fill()).sum()
 }
@@ -215,30 +248,37 @@ fn nothing_remains_of_an_interactive_transaction_whose_commit_panics() {
 /// The child of the test below: commits, and panics at a place behind the timestamp.
 #[test]
 fn child_that_panics_behind_its_timestamp() {
-    let Ok(place) = std::env::var(CHILD) else { return };
-    let stage = Stage::new();
+    let Ok(plan) = std::env::var(CHILD) else { return };
+    let (place, large) = plan.split_once(' ').unwrap();
+    let stage = Stage::new(Way { interactive: false, large: large.parse().unwrap() });
     let mut transaction = stage.begin(false);
-    stage.write(&mut transaction, false);
+    stage.write(&mut transaction);
     failpoint::plan(place.parse().unwrap(), Failure::Panic);
     let _ = commit(&mut transaction);
 }
 
 #[test]
 fn a_panic_behind_the_timestamp_ends_the_process_and_says_why() {
-    let places = places(false);
-    for place in places - BEHIND_TIMESTAMP..places {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "child_that_panics_behind_its_timestamp", "--nocapture"]);
-        let output = child.env(CHILD, place.to_string()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "place {place}: {said}");
-        assert!(said.contains("planned to fail"), "place {place}: {said}");
-        let why = "a commit panicked after it had drawn its timestamp; the process ends";
-        assert!(said.contains(why), "place {place}: {said}");
-        #[cfg(unix)]
-        {
-            use std::os::unix::process::ExitStatusExt;
-            assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    for way in Way::both(false) {
+        let places = places(way);
+        for place in places - BEHIND_TIMESTAMP..places {
+            panics_behind_the_timestamp(place, way);
         }
+    }
+}
+
+fn panics_behind_the_timestamp(place: usize, way: Way) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "child_that_panics_behind_its_timestamp", "--nocapture"]);
+    let output = child.env(CHILD, format!("{place} {}", way.large)).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{way:?}, place {place}: {said}");
+    assert!(said.contains("planned to fail"), "{way:?}, place {place}: {said}");
+    let why = "a commit panicked after it had drawn its timestamp; the process ends";
+    assert!(said.contains(why), "{way:?}, place {place}: {said}");
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT));
     }
 }

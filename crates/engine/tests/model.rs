@@ -100,10 +100,12 @@ enum Reader {
     Transaction(Box<Transaction>, State),
 }
 
-/// In place, and by each technique that takes snapshots of columns in this process.
-fn ways() -> Vec<Option<Technique>> {
+/// In place, and by each technique that takes snapshots of columns in this process; and the number of rows from which on
+/// commits install ahead of their timestamp.
+fn ways() -> Vec<(Option<Technique>, usize)> {
     let is_one = |technique: &Technique| *technique != Technique::Fork && technique.check().is_ok();
-    std::iter::once(None).chain(Technique::ALL.into_iter().filter(is_one).map(Some)).collect()
+    let techniques = std::iter::once(None).chain(Technique::ALL.into_iter().filter(is_one).map(Some));
+    techniques.flat_map(|technique| [(technique, usize::MAX), (technique, 1)]).collect()
 }
 
 struct Stage {
@@ -114,7 +116,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(definition: TableDefinition, technique: Option<Technique>) -> Stage {
+    fn new(definition: TableDefinition, (technique, ahead_from): (Option<Technique>, usize)) -> Stage {
         let (table, strategy) = match technique {
             None => (Table::new(TableId(1), definition), SnapshotStrategy::InPlace),
             Some(technique) => {
@@ -125,7 +127,7 @@ impl Stage {
             }
         };
         Stage {
-            manager: TransactionManager::new(History { strategy, ..History::default() }),
+            manager: TransactionManager::new(History { strategy, ahead_from, ..History::default() }),
             table: Arc::new(table),
             state: State::new(),
             readers: Vec::new(),
@@ -321,9 +323,9 @@ fn blocks_in_all_states_at_once() {
     ways().into_iter().for_each(blocks_in_all_states);
 }
 
-fn blocks_in_all_states(technique: Option<Technique>) {
+fn blocks_in_all_states(way: (Option<Technique>, usize)) {
     const ROWS: i32 = 20_000;
-    let mut stage = Stage::new(definition(), technique);
+    let mut stage = Stage::new(definition(), way);
     let make = |id: i32, seed: u32| {
         let mut row: Vec<Value> =
             COLUMNS.iter().map(|&column| value(column, seed ^ (id as u32 * (column as u32 + 7)))).collect();
@@ -382,7 +384,7 @@ fn blocks_in_all_states(technique: Option<Technique>) {
     }
     let lent = views(&stage)[0].0.read(&stage.table, 1, &COLUMNS).unwrap();
     assert!(
-        lent.columns.iter().all(|column| column.lent == technique.is_none()),
+        lent.columns.iter().all(|column| column.lent == way.0.is_none()),
         "nobody has touched the second block"
     );
     assert_eq!(image_cell(&lent.columns[0], 0, DataType::Integer), Value::Integer(8_192));

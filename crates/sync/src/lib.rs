@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`lending`] | may this array be changed in place, or is a reader looking at it? |
 //! | [`commit_order`] | who commits when, what did they write, and up to where is everything there? |
+//! | [`pending`] | which timestamp do the rows of a large commit get, all at once? |
 //! | [`readers`] | which timestamps is somebody still reading at? |
 //! | [`under_way`] | is all work over that may have missed a change? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
@@ -12,7 +13,7 @@
 //! | [`patience`] | how to wait for what is usually over in a moment? |
 //!
 //! Every file opens with its protocol as prose and pictures, the invariants it keeps and why each memory
-//! ordering is what it is. The first four of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
+//! ordering is what it is. The first five of the table are model-checked: beside `x.rs` lies `x_model.rs`, in
 //! which loom tries all interleavings of two or three threads, up to a bound of preemptions, with all values that their
 //! loads may see; and, as controls, variants of the protocol with one step taken out, in which loom must find
 //! the failure. `row_model` puts them together: whole commits of rows, with the headers and version chains of
@@ -38,6 +39,7 @@ pub mod lending;
 pub mod lock_table;
 pub mod memory_limit;
 pub mod patience;
+pub mod pending;
 pub mod readers;
 pub mod under_way;
 
@@ -47,6 +49,8 @@ mod primitive;
 mod commit_order_model;
 #[cfg(all(test, loom))]
 mod lending_model;
+#[cfg(all(test, loom))]
+mod pending_model;
 #[cfg(all(test, loom))]
 mod readers_model;
 #[cfg(all(test, loom))]

@@ -154,6 +154,10 @@ pub(crate) enum Step {
     EnterFences,
     /// readers: a pruner's horizon is globally visible before it looks at the slots.
     PruneFences,
+    /// pending: a reader looks at the number after it has looked at the timestamp.
+    DecisionRechecks,
+    /// pending: a slot is closed before its timestamp is taken out.
+    EndCloses,
     /// under way: a waiter changes the count that it looks at, so that later work sees what it has published.
     WaitModifies,
     /// A step of the model of whole commits, which is code of tests only.

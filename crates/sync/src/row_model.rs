@@ -11,10 +11,12 @@
 //! | [`Row::save`], [`Row::take_back`] | `RowBlock::save`, `take_back`, with the pruning of `OwnedRow::save_update` |
 //! | [`Row::install`] | `RowBlock::install_update`; the order of stores is that of `crates/table/src/header.rs` |
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
+//! | [`Row::install_ahead`], [`Row::withdraw`], [`Row::settle`] | `install_update_ahead`, `withdraw_update`, `settle_update` (`crates/table/src/block/ahead.rs`) |
 //! | [`copy_rows`], [`Row::correct`], [`Changes`] | `copy_block`, `Walk` (`crates/snapshot/src/materialize.rs`); `raise` |
 //! | [`Database::sweep`], [`Row::sweep`] | `Table::sweep`, `RowBlock::sweep` |
 //! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
 //! | [`Transaction::commit`] | `Transaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
+//! | [`Transaction::commit_large`] | the same of many rows (`crates/transaction/src/ahead.rs`) |
 //! | [`Transaction::validate_ahead`] | `Transaction::validate_ahead` (`crates/transaction/src/validate.rs`) |
 //!
 //! A change of one is a change of the other: `crates/transaction/tests/conformance` leads both through the same
@@ -42,6 +44,9 @@ use std::sync::Arc as Shared;
 use ankerdb_base::{Timestamp, failpoint};
 
 use crate::commit_order::{CommitOrder, Visited};
+#[cfg(loom)]
+use crate::pending::PendingCommit;
+use crate::pending::PendingCommits;
 use crate::primitive::{Arc, AtomicU64, Ordering, Step, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
 pub(crate) use row::COLUMNS;
@@ -90,6 +95,17 @@ pub(crate) enum RowStep {
     RestartChecks,
     /// restart: the new timestamp is taken before the check, which goes as far.
     RestartTakesFirst,
+    /// large commit: it is decided before it is finished.
+    #[cfg(loom)]
+    DecidesFirst,
+    /// large commit: pending rows are counted, and those who copy columns ask for the count.
+    AheadCounts,
+    /// large commit: the timestamps of change are raised before a row is counted out.
+    #[cfg(loom)]
+    SettleRaisesFirst,
+    /// large commit: one that does not come about gives its rows a timestamp of their own.
+    #[cfg(loom)]
+    WithdrawTakesTimestamp,
 }
 
 fn without(step: RowStep) -> bool {
@@ -117,6 +133,7 @@ pub(crate) enum Ended {
 pub(crate) struct Database {
     rows: Vec<Row>,
     changes: Changes,
+    large: PendingCommits,
     /// The horizon of the last pass of the pruner.
     swept_at: AtomicU64,
     /// Not dropped when a model has failed: loom cannot go on then, and would abort the process.
@@ -159,6 +176,7 @@ impl Database {
         Shared::new(Database {
             rows: (0..rows).map(|_| Row::new()).collect(),
             changes: Changes::new(),
+            large: PendingCommits::new(1),
             swept_at: AtomicU64::new(u64::MAX),
             order: ManuallyDrop::new(CommitOrder::new(if cfg!(loom) { 4 } else { 64 })),
             readers: ActiveReaders::new(),
@@ -178,6 +196,14 @@ impl Database {
         in_use
     }
 
+    #[cfg(loom)]
+    fn settle(&self, writes: &[Write], large: PendingCommit<'_>, commit: u64) {
+        for &(row, column, cell) in writes {
+            self.rows[row].settle(commit, &[(column, cell)], &self.changes);
+        }
+        large.end();
+    }
+
     /// A pass of the pruner.
     pub(crate) fn sweep(&self) {
         let horizon = self.readers.oldest(self.order.watermark()).0;
@@ -192,11 +218,11 @@ impl Database {
 impl Transaction<'_> {
     pub(crate) fn read(&mut self, row: usize, column: usize) -> u64 {
         self.reads.push((row, column));
-        self.database.rows[row].read(column, self.start)
+        self.database.rows[row].read(column, self.start, &self.database.large)
     }
 
     pub(crate) fn copy(&self) -> Vec<[u64; COLUMNS]> {
-        copy_rows(&self.database.rows, &self.database.changes, self.start)
+        copy_rows(&self.database.rows, &self.database.changes, &self.database.large, self.start)
     }
 
     /// Locks a row before the commit; whether it has changed since the transaction's timestamp.
@@ -314,6 +340,50 @@ impl Transaction<'_> {
             }
         }
         Ok(())
+    }
+
+    /// As a commit of many rows, one at a time: there is one number.
+    #[cfg(loom)]
+    fn commit_large(mut self, writes: &[Write], fails: bool) -> Result<u64, Ended> {
+        let (rows, changes, order) = (&self.database.rows, &self.database.changes, &self.database.order);
+        let in_use = self.database.in_use();
+        self.lock_rows(writes)?;
+        let mut large = self.database.large.begin().expect("one large commit at a time");
+        for &(row, column, cell) in writes {
+            rows[row].save(&[(column, cell)], &in_use);
+            rows[row].install_ahead(large.number(), &[(column, cell)], changes);
+        }
+        let published = if fails { Err(Ended::Conflict) } else { self.publish_and_validate(writes, true) };
+        let Ok(commit) = published else {
+            self.withdraw(writes, large);
+            return Err(Ended::Conflict);
+        };
+        if without(RowStep::DecidesFirst) {
+            order.finish(Timestamp(commit), true);
+        }
+        large.decide(Timestamp(commit));
+        if !without(RowStep::DecidesFirst) {
+            order.finish(Timestamp(commit), true);
+        }
+        self.database.settle(writes, large, commit);
+        self.slot.leave();
+        order.wait_until_visible(Timestamp(commit));
+        Ok(commit)
+    }
+
+    /// `withdraw` and `settle_withdrawn`.
+    #[cfg(loom)]
+    fn withdraw(&self, writes: &[Write], mut large: PendingCommit<'_>) {
+        writes.iter().for_each(|&(row, ..)| self.database.rows[row].withdraw());
+        if without(RowStep::WithdrawTakesTimestamp) {
+            self.database.settle(writes, large, self.start);
+            return;
+        }
+        let order = &self.database.order;
+        let commit = order.begin(Arc::new(Vec::new()), |old| self.database.retired.lock().unwrap().push(old));
+        large.decide(commit);
+        order.finish(commit, true);
+        self.database.settle(writes, large, commit.0);
     }
 
     /// Draws the timestamp between two looks at the commits of others, most of which the first one finds.

@@ -160,6 +160,17 @@ impl ColumnArray {
         self.garbage_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// The view of a row's string, if that is a long one. The caller owns the row.
+    pub(crate) fn long_view(&self, row: usize) -> Option<u128> {
+        let view = (self.layout == CellLayout::View).then(|| self.load_wide(row))?;
+        (view as u32 as usize > INLINE_BYTES).then_some(view)
+    }
+
+    /// A string that was overwritten has come back.
+    pub(crate) fn remember(&self, bytes: usize) {
+        self.garbage_bytes.fetch_sub(bytes, Relaxed);
+    }
+
     /// Writes a cell; a long string's bytes lie in the heap already, where `view` says. The caller holds the row and is
     /// registered as a writer of the block.
     #[inline]

@@ -19,14 +19,20 @@
 //!    (`write_new`): all that they can spoil is a cell of no row.
 //! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
 //!    its chain is empty.
+//!    Large commits go through these steps before there is a *c* (`ahead`): the header shows the commit's number, and the
+//!    block counts the rows of which that is true, in place of *c* in `column_change` and `rows_change`.
 //! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion fell below the
 //!    horizon and the row's index entries are gone.
+
+mod ahead;
+
+pub use ahead::begin_pending;
 
 use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::change::RowChange;
-use crate::header::Header;
+use crate::header::{Header, NEWEST};
 use crate::segment::Segment;
 use crate::table::Derived;
 use crate::version::{Version, VersionChain};
@@ -50,8 +56,20 @@ pub enum ReadAt {
     /// The same for cells, if they are still in place: one that has been overwritten since, or whose row has been
     /// deleted, is not read, as if the row did not exist.
     InPlace(Timestamp),
-    /// The newest installed state, committed a moment ago or visible to nobody yet.
+    /// The newest installed state, committed a moment ago or visible to nobody yet. What is installed ahead of its
+    /// timestamp is none.
     Newest,
+}
+
+impl ReadAt {
+    /// The largest timestamp that is read.
+    #[inline]
+    fn limit(self) -> Timestamp {
+        match self {
+            ReadAt::Snapshot(at) | ReadAt::InPlace(at) => at,
+            ReadAt::Newest => NEWEST,
+        }
+    }
 }
 
 struct RowMeta {
@@ -117,6 +135,10 @@ pub struct RowBlock {
     insertion: AtomicU64,
     /// The same for rows that go.
     deletion: AtomicU64,
+    /// Rows of which a large commit without a timestamp has changed, or is changing, cells.
+    pending_cells: AtomicU32,
+    /// The same of rows that come or go.
+    pending_rows: AtomicU32,
     /// What readers have made of the newest state, for those who come after them.
     derived: Mutex<Option<Derived>>,
     /// Slots handed out.
@@ -171,6 +193,8 @@ impl RowBlock {
             column_updates: columns.iter().map(|_| AtomicU64::new(0)).collect(),
             insertion: AtomicU64::new(0),
             deletion: AtomicU64::new(0),
+            pending_cells: AtomicU32::new(0),
+            pending_rows: AtomicU32::new(0),
             derived: Mutex::new(None),
             fill: AtomicU32::new(0),
             swept_at: AtomicU64::new(0),
@@ -183,9 +207,17 @@ impl RowBlock {
         self.segment.is_none()
     }
 
-    /// The header of a row.
+    /// The header of a row, with its timestamp if that is known. Where it is not, the header tells the pending commit from
+    /// all others.
     #[inline]
     pub fn header(&self, row: usize) -> Header {
+        let header = self.mark(row);
+        if header.is_pending() { self.resolved(row) } else { header }
+    }
+
+    /// The header as it stands there, which may be the mark of a commit that has its timestamp by now.
+    #[inline]
+    fn mark(&self, row: usize) -> Header {
         Header(self.rows[row].header.load(Ordering::Acquire))
     }
 
@@ -214,20 +246,31 @@ impl RowBlock {
         &self.dirty
     }
 
-    /// The newest commit that has changed, or is changing, anything in the block. A load per column.
+    /// The newest commit that has changed, or is changing, anything in the block. A load per column. As below, a large
+    /// commit counts as newer than all others until its rows have their timestamp.
     pub fn last_change(&self) -> Timestamp {
+        if self.pending_cells.load(Ordering::Acquire) > 0 {
+            return Timestamp::MAX;
+        }
         let updates = self.column_updates.iter().map(|update| Timestamp(update.load(Ordering::Acquire)));
         updates.fold(self.rows_change(), Timestamp::max)
     }
 
     /// The newest commit that has changed, or is changing, cells of the column.
     pub fn column_change(&self, column: usize) -> Timestamp {
+        // First: whoever finds none left finds what they have raised.
+        if self.pending_cells.load(Ordering::Acquire) > 0 {
+            return Timestamp::MAX;
+        }
         let update = self.column_updates[column].load(Ordering::Acquire);
         Timestamp(update.max(self.insertion.load(Ordering::Acquire)))
     }
 
     /// The newest commit that has changed, or is changing, which rows exist.
     pub fn rows_change(&self) -> Timestamp {
+        if self.pending_rows.load(Ordering::Acquire) > 0 {
+            return Timestamp::MAX;
+        }
         let deletion = self.deletion.load(Ordering::Acquire);
         Timestamp(deletion.max(self.insertion.load(Ordering::Acquire)))
     }
@@ -277,15 +320,20 @@ impl RowBlock {
 
     /// Whether the row exists for this reader.
     pub fn exists_at(&self, row: usize, at: ReadAt, pin: &Guard) -> bool {
-        let (ReadAt::Snapshot(at) | ReadAt::InPlace(at)) = at else { return self.header(row).exists() };
-        let header = self.header(row);
-        if header.timestamp() <= at {
+        let limit = at.limit();
+        // Larger than the limit if pending: what that means is found out behind the comparison.
+        let mark = self.mark(row);
+        if mark.timestamp() <= limit {
+            return mark.exists();
+        }
+        let header = if mark.is_pending() { self.resolved(row) } else { mark };
+        if header.timestamp() <= limit {
             return header.exists();
         }
         self.rows[row]
             .chain
             .iter(pin)
-            .find(|version| version.begin <= at)
+            .find(|version| version.begin <= limit)
             .is_some_and(|version| version.exists)
     }
 
@@ -313,12 +361,10 @@ impl RowBlock {
         pin: &Guard,
         use_cell: F,
     ) -> Result<R, F> {
-        let limit = match at {
-            ReadAt::Snapshot(at) | ReadAt::InPlace(at) => at,
-            ReadAt::Newest => Timestamp::MAX,
-        };
+        let limit = at.limit();
         loop {
-            let header = self.header(row);
+            // Larger than the limit if pending: what that means is found out behind the comparison.
+            let header = self.mark(row);
             failpoint::step("header looked at");
             if header.timestamp() > limit {
                 match self.read_version(row, column, at, header, pin) {
@@ -342,8 +388,8 @@ impl RowBlock {
         }
     }
 
-    /// Reads the cell in place whether its row exists or not: for a deleted row, what it was in the end. Spins while
-    /// the row's cells are being written.
+    /// Reads the cell in place whether its row exists or not: for a deleted row, what it was in the end; not what a
+    /// pending commit has put there. Spins while the row's cells are being written.
     pub fn read_in_place<R>(
         &self,
         row: usize,
@@ -352,16 +398,28 @@ impl RowBlock {
         use_cell: impl FnOnce(Cell<'_>) -> R,
     ) -> R {
         loop {
-            let header = self.header(row);
+            let mark = self.mark(row);
+            if self.header(row).is_pending()
+                && let Some(version) = self.rows[row].chain.iter(pin).next()
+                && let Some(cell) = version.cell(column)
+            {
+                return use_cell(cell.borrow());
+            }
             let (array, raw) = self.load(row, column, pin);
             fence(Ordering::Acquire);
             let now = Header(self.rows[row].header.load(Ordering::Relaxed));
-            if !header.is_installing() && now.confirms(header) {
+            if !mark.is_installing() && now.confirms(mark) {
                 // SAFETY: the unchanged header confirms the load (see `header`).
                 return use_cell(unsafe { array.resolve(&raw) });
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Whether only cells point to strings: none waits for its cell, and none is to come back should a commit end.
+    fn may_leave_heaps(&self) -> bool {
+        let is_awaited = |rows: &AtomicU32| rows.load(Ordering::Acquire) > 0;
+        !is_awaited(&self.rows_placed) && !is_awaited(&self.pending_cells)
     }
 
     /// Asks for the memory of some cells of a row and its header, a cache line each.
@@ -396,20 +454,23 @@ impl RowBlock {
         (array, array.load(row))
     }
 
-    /// Looks for a cell as of a timestamp that is before the row's newest change.
+    /// Looks for a cell as of a timestamp that is before the row's newest change, as its header shows that.
     #[inline(never)]
     fn read_version<'pin>(
         &self,
         row: usize,
         column: usize,
         at: ReadAt,
-        header: Header,
+        mark: Header,
         pin: &'pin Guard,
     ) -> Older<'pin> {
-        let (limit, is_in_place) = match at {
-            ReadAt::Snapshot(at) => (at, false),
-            ReadAt::InPlace(at) => (at, true),
-            ReadAt::Newest => unreachable!("nothing is newer than the newest state"),
+        let (limit, is_in_place) = (at.limit(), matches!(at, ReadAt::InPlace(_)));
+        let header = match self.decided(mark) {
+            Some(header) if header.timestamp() > limit => header,
+            Some(header) if header.exists() => return Older::InPlace,
+            Some(_) => return Older::Absent,
+            // The place's header is another one by now, so that it confirms nothing: it is looked at again.
+            None => return Older::InPlace,
         };
         let mut found: Option<&'pin OwnedCell> = None;
         let overwritten = |version: &&Version| version.begin < header.timestamp();
@@ -437,6 +498,9 @@ impl RowBlock {
         if header.timestamp() <= since {
             return RowChange::Nothing;
         }
+        if header.is_pending() {
+            return self.changed_under(row, since, pin);
+        }
         let mut changed = ColumnSet::EMPTY;
         let mut existed = false;
         // A version of the newest state itself belongs to a commit that is still to come.
@@ -448,11 +512,7 @@ impl RowBlock {
                 break;
             }
         }
-        match (existed, header.exists()) {
-            (true, true) => RowChange::Updated(changed),
-            (false, false) => RowChange::Nothing,
-            _ => RowChange::CameOrWent,
-        }
+        RowChange::between(existed, header.exists(), changed)
     }
 
     /// Writes what can be written of a new row before it has a timestamp, in a slot that the caller owns and in which
@@ -504,10 +564,15 @@ impl RowBlock {
             }
         }
         failpoint::reach("version of a row")?;
-        let before = changes.map(|(column, _)| (column as u32, self.owned_cell(row, column, pin)));
+        let header = self.mark(row);
+        let mut version = Version::new(header.timestamp(), header.exists())?;
+        for (column, _) in changes {
+            let (array, raw) = self.load(row, column, pin);
+            // SAFETY: the caller owns the row, so no write to the cell is under way.
+            version.add(column as u32, unsafe { array.resolve(&raw) })?;
+        }
         self.dirty.set(row);
-        let header = self.header(row);
-        self.rows[row].chain.push(header.timestamp(), header.exists(), before);
+        self.rows[row].chain.push(version);
         failpoint::step("row saved");
         Ok(())
     }
@@ -522,7 +587,7 @@ impl RowBlock {
         views: &mut Vec<u128>,
     ) -> Result<()> {
         failpoint::reach("string of a row")?;
-        views.reserve(1);
+        views.try_reserve(1).map_err(|_| Error::out_of_memory(size_of::<u128>()))?;
         let view = array.place(bytes)?;
         if views.len() == first_view {
             self.rows_placed.fetch_add(1, Ordering::Relaxed);
@@ -566,7 +631,7 @@ impl RowBlock {
         column: usize,
         pin: &Guard,
     ) -> &'w ColumnArray {
-        let copy = |array: &ColumnArray| array.duplicate(self.rows_placed.load(Ordering::Acquire) == 0);
+        let copy = |array: &ColumnArray| array.duplicate(self.may_leave_heaps());
         writing.column(column, copy, |retired| {
             // SAFETY: the array is no longer reachable; those pinned now may still read it.
             unsafe { pin.defer_unchecked(move || drop(retired)) }
@@ -724,7 +789,7 @@ impl RowBlock {
     /// Rewrites string heaps that are mostly garbage, by lending the column to ourselves and moving away from it.
     /// Not in a segment: there arrays stay where they are.
     pub(crate) fn rebuild_heaps(&self, pin: &Guard) {
-        if !self.is_lendable() {
+        if !self.is_lendable() || !self.may_leave_heaps() {
             return;
         }
         for column in 0..self.columns.len() {

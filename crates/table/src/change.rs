@@ -15,6 +15,15 @@ pub enum RowChange {
 }
 
 impl RowChange {
+    /// From whether the row existed before and after, and the columns that were overwritten meanwhile.
+    pub(crate) fn between(existed: bool, exists: bool, changed: ColumnSet) -> RowChange {
+        match (existed, exists) {
+            (true, true) => RowChange::Updated(changed),
+            (false, false) => RowChange::Nothing,
+            _ => RowChange::CameOrWent,
+        }
+    }
+
     /// Whether this concerns somebody who has looked at these columns of the row.
     #[inline]
     pub fn concerns(self, columns: ColumnSet) -> bool {

@@ -4,7 +4,8 @@
 //! bit 63 LOCKED      a transaction owns the row: it alone may change the row, its versions and its header
 //! bit 62 INSTALLING  the owner is writing cells right now
 //! bit 61 EXISTS      the row exists as of the timestamp below
-//! bits 0-59          timestamp of the row's newest committed change
+//! bit 60 PENDING     the change below belongs to a large commit that was installed ahead of its timestamp
+//! bits 0-59          timestamp of the row's newest committed change, or, where PENDING, the number of the commit
 //! ```
 //!
 //! A commit at timestamp *c* installs in this order: version pushed; header := c + LOCKED + INSTALLING; release
@@ -12,13 +13,25 @@
 //! executes an acquire fence and loads the header again. If it loaded anything written for *c*, the second load
 //! sees *c*, so an unchanged header confirms the cells. Readers at *s* < *c* that see *c* go to the versions
 //! and never wait. Readers at *s* >= *c* never meet INSTALLING: the watermark covers only finished commits.
+//!
+//! A commit of many rows does so ahead of its timestamp, with PENDING and its number in place of *c* (`sync::pending`,
+//! `block::ahead`). Together the bits up to PENDING are larger than any timestamp, so that a reader that only compares
+//! goes to the versions, the newest one of which is the state under the pending change. Once the number is
+//! decided, it stands for a timestamp like any other; the owner replaces it by that and gives the row up. Until then the
+//! row is LOCKED. A header that has changed never changes back, also when a pending commit ends: what it had
+//! changed it changes again, to what it was, and the rows get a timestamp of their own for that.
 
 use ankerdb_base::Timestamp;
 
 const LOCKED: u64 = 1 << 63;
 const INSTALLING: u64 = 1 << 62;
 const EXISTS: u64 = 1 << 61;
-const TIMESTAMP: u64 = (1 << 60) - 1;
+const PENDING: u64 = 1 << 60;
+/// With PENDING, which makes a number larger than any timestamp.
+const TIMESTAMP: u64 = (1 << 61) - 1;
+
+/// Larger than the timestamp of any commit that is decided, and smaller than any that is not.
+pub(crate) const NEWEST: Timestamp = Timestamp(PENDING - 1);
 
 /// The content of a header word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,8 +40,31 @@ pub struct Header(pub u64);
 impl Header {
     /// A row as of a commit, not locked.
     pub fn committed(timestamp: Timestamp, exists: bool) -> Header {
-        debug_assert!(timestamp.0 <= TIMESTAMP);
+        debug_assert!(timestamp <= NEWEST);
         Header(timestamp.0 | if exists { EXISTS } else { 0 })
+    }
+
+    /// A row changed by the commit with this number, whose timestamp is not known yet. Owned.
+    pub(crate) fn pending(number: u64, exists: bool) -> Header {
+        debug_assert!(number < PENDING);
+        Header(number | PENDING | LOCKED | if exists { EXISTS } else { 0 })
+    }
+
+    /// The number of the commit that has no timestamp yet, or had none when this was loaded.
+    pub(crate) fn pending_commit(self) -> Option<u64> {
+        self.is_pending().then_some(self.0 & (PENDING - 1))
+    }
+
+    /// Whether the change belongs to a commit that has no timestamp yet, as far as is known.
+    #[inline]
+    pub fn is_pending(self) -> bool {
+        self.0 & PENDING != 0
+    }
+
+    /// The same of a pending commit with its timestamp.
+    pub(crate) fn decided(self, timestamp: Timestamp) -> Header {
+        debug_assert!(self.is_pending() && timestamp <= NEWEST);
+        Header(self.0 & !TIMESTAMP | timestamp.0)
     }
 
     /// The same with the cells being written.
@@ -46,7 +82,7 @@ impl Header {
         Header(self.0 & !LOCKED)
     }
 
-    /// When the row was last changed.
+    /// When the row was last changed; where that is not known yet, something larger than all timestamps.
     pub fn timestamp(self) -> Timestamp {
         Timestamp(self.0 & TIMESTAMP)
     }

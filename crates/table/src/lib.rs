@@ -25,10 +25,11 @@ mod table;
 mod version;
 mod zone;
 
+pub use ankerdb_sync::pending::PendingCommit;
 pub use area::Area;
 pub use array::{ColumnArray, RawCell, inline_view, outline_view};
 pub use bitmap::{BITMAP_WORDS, Bitmap, ones_of};
-pub use block::{ReadAt, RowBlock};
+pub use block::{ReadAt, RowBlock, begin_pending};
 pub use cell::{Cell, CellLayout, OwnedCell};
 pub use change::RowChange;
 pub use entries::Entries;

@@ -13,6 +13,10 @@
 //!                                KeptRow       to be stored over several statements or steps of a commit
 //! ```
 //!
+//! Commits of many rows install them ahead of the timestamp (`block::ahead`): install_insert_ahead and its like follow on
+//! writing or saving, before the timestamp, and settle_insert and its like on the commit's end; if the commit does not come
+//! about, withdraw_insert and its like come between.
+//!
 //! A [`KeptRow`] borrows nothing and can be resumed by its own table only. It is neither copied nor made from numbers, so
 //! it is as good as the row itself. Forgetting one leaves the row locked, which harms nobody's memory.
 //!
@@ -24,6 +28,7 @@ use crate::header::Header;
 use crate::index::Index;
 use crate::table::Table;
 use ankerdb_base::{Result, RowId, Timestamp};
+use ankerdb_sync::pending::PendingCommit;
 use crossbeam_epoch::Guard;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -235,6 +240,98 @@ impl<'t> OwnedRow<'t> {
     #[inline]
     pub unsafe fn install_delete(self, commit: Timestamp) {
         self.block().install_delete(self.row.offset(), commit);
+        self.table.count_deletion();
+        std::mem::forget(self);
+    }
+}
+
+/// Rows that are installed ahead of their timestamp.
+impl OwnedRow<'_> {
+    /// Installs the row that was written for a commit that has no timestamp yet.
+    ///
+    /// # Safety
+    /// As for [`install_insert`](Self::install_insert).
+    #[inline]
+    pub unsafe fn install_insert_ahead<'a>(
+        &self,
+        commit: &PendingCommit<'_>,
+        cells: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        views: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.block().install_insert_ahead(self.row.offset(), commit.number(), cells, views, pin) };
+    }
+
+    /// Installs the update that was saved for a commit that has no timestamp yet. Adds to `displaced` what
+    /// [`withdraw_update`](Self::withdraw_update) needs. 53200 if there is no memory for that; nothing has changed then.
+    ///
+    /// # Safety
+    /// As for [`install_update`](Self::install_update).
+    #[inline]
+    pub unsafe fn install_update_ahead<'a>(
+        &self,
+        commit: &PendingCommit<'_>,
+        changes: impl Iterator<Item = (usize, RowCell<'a>)> + Clone,
+        views: &mut impl Iterator<Item = u128>,
+        displaced: &mut Vec<u128>,
+        pin: &Guard,
+    ) -> Result<()> {
+        let (row, number) = (self.row.offset(), commit.number());
+        // SAFETY: the caller's promise.
+        unsafe { self.block().install_update_ahead(row, number, changes, views, displaced, pin) }
+    }
+
+    /// Installs the deletion that was saved for a commit that has no timestamp yet.
+    #[inline]
+    pub fn install_delete_ahead(&self, commit: &PendingCommit<'_>) {
+        self.block().install_delete_ahead(self.row.offset(), commit.number());
+    }
+
+    /// Takes the new row out again. As the two below, to be settled afterwards: what nobody has seen may have been copied.
+    pub fn withdraw_insert(&self) {
+        self.block().withdraw_insert(self.row.offset());
+        // Its slot is swept like that of a deleted row.
+        self.table.count_deletion();
+    }
+
+    /// Puts back what the update of these columns has overwritten.
+    ///
+    /// # Safety
+    /// These are the columns that were changed, in the same order, and `displaced` gives what was added for them.
+    pub unsafe fn withdraw_update(
+        &self,
+        columns: impl Iterator<Item = usize> + Clone,
+        displaced: &mut impl Iterator<Item = u128>,
+        pin: &Guard,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.block().withdraw_update(self.row.offset(), columns, displaced, pin) };
+    }
+
+    /// Puts the deleted row back.
+    pub fn withdraw_delete(&self) {
+        self.block().withdraw_delete(self.row.offset());
+    }
+
+    /// Gives the new row the timestamp that its commit was decided to have, and gives it up.
+    #[inline]
+    pub fn settle_insert(self, commit: Timestamp) {
+        self.block().settle_insert(self.row.offset(), commit);
+        std::mem::forget(self);
+    }
+
+    /// Does so for a row of which these columns were changed.
+    #[inline]
+    pub fn settle_update(self, commit: Timestamp, columns: impl Iterator<Item = usize>) {
+        self.block().settle_update(self.row.offset(), commit, columns);
+        std::mem::forget(self);
+    }
+
+    /// Does so for a deleted row.
+    #[inline]
+    pub fn settle_delete(self, commit: Timestamp) {
+        self.block().settle_delete(self.row.offset(), commit);
         self.table.count_deletion();
         std::mem::forget(self);
     }

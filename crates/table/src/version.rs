@@ -21,9 +21,10 @@
 //!
 //! Only the owner of a row (LOCKED, see `header`) changes its chain; readers walk it inside an epoch pin.
 
-use crate::cell::OwnedCell;
-use ankerdb_base::{ColumnSet, Timestamp, failpoint};
+use crate::cell::{Cell, OwnedCell};
+use ankerdb_base::{ColumnSet, Error, Result, Timestamp, failpoint};
 use crossbeam_epoch::Guard;
+use std::alloc::Layout;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A before-image.
@@ -51,14 +52,19 @@ struct BeforeCells {
 const CELLS_INLINE: usize = 4;
 
 impl BeforeCells {
-    fn push(&mut self, column: u32, cell: OwnedCell) {
+    fn push(&mut self, column: u32, cell: OwnedCell) -> Result<()> {
         match self.first.get_mut(self.first_count as usize) {
             Some(place) => {
                 *place = (column, cell);
                 self.first_count += 1;
             }
-            None => self.rest.push((column, cell)),
+            None => {
+                let reserved = self.rest.try_reserve(1);
+                reserved.map_err(|_| Error::out_of_memory(size_of::<(u32, OwnedCell)>()))?;
+                self.rest.push((column, cell));
+            }
         }
+        Ok(())
     }
 
     /// The cells, each with its column.
@@ -68,20 +74,40 @@ impl BeforeCells {
 }
 
 impl Version {
-    fn new(
-        begin: Timestamp,
-        exists: bool,
-        cells: impl IntoIterator<Item = (u32, OwnedCell)>,
-        next: *mut Version,
-    ) -> Box<Version> {
-        let next = AtomicPtr::new(next);
-        let empty = Version { begin, exists, columns: ColumnSet::EMPTY, cells: BeforeCells::default(), next };
-        let mut version = Box::new(empty);
-        for (column, cell) in cells {
-            version.columns.insert(column as usize);
-            version.cells.push(column, cell);
+    /// A state without cells. As `Box::new`, which ends the process where there is no memory; 53200 here.
+    #[inline]
+    pub(crate) fn new(begin: Timestamp, exists: bool) -> Result<Box<Version>> {
+        let layout = Layout::new::<Version>();
+        // SAFETY: a version has a size.
+        let memory = unsafe { std::alloc::alloc(layout) }.cast::<Version>();
+        if memory.is_null() {
+            return Err(Error::out_of_memory(layout.size()));
         }
-        version
+        // SAFETY: allocated just now by the global allocator with this layout, and initialized before it is a box.
+        unsafe {
+            let (columns, cells, next) = (ColumnSet::EMPTY, BeforeCells::default(), AtomicPtr::default());
+            memory.write(Version { begin, exists, columns, cells, next });
+            Ok(Box::from_raw(memory))
+        }
+    }
+
+    /// The same state with these cells.
+    fn of(version: &Version, cells: &[(u32, OwnedCell)]) -> Result<Box<Version>> {
+        let mut merged = Version::new(version.begin, version.exists)?;
+        *merged.next.get_mut() = version.next.load(Ordering::Relaxed);
+        cells.iter().try_for_each(|(column, cell)| merged.add(*column, cell.borrow()))?;
+        Ok(merged)
+    }
+
+    /// Adds a cell as it was. 53200 if there is no memory for it.
+    #[inline]
+    pub(crate) fn add(&mut self, column: u32, cell: Cell<'_>) -> Result<()> {
+        self.columns.insert(column as usize);
+        let cell = match cell {
+            Cell::Bytes(bytes) => OwnedCell::Bytes(copy_of(bytes)?),
+            cell => cell.to_owned(),
+        };
+        self.cells.push(column, cell)
     }
 
     /// The cell of a column, if this version holds it.
@@ -104,6 +130,14 @@ impl Version {
 #[derive(Default)]
 pub struct VersionChain(AtomicPtr<Version>);
 
+/// The bytes of a string, or 53200.
+fn copy_of(bytes: &[u8]) -> Result<Box<[u8]>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| Error::out_of_memory(bytes.len()))?;
+    copy.extend_from_slice(bytes);
+    Ok(copy.into_boxed_slice())
+}
+
 impl VersionChain {
     /// Whether the row has no history.
     pub fn is_empty(&self) -> bool {
@@ -123,13 +157,8 @@ impl VersionChain {
     }
 
     /// Adds the newest before-image. The caller owns the row.
-    pub(crate) fn push(
-        &self,
-        begin: Timestamp,
-        exists: bool,
-        cells: impl IntoIterator<Item = (u32, OwnedCell)>,
-    ) {
-        let version = Version::new(begin, exists, cells, self.0.load(Ordering::Relaxed));
+    pub(crate) fn push(&self, mut version: Box<Version>) {
+        *version.next.get_mut() = self.0.load(Ordering::Relaxed);
         self.0.store(Box::into_raw(version), Ordering::Release);
     }
 
@@ -222,9 +251,13 @@ impl Run {
             pointer
         } else {
             cells.extend(version.cells.iter().cloned());
+            let Ok(merged) = Version::of(version, &cells) else {
+                // Nothing is unlinked so far: without memory the run stays.
+                self.removed.clear();
+                return pointer;
+            };
             self.removed.push(pointer);
-            let next = version.next.load(Ordering::Relaxed);
-            Box::into_raw(Version::new(version.begin, version.exists, cells, next))
+            Box::into_raw(merged)
         };
         link.store(kept, Ordering::Release);
         failpoint::step("versions pruned");
@@ -301,7 +334,9 @@ mod tests {
                     place[second] = value + 1;
                 }
                 let begin = states.last().unwrap().0;
-                chain.push(begin, true, before);
+                let mut version = Version::new(begin, true).expect("there is memory");
+                before.iter().for_each(|(column, cell)| version.add(*column, cell.borrow()).expect("there is memory"));
+                chain.push(version);
                 states.push((commit, place.clone()));
                 let watermark = Timestamp(commit.0 - 1);
                 let mut in_use: Vec<Timestamp> =

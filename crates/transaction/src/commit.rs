@@ -13,6 +13,8 @@
 //! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: whoever begins later sees the commit
 //! ```
 //!
+//! A commit of many rows installs them in step 3, under a number that becomes c in one store in step 6 (`ahead`).
+//!
 //! From 4 to 7 everybody's commits wait for this one to become visible, so only what must be done there is.
 //! All that can fail comes before 4: what a commit has done until then, it takes back, also when it panics. From 4 on
 //! nothing may be taken back but by a conflict in 5, which is before the first change that anybody sees. Should a commit
@@ -26,6 +28,7 @@
 //! Nobody waits for a commit with a higher timestamp or for another's lock while holding a timestamp, so commits do
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
+use crate::ahead::Ahead;
 use crate::manager::Worker;
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
@@ -48,15 +51,17 @@ const IN_USE_AGE_MAX: u32 = 8;
 #[derive(Default)]
 pub(crate) struct Progress {
     /// The rows that are owned, by position in the write set.
-    rows: Vec<Option<KeptRow>>,
+    pub rows: Vec<Option<KeptRow>>,
     /// Slots of new rows: position in the write set and row.
     pub slots: Vec<(usize, RowId)>,
     pub own_slots: OwnSlots,
     entries: Vec<Entered>,
     /// How many rows of the write set have been written ahead, wholly or in part: the first ones.
     ahead: usize,
-    /// Views of their long strings, one after the other.
-    views: Vec<u128>,
+    /// Views of their long strings, one after the other; of those that have not been installed.
+    pub views: Vec<u128>,
+    /// Of a large commit.
+    pub large: Option<Ahead>,
 }
 
 /// An entry of a new key.
@@ -70,27 +75,30 @@ struct Entered {
 impl Progress {
     /// Nothing done so far for so many writes. Fails without memory for what is known to come.
     fn start(&mut self, writes: usize) -> Result<()> {
-        let outcome = self.rows.try_reserve(writes).and_then(|()| self.entries.try_reserve(writes));
+        let outcome = (self.rows.try_reserve(writes))
+            .and_then(|()| self.slots.try_reserve(writes))
+            .and_then(|()| self.entries.try_reserve(writes));
         outcome.map_err(|_| Error::out_of_memory(writes * (size_of::<KeptRow>() + size_of::<Entered>())))?;
         self.rows.clear();
-        self.rows.resize_with(writes, || None);
         self.slots.clear();
         self.own_slots.clear();
         self.entries.clear();
         self.ahead = 0;
         self.views.clear();
+        self.large = None;
+        self.rows.resize_with(writes, || None);
         Ok(())
     }
 
     /// Gives a row out of hand.
-    fn take<'t>(&mut self, place: usize, table: &'t Table) -> OwnedRow<'t> {
+    pub fn take<'t>(&mut self, place: usize, table: &'t Table) -> OwnedRow<'t> {
         table.resume(self.rows[place].take().expect("the rows of a commit are owned"))
     }
 }
 
 /// Ends the process when a panic passes by, where going on would do harm to others. What was committed is not lost by it:
 /// it is what a crash is to whoever keeps a log.
-struct EndsProcess(&'static str);
+pub(crate) struct EndsProcess(pub &'static str);
 
 impl Drop for EndsProcess {
     fn drop(&mut self) {
@@ -159,15 +167,15 @@ impl Transaction {
         let limit = self.manager.memory_limit();
         self.admit(self.commit_claim(Claim::Write), self.commit_bytes())?;
         let _ceiling = limit.put_up(self.commit_claim(Claim::Table));
-        let pin = crossbeam_epoch::pin();
+        let mut pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
         let started = progress.start(self.writes.writes.len());
-        let outcome = started.and_then(|()| self.commit_steps(&mut progress, &pin));
+        let outcome = started.and_then(|()| self.commit_steps(&mut progress, &mut pin));
         self.buffers.progress = progress;
         outcome.map_err(|error| limit.explain(error))
     }
 
-    fn commit_steps(&mut self, progress: &mut Progress, pin: &Guard) -> Result<Timestamp> {
+    fn commit_steps(&mut self, progress: &mut Progress, pin: &mut Guard) -> Result<Timestamp> {
         if self.is_long() {
             // Nothing is locked yet. What is committed from here on is looked at below.
             self.validate_ahead(pin)?;
@@ -185,10 +193,10 @@ impl Transaction {
                 resume_unwind(panic);
             }
         };
+        let record = Arc::new(record);
         let _no_way_back = EndsProcess("after it had drawn its timestamp");
         // A former record may still be read by those pinned now.
         let retire = |former| pin.defer(move || drop(former));
-        let record = Arc::new(record);
         let commit = self.manager.order.begin(record.clone(), retire);
         failpoint::pass("validation");
         if let Err(error) = self.validate_rest(clear, commit, pin) {
@@ -197,18 +205,35 @@ impl Transaction {
             self.undo(progress, &record, pin);
             return Err(error);
         }
-        self.buffers.crowded = self.install(progress, commit, pin);
-        failpoint::pass("end of a commit");
-        self.manager.order.finish(commit, true);
+        match progress.large.take() {
+            None => {
+                self.buffers.crowded = self.install(progress, commit, pin);
+                failpoint::pass("end of a commit");
+                self.manager.order.finish(commit, true);
+            }
+            Some(mut ahead) => {
+                self.decide(&mut ahead, commit);
+                self.manager.order.finish(commit, true);
+                self.settle(progress, ahead, commit, pin);
+                self.buffers.crowded = self.crowded_table();
+            }
+        }
         self.manager.old_records.note(&record, commit);
         failpoint::step("commit finished");
         Ok(commit)
     }
 
-    /// Looks at the interrupt every now and then in a loop over all writes. After the timestamp nobody looks any more.
+    /// Between two steps of a loop over all writes: looks at the interrupt every now and then, and lets memory that was
+    /// retired meanwhile be freed. Behind the timestamp nobody looks at the interrupt any more.
     #[inline]
-    fn check_interrupt_at(&self, step: usize) -> Result<()> {
-        if step.is_multiple_of(STEPS_BETWEEN_CHECKS) { self.check_interrupt() } else { Ok(()) }
+    fn pause_at(&self, step: usize, pin: &mut Guard) -> Result<()> {
+        if !step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+            return Ok(());
+        }
+        if step > 0 {
+            pin.repin();
+        }
+        self.check_interrupt()
     }
 
     /// All that comes before the timestamp; returns up to where reads are validated.
@@ -216,10 +241,10 @@ impl Transaction {
         &mut self,
         progress: &mut Progress,
         record: &mut CommitRecord,
-        pin: &Guard,
+        pin: &mut Guard,
     ) -> Result<Timestamp> {
         record.reserve(self.writes.writes.len())?;
-        self.lock_rows(progress)?;
+        self.lock_rows(progress, pin)?;
         self.enter_keys(progress, record, pin)?;
         self.write_ahead(progress, pin)?;
         let clear = self.validate_ahead(pin)?;
@@ -227,7 +252,7 @@ impl Transaction {
     }
 
     /// Step 1.
-    fn lock_rows(&mut self, progress: &mut Progress) -> Result<()> {
+    fn lock_rows(&mut self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
         let mut order = std::mem::take(&mut self.buffers.order);
         order.clear();
         let writes = self.writes.writes.len();
@@ -239,7 +264,7 @@ impl Transaction {
         order.sort_unstable();
         let mut outcome = Ok(());
         for (step, &(.., place)) in order.iter().enumerate() {
-            outcome = self.check_interrupt_at(step).and_then(|()| self.lock_row(place, progress));
+            outcome = self.pause_at(step, pin).and_then(|()| self.lock_row(place, progress));
             if outcome.is_err() {
                 break;
             }
@@ -286,9 +311,10 @@ impl Transaction {
     }
 
     /// Step 2; fills the record on the way.
-    fn enter_keys(&self, progress: &mut Progress, record: &mut CommitRecord, pin: &Guard) -> Result<()> {
+    fn enter_keys(&self, progress: &mut Progress, record: &mut CommitRecord, pin: &mut Guard) -> Result<()> {
         for (place, write) in self.writes.writes.iter().enumerate() {
-            self.check_interrupt_at(place)?;
+            self.pause_at(place, pin)?;
+            let pin = &*pin;
             let table = &self.tables[write.table];
             let old_key = |index: &Index, key: &mut Vec<u8>| {
                 let known = table.push_key_at(index, write.row, ReadAt::Newest, pin, key)?;
@@ -343,6 +369,8 @@ impl Transaction {
         pin: &Guard,
     ) -> Result<()> {
         failpoint::reach("entry of a key")?;
+        let reserved = progress.entries.try_reserve(1);
+        reserved.map_err(|_| Error::out_of_memory(size_of::<Entered>()))?;
         let write = &self.writes.writes[place];
         let table = &self.tables[write.table];
         let push =
@@ -360,23 +388,29 @@ impl Transaction {
     }
 
     /// Step 3.
-    fn write_ahead(&self, progress: &mut Progress, pin: &Guard) -> Result<()> {
-        let in_use = &self.buffers.in_use[..];
+    fn write_ahead(&self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
+        progress.large = self.begin_ahead();
         for (place, write) in self.writes.writes.iter().enumerate() {
-            self.check_interrupt_at(place)?;
+            self.pause_at(place, pin)?;
             progress.ahead = place + 1;
             if write.kind == WriteKind::Nothing {
                 continue;
             }
-            let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
-            let (cells, views) = (self.writes.cells(write), &mut progress.views);
-            self.tables[write.table].with_kept(row, |row| match write.kind {
-                WriteKind::Insert => row.write_new(cells, views, pin),
-                WriteKind::Update => row.save_update(cells, in_use, views, pin),
-                WriteKind::Delete | WriteKind::Nothing => row.save_delete(in_use, pin),
-            })?;
+            self.write_row_ahead(place, progress, pin)?;
+            self.install_row_ahead(place, progress, pin)?;
         }
         Ok(())
+    }
+
+    fn write_row_ahead(&self, place: usize, progress: &mut Progress, pin: &Guard) -> Result<()> {
+        let (write, in_use) = (&self.writes.writes[place], &self.buffers.in_use[..]);
+        let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
+        let (cells, views) = (self.writes.cells(write), &mut progress.views);
+        self.tables[write.table].with_kept(row, |row| match write.kind {
+            WriteKind::Insert => row.write_new(cells, views, pin),
+            WriteKind::Update => row.save_update(cells, in_use, views, pin),
+            WriteKind::Delete | WriteKind::Nothing => row.save_delete(in_use, pin),
+        })
     }
 
     /// Who reads at which timestamps. None are listed, and so nothing is pruned, where a collector does it.
@@ -394,7 +428,7 @@ impl Transaction {
 
     /// Step 6. Returns a table that lost more rows than the background keeps up with.
     fn install(&self, progress: &mut Progress, commit: Timestamp, pin: &Guard) -> Option<Arc<Table>> {
-        let mut crowded = None;
+        let mut has_deleted = false;
         let views = std::mem::take(&mut progress.views);
         let mut rest = views.iter().copied();
         for (place, write) in self.writes.writes.iter().enumerate() {
@@ -413,19 +447,57 @@ impl Transaction {
                     WriteKind::Update => row.install_update(commit, cells, &mut rest, pin),
                     WriteKind::Delete | WriteKind::Nothing => {
                         row.install_delete(commit);
-                        crowded = Some(table).filter(|table| table.wants_relief()).or(crowded);
+                        has_deleted = true;
                     }
                 }
             }
         }
         progress.views = views;
-        crowded.filter(|_| !self.manager.history().is_left_to_collector).cloned()
+        if has_deleted { self.crowded_table() } else { None }
+    }
+
+    /// A table that this commit has deleted from and that lost more rows than the background keeps up with.
+    fn crowded_table(&self) -> Option<Arc<Table>> {
+        if self.manager.history().is_left_to_collector {
+            return None;
+        }
+        let mut deletions = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Delete);
+        let crowded = deletions.find(|write| self.tables[write.table].wants_relief())?;
+        Some(self.tables[crowded.table].clone())
     }
 
     /// Takes back what an ended commit did: entries, strings, versions, slots, locks.
-    fn undo(&self, progress: &mut Progress, record: &CommitRecord, pin: &Guard) {
+    fn undo(&self, progress: &mut Progress, record: &CommitRecord, pin: &mut Guard) {
         let _no_way_out = EndsProcess("while it was taking back what it had done");
-        for Entered { place, key } in std::mem::take(&mut progress.entries) {
+        let mut large = progress.large.take();
+        if let Some(large) = &mut large {
+            self.withdraw(progress, large, pin);
+        }
+        self.remove_entries(progress, record, pin);
+        let installed = large.as_ref().map_or(0, |large| large.installed);
+        let mut views = std::mem::take(&mut progress.views).into_iter();
+        for (place, write) in self.writes.writes.iter().enumerate().skip(installed) {
+            let Some(kept) = progress.rows.get_mut(place).and_then(Option::take) else { continue };
+            let row = self.tables[write.table].resume(kept);
+            if place < progress.ahead {
+                // SAFETY: the cells that were written or saved, in the same order; the views were added for them.
+                unsafe { row.take_back(self.writes.cells(write), &mut views, pin) };
+            }
+            if write.kind == WriteKind::Insert {
+                row.free();
+            }
+        }
+        if let Some(large) = large {
+            self.settle_withdrawn(progress, large, pin);
+        }
+    }
+
+    fn remove_entries(&self, progress: &mut Progress, record: &CommitRecord, pin: &mut Guard) {
+        for (step, Entered { place, key }) in std::mem::take(&mut progress.entries).into_iter().enumerate() {
+            if step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                pin.repin();
+            }
+            let pin = &*pin;
             let table = &self.tables[self.writes.writes[place].table];
             let (position, key) = record.key(key);
             let index = table.index(position);
@@ -435,18 +507,6 @@ impl Transaction {
             let row_id = row.id();
             if !table.with_kept(row, |row| row.has_had_key(index, key, pin)) {
                 index.tree().remove(key, row_id.0);
-            }
-        }
-        let mut views = std::mem::take(&mut progress.views).into_iter();
-        for (place, write) in self.writes.writes.iter().enumerate() {
-            let Some(kept) = progress.rows[place].take() else { continue };
-            let row = self.tables[write.table].resume(kept);
-            if place < progress.ahead {
-                // SAFETY: the cells that were written or saved, in the same order; the views were added for them.
-                unsafe { row.take_back(self.writes.cells(write), &mut views, pin) };
-            }
-            if write.kind == WriteKind::Insert {
-                row.free();
             }
         }
     }

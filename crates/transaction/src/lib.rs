@@ -8,6 +8,7 @@
 //! `unsafe` occurs in three places: to walk the ring of records and to take them out of it inside an epoch pin, and where text goes into storage
 //! and comes out of it, which relies on its being UTF-8.
 
+mod ahead;
 mod commit;
 mod gate;
 mod key_batch;

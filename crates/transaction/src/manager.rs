@@ -37,8 +37,11 @@ pub struct TransactionManager {
     pub(crate) old_records: OldRecords,
 }
 
-/// How old versions are read and let go.
-#[derive(Clone, Copy, Debug, Default)]
+/// Rows from which on a commit installs them ahead of its timestamp. Fewer are installed behind it in some microseconds.
+const AHEAD_FROM: usize = 512;
+
+/// How old versions are read and let go, and how new ones come.
+#[derive(Clone, Copy, Debug)]
 pub struct History {
     /// How analytics read.
     pub strategy: SnapshotStrategy,
@@ -50,6 +53,21 @@ pub struct History {
     /// Whether serializable transactions abort as soon as they would have to look for an old version (AnKer §6.1,
     /// HEE). Queries over snapshots do not.
     pub aborts_on_versions: bool,
+    /// Rows from which on a commit installs them ahead of its timestamp, so that others need not wait for it. Not where
+    /// cells are read as they lie, or only while they are in place.
+    pub ahead_from: usize,
+}
+
+impl Default for History {
+    fn default() -> History {
+        History {
+            strategy: SnapshotStrategy::default(),
+            is_left_to_collector: false,
+            has_gate: false,
+            aborts_on_versions: false,
+            ahead_from: AHEAD_FROM,
+        }
+    }
 }
 
 #[derive(Default)]

@@ -40,6 +40,8 @@ pub struct CommitRecord {
 
 /// Most keys are not longer.
 const KEY_BYTES_USUAL: usize = 16;
+/// Room that is made for the next key, so that what is appended rarely needs more.
+const KEY_BYTES_MANY: usize = 128;
 /// Sixteen bits for each row of a New-Order's write set.
 const FILTER_WORDS: usize = 16;
 
@@ -87,10 +89,11 @@ impl CommitRecord {
     /// Makes room for the records of so many rows, most of which have one short key. 53200 if there is no memory for it.
     pub(crate) fn reserve(&mut self, rows: usize) -> Result<()> {
         failpoint::reach("record of a commit")?;
-        let bytes = rows * (size_of::<WriteRecord>() + size_of::<KeyRecord>() + KEY_BYTES_USUAL);
+        let key_bytes = rows * KEY_BYTES_USUAL + KEY_BYTES_MANY;
+        let bytes = rows * (size_of::<WriteRecord>() + size_of::<KeyRecord>()) + key_bytes;
         let reserved = (self.writes.try_reserve_exact(rows))
             .and_then(|()| self.keys.try_reserve_exact(rows + 1))
-            .and_then(|()| self.bytes.try_reserve_exact(rows * KEY_BYTES_USUAL));
+            .and_then(|()| self.bytes.try_reserve_exact(key_bytes));
         reserved.map_err(|_| Error::out_of_memory(bytes))
     }
 
@@ -101,6 +104,12 @@ impl CommitRecord {
         index: usize,
         push: impl FnOnce(&mut Vec<u8>) -> Result<T>,
     ) -> Result<(T, usize)> {
+        let reserved =
+            self.keys.try_reserve(1).and_then(|()| match self.bytes.capacity() - self.bytes.len() {
+                KEY_BYTES_MANY.. => Ok(()),
+                _ => self.bytes.try_reserve(KEY_BYTES_MANY),
+            });
+        reserved.map_err(|_| Error::out_of_memory(size_of::<KeyRecord>() + KEY_BYTES_MANY))?;
         let start = self.bytes.len();
         let pushed = push(&mut self.bytes)?;
         let length = u32::try_from(self.bytes.len() - start).map_err(|_| key_too_long())?;

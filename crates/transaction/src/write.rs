@@ -156,7 +156,22 @@ fn check_value(table: &Table, column: usize, value: &Value) -> Result<()> {
     if value.is_null() && !definition.nullable {
         return Err(not_null(table, column));
     }
-    Cell::of(value, definition.data_type).map(drop)
+    check_length(Cell::of(value, definition.data_type)?)
+}
+
+/// Lengths of stored strings have 32 bits.
+#[inline]
+fn check_length(cell: Cell<'_>) -> Result<()> {
+    match cell {
+        Cell::Bytes(bytes) if u32::try_from(bytes.len()).is_err() => Err(too_long(bytes.len())),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn too_long(bytes: usize) -> Error {
+    let message = format!("a string of {bytes} bytes is longer than a column takes");
+    Error::new(SqlState::ProgramLimitExceeded, message)
 }
 
 /// The cell of a checked value.
@@ -166,6 +181,7 @@ fn cell_of<'a>(table: &Table, column: usize, value: &'a Value) -> Cell<'a> {
 
 #[inline]
 fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
+    check_length(cell)?;
     let layout = table.layout(column);
     let fits = match cell {
         Cell::Null => table.is_nullable(column),

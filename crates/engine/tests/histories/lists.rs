@@ -54,7 +54,7 @@ impl World for Lists {
             .column(ColumnDefinition::new("id", DataType::Integer))
             .column(ColumnDefinition::new("list", DataType::Text))
             .primary_key(&["id"]);
-        let database = Database::open(plan.configuration).expect("it is available");
+        let database = plan.database();
         let table = database.create_table(definition).unwrap();
         let numbers = plan.threads as i64 * plan.transactions as i64;
         let keys = (numbers / TRANSACTIONS_PER_LIST) as i32 + LISTS + 1;

@@ -28,6 +28,7 @@ use run::{Plan, Style, history};
 
 const PLAN: Plan = Plan {
     configuration: Configuration::AnkerDb,
+    large: false,
     level: Isolation::Serializable,
     styles: &[Style::Procedure, Style::Locking, Style::Optimistic],
     threads: 4,
@@ -36,7 +37,7 @@ const PLAN: Plan = Plan {
     seed: 0,
 };
 
-/// The plans of a level: with and without locks, with and without readers.
+/// The plans of a level: with and without locks, with and without readers, by small and by large commits.
 fn plans(level: Isolation) -> impl Iterator<Item = Plan> {
     let weak = matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted);
     let styles: &[&[Style]] = match weak {
@@ -45,7 +46,8 @@ fn plans(level: Isolation) -> impl Iterator<Item = Plan> {
     };
     (0..2 * styles.len()).map(move |plan| {
         let readers = if plan % 2 == 0 { 0 } else { 2 };
-        Plan { level, styles: styles[plan / 2], readers, seed: plan as u64 + 1, ..PLAN }
+        let large = plan / 2 % 2 != plan % 2;
+        Plan { level, large, styles: styles[plan / 2], readers, seed: plan as u64 + 1, ..PLAN }
     })
 }
 
@@ -119,7 +121,7 @@ fn locks_lose_no_update_at_the_weak_levels() {
 /// Lists at a level, with snapshots beside them.
 fn lists_keep_the_promises_of(level: Isolation, styles: &'static [Style]) {
     for seed in 21..=22 {
-        let plan = Plan { level, styles, readers: seed % 2 * 2, seed, ..PLAN };
+        let plan = Plan { level, large: seed % 2 == 1, styles, readers: seed % 2 * 2, seed, ..PLAN };
         let (world, history) = history::<Lists>(plan);
         check(&history, plan);
         assert_eq!(fault(&history, &world.in_the_end(), &world.seen()), None, "{plan:?}");

@@ -30,7 +30,7 @@ pub struct Registers {
 
 impl World for Registers {
     fn new(plan: &Plan) -> Registers {
-        let database = Database::open(plan.configuration).expect("it is available");
+        let database = plan.database();
         let (items, absent) = (items(&database, "items"), items(&database, "absent"));
         fill(&database, &items, (0..IDS).map(|id| item(id, MAKER, 0, id % KINDS)));
         fill(&database, &absent, (0..IDS).map(|id| item(id, MAKER, 0, 0)));

@@ -21,6 +21,8 @@ pub enum Style {
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub configuration: Configuration,
+    /// Whether each commit is done as if it had many rows.
+    pub large: bool,
     pub level: Isolation,
     /// One of them is drawn for each transaction.
     pub styles: &'static [Style],
@@ -30,6 +32,14 @@ pub struct Plan {
     /// Threads that take snapshots, and hold some of them, as long as the others run.
     pub readers: u64,
     pub seed: u64,
+}
+
+impl Plan {
+    pub fn database(&self) -> Database {
+        let large_commits_from = self.large.then_some(1);
+        let options = Options { large_commits_from, ..self.configuration.into() };
+        Database::open(options).expect("it is available")
+    }
 }
 
 /// Rows, and what transactions do with them.

@@ -249,6 +249,128 @@ fn restart_and_committers() {
     assert!(!both || seen == Some(MINE), "neither has seen the other");
 }
 
+/// The first commit of [`state`], as a large one.
+fn write_first_as_large(database: &Database) {
+    assert_eq!(database.begin().commit_large(&[(0, column_of(1), 1)], false), Ok(1));
+}
+
+/// One large commit writes two rows; a reader sees both writes or none.
+fn large_commit_of_two_rows() {
+    let database = Database::new(2);
+    let committer = spawn(&database, |database| {
+        assert_eq!(database.begin().commit_large(&[(0, 0, 1), (1, 0, 1)], false), Ok(1));
+    });
+    let mut reader = database.begin();
+    let seen = [0, 1].map(|row| reader.read(row, 0));
+    assert_eq!(seen, [reader.start; 2], "half of a commit");
+    drop(reader);
+    committer.join().unwrap();
+}
+
+/// A reader that has begun before reads while a large commit changes the other column.
+fn early_reader_and_large_commit() {
+    let database = Database::new(1);
+    write_next(&database, 1);
+    let mut reader = database.begin();
+    let committer = spawn(&database, |database| {
+        assert_eq!(database.begin().commit_large(&[(0, column_of(2), 2)], false), Ok(2));
+    });
+    assert_reads(&mut reader);
+    committer.join().unwrap();
+    assert_reads(&mut reader);
+    assert_reads(&mut database.begin());
+}
+
+/// Somebody copies both columns while a large commit changes one of them.
+fn copier_and_large_commit() {
+    let database = Database::new(1);
+    let committer = spawn(&database, write_first_as_large);
+    let reader = database.begin();
+    assert_eq!(reader.copy(), [state(reader.start)], "as of {}", reader.start);
+    drop(reader);
+    committer.join().unwrap();
+}
+
+/// A large commit installs, and withdraws; the second timestamp changes nothing.
+fn withdraw_second(database: &Database) {
+    assert_eq!(database.begin().commit_large(&[(0, 1, 7)], true), Err(Ended::Conflict));
+}
+
+/// Readers from before read what a large commit has written over, and put back.
+fn reader_and_withdrawn_commit() {
+    let database = Database::new(1);
+    write_next(&database, 1);
+    let withdrawer = spawn(&database, withdraw_second);
+    let mut reader = database.begin();
+    let seen = [0, 1].map(|column| reader.read(0, column));
+    assert_eq!(seen, state(1), "what was withdrawn is seen");
+    drop(reader);
+    withdrawer.join().unwrap();
+    let mut after = database.begin();
+    assert_eq!([0, 1].map(|column| after.read(0, column)), state(1));
+}
+
+/// The same for who copies columns.
+fn copier_and_withdrawn_commit() {
+    let database = Database::new(1);
+    write_next(&database, 1);
+    let withdrawer = spawn(&database, withdraw_second);
+    let reader = database.begin();
+    assert_eq!(reader.copy(), [state(1)], "what was withdrawn is seen");
+    drop(reader);
+    withdrawer.join().unwrap();
+    assert_eq!(database.begin().copy(), [state(1)]);
+}
+
+#[test]
+fn loom_large_commit_of_two_rows() {
+    check(2, large_commit_of_two_rows);
+}
+
+#[test]
+fn loom_early_reader_and_large_commit() {
+    check(2, early_reader_and_large_commit);
+}
+
+#[test]
+fn loom_copier_and_large_commit() {
+    check(2, copier_and_large_commit);
+}
+
+#[test]
+fn loom_reader_and_withdrawn_commit() {
+    check(2, reader_and_withdrawn_commit);
+}
+
+#[test]
+fn loom_copier_and_withdrawn_commit() {
+    check(2, copier_and_withdrawn_commit);
+}
+
+#[test]
+#[should_panic = "half of a commit"]
+fn control_finished_before_it_is_decided() {
+    check_without(RowStep::DecidesFirst, large_commit_of_two_rows);
+}
+
+#[test]
+#[should_panic = "assertion `left == right` failed"]
+fn control_pending_rows_that_nobody_counts() {
+    check_without(RowStep::AheadCounts, copier_and_large_commit);
+}
+
+#[test]
+#[should_panic = "what was withdrawn is seen"]
+fn control_counted_out_before_the_change_is_known() {
+    check_without(RowStep::SettleRaisesFirst, copier_and_withdrawn_commit);
+}
+
+#[test]
+#[should_panic = "what was withdrawn is seen"]
+fn control_withdrawn_rows_that_get_their_former_header() {
+    check_without(RowStep::WithdrawTakesTimestamp, reader_and_withdrawn_commit);
+}
+
 #[test]
 fn loom_restart_and_committers() {
     check(2, restart_and_committers);

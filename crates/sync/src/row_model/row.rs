@@ -3,11 +3,13 @@
 use ankerdb_base::{Timestamp, failpoint};
 
 use super::{RowStep, without};
+use crate::pending::{Decision, PendingCommits};
 use crate::primitive::{AtomicPtr, AtomicU64, Ordering, UnsafeCell, fence};
 
 const LOCKED: u64 = 1 << 63;
 const INSTALLING: u64 = 1 << 62;
-pub(super) const TIMESTAMP: u64 = (1 << 60) - 1;
+const PENDING: u64 = 1 << 60;
+pub(super) const TIMESTAMP: u64 = (1 << 61) - 1;
 
 pub(crate) const COLUMNS: usize = 2;
 
@@ -36,12 +38,12 @@ impl Version {
     }
 }
 
-/// What the rows of a block share: when each column was last changed, at least.
-pub(super) struct Changes([AtomicU64; COLUMNS]);
+/// What the rows of a block share: when each column was last changed, at least, and how many rows are pending.
+pub(super) struct Changes([AtomicU64; COLUMNS], AtomicU64);
 
 impl Changes {
     pub(super) fn new() -> Changes {
-        Changes([AtomicU64::new(0), AtomicU64::new(0)])
+        Changes([AtomicU64::new(0), AtomicU64::new(0)], AtomicU64::new(0))
     }
 
     /// `raise`: a commit that comes late finds a larger timestamp, and leaves it.
@@ -57,12 +59,18 @@ impl Changes {
     }
 
     fn any_after(&self, at: u64) -> bool {
-        self.0.iter().any(|change| change.load(Ordering::Acquire) > at)
+        let pending = self.1.load(Ordering::Acquire) > 0 && !without(RowStep::AheadCounts);
+        pending || self.0.iter().any(|change| change.load(Ordering::Acquire) > at)
     }
 }
 
 /// `copy_block`, of columns that cannot be lent: data first, headers second.
-pub(super) fn copy_rows(rows: &[Row], changes: &Changes, at: u64) -> Vec<[u64; COLUMNS]> {
+pub(super) fn copy_rows(
+    rows: &[Row],
+    changes: &Changes,
+    commits: &PendingCommits,
+    at: u64,
+) -> Vec<[u64; COLUMNS]> {
     let load = |row: &Row| [0, 1].map(|column: usize| row.cells[column].load(Ordering::Relaxed));
     let mut copies: Vec<_> = rows.iter().map(load).collect();
     failpoint::step("columns copied");
@@ -72,12 +80,24 @@ pub(super) fn copy_rows(rows: &[Row], changes: &Changes, at: u64) -> Vec<[u64; C
     if changes.any_after(at) {
         let dirty: Vec<bool> = rows.iter().map(Row::is_dirty).collect();
         for ((row, copy), dirty) in rows.iter().zip(&mut copies).zip(dirty) {
-            if dirty && row.header.load(Ordering::Acquire) & TIMESTAMP > at {
+            if dirty && row.header(commits) & TIMESTAMP > at {
                 row.correct(copy, at);
             }
         }
     }
     copies
+}
+
+/// `RowBlock::decided`: a header with its timestamp, if that is known; `None` if the row has another one by now.
+fn decided(header: u64, commits: &PendingCommits) -> Option<u64> {
+    if header & PENDING == 0 {
+        return Some(header);
+    }
+    match commits.decision(header & (PENDING - 1)) {
+        Decision::Undecided => Some(header),
+        Decision::At(timestamp) => Some(header & !TIMESTAMP | timestamp.0),
+        Decision::Over => None,
+    }
 }
 
 pub(super) struct Row {
@@ -123,12 +143,24 @@ impl Row {
         self.header.store(seen & !LOCKED, Ordering::Release);
     }
 
-    pub(super) fn read(&self, column: usize, at: u64) -> u64 {
+    /// The header with its timestamp, if that is known.
+    fn header(&self, commits: &PendingCommits) -> u64 {
+        loop {
+            if let Some(header) = decided(self.header.load(Ordering::Acquire), commits) {
+                return header;
+            }
+        }
+    }
+
+    pub(super) fn read(&self, column: usize, at: u64, commits: &PendingCommits) -> u64 {
         loop {
             let header = self.header.load(Ordering::Acquire);
             failpoint::step("header looked at");
             if header & TIMESTAMP > at {
-                if let Some(cell) = self.read_version(column, at, header) {
+                // What has ended has another header by now, which confirms nothing.
+                let decided = decided(header, commits).filter(|header| header & TIMESTAMP > at);
+                let version = decided.and_then(|header| self.read_version(column, at, header));
+                if let Some(cell) = version {
                     return cell;
                 }
             } else {
@@ -284,6 +316,44 @@ impl Row {
         }
         self.header.store(commit, Ordering::Release);
         failpoint::step("row installed");
+    }
+
+    /// `install_update_ahead`: the owner makes the state of a commit that has no timestamp yet.
+    #[cfg(loom)]
+    pub(super) fn install_ahead(&self, number: u64, cells: &[(usize, u64)], changes: &Changes) {
+        if self.dirty.load(Ordering::Relaxed) == 0 {
+            self.dirty.store(1, Ordering::Relaxed);
+        }
+        changes.1.fetch_add(1, Ordering::Relaxed);
+        self.header.store(number | PENDING | LOCKED | INSTALLING, Ordering::Release);
+        fence(Ordering::Release);
+        cells.iter().for_each(|&(column, cell)| self.cells[column].store(cell, Ordering::Relaxed));
+        self.header.store(number | PENDING | LOCKED, Ordering::Release);
+    }
+
+    /// `withdraw_update`: the owner puts back what it has saved.
+    #[cfg(loom)]
+    pub(super) fn withdraw(&self) {
+        // SAFETY: as in `read_version`.
+        let before = unsafe { self.chain.load(Ordering::Relaxed).as_ref() }.expect("it was saved");
+        before
+            .cells()
+            .into_iter()
+            .for_each(|(column, cell)| self.cells[column].store(cell, Ordering::Relaxed));
+    }
+
+    /// `settle_update`: the row gets its timestamp, and is given up.
+    #[cfg(loom)]
+    pub(super) fn settle(&self, commit: u64, cells: &[(usize, u64)], changes: &Changes) {
+        let raise = || cells.iter().for_each(|&(column, _)| changes.raise(column, commit));
+        if !without(RowStep::SettleRaisesFirst) {
+            raise();
+        }
+        self.header.store(commit, Ordering::Release);
+        changes.1.fetch_sub(1, Ordering::Release);
+        if without(RowStep::SettleRaisesFirst) {
+            raise();
+        }
     }
 
     /// Makes the row clean if every reader sees its newest state.

@@ -20,7 +20,7 @@
 //! runs at a time: they are loom's to check, in the model, and whoever changes one changes the other.
 #![cfg(debug_assertions)]
 
-use ankerdb_sync::{commit_order, readers};
+use ankerdb_sync::{commit_order, pending, readers};
 
 mod engine;
 mod model;

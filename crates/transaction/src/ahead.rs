@@ -1,0 +1,137 @@
+//! Large commits: rows installed ahead of the timestamp, so that what lies between drawing it and becoming visible does not
+//! grow with them.
+//!
+//! ```text
+//! small    lock  keys  write ahead                draw c, validate, install rows,  finish
+//! large    lock  keys  write ahead, install as n  draw c, validate, n := c,        finish  settle rows at c
+//!                                                 └───────── others wait ─────────┘
+//! ```
+//!
+//! The number n is newer than everything for all readers until it is decided to be c, in one store (`sync::pending`,
+//! and `block::ahead` in `ankerdb_table`). Settling replaces it by c in the headers and gives the rows up; until it
+//! comes to a row, others cannot write to it, though they see it. Each row costs two stores more than in a
+//! small commit, and some counting.
+//!
+//! If the commit ends, by an error ahead of the timestamp or a conflict behind it, the rows are withdrawn: they become
+//! what they were, as of a timestamp that is drawn for that. It holds up nobody either.
+
+use crate::commit::{EndsProcess, Progress};
+use crate::record::CommitRecord;
+use crate::transaction::Transaction;
+use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
+use ankerdb_base::{Result, Timestamp, failpoint};
+use ankerdb_table::{PendingCommit, begin_pending};
+use crossbeam_epoch::Guard;
+use std::sync::Arc;
+
+/// The state of a large commit.
+pub(crate) struct Ahead {
+    commit: PendingCommit<'static>,
+    /// How many rows of the write set have been installed: the first ones.
+    pub installed: usize,
+    /// Views of long strings that updates have overwritten.
+    displaced: Vec<u128>,
+    /// What is published should the commit change nothing; made now, so that ending cannot fail.
+    nothing: Arc<CommitRecord>,
+}
+
+impl Transaction {
+    /// The state of a commit that is to install ahead of its timestamp, if this is such a one.
+    pub(crate) fn begin_ahead(&self) -> Option<Ahead> {
+        let is_large = self.writes.writes.len() >= self.manager.history().ahead_from;
+        // Where there is no number the commit is an ordinary one.
+        let commit = is_large.then(begin_pending).flatten()?;
+        Some(Ahead { commit, installed: 0, displaced: Vec::new(), nothing: Arc::default() })
+    }
+
+    /// Installs a row that has been written or saved, and whose views are all that there are, if the commit is a large one.
+    pub(crate) fn install_row_ahead(&self, place: usize, progress: &mut Progress, pin: &Guard) -> Result<()> {
+        // Left where it is, also when a panic passes by: what has been installed is to be withdrawn.
+        let Progress { rows, views, large: Some(ahead), .. } = progress else { return Ok(()) };
+        failpoint::reach("row ahead of its timestamp")?;
+        let _whole = EndsProcess("while it was installing a row");
+        let write = &self.writes.writes[place];
+        let cells = self.writes.cells(write);
+        let row = rows[place].as_mut().expect("the rows of a commit are owned");
+        self.tables[write.table].with_kept(row, |row| {
+            let mut views = views.iter().copied();
+            // SAFETY: the row was written or saved just now, and added these views; `insert` and `update` let only UTF-8
+            // into text columns.
+            unsafe {
+                match write.kind {
+                    WriteKind::Insert => row.install_insert_ahead(&ahead.commit, cells, &mut views, pin),
+                    WriteKind::Update => {
+                        let displaced = &mut ahead.displaced;
+                        row.install_update_ahead(&ahead.commit, cells, &mut views, displaced, pin)?;
+                    }
+                    WriteKind::Delete | WriteKind::Nothing => row.install_delete_ahead(&ahead.commit),
+                }
+            }
+            Ok(())
+        })?;
+        views.clear();
+        ahead.installed = place + 1;
+        Ok(())
+    }
+
+    /// All rows are those of `commit` from here on.
+    pub(crate) fn decide(&self, ahead: &mut Ahead, commit: Timestamp) {
+        failpoint::pass("decision");
+        ahead.commit.decide(commit);
+    }
+
+    /// Gives the rows their timestamp, and gives them up.
+    pub(crate) fn settle(&self, progress: &mut Progress, ahead: Ahead, commit: Timestamp, pin: &mut Guard) {
+        for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
+            if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                pin.repin();
+            }
+            if write.kind == WriteKind::Nothing {
+                continue;
+            }
+            failpoint::pass("timestamp of a row");
+            let row = progress.take(place, &self.tables[write.table]);
+            match write.kind {
+                WriteKind::Insert => row.settle_insert(commit),
+                WriteKind::Update => {
+                    row.settle_update(commit, self.writes.cells(write).map(|(column, _)| column));
+                }
+                WriteKind::Delete | WriteKind::Nothing => row.settle_delete(commit),
+            }
+        }
+        ahead.commit.end();
+    }
+
+    /// Makes the rows what they were. Nobody sees that before they are settled.
+    pub(crate) fn withdraw(&self, progress: &mut Progress, ahead: &mut Ahead, pin: &mut Guard) {
+        let mut displaced = std::mem::take(&mut ahead.displaced).into_iter();
+        for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
+            if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                pin.repin();
+            }
+            let Some(row) = progress.rows[place].as_mut() else { continue };
+            self.tables[write.table].with_kept(row, |row| match write.kind {
+                WriteKind::Insert => row.withdraw_insert(),
+                WriteKind::Update => {
+                    let columns = self.writes.cells(write).map(|(column, _)| column);
+                    // SAFETY: installed with these columns, which has added these views.
+                    unsafe { row.withdraw_update(columns, &mut displaced, pin) };
+                }
+                WriteKind::Delete | WriteKind::Nothing => row.withdraw_delete(),
+            });
+        }
+    }
+
+    /// Ends a commit whose rows have been withdrawn: as one that has changed nothing.
+    pub(crate) fn settle_withdrawn(&self, progress: &mut Progress, mut ahead: Ahead, pin: &mut Guard) {
+        if ahead.installed == 0 {
+            ahead.commit.end();
+            return;
+        }
+        let order = &self.manager.order;
+        let commit = order.begin(ahead.nothing.clone(), |former| pin.defer(move || drop(former)));
+        ahead.commit.decide(commit);
+        order.finish(commit, true);
+        self.settle(progress, ahead, commit, pin);
+    }
+}
