@@ -55,6 +55,33 @@ impl Tree {
         }
     }
 
+    /// Whether any row has the key. Costs one descent, or two if the key would begin a leaf.
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        let probe = Probe::new(key, 0);
+        let in_leaf = {
+            let guard = &epoch::pin();
+            retry(|| self.try_find_key(&probe, guard))
+        };
+        in_leaf.unwrap_or_else(|| {
+            let (key, mut found) = (Bound::Included(key), false);
+            self.scan(key, key, Direction::Forward, |_, _| {
+                found = true;
+                ControlFlow::Break(())
+            });
+            found
+        })
+    }
+
+    /// Whether the first entry from the probe on has its key; `None` if that entry is in another leaf.
+    fn try_find_key(&self, probe: &Probe, guard: &Guard) -> Result<Option<bool>, Restart> {
+        let (leaf, version) = self.descend(probe, Side::After, guard, |_| Ok(()))?;
+        let count = leaf.count();
+        let index = leaf.rank(0, count, probe, Side::Before, version, guard)?;
+        let slot = (index < count).then(|| leaf.slot(index));
+        leaf.validate(version)?;
+        Ok(slot.map(|slot| probe.key_equals(&slot, guard)))
+    }
+
     /// Copies the rows of a key, if they are few and all in one leaf.
     fn lookup(&self, key: &[u8], rows: &mut Rows) -> bool {
         let probe = Probe::new(key, 0);

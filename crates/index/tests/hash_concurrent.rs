@@ -4,7 +4,7 @@ mod support;
 
 use ankerdb_index::{HashIndex, UniqueInsert};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::{Index, key, one_of_several_unique_inserts_wins};
@@ -155,6 +155,114 @@ fn lookups_see_one_state_of_a_bucket_that_changes_all_the_time() {
             });
         }
     });
+}
+
+/// A window of rows of one key that grows until the key has a posting list, and shrinks until that ends; told of each
+/// insertion and removal before it begins and after it is done.
+#[derive(Default)]
+struct Window {
+    inserting: AtomicU64,
+    inserted: AtomicU64,
+    removing: AtomicU64,
+    removed: AtomicU64,
+}
+
+impl Window {
+    fn change(&self, index: &HashIndex, key: &[u8], random: &mut fastrand::Rng) {
+        for _ in 0..random.u64(1..80) {
+            let row = self.inserting.fetch_add(1, SeqCst);
+            assert!(index.insert(key, row).unwrap());
+            self.inserted.store(row + 1, SeqCst);
+        }
+        // Often all of them.
+        let left = random.u64(0..60).saturating_sub(40);
+        while self.removing.load(SeqCst) + left < self.inserted.load(SeqCst) {
+            let row = self.removing.fetch_add(1, SeqCst);
+            assert!(index.remove(key, row));
+            self.removed.store(row + 1, SeqCst);
+        }
+    }
+
+    /// Whether rows that were found are all that were there all the while, and none that were not there at all.
+    fn check(&self, find: impl FnOnce() -> Vec<u64>) {
+        let (removed, inserted) = (self.removed.load(SeqCst), self.inserted.load(SeqCst));
+        let found = find();
+        let (removing, inserting) = (self.removing.load(SeqCst), self.inserting.load(SeqCst));
+        assert!(found.is_sorted_by(|one, other| one < other), "{found:?}");
+        assert!(
+            found.iter().all(|row| (removed..inserting).contains(row)),
+            "{removed} {inserting} {found:?}"
+        );
+        let stayed = found.iter().filter(|row| (removing..inserted).contains(row)).count() as u64;
+        assert_eq!(stayed, inserted.saturating_sub(removing), "{removing} to {inserted}: {found:?}");
+    }
+}
+
+#[test]
+fn rows_that_stay_are_found_while_posting_lists_begin_and_end() {
+    // A few keys, so that they have buckets in common; one of them is long.
+    let keys: Vec<Vec<u8>> = (0..12u8).map(|number| vec![number; if number == 5 { 40 } else { 3 }]).collect();
+    let windows: Vec<Window> = keys.iter().map(|_| Window::default()).collect();
+    let index = HashIndex::new();
+    let end = Instant::now() + DURATION;
+    thread::scope(|scope| {
+        let (index, keys, windows) = (&index, &keys, &windows);
+        for thread in 0..2usize {
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread as u64);
+                while Instant::now() < end {
+                    let number = random.usize(0..keys.len() / 2) * 2 + thread;
+                    windows[number].change(index, &keys[number], &mut random);
+                }
+            });
+        }
+        for thread in 0..2 {
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread + 10);
+                while Instant::now() < end {
+                    let number = random.usize(0..keys.len());
+                    windows[number].check(|| index.rows(&keys[number]));
+                    windows[number].check(|| {
+                        let mut found = Vec::new();
+                        index.visit_all(|key, row| {
+                            found.extend((key == keys[number]).then_some(row));
+                            ControlFlow::Continue(())
+                        });
+                        found
+                    });
+                }
+            });
+        }
+    });
+    for (key, window) in keys.iter().zip(&windows) {
+        assert_eq!(
+            index.rows(key),
+            (window.removed.load(SeqCst)..window.inserted.load(SeqCst)).collect::<Vec<_>>()
+        );
+        window.check(|| index.rows(key));
+    }
+    let all: u64 =
+        windows.iter().map(|window| window.inserted.load(SeqCst) - window.removed.load(SeqCst)).sum();
+    assert_eq!(index.len() as u64, all);
+}
+
+#[test]
+fn several_threads_insert_and_remove_rows_of_one_key() {
+    const THREADS: u64 = 4;
+    const ROWS: u64 = 20_000;
+    let index = HashIndex::new();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let index = &index;
+            scope.spawn(move || {
+                for row in (thread..ROWS).step_by(THREADS as usize) {
+                    assert!(index.insert(b"one", row).unwrap());
+                    assert!(row % 3 > 0 || index.remove(b"one", row));
+                }
+            });
+        }
+    });
+    assert_eq!(index.rows(b"one"), (0..ROWS).filter(|row| row % 3 > 0).collect::<Vec<_>>());
 }
 
 #[test]

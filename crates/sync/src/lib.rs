@@ -41,6 +41,7 @@ pub mod memory_limit;
 pub mod patience;
 pub mod pending;
 pub mod readers;
+pub mod row_set;
 pub mod under_way;
 
 mod primitive;

@@ -11,7 +11,9 @@ use std::hash::{BuildHasher, RandomState};
 /// What an entry's key words are; see `line`.
 pub(crate) type Kind = u8;
 
-const LONG: Kind = 255;
+const LONG: Kind = 127;
+/// The bit of a kind that says that the entry stands for a posting list.
+const LISTED: Kind = 128;
 /// Bytes of a key that are kept in the line.
 pub(crate) const INLINE_BYTES: usize = 16;
 
@@ -84,6 +86,12 @@ impl<'k> HashKey<'k> {
         self.kind == LONG
     }
 
+    /// Whether an entry of this kind has a key of the same kind, be it one row's or a posting list's.
+    #[inline]
+    pub(crate) fn is_of_kind(&self, kind: Kind) -> bool {
+        kind & !LISTED == self.kind
+    }
+
     /// An entry that owns a copy of the key's bytes, if they are out of line.
     #[inline]
     pub(crate) fn to_entry(self, row: u64) -> Entry {
@@ -99,6 +107,12 @@ impl<'k> HashKey<'k> {
     }
 }
 
+/// Whether an entry of this kind stands for a posting list.
+#[inline]
+pub(crate) fn is_listed(kind: Kind) -> bool {
+    kind & LISTED != 0
+}
+
 /// The words of an entry. A plain copy: does not own the tail, unless said so.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
@@ -110,12 +124,40 @@ pub(crate) struct Entry {
 impl Entry {
     #[inline]
     pub(crate) fn is_long(&self) -> bool {
-        self.kind == LONG
+        self.kind & !LISTED == LONG
+    }
+
+    /// Whether the row is the number of a posting list.
+    #[inline]
+    pub(crate) fn is_listed(&self) -> bool {
+        is_listed(self.kind)
+    }
+
+    /// This entry, standing for a posting list.
+    pub(crate) fn with_list(self, list: u64) -> Entry {
+        Entry { kind: self.kind | LISTED, row: list, ..self }
+    }
+
+    /// Bytes of a key that is not long.
+    fn inline_length(&self) -> usize {
+        usize::from(self.kind & !LISTED) - 1
     }
 
     #[inline]
     pub(crate) fn hash(&self, seeds: &Seeds) -> u64 {
-        if self.is_long() { self.words[0] } else { seeds.hash_inline(self.words, usize::from(self.kind) - 1) }
+        if self.is_long() { self.words[0] } else { seeds.hash_inline(self.words, self.inline_length()) }
+    }
+
+    /// Whether the entry has the key, whatever its row.
+    ///
+    /// # Safety
+    /// As for [`Entry::tail`].
+    pub(crate) unsafe fn has_key(&self, key: &HashKey, guard: &Guard) -> bool {
+        if !key.is_of_kind(self.kind) || self.words[0] != key.words[0] {
+            return false;
+        }
+        // SAFETY: by the contract.
+        if key.is_long() { unsafe { self.tail(guard) == key.bytes } } else { self.words[1] == key.words[1] }
     }
 
     /// The bytes of a long key.
@@ -139,7 +181,7 @@ impl Entry {
             return unsafe { self.tail(guard) }.to_vec();
         }
         let mut key = self.words.map(u64::to_be_bytes).concat();
-        key.truncate(usize::from(self.kind) - 1);
+        key.truncate(self.inline_length());
         key
     }
 
@@ -169,6 +211,11 @@ mod tests {
             // SAFETY: nobody else knows the entry.
             assert_eq!(unsafe { entry.key(guard) }, bytes);
             assert_eq!(entry.hash(&seeds), key.hash);
+            let listed = entry.with_list(9);
+            assert!(!entry.is_listed() && listed.is_listed() && listed.is_long() == entry.is_long());
+            // SAFETY: nobody else knows the entry; the listed one has the same tail.
+            assert!(unsafe { listed.key(guard) == bytes && listed.has_key(&key, guard) });
+            assert_eq!(listed.hash(&seeds), key.hash);
             // SAFETY: nobody else knows the entry.
             unsafe { entry.free_tail() };
             let longer = [&bytes[..], &[0]].concat();

@@ -8,9 +8,9 @@
 //!       kind of 1 | kind of 0 | address of next line    | depth
 //! ```
 //!
-//! A *kind* says what an entry's key words are: 0, no entry; 1 to 17, a key of 0 to 16 bytes, padded with zeros; 255, a
+//! A *kind* says what an entry's key words are: 0, no entry; 1 to 17, a key of 0 to 16 bytes, padded with zeros; 127, a
 //! longer key: its hash, and the address of a *tail* (see `entry`) that has all of its bytes and belongs to the one
-//! entry that holds the address.
+//! entry that holds the address. Its highest bit says that the row is the number of a list of rows (`posting`).
 //!
 //! A bucket's first line, its *head*, lies in an array. Further ones are allocated when needed (*overflow*). The head's
 //! latch and depth are those of the bucket; in other lines they are not used. The line next to the head may have one
@@ -139,7 +139,7 @@ impl Line {
         guard: &Guard,
     ) -> Result<bool, Restart> {
         let word = |nth: usize| self.entries[entry][nth].load(Relaxed);
-        if link.kind(entry) != key.kind || word(0) != key.words[0] {
+        if !key.is_of_kind(link.kind(entry)) || word(0) != key.words[0] {
             return Ok(false);
         }
         if !key.is_long() {
@@ -202,6 +202,24 @@ impl Line {
         assert!(address & !NEXT_BITS == 0, "addresses have 48 bits and lines are aligned");
         self.set_link(link.with_next(address));
         true
+    }
+
+    /// Some entry with this key in the bucket of which this is the head: where it is. Needs the lock.
+    pub(crate) fn find_any<'b>(&'b self, key: &HashKey, guard: &'b Guard) -> Option<(&'b Line, usize)> {
+        let mut line = self;
+        loop {
+            let link = line.link();
+            let has_key = |place: usize| {
+                let kind = link.kind(place);
+                // SAFETY: the bucket is locked.
+                kind != 0 && unsafe { line.entry(place, kind).has_key(key, guard) }
+            };
+            if let Some(place) = (0..ENTRIES).find(|&place| has_key(place)) {
+                return Some((line, place));
+            }
+            // SAFETY: the bucket is locked.
+            line = unsafe { Line::next(link, guard) }?;
+        }
     }
 
     /// Removes an entry of the bucket of which this is the head; `line` is where it is. Needs the lock. Returns the

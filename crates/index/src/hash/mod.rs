@@ -19,21 +19,42 @@
 //!   bucket whose depth says that it has the hash has the right one for as long as its version stays.
 //! - **Overflow lines** given up, and tails of removed entries, are freed after the epoch.
 //!
+//! # Keys with many rows
+//! A key with more than 32 rows has one entry in its bucket, which names a *posting list* in a tree (`posting`). The list
+//! belongs to the bucket: whoever begins it, changes it or ends it has locked the bucket, so that each of these changes
+//! the bucket's version. Under that lock one descends in the tree, and there waits for others that work in it; nobody who
+//! holds a node of the tree waits for a bucket, so that waiting ends. Of a key's rows all are in the bucket, or all are in
+//! the list:
+//!
+//! ```text
+//! entries a1 ... a32   insert(a, 33)   lock, rows into list 7, one entry "a: list 7", unlock
+//!                      ───────────────────────────────────────────────────────────────────────► list 7
+//! no entry of a        remove of the last row   lock, row out of list 7, the entry out of the bucket, unlock
+//!                      ◄────────────────────────────────────────────────────────────────────── list 7
+//! ```
+//!
+//! A reader that has validated a bucket with the list's entry visits the list afterwards, with nothing locked. Rows that
+//! stay are not missed: while one of them is there, the list does not end, and rows never go back from it into a bucket.
+//! A list that has ended is empty for ever, as its number is not used again: whoever visits it late is right about the
+//! moment at which it ended. So a lookup of each single entry is linearizable, as before; but the rows of a key
+//! with a list are not those of one moment.
+//!
 //! # Unique insertions
 //! All entries of a key are in one bucket. Their rows are copied and validated, the caller is asked about them with
 //! nothing locked, and the version that they were read under becomes the lock: success means that the answers were about
-//! all entries of the key. (An entry that is there already is not inserted, but the version changes all the same; `unique`
+//! all entries of the key. That holds of the rows in a list as well, as they cannot change without the version. (An entry that is there already is not inserted, but the version changes all the same; `unique`
 //! says why.)
 //!
 //! # Visiting everything
 //! Hashes, read backwards, are numbers of which a bucket of depth *d* has a contiguous range of 2 to the power of
 //! *64 - d*. Going from range to range, whatever is split meanwhile, visits every entry that stays exactly once.
 //!
-//! Not here: shrinking, and quick insertion of very many rows with the same key (the entries of a key are looked through).
+//! Not here: shrinking.
 
 mod directory;
 mod key;
 mod line;
+mod posting;
 mod rows;
 
 use crate::counter::Counter;
@@ -43,8 +64,9 @@ use crate::{Result, UniqueInsert, check_length};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_utils::CachePadded;
 use directory::{Directory, FIRST_LEVEL};
-use key::{Entry, HashKey, Seeds};
+use key::{Entry, HashKey, Seeds, is_listed};
 use line::{ENTRIES, LINE_BYTES, Line, Link};
+use posting::{PostingLists, ROWS_IN_BUCKET};
 use rows::Rows;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +83,9 @@ const HELPED: u64 = 16;
 pub struct HashIndex {
     directory: Directory,
     seeds: Seeds,
+    /// Entries in buckets: what the index grows by.
     entries: Counter,
+    lists: PostingLists,
     /// Bytes of overflow lines and tails.
     bytes: Counter,
     /// The next bucket to be born with the help of somebody who does not need it.
@@ -75,6 +99,23 @@ struct Bucket<'i> {
     head: &'i Line,
     version: NodeVersion,
     link: Link,
+}
+
+/// The entries of a bucket, copied.
+#[derive(Default)]
+struct BucketCopy {
+    entries: Vec<(Vec<u8>, u64)>,
+    /// Keys with posting lists, and the numbers of those.
+    lists: Vec<(Vec<u8>, u64)>,
+}
+
+/// What a removal has taken out.
+enum Removed {
+    Nothing,
+    /// A row of a list.
+    FromList,
+    /// This entry of a bucket: that of the row, or that of a list, which is empty now.
+    Entry(Entry),
 }
 
 impl Bucket<'_> {
@@ -95,18 +136,20 @@ impl HashIndex {
             directory: Directory::new(),
             seeds: Seeds::random(),
             entries: Counter::new(),
+            lists: PostingLists::new(),
             bytes: Counter::new(),
             unborn: CachePadded::new(AtomicU64::new(1 << FIRST_LEVEL)),
         }
     }
 
-    /// Inserts the entry; false if it was there already.
+    /// Inserts the entry; false if it was there already. Costs about two cache misses, and for a key with more than 32 rows
+    /// a descent in a tree besides: the logarithm of the rows that such keys have.
     ///
     /// # Errors
     /// 54000 if the key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
     pub fn insert(&self, key: &[u8], row: u64) -> Result<bool> {
-        // No row is a conflict.
-        Ok(self.insert_unique(key, row, |_| None::<()>)? == UniqueInsert::Inserted)
+        check_length(key)?;
+        Ok(self.insert_unless(key, row, |_| None::<()>) == UniqueInsert::Inserted)
     }
 
     /// Inserts the entry unless another entry with the same key is a conflict.
@@ -126,56 +169,107 @@ impl HashIndex {
         mut conflicts: impl FnMut(u64) -> Option<C>,
     ) -> Result<UniqueInsert<C>> {
         check_length(key)?;
-        let key = HashKey::new(key, &self.seeds);
-        let mut rows = Rows::new();
-        let guard = &epoch::pin();
-        Ok(retry(|| {
-            let bucket = self.prepare(&key, &mut rows, guard)?;
-            let others = rows.as_slice().iter().filter(|&&other| other != row);
-            if let Some(conflict) = others.copied().find_map(&mut conflicts) {
-                return Ok(UniqueInsert::Conflict(conflict));
-            }
-            let is_new = self.enter(bucket, &key, row, rows.as_slice(), guard)?;
-            Ok(if is_new { UniqueInsert::Inserted } else { UniqueInsert::Present })
+        let mut others = |other: u64| if other == row { None } else { conflicts(other) };
+        Ok(self.insert_unless(key, row, |rows| match rows.list() {
+            None => rows.as_slice().iter().copied().find_map(&mut others),
+            Some(list) => self.find_in_list(list, &mut others),
         }))
     }
 
-    /// Removes the entry; false if it was not there.
+    /// Inserts the entry unless `conflict` finds one among the key's rows.
+    #[inline]
+    fn insert_unless<C>(
+        &self,
+        key: &[u8],
+        row: u64,
+        mut conflict: impl FnMut(&Rows) -> Option<C>,
+    ) -> UniqueInsert<C> {
+        let key = HashKey::new(key, &self.seeds);
+        let mut rows = Rows::new();
+        let guard = &epoch::pin();
+        retry(|| {
+            let bucket = self.prepare(&key, &mut rows, guard)?;
+            if let Some(conflict) = conflict(&rows) {
+                return Ok(UniqueInsert::Conflict(conflict));
+            }
+            let is_new = self.enter(bucket, &key, row, &rows, guard)?;
+            Ok(if is_new { UniqueInsert::Inserted } else { UniqueInsert::Present })
+        })
+    }
+
+    #[cold]
+    fn find_in_list<C>(&self, list: u64, find: &mut impl FnMut(u64) -> Option<C>) -> Option<C> {
+        let mut found = None;
+        self.lists.visit(list, |row| {
+            found = find(row);
+            if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        found
+    }
+
+    /// Removes the entry; false if it was not there. Costs what an insertion does.
     pub fn remove(&self, key: &[u8], row: u64) -> bool {
         let key = HashKey::new(key, &self.seeds);
         let guard = &epoch::pin();
-        let Some(removed) = retry(|| self.try_remove(&key, row, guard)) else { return false };
-        self.entries.add(-1);
-        if removed.is_long() {
-            self.bytes.add(-(key.tail_bytes() as isize));
-            // SAFETY: the entry is gone, so that guards pinned from now on cannot find its tail.
-            unsafe { guard.defer_unchecked(move || removed.free_tail()) };
+        match retry(|| self.try_remove(&key, row, guard)) {
+            Removed::Nothing => return false,
+            Removed::FromList => {}
+            Removed::Entry(entry) => {
+                self.entries.add(-1);
+                self.free_tail_later(&entry, &key, guard);
+            }
         }
         true
     }
 
-    /// Visits all rows with exactly this key, in ascending order, until `visit` breaks. They are the rows that had
-    /// the key at one moment. Nothing is locked or kept from reclamation while `visit` runs. Costs one cache miss
-    /// where the bucket has no overflow and the key at most 16 bytes.
+    /// Frees the tail of an entry of this key that has left its bucket, when nobody looks at it any more.
+    fn free_tail_later(&self, removed: &Entry, key: &HashKey, guard: &Guard) {
+        if !removed.is_long() {
+            return;
+        }
+        self.bytes.add(-(key.tail_bytes() as isize));
+        let removed = *removed;
+        // SAFETY: the entry is gone, so that guards pinned from now on cannot find its tail.
+        unsafe { guard.defer_unchecked(move || removed.free_tail()) };
+    }
+
+    /// Visits all rows with exactly this key, in ascending order, until `visit` breaks. If they are at most 32, they are
+    /// the rows that had the key at one moment; of more, those that have it all the while are visited exactly once, and
+    /// those that get or lose it meanwhile may or may not be. Nothing is locked or kept from reclamation while `visit`
+    /// runs. Costs one cache miss where the bucket has no overflow and the key at most 16 bytes.
     #[inline]
     pub fn get(&self, key: &[u8], mut visit: impl FnMut(u64) -> ControlFlow<()>) {
         let mut rows = Rows::new();
         self.lookup(key, &mut rows);
-        let _ = rows.as_slice().iter().try_for_each(|&row| visit(row));
+        match rows.list() {
+            None => {
+                let _ = rows.as_slice().iter().try_for_each(|&row| visit(row));
+            }
+            Some(list) => self.lists.visit(list, visit),
+        }
     }
 
     /// Visits all entries, those of one key one after the other, but keys in no order, until `visit` breaks. Entries
     /// that exist all the while are visited exactly once. As free in what `visit` may do as
     /// [`OrderedIndex::scan`](crate::OrderedIndex::scan).
     pub fn visit_all(&self, mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>) {
-        let (mut entries, mut position) = (Vec::new(), 0u64);
+        let (mut copy, mut position) = (BucketCopy::default(), 0u64);
         loop {
             let depth = {
                 let guard = &epoch::pin();
-                retry(|| self.copy_bucket(position.reverse_bits(), &mut entries, guard))
+                retry(|| self.copy_bucket(position.reverse_bits(), &mut copy, guard))
             };
-            entries.sort_unstable();
-            if entries.drain(..).try_for_each(|(key, row)| visit(&key, row)).is_break() {
+            copy.entries.sort_unstable();
+            let mut outcome = copy.entries.drain(..).try_for_each(|(key, row)| visit(&key, row));
+            for (key, list) in copy.lists.drain(..) {
+                if outcome.is_continue() {
+                    self.lists.visit(list, |row| {
+                        outcome = visit(&key, row);
+                        outcome
+                    });
+                }
+            }
+            if outcome.is_break() {
                 return;
             }
             let Some(next) = position.checked_add(1 << (64 - depth)) else { return };
@@ -193,7 +287,8 @@ impl HashIndex {
 
     /// The number of entries; approximate while others insert and remove.
     pub fn len(&self) -> usize {
-        self.entries.value()
+        // In its bucket, a list counts as one entry.
+        self.entries.value().saturating_sub(self.lists.list_count()) + self.lists.row_count()
     }
 
     /// Whether there are no entries; approximate while others insert and remove.
@@ -201,9 +296,12 @@ impl HashIndex {
         self.len() == 0
     }
 
-    /// Bytes of heap memory that the index occupies, approximately.
+    /// Bytes of heap memory that the index occupies, approximately. An entry takes 24 bytes in lines that are usually
+    /// two thirds full, and its key, if that has more than 16 bytes. Of a key with more than 32 rows each takes 32 bytes
+    /// (64 in half-full leaves), whatever the length of the key, and the key lies there once.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<HashIndex>() + self.directory.memory_bytes() + self.bytes.value()
+        let lines = self.directory.memory_bytes() + self.bytes.value();
+        size_of::<HashIndex>() + lines + self.lists.memory_bytes()
     }
 
     /// The bucket that has a hash, and the level that was seen first.
@@ -231,20 +329,20 @@ impl HashIndex {
         }
     }
 
-    /// Calls `found` with each line of a bucket that has the key, and where; to be validated.
+    /// Calls `found` with each line of a bucket that has the key, where, and whether it is a list; to be validated.
     #[inline]
     fn search<'i>(
         &'i self,
         bucket: &Bucket<'i>,
         key: &HashKey,
         guard: &'i Guard,
-        mut found: impl FnMut(&'i Line, usize),
+        mut found: impl FnMut(&'i Line, usize, bool),
     ) -> Attempt<()> {
         let (mut line, mut link) = (bucket.head, bucket.link);
         loop {
             for place in 0..ENTRIES {
                 if line.key_equals(place, link, key, (bucket.head, bucket.version), guard)? {
-                    found(line, place);
+                    found(line, place, is_listed(link.kind(place)));
                 }
             }
             if !link.has_next() {
@@ -270,7 +368,10 @@ impl HashIndex {
     #[inline]
     fn copy_rows(&self, bucket: &Bucket, key: &HashKey, rows: &mut Rows, guard: &Guard) -> Attempt<()> {
         rows.clear();
-        self.search(bucket, key, guard, |line, place| rows.push(line.row(place)))?;
+        self.search(bucket, key, guard, |line, place, is_list| match is_list {
+            false => rows.push(line.row(place)),
+            true => rows.set_list(line.row(place)),
+        })?;
         bucket.validate()?;
         rows.sort();
         Ok(())
@@ -288,10 +389,17 @@ impl HashIndex {
     }
 
     /// Inserts an entry, if nothing has changed since the key's rows were copied; false if it is one of them.
-    fn enter(&self, bucket: Bucket, key: &HashKey, row: u64, rows: &[u64], guard: &Guard) -> Attempt<bool> {
+    fn enter(&self, bucket: Bucket, key: &HashKey, row: u64, rows: &Rows, guard: &Guard) -> Attempt<bool> {
         let locked = bucket.head.latch.lock(bucket.version)?;
-        if rows.contains(&row) {
+        if let Some(list) = rows.list() {
+            return Ok(self.lists.insert(list, row));
+        }
+        if rows.as_slice().contains(&row) {
             return Ok(false);
+        }
+        if rows.as_slice().len() >= ROWS_IN_BUCKET {
+            let list = self.begin_list(bucket.head, key, rows.as_slice(), guard);
+            return Ok(self.lists.insert(list, row));
         }
         let allocated = bucket.head.add(&key.to_entry(row), guard);
         drop(locked);
@@ -308,26 +416,55 @@ impl HashIndex {
         Ok(true)
     }
 
-    fn try_remove(&self, key: &HashKey, row: u64, guard: &Guard) -> Attempt<Option<Entry>> {
+    /// Moves the rows of a key from its bucket, which is locked, to a list.
+    #[cold]
+    fn begin_list(&self, head: &Line, key: &HashKey, rows: &[u64], guard: &Guard) -> u64 {
+        let list = self.lists.begin(rows);
+        let (mut first, mut lines) = (None, 0);
+        while let Some((line, place)) = head.find_any(key, guard) {
+            let (entry, gave_up) = head.remove(line, place, guard);
+            lines -= isize::from(gave_up);
+            match first {
+                // Keeps its tail.
+                None => first = Some(entry),
+                Some(_) => self.free_tail_later(&entry, key, guard),
+            }
+        }
+        let first = first.expect("the rows of the key were in the bucket");
+        lines += isize::from(head.add(&first.with_list(list), guard));
+        self.entries.add(1 - rows.len() as isize);
+        self.bytes.add(lines * LINE_BYTES as isize);
+        list
+    }
+
+    fn try_remove(&self, key: &HashKey, row: u64, guard: &Guard) -> Attempt<Removed> {
         let (bucket, _) = self.find(key.hash)?;
         let mut found = None;
-        self.search(&bucket, key, guard, |line, place| {
-            if line.row(place) == row {
-                found = Some((line, place));
+        self.search(&bucket, key, guard, |line, place, is_list| {
+            if is_list || line.row(place) == row {
+                found = Some((line, place, is_list.then(|| line.row(place))));
             }
         })?;
-        let Some((line, place)) = found else { return bucket.validate().map(|()| None) };
+        let Some((line, place, list)) = found else { return bucket.validate().map(|()| Removed::Nothing) };
         let _locked = bucket.head.latch.lock(bucket.version)?;
+        if let Some(list) = list {
+            match self.lists.remove(list, row) {
+                None => return Ok(Removed::Nothing),
+                Some(false) => return Ok(Removed::FromList),
+                Some(true) => {}
+            }
+        }
         let (entry, gave_up) = bucket.head.remove(line, place, guard);
         if gave_up {
             self.bytes.add(-(LINE_BYTES as isize));
         }
-        Ok(Some(entry))
+        Ok(Removed::Entry(entry))
     }
 
     /// Copies all entries of the bucket that has a hash. Returns its depth.
-    fn copy_bucket(&self, hash: u64, entries: &mut Vec<(Vec<u8>, u64)>, guard: &Guard) -> Attempt<u32> {
-        entries.clear();
+    fn copy_bucket(&self, hash: u64, copy: &mut BucketCopy, guard: &Guard) -> Attempt<u32> {
+        copy.entries.clear();
+        copy.lists.clear();
         let (bucket, _) = self.find(hash)?;
         let (mut line, mut link) = (bucket.head, bucket.link);
         loop {
@@ -336,8 +473,12 @@ impl HashIndex {
                 .map(|place| line.entry(place, link.kind(place)))
                 .collect();
             bucket.validate()?;
-            // SAFETY: the entries are those of a validated bucket, and the guard has been pinned meanwhile.
-            entries.extend(copied.iter().map(|entry| (unsafe { entry.key(guard) }, entry.row)));
+            for entry in copied {
+                // SAFETY: the entries are those of a validated bucket, and the guard has been pinned meanwhile.
+                let key = unsafe { entry.key(guard) };
+                let to = if entry.is_listed() { &mut copy.lists } else { &mut copy.entries };
+                to.push((key, entry.row));
+            }
             // SAFETY: so is the link.
             let Some(next) = (unsafe { Line::next(link, guard) }) else { break };
             (line, link) = (next, next.link());

@@ -1,4 +1,4 @@
-//! The rows of one key, copied.
+//! The rows of one key in its bucket, copied.
 
 /// Rows that need no allocation.
 const FEW: usize = 8;
@@ -9,17 +9,31 @@ pub(crate) struct Rows {
     count: usize,
     /// All of them, if they are not few.
     many: Vec<u64>,
+    /// The number of the posting list in which they are instead.
+    list: Option<u64>,
 }
 
 impl Rows {
     #[inline]
     pub(crate) fn new() -> Rows {
-        Rows { few: [0; FEW], count: 0, many: Vec::new() }
+        Rows { few: [0; FEW], count: 0, many: Vec::new(), list: None }
     }
 
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
+        self.list = None;
+    }
+
+    /// The posting list of the key, if it has one: then there are no rows here.
+    #[inline]
+    pub(crate) fn list(&self) -> Option<u64> {
+        self.list
+    }
+
+    #[cold]
+    pub(crate) fn set_list(&mut self, list: u64) {
+        self.list = Some(list);
     }
 
     #[inline]

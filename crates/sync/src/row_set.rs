@@ -1,0 +1,188 @@
+//! Sets of rows, for one transaction that may have a million of them.
+//!
+//! Up to a few they are a list, which is searched. Beyond that there is a bit for each row, in chunks of 4,096 rows that
+//! are neighbours. Rows that were met in the order of a scan, or that fill their table to some degree, take a bit or a few;
+//! rows far apart take a chunk of 512 bytes each, at most one for every chunk of the table.
+
+use crate::lock_table::LockKey;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Rows up to which the list is searched.
+const FEW: usize = 16;
+const CHUNK_BITS: u32 = 12;
+const CHUNK_WORDS: usize = 1 << (CHUNK_BITS - 6);
+
+/// Hashes rows by multiplication: their numbers are ours, not a stranger's.
+#[derive(Default)]
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Another constant than the one that chooses a shard of the lock table, whose rows have the upper bits of that
+        // one in common.
+        let mixed = (self.0.rotate_left(20) ^ number).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+type Chunk = Box<[u64; CHUNK_WORDS]>;
+
+/// A set of rows of any tables.
+#[derive(Debug, Default)]
+pub struct RowSet {
+    /// All rows, while they are few.
+    few: Vec<LockKey>,
+    /// By table and number of the chunk.
+    chunks: HashMap<LockKey, Chunk, BuildHasherDefault<KeyHasher>>,
+    /// Rows in chunks.
+    many: usize,
+}
+
+fn place((table, row): LockKey) -> (LockKey, usize, u64) {
+    let bit = row & ((1 << CHUNK_BITS) - 1);
+    ((table, row >> CHUNK_BITS), (bit / 64) as usize, 1 << (bit % 64))
+}
+
+impl RowSet {
+    /// Rows in the set.
+    pub fn len(&self) -> usize {
+        self.few.len() + self.many
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the row is in the set.
+    #[inline]
+    pub fn contains(&self, key: LockKey) -> bool {
+        if self.many == 0 {
+            return self.few.contains(&key);
+        }
+        let (chunk, word, bit) = place(key);
+        self.chunks.get(&chunk).is_some_and(|chunk| chunk[word] & bit != 0)
+    }
+
+    /// Adds a row; false if it was in the set.
+    #[inline]
+    pub fn insert(&mut self, key: LockKey) -> bool {
+        if self.many > 0 {
+            return self.insert_bit(key);
+        }
+        if self.few.contains(&key) {
+            return false;
+        }
+        self.few.push(key);
+        if self.few.len() > FEW {
+            let few = std::mem::take(&mut self.few);
+            few.into_iter().for_each(|key| drop(self.insert_bit(key)));
+        }
+        true
+    }
+
+    fn insert_bit(&mut self, key: LockKey) -> bool {
+        let (chunk, word, bit) = place(key);
+        let word = &mut self.chunks.entry(chunk).or_insert_with(|| Box::new([0; CHUNK_WORDS]))[word];
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        self.many += usize::from(is_new);
+        is_new
+    }
+
+    /// Removes a row; false if it was not in the set.
+    #[inline]
+    pub fn remove(&mut self, key: LockKey) -> bool {
+        if self.many == 0 {
+            let known = self.few.iter().position(|&other| other == key);
+            return known.map(|known| self.few.swap_remove(known)).is_some();
+        }
+        let (chunk, word, bit) = place(key);
+        let Some(chunk) = self.chunks.get_mut(&chunk) else { return false };
+        let was_there = chunk[word] & bit != 0;
+        chunk[word] &= !bit;
+        self.many -= usize::from(was_there);
+        was_there
+    }
+
+    /// Takes all rows out, in no order.
+    pub fn take_all(&mut self) -> impl Iterator<Item = LockKey> + use<> {
+        let RowSet { few, chunks, .. } = std::mem::take(self);
+        let rows = chunks.into_iter().flat_map(|((table, chunk), bits)| {
+            let row = move |bit: u64| (table, chunk << CHUNK_BITS | bit);
+            bits.into_iter()
+                .enumerate()
+                .flat_map(move |(word, bits)| ones(bits).map(move |bit| row((word as u64) << 6 | bit)))
+        });
+        few.into_iter().chain(rows)
+    }
+
+    /// Empties the set and gives its memory back, but for that of a few rows.
+    pub fn clear(&mut self) {
+        self.few.clear();
+        if self.chunks.capacity() > 0 {
+            self.chunks = HashMap::default();
+        }
+        self.many = 0;
+    }
+}
+
+/// The positions of the bits that are set.
+fn ones(mut bits: u64) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let bit = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (bit < 64).then_some(u64::from(bit))
+    })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn it_is_a_set_whatever_the_number_of_rows() {
+        for rows in [0u64, 1, 15, 16, 17, 18, 5_000, 40_000] {
+            let (mut set, mut model) = (RowSet::default(), HashSet::new());
+            for number in 0..rows {
+                // Dense ones, ones far apart, and some twice.
+                let row = if number % 3 == 0 { number / 2 } else { number * 7_919 };
+                let key = ((number % 2) as u32, row);
+                assert_eq!(set.insert(key), model.insert(key));
+            }
+            for number in (0..rows).step_by(5) {
+                let key = (0, number * 7_919);
+                assert_eq!(set.remove(key), model.remove(&key));
+            }
+            assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
+            assert!(model.iter().all(|&key| set.contains(key)));
+            assert!((0..rows).all(|row| set.contains((1, row)) == model.contains(&(1, row))));
+            set.take_all().for_each(|key| assert!(model.remove(&key), "each row once"));
+            assert!(model.is_empty() && set.is_empty() && set.take_all().next().is_none());
+            assert!(set.insert((0, 1)) && set.contains((0, 1)));
+            set.clear();
+            assert!(set.is_empty() && !set.contains((0, 1)));
+        }
+    }
+
+    #[test]
+    fn a_million_neighbours_take_two_bits_each_at_most() {
+        let mut set = RowSet::default();
+        (0..1_000_000).for_each(|row| assert!(set.insert((3, row))));
+        assert!(set.chunks.len() * size_of::<[u64; CHUNK_WORDS]>() * 8 < 2_000_000);
+    }
+}
