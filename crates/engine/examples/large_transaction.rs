@@ -1,5 +1,5 @@
 //! What a transaction of many rows costs, as a procedure and as an interactive transaction, which locks rows and checks
-//! keys as it goes. A benchmark, not a test:
+//! keys as it goes, and when it comes to nothing. A benchmark, not a test:
 //! `cargo run --release -p ankerdb-engine --example large_transaction -- 1000000`.
 
 use ankerdb_engine::*;
@@ -43,7 +43,8 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let rows = arguments.next().map_or(100_000, |rows| rows.parse().expect("a number of rows"));
     let wanted = arguments.next().unwrap_or_default();
-    println!("{:<34} {:>10} {:>12}   {rows} rows, ms", "", "procedure", "interactive");
+    let names = ["procedure", "interactive", "rolled back", "taken back"].map(|name| format!("{name:>12}"));
+    println!("{:<34} {}   {rows} rows, ms", "", names.concat());
     for (name, filled, work) in WORKS.into_iter().filter(|(name, ..)| name.contains(&wanted)) {
         let procedure = timed(rows, filled, |session, table| {
             session.try_run(Isolation::RepeatableRead, |transaction| work(transaction, table, (rows, false)))
@@ -53,7 +54,24 @@ fn main() -> Result<()> {
             work(&mut transaction, table, (rows, true))?;
             transaction.commit().map(drop)
         })?;
-        println!("{name:<34} {:>10.0} {:>12.0}", millis(procedure), millis(interactive));
+        // All of the work, and then a rollback; and a commit that fails at its last key, and takes back what it has done.
+        let rolled_back = timed(rows, filled, |session, table| {
+            let mut transaction = session.begin(Isolation::RepeatableRead);
+            work(&mut transaction, table, (rows, true))?;
+            transaction.rollback();
+            Ok(())
+        })?;
+        let taken_back = timed(rows, filled, |session, table| {
+            let failed = session.try_run(Isolation::RepeatableRead, |transaction| {
+                work(transaction, table, (rows, false))?;
+                insert(transaction, table, [i32::MIN, i32::MIN].into_iter())
+            });
+            assert_eq!(failed.expect_err("a key cannot be there twice").state(), SqlState::UniqueViolation);
+            Ok(())
+        })?;
+        let figures = [procedure, interactive, rolled_back, taken_back];
+        let figures = figures.map(|time| format!("{:>12.0}", millis(time)));
+        println!("{name:<34} {}", figures.concat());
     }
     if "hash duplicates".contains(&wanted) {
         duplicates(rows)?;
@@ -144,7 +162,7 @@ fn duplicates(rows: i32) -> Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     println!(
-        "{:<34} {:>10.0} {:>12.0}   inserted, deleted and swept",
+        "{:<34} {:>12.0}{:>12.0}   inserted, deleted and swept",
         "hash duplicates",
         millis(inserted),
         millis(begun.elapsed())

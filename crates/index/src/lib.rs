@@ -136,6 +136,28 @@ impl OrderedIndex {
         self.tree.scan(lower, upper, direction, visit);
     }
 
+    /// As [`OrderedIndex::scan`], but leaves out leaves that are [marked](OrderedIndex::mark_dead) from a stamp up to
+    /// `since` on. Costs a descent for each of them.
+    pub fn scan_since(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        since: u64,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) {
+        self.tree.scan_since(lower, upper, direction, since, visit);
+    }
+
+    /// Marks the leaf in which the entry is, or would be: from a stamp on its entries mean nothing to those who
+    /// [scan since](OrderedIndex::scan_since) then. `dead_from` is asked about the row of each entry in the leaf, under an
+    /// epoch guard and with nothing locked: from which stamp (not 0) on does no reader take its entry for anything, until
+    /// it is inserted again? `None` for one leaves the leaf as it is. Any insertion into the leaf takes the mark away,
+    /// also one of an entry that is there already. Returns whether the leaf is marked now.
+    pub fn mark_dead(&self, key: &[u8], row: u64, dead_from: impl FnMut(u64) -> Option<u64>) -> bool {
+        self.tree.mark_dead(key, row, dead_from)
+    }
+
     /// The number of entries; approximate while others insert and remove.
     pub fn len(&self) -> usize {
         self.tree.len()

@@ -24,6 +24,9 @@
 //! long as it was possible when it was last computed: it is computed again when a key arrives that does not share
 //! it, and after a split.
 //!
+//! A leaf may be *marked* dead: somebody has found that none of its entries means anything to whoever reads from some
+//! stamp on. Insertion into the leaf takes the mark away, removal does not. What a stamp is, is its users' business.
+//!
 //! Everything that changes is an atomic word. Readers load words under the latch's protocol (`latch`) and must
 //! validate before they believe them and before they follow an address; whatever they load, the
 //! count is at most the capacity and a place is below it, so no load is out of bounds. Methods that change a node demand
@@ -42,7 +45,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 
 /// Size of every node.
 pub(crate) const NODE_BYTES: usize = 4096;
-const HEADER_BYTES: usize = 48;
+const HEADER_BYTES: usize = 56;
 const BODY_BYTES: usize = NODE_BYTES - HEADER_BYTES;
 
 /// Words of a slot besides the key: rest and row.
@@ -58,6 +61,8 @@ const PLACE: u64 = 0xff;
 #[repr(C, align(64))]
 pub(crate) struct Node {
     latch: Latch,
+    /// From which stamp on the entries of a leaf mean nothing to anybody; 0 if some may.
+    dead_from: AtomicU64,
     count: AtomicU16,
     /// Where the last insertion went, to recognize ascending runs.
     last: AtomicU16,
@@ -237,6 +242,17 @@ impl Node {
     #[inline]
     pub(crate) fn lock(&self, version: NodeVersion) -> Result<Locked<'_>, Restart> {
         self.latch.lock(version)
+    }
+
+    /// Whether the leaf is marked for readers at a stamp; to be validated.
+    #[inline]
+    pub(crate) fn is_dead(&self, since: u64) -> bool {
+        (1..=since).contains(&self.dead_from.load(Relaxed))
+    }
+
+    /// Marks a leaf, or takes the mark away (0). Needs the lock.
+    pub(crate) fn set_dead(&self, from: u64) {
+        self.dead_from.store(from, Relaxed);
     }
 
     #[inline]
@@ -524,6 +540,7 @@ impl Node {
         let count = self.count();
         assert!(index <= count && !self.is_full());
         debug_assert!(child.is_some() != self.is_leaf());
+        self.set_dead(0);
         let place = self.place(count);
         self.set_slot(place, slot);
         if let Some(child) = child {

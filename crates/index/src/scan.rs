@@ -10,6 +10,15 @@
 //! validation), so the leaf holds everything between cut and fence. Having grown, it may hold entries
 //! behind the fence, too; then the next cut is behind the last of them instead.
 //!
+//! # Dead entries
+//! Where entries are inserted at one end and removed at the other, as those of a queue, a scan may meet thousands of entries
+//! whose rows have been deleted, but are still to be seen by some old reader. To ask about each of them again and again
+//! would make a queue slow as long as that reader is open. So whoever has met many in a row has the leaf [marked](Tree::mark_dead)
+//! from a stamp on, and scans of those who read at that stamp or later leave the leaf out. The mark is set as a unique
+//! entry is inserted: the rows are copied and validated, the caller is asked about them with nothing locked, and the
+//! version that they were read under becomes the lock. So the answers are about all entries of the leaf; an entry that
+//! comes later takes the mark away.
+//!
 //! A thread keeps the memory of its last scan for the next one; a scan inside of another one has its own.
 
 use crate::Direction;
@@ -77,6 +86,8 @@ struct Batch {
 struct Range<'k> {
     lower: (Probe<'k>, Side),
     upper: (Probe<'k>, Side),
+    /// Leaves that are dead at this stamp are left out.
+    since: u64,
 }
 
 impl Tree {
@@ -85,6 +96,17 @@ impl Tree {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
         direction: Direction,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) {
+        self.scan_since(lower, upper, direction, 0, visit);
+    }
+
+    pub(crate) fn scan_since(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        since: u64,
         mut visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
         if is_empty(lower, upper) {
@@ -101,6 +123,7 @@ impl Tree {
                 Bound::Excluded(key) => (Probe::new(key, 0), Side::Before),
                 Bound::Unbounded => (Probe::end(), Side::After),
             },
+            since,
         };
         let start = if direction == Direction::Forward { range.lower } else { range.upper };
         let mut limit = FIRST_BATCH;
@@ -120,12 +143,41 @@ impl Tree {
         }
     }
 
+    /// Marks the leaf in whose range an entry lies, if `dead_from` knows a stamp for each row in it; the mark is the
+    /// latest of them. False if not, or if the leaf has changed meanwhile.
+    pub(crate) fn mark_dead(
+        &self,
+        key: &[u8],
+        row: u64,
+        mut dead_from: impl FnMut(u64) -> Option<u64>,
+    ) -> bool {
+        let probe = Probe::new(key, row);
+        let guard = &epoch::pin();
+        let mut attempt = || {
+            let (leaf, version) = self.descend(&probe, Side::After, guard, |_| Ok(()))?;
+            let is_marked = leaf.is_dead(u64::MAX);
+            let rows: Vec<u64> = (0..leaf.count()).map(|index| leaf.row(index)).collect();
+            leaf.validate(version)?;
+            if is_marked || rows.is_empty() {
+                return Ok(is_marked);
+            }
+            let stamps: Option<Vec<u64>> = rows.into_iter().map(&mut dead_from).collect();
+            let Some(from) = stamps.and_then(|stamps| stamps.into_iter().max()) else { return Ok(false) };
+            let _locked = leaf.lock(version)?;
+            leaf.set_dead(from);
+            Ok(true)
+        };
+        // Not worth a second attempt: somebody works here.
+        let marked: Result<bool, Restart> = attempt();
+        marked.unwrap_or(false)
+    }
+
     /// One round: fills the batch with entries behind the cut.
     fn copy(&self, batch: &mut Batch, cut: (Probe, Side), range: &Range, direction: Direction, limit: usize) {
         let guard = &epoch::pin();
         retry(|| match direction {
-            Direction::Forward => self.try_copy_forward(batch, cut, range.upper, limit, guard),
-            Direction::Backward => self.try_copy_backward(batch, cut, range.lower, limit, guard),
+            Direction::Forward => self.try_copy_forward(batch, cut, range, limit, guard),
+            Direction::Backward => self.try_copy_backward(batch, cut, range, limit, guard),
         });
     }
 
@@ -133,7 +185,7 @@ impl Tree {
         &self,
         batch: &mut Batch,
         (from, side): (Probe, Side),
-        (stop, stop_side): (Probe, Side),
+        range: &Range,
         limit: usize,
         guard: &Guard,
     ) -> Result<(), Restart> {
@@ -146,8 +198,12 @@ impl Tree {
             Ok(())
         })?;
         let count = leaf.count();
-        let start = leaf.rank(0, count, &from, side, version, guard)?;
+        let (stop, stop_side) = range.upper;
+        let mut start = leaf.rank(0, count, &from, side, version, guard)?;
         let end = leaf.rank(start, count, &stop, stop_side, version, guard)?;
+        if leaf.is_dead(range.since) {
+            start = end;
+        }
         let copied_end = end.min(start + limit);
         batch.load(leaf, start..copied_end);
         leaf.validate(version)?;
@@ -171,7 +227,7 @@ impl Tree {
         &self,
         batch: &mut Batch,
         (from, side): (Probe, Side),
-        (stop, stop_side): (Probe, Side),
+        range: &Range,
         limit: usize,
         guard: &Guard,
     ) -> Result<(), Restart> {
@@ -184,8 +240,12 @@ impl Tree {
             Ok(())
         })?;
         let count = leaf.count();
-        let end = leaf.rank(0, count, &from, side, version, guard)?;
+        let (stop, stop_side) = range.lower;
+        let mut end = leaf.rank(0, count, &from, side, version, guard)?;
         let start = leaf.rank(0, end, &stop, stop_side, version, guard)?;
+        if leaf.is_dead(range.since) {
+            end = start;
+        }
         let copied_start = start.max(end.saturating_sub(limit));
         batch.load(leaf, (copied_start..end).rev());
         leaf.validate(version)?;

@@ -176,8 +176,10 @@ impl Tree {
         let count = leaf.count();
         let index = leaf.rank(0, count, probe, Side::Before, version, guard)?;
         if index < count && leaf.compare(index, probe, version, guard)?.is_eq() {
-            return if touch {
-                leaf.lock(version).map(|_| false)
+            return if touch || leaf.is_dead(u64::MAX) {
+                let _locked = leaf.lock(version)?;
+                leaf.set_dead(0);
+                Ok(false)
             } else {
                 leaf.validate(version).map(|()| false)
             };

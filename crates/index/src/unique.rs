@@ -121,7 +121,8 @@ impl Tree {
     /// Inserts the entry, if nothing has changed since it was looked for.
     fn enter<C>(&self, found: Found, probe: &Probe, guard: &Guard) -> Result<UniqueInsert<C>, Restart> {
         if found.is_present {
-            drop(found.place.leaf.lock(found.place.version)?);
+            let _locked = found.place.leaf.lock(found.place.version)?;
+            found.place.leaf.set_dead(0);
             return Ok(UniqueInsert::Present);
         }
         self.insert_into(found.place, probe, guard)?;

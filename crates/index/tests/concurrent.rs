@@ -5,7 +5,7 @@ mod support;
 use ankerdb_index::{Direction, OrderedIndex, UniqueInsert};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::{key, one_of_several_unique_inserts_wins};
@@ -249,4 +249,49 @@ fn a_stream_of_orders_by_several_threads_is_seen_in_order() {
         done.store(true, Relaxed);
     });
     assert_eq!(index.len() as u64, DISTRICTS * ORDERS);
+}
+
+#[test]
+fn what_is_inserted_into_a_leaf_that_is_being_marked_is_seen() {
+    // A queue: one thread inserts behind all others, and into the middle of what is dead; one kills from the front; one marks;
+    // and all read what has to be there.
+    const ROWS: u64 = 60_000;
+    let index = OrderedIndex::new();
+    let alive: Vec<AtomicBool> = (0..ROWS).map(|_| AtomicBool::new(false)).collect();
+    let (end, key) = (AtomicU64::new(0), |row: u64| (row / 3 * 3).to_be_bytes());
+    thread::scope(|scope| {
+        let (index, alive, end) = (&index, &alive[..], &end);
+        scope.spawn(move || {
+            for row in 0..ROWS {
+                // As a row that is on its way in: alive before it has an entry.
+                alive[row as usize].store(true, SeqCst);
+                assert!(index.insert(&key(row), row).unwrap());
+                let mut found = false;
+                index.scan_since(
+                    Bound::Included(&key(row)),
+                    Bound::Unbounded,
+                    Direction::Forward,
+                    1,
+                    |_, other| {
+                        found |= other == row;
+                        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    },
+                );
+                assert!(found, "row {row} is alive and has an entry");
+                if row % 7 != 0 || row < 500 {
+                    alive[row as usize].store(false, SeqCst);
+                } else {
+                    alive[row as usize - 7].store(false, SeqCst);
+                }
+                end.store(row + 1, SeqCst);
+            }
+        });
+        scope.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(1);
+            while end.load(SeqCst) < ROWS {
+                let near = end.load(SeqCst).saturating_sub(random.u64(0..300));
+                index.mark_dead(&key(near), near, |row| (!alive[row as usize].load(SeqCst)).then_some(1));
+            }
+        });
+    });
 }

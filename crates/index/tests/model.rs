@@ -292,3 +292,59 @@ fn a_queue_does_not_grow() {
     assert_eq!(index.len(), 1_000);
     assert!(index.memory_bytes() < before * 2, "grew from {before} to {}", index.memory_bytes());
 }
+
+/// The rows that are visited by those who read at a stamp.
+fn since(index: &OrderedIndex, stamp: u64, direction: Direction) -> Vec<u64> {
+    let mut rows = Vec::new();
+    index.scan_since(Bound::Unbounded, Bound::Unbounded, direction, stamp, |_, row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    });
+    rows
+}
+
+#[test]
+fn leaves_that_are_marked_dead_are_left_out_by_those_who_read_later() {
+    const ROWS: u64 = 2_000;
+    const DEAD: u64 = 1_500;
+    let (index, _) = filled((0..ROWS).map(|number| number.to_be_bytes().to_vec()));
+    // Rows have died one after the other, each at the stamp of its number and one.
+    let dead_from = |row: u64| (row < DEAD).then_some(row + 1);
+    let mark = |row: u64| index.mark_dead(&row.to_be_bytes(), row, dead_from);
+    let marked = (0..ROWS).filter(|&row| mark(row)).count() as u64;
+    assert!((DEAD - 300..=DEAD).contains(&marked), "{marked} entries are in marked leaves");
+    let all: Vec<u64> = (0..ROWS).collect();
+    assert_eq!(since(&index, 0, Direction::Forward), all);
+    let found = since(&index, DEAD, Direction::Forward);
+    assert!(found.len() as u64 == ROWS - marked && found.ends_with(&all[DEAD as usize..]));
+    let mut backward = since(&index, DEAD, Direction::Backward);
+    backward.reverse();
+    assert_eq!(backward, found);
+    // Whoever reads before the last row of a leaf died gets all of it.
+    let half = since(&index, DEAD / 2, Direction::Forward);
+    assert!((DEAD / 2..ROWS).all(|row| half.contains(&row)) && half.len() < ROWS as usize - 300);
+    // Removal leaves the mark; an insertion, also of what is there, takes it away.
+    assert!(index.remove(&3u64.to_be_bytes(), 3));
+    assert_eq!(since(&index, DEAD, Direction::Forward), found);
+    assert!(!index.insert(&5u64.to_be_bytes(), 5).unwrap());
+    assert!(since(&index, DEAD, Direction::Forward).contains(&5));
+    assert!(mark(5) && !since(&index, DEAD, Direction::Forward).contains(&5));
+    assert_eq!(index.insert_unique(&5u64.to_be_bytes(), 5, |_| None::<()>), Ok(UniqueInsert::Present));
+    assert!(since(&index, DEAD, Direction::Forward).contains(&5));
+    assert!(mark(5) && index.insert(&5u64.to_be_bytes(), 3).unwrap());
+    assert!(since(&index, DEAD, Direction::Forward).contains(&3));
+    let seven = 7u64.to_be_bytes();
+    let exactly = Bound::Included(&seven[..]);
+    assert!(mark(700));
+    let mut visited = 0;
+    index.scan_since(exactly, exactly, Direction::Forward, DEAD, |_, _| {
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(visited, 1, "its leaf has no mark any more");
+    index.get(&700u64.to_be_bytes(), |row| {
+        visited += row;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(visited, 701, "lookups leave nothing out");
+}

@@ -8,6 +8,7 @@
 //! | [`readers`] | which timestamps is somebody still reading at? |
 //! | [`under_way`] | is all work over that may have missed a change? |
 //! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
+//! | [`row_set`] | which rows is this transaction about, be they three or a million? |
 //! | [`interrupt`] | is the statement that runs to end, and why? |
 //! | [`memory_limit`] | may this statement take more memory? |
 //! | [`patience`] | how to wait for what is usually over in a moment? |

@@ -24,34 +24,44 @@
 //! holder   lock, hold, lock, hold ······ leave ─ enter keys, install or clear the bits ─ release
 //!          └──────── resting ──────────┘└──────────────── leaving ─────────────────────┘
 //! ```
-//! `is_resting` is asked under the shard's mutex, under which `release` removes the row before it forgets that the
-//! holder is leaving. So `true` means: at the time of the call the row's bit is that holder's, who had not begun to enter
-//! keys. If it begins later, it finds what the caller has entered, because entering a key (`ankerdb_index`) is ordered
-//! against entering the same key. A former holder that is on its way to `release` is leaving, whoever has the bit.
+//! `is_resting` is asked under the mutex, a shard's or a large holder's, under which the row is found; under the same one
+//! `release` removes the row, before it forgets that the holder is leaving. So `true` means: at the time of the call the
+//! row's bit is that holder's, who had not begun to enter keys. If it begins later, it finds what the caller has entered,
+//! because entering a key (`ankerdb_index`) is ordered against entering the same key. A former holder that is on its way
+//! to `release` is leaving, whoever has the bit.
+//!
+//! # Few rows and many
+//! The first rows that a transaction holds are in a hash table that all share, in shards. A transaction that holds more
+//! is a *large holder*: its other rows are in a set of its own (`row_set`), a bit each, with a mutex and a list of waiters
+//! of its own. So holding a row costs a large holder nothing that others feel, and to release a million of them is to
+//! drop the set. Whoever asks for a row looks in the shard first, and then at the large holders, of which there are few.
 //!
 //! A transaction waits for one row at a time and a row has one holder, so each transaction waits for at most
 //! one other. Whoever is about to wait follows these steps from the holder on, and if they come back to
 //! itself, waiting would close a circle: [`Waited::Deadlock`].
 //!
 //! # Invariants
-//! 1. *The transactions that wait never form a circle.* A step "A waits for B" appears only in `wait`, under
-//!    the mutex of the wait graph, after following the steps that are there. A row that changes its holder
-//!    wakes all that wait for it, so steps never bend.
-//! 2. *No wake-up is lost.* A waiter joins the row's list under the same shard mutex under which the holder
-//!    is found there and removed.
-//! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs.
+//! 1. *The transactions that wait never form a circle for long.* A step "A waits for B" appears in `wait`, under
+//!    the mutex of the wait graph, after following the steps that are there. A row that changes its holder in a shard
+//!    wakes all that wait for it, so such steps never bend. A step to a large holder that has cleared its bits, and is
+//!    on its way to `release`, may bend to the row's next holder: until `release` wakes the waiter in a moment, which
+//!    then looks for circles anew.
+//! 2. *No wake-up is lost.* A waiter joins the row's list, or the large holder's, under the same mutex under which the
+//!    holder is found there and removed.
+//! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs; a former holder
+//!    waits for nobody.
 //!
-//! Mutexes are taken in the order graph, shard, leaving. Holders take only shards; the graph is locked only
-//! by who waits anyway.
+//! Mutexes are taken in the order graph, shard, list of large holders, large holder, leaving. Holders take only a shard or
+//! their own; the graph is locked only by who waits anyway.
 //!
 //! # Not here
 //! No queue: all waiters of a row are woken at once, and who comes first has it. No shared locks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::Instant;
 
@@ -59,15 +69,16 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::interrupt::{Cause, Interrupt};
+use crate::row_set::{KeyHasher, RowKey, RowSet};
 
 /// A transaction, by its number, which is never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Owner(pub u64);
 
-/// A row: the number of its table and its own.
-pub type LockKey = (u32, u64);
-
 const SHARDS: usize = 64;
+
+/// Rows of one transaction that are in the shards, at most.
+const FEW: usize = 64;
 
 /// Outcome of [`LockTable::wait`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,33 +103,63 @@ pub struct LockTable {
     waiting: Mutex<HashMap<Owner, Arc<Waiter>>>,
     /// Who commits or gives up, by the owner's number.
     leaving: Box<[CachePadded<Mutex<Vec<Owner>>>]>,
+    large: Mutex<Vec<Arc<LargeHolder>>>,
+    /// How many those are: a hint, so that nobody looks in vain.
+    large_count: AtomicUsize,
 }
 
-type Shard = HashMap<LockKey, Hold, BuildHasherDefault<KeyHasher>>;
+/// What one transaction holds, in its own hands. To be [released](LockTable::release), else the rows stay held.
+#[derive(Debug)]
+pub struct Holder {
+    owner: Owner,
+    few: Vec<RowKey>,
+    large: Option<Arc<LargeHolder>>,
+}
 
-/// Hashes rows by multiplication: their numbers are ours, not a stranger's.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
+impl Holder {
+    /// A transaction that holds nothing yet.
+    pub fn new(owner: Owner) -> Holder {
+        Holder { owner, few: Vec::new(), large: None }
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Another constant than the one that chooses the shard, whose rows have the upper bits of that one in common.
-        let mixed = (self.0.rotate_left(20) ^ number).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        self.0 = mixed ^ mixed >> 32;
+    /// Which transaction.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 }
+
+/// The rows of a transaction that holds many.
+#[derive(Debug)]
+struct LargeHolder {
+    owner: Owner,
+    held: Mutex<HeldMany>,
+}
+
+#[derive(Debug, Default)]
+struct HeldMany {
+    rows: RowSet,
+    is_leaving: bool,
+    /// Those who wait for any of the rows.
+    waiters: Vec<Arc<Waiter>>,
+}
+
+/// Where a row was found.
+enum Held {
+    /// In its shard.
+    Few(Owner),
+    Many(Arc<LargeHolder>),
+}
+
+impl Held {
+    fn owner(&self) -> Owner {
+        match self {
+            Held::Few(owner) => *owner,
+            Held::Many(holder) => holder.owner,
+        }
+    }
+}
+
+type Shard = HashMap<RowKey, Hold, BuildHasherDefault<KeyHasher>>;
 
 #[derive(Debug)]
 struct Hold {
@@ -137,13 +178,13 @@ impl Hold {
 /// One transaction's wait for one row.
 #[derive(Debug)]
 struct Waiter {
-    key: LockKey,
+    key: RowKey,
     thread: Thread,
     woken: AtomicBool,
 }
 
 impl Waiter {
-    fn new(key: LockKey) -> Waiter {
+    fn new(key: RowKey) -> Waiter {
         Waiter { key, thread: std::thread::current(), woken: AtomicBool::new(false) }
     }
 
@@ -188,18 +229,27 @@ impl LockTable {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             waiting: Mutex::new(HashMap::new()),
             leaving: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            large: Mutex::default(),
+            large_count: AtomicUsize::new(0),
         }
     }
 
-    fn shard(&self, (table, row): LockKey) -> &Mutex<Shard> {
+    fn shard(&self, (table, row): RowKey) -> &Mutex<Shard> {
         // Fibonacci hashing: neighbouring rows go to different shards.
         let hash = (row ^ u64::from(table) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.shards[(hash >> (u64::BITS - SHARDS.ilog2())) as usize]
     }
 
-    /// Notes that `owner` has locked the row; to be called right after the row's bit was set. Holding a row
-    /// again changes nothing.
-    pub fn hold(&self, key: LockKey, owner: Owner) {
+    /// Notes that a transaction has locked the row; to be called right after the row's bit was set. Holding a row
+    /// again changes nothing. Costs an uncontended mutex and some nanoseconds.
+    pub fn hold(&self, holder: &mut Holder, key: RowKey) {
+        if holder.few.len() == FEW {
+            let large = holder.large.get_or_insert_with(|| self.add_large(holder.owner));
+            large.held.lock().rows.insert(key);
+            return;
+        }
+        holder.few.push(key);
+        let owner = holder.owner;
         let mut shard = self.shard(key).lock();
         let hold = shard.entry(key).or_insert_with(|| Hold { owner, waiters: Vec::new() });
         if hold.owner != owner {
@@ -210,83 +260,141 @@ impl LockTable {
         }
     }
 
+    #[cold]
+    fn add_large(&self, owner: Owner) -> Arc<LargeHolder> {
+        let holder = Arc::new(LargeHolder { owner, held: Mutex::default() });
+        self.large.lock().push(holder.clone());
+        // Before any of its rows is held.
+        self.large_count.fetch_add(1, Ordering::SeqCst);
+        holder
+    }
+
     /// Who holds the row.
-    pub fn is_held(&self, key: LockKey) -> Option<Owner> {
-        self.shard(key).lock().get(&key).map(|hold| hold.owner)
+    pub fn is_held(&self, key: RowKey) -> Option<Owner> {
+        self.find(key).map(|held| held.owner())
+    }
+
+    fn find(&self, key: RowKey) -> Option<Held> {
+        let few = self.shard(key).lock().get(&key).map(|hold| hold.owner);
+        few.map(Held::Few).or_else(|| self.find_large(key, |_| true).map(Held::Many))
+    }
+
+    /// A large holder of the row that is as it has to be.
+    fn find_large(&self, key: RowKey, is_wanted: impl Fn(&HeldMany) -> bool) -> Option<Arc<LargeHolder>> {
+        if self.large_count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let large = self.large.lock();
+        let holds = |holder: &&Arc<LargeHolder>| {
+            let held = holder.held.lock();
+            held.rows.contains(key) && is_wanted(&held)
+        };
+        large.iter().find(holds).cloned()
     }
 
     fn leaving(&self, owner: Owner) -> &Mutex<Vec<Owner>> {
         &self.leaving[owner.0 as usize % SHARDS]
     }
 
-    /// Notes that `owner` is about to commit or to give up its rows: it does not rest from now on, until
+    /// Notes that a transaction is about to commit or to give up its rows: it does not rest from now on, until
     /// [`release`](Self::release).
-    pub fn leave(&self, owner: Owner) {
-        let mut leaving = self.leaving(owner).lock();
-        if !leaving.contains(&owner) {
-            leaving.push(owner);
+    pub fn leave(&self, holder: &Holder) {
+        let mut leaving = self.leaving(holder.owner).lock();
+        if !leaving.contains(&holder.owner) {
+            leaving.push(holder.owner);
+        }
+        drop(leaving);
+        if let Some(large) = &holder.large {
+            large.held.lock().is_leaving = true;
         }
     }
 
     /// Whether a transaction holds the row that is neither committing nor giving up.
-    pub fn is_resting(&self, key: LockKey) -> bool {
-        let shard = self.shard(key).lock();
-        shard.get(&key).is_some_and(|hold| !self.leaving(hold.owner).lock().contains(&hold.owner))
+    pub fn is_resting(&self, key: RowKey) -> bool {
+        let rests = |hold: &Hold| !self.leaving(hold.owner).lock().contains(&hold.owner);
+        self.shard(key).lock().get(&key).is_some_and(rests)
+            || self.find_large(key, |held| !held.is_leaving).is_some()
     }
 
-    /// Notes that `owner` has unlocked these rows, which are all that it held, and wakes who waits for them; to be called right after the
-    /// rows' bits were cleared. Rows that it does not hold are left alone.
-    pub fn release(&self, owner: Owner, keys: impl IntoIterator<Item = LockKey>) {
-        for key in keys {
+    /// Notes that a transaction has unlocked all rows that it held, and wakes who waits for them; to be called right
+    /// after the rows' bits were cleared. Costs nothing for each of many rows.
+    pub fn release(&self, holder: Holder) {
+        for key in holder.few {
             let mut shard = self.shard(key).lock();
             if let Entry::Occupied(entry) = shard.entry(key)
-                && entry.get().owner == owner
+                && entry.get().owner == holder.owner
             {
                 entry.remove().wake_waiters();
             }
         }
-        self.leaving(owner).lock().retain(|leaving| *leaving != owner);
+        if let Some(large) = holder.large {
+            self.release_large(&large);
+        }
+        self.leaving(holder.owner).lock().retain(|leaving| *leaving != holder.owner);
+    }
+
+    #[cold]
+    fn release_large(&self, large: &Arc<LargeHolder>) {
+        self.large.lock().retain(|other| !Arc::ptr_eq(other, large));
+        self.large_count.fetch_sub(1, Ordering::SeqCst);
+        // Whoever has found it before joins before this, and is woken, or finds the row gone.
+        let HeldMany { waiters, .. } = std::mem::take(&mut *large.held.lock());
+        waiters.iter().for_each(|waiter| waiter.wake());
     }
 
     /// Sleeps until the row is released. A transaction waits from one thread at a time.
     ///
     /// A deadlock is found when the wait begins; the transaction that would close the circle is told, and has
     /// to release what it holds. A raised interrupt ends the wait at once.
-    pub fn wait(&self, key: LockKey, me: Owner, interrupt: &Interrupt, deadline: Option<Instant>) -> Waited {
+    pub fn wait(&self, key: RowKey, me: Owner, interrupt: &Interrupt, deadline: Option<Instant>) -> Waited {
         let waiter = Arc::new(Waiter::new(key));
-        if let Err(outcome) = self.join(&waiter, me) {
-            return outcome;
-        }
+        let held = match self.join(&waiter, me) {
+            Ok(held) => held,
+            Err(outcome) => return outcome,
+        };
         let outcome = waiter.sleep(interrupt, deadline);
         self.waiting.lock().remove(&me);
         if outcome == Waited::Released {
             return outcome;
         }
-        if let Some(hold) = self.shard(key).lock().get_mut(&key) {
-            hold.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+        let is_other = |other: &Arc<Waiter>| !Arc::ptr_eq(other, &waiter);
+        match held {
+            Held::Few(_) => {
+                if let Some(hold) = self.shard(key).lock().get_mut(&key) {
+                    hold.waiters.retain(is_other);
+                }
+            }
+            Held::Many(holder) => holder.held.lock().waiters.retain(is_other),
         }
         outcome
     }
 
     /// Enters the wait into the graph and into the row's list, unless there is nothing to wait for or waiting
     /// would close a circle.
-    fn join(&self, waiter: &Arc<Waiter>, me: Owner) -> Result<(), Waited> {
+    fn join(&self, waiter: &Arc<Waiter>, me: Owner) -> Result<Held, Waited> {
         let mut waiting = self.waiting.lock();
-        match self.is_held(waiter.key) {
-            Some(holder) if holder != me => {
-                if self.leads_to(me, holder, &waiting) {
-                    return Err(Waited::Deadlock);
-                }
-                let mut shard = self.shard(waiter.key).lock();
-                // The row may have a new holder since; that one would have to be followed too.
-                let hold = shard.get_mut(&waiter.key).filter(|hold| hold.owner == holder);
-                hold.ok_or(Waited::NotHeld)?.waiters.push(Arc::clone(waiter));
-                let former = waiting.insert(me, Arc::clone(waiter));
-                assert!(former.is_none(), "a transaction waits for one row at a time");
-                Ok(())
-            }
-            _ => Err(Waited::NotHeld),
+        let held = self.find(waiter.key).filter(|held| held.owner() != me).ok_or(Waited::NotHeld)?;
+        if self.leads_to(me, held.owner(), &waiting) {
+            return Err(Waited::Deadlock);
         }
+        // The row may have a new holder since; that one would have to be followed too.
+        match &held {
+            Held::Few(owner) => {
+                let mut shard = self.shard(waiter.key).lock();
+                let hold = shard.get_mut(&waiter.key).filter(|hold| hold.owner == *owner);
+                hold.ok_or(Waited::NotHeld)?.waiters.push(Arc::clone(waiter));
+            }
+            Held::Many(holder) => {
+                let mut held = holder.held.lock();
+                if !held.rows.contains(waiter.key) {
+                    return Err(Waited::NotHeld);
+                }
+                held.waiters.push(Arc::clone(waiter));
+            }
+        }
+        let former = waiting.insert(me, Arc::clone(waiter));
+        assert!(former.is_none(), "a transaction waits for one row at a time");
+        Ok(held)
     }
 
     /// Whether `from` waits, directly or through others, for `me`.
@@ -319,12 +427,69 @@ mod tests {
     const B: Owner = Owner(2);
     const C: Owner = Owner(3);
 
-    fn key(row: u64) -> LockKey {
+    fn key(row: u64) -> RowKey {
         (1, row)
     }
 
+    /// A lock table and what its owners hold, each of whom holds some rows from the beginning.
+    struct Tested {
+        table: LockTable,
+        holders: Mutex<HashMap<Owner, Holder>>,
+        rows_before: u64,
+    }
+
+    /// With owners whose rows are in the shards, and with large holders.
+    fn tables() -> [Tested; 2] {
+        [0, FEW as u64].map(Tested::new)
+    }
+
+    impl std::ops::Deref for Tested {
+        type Target = LockTable;
+
+        fn deref(&self) -> &LockTable {
+            &self.table
+        }
+    }
+
+    impl Tested {
+        fn new(rows_before: u64) -> Tested {
+            Tested { table: LockTable::new(), holders: Mutex::default(), rows_before }
+        }
+
+        fn holder(&self, owner: Owner) -> Holder {
+            let mut holder = Holder::new(owner);
+            for row in 0..self.rows_before {
+                self.table.hold(&mut holder, (2, owner.0 << 32 | row));
+            }
+            holder
+        }
+
+        fn hold(&self, key: RowKey, owner: Owner) {
+            let mut holders = self.holders.lock();
+            let holder = holders.entry(owner).or_insert_with(|| self.holder(owner));
+            self.table.hold(holder, key);
+        }
+
+        fn leave(&self, owner: Owner) {
+            self.table.leave(&self.holders.lock()[&owner]);
+        }
+
+        fn release(&self, owner: Owner) {
+            let holder = self.holders.lock().remove(&owner);
+            self.table.release(holder.expect("it holds something"));
+        }
+
+        /// Those who wait for a row's holder.
+        fn waiters(&self, key: RowKey) -> usize {
+            match self.find(key).expect("it is held") {
+                Held::Few(_) => self.shard(key).lock()[&key].waiters.len(),
+                Held::Many(holder) => holder.held.lock().waiters.len(),
+            }
+        }
+    }
+
     /// Waits without an interrupt.
-    fn wait(table: &LockTable, key: LockKey, me: Owner) -> Waited {
+    fn wait(table: &LockTable, key: RowKey, me: Owner) -> Waited {
         table.wait(key, me, &Interrupt::new(), None)
     }
 
@@ -336,65 +501,73 @@ mod tests {
     }
 
     fn is_empty(table: &LockTable) -> bool {
-        table.waiting.lock().is_empty() && table.shards.iter().all(|shard| shard.lock().is_empty())
+        table.waiting.lock().is_empty()
+            && table.shards.iter().all(|shard| shard.lock().is_empty())
+            && table.large.lock().is_empty()
+            && table.large_count.load(Ordering::SeqCst) == 0
     }
 
     #[test]
     fn holders_are_known_until_they_release() {
-        let table = LockTable::new();
-        table.hold(key(1), A);
-        table.hold(key(1), A);
-        assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
-        assert_eq!(table.is_held((2, 1)), None, "same row of another table");
-        table.release(B, [key(1)]);
-        assert_eq!(table.is_held(key(1)), Some(A));
-        table.release(A, [key(1), key(2)]);
-        assert!(is_empty(&table));
+        for table in tables() {
+            table.hold(key(1), A);
+            table.hold(key(1), A);
+            assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
+            assert_eq!(table.is_held((2, 1)), None, "same row of another table");
+            table.hold(key(2), B);
+            table.release(B);
+            assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
+            table.release(A);
+            assert!(is_empty(&table));
+        }
     }
 
     #[test]
     fn a_holder_rests_until_it_leaves() {
-        let table = LockTable::new();
-        assert!(!table.is_resting(key(1)), "nobody holds it");
-        table.hold(key(1), A);
-        table.hold(key(2), B);
-        assert!(table.is_resting(key(1)));
-        table.leave(A);
-        table.leave(A);
-        assert!(!table.is_resting(key(1)) && table.is_resting(key(2)));
-        table.release(A, [key(1)]);
-        assert!(!table.is_resting(key(1)));
-        table.hold(key(1), A);
-        assert!(table.is_resting(key(1)), "the next transaction of that number, were there one");
+        for table in tables() {
+            assert!(!table.is_resting(key(1)), "nobody holds it");
+            table.hold(key(1), A);
+            table.hold(key(2), B);
+            assert!(table.is_resting(key(1)));
+            table.leave(A);
+            table.leave(A);
+            assert!(!table.is_resting(key(1)) && table.is_resting(key(2)));
+            table.release(A);
+            assert!(!table.is_resting(key(1)));
+            table.hold(key(1), A);
+            assert!(table.is_resting(key(1)), "the next transaction of that number, were there one");
+        }
     }
 
     #[test]
     fn nobody_waits_for_what_is_free_or_its_own() {
-        let table = LockTable::new();
-        assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
-        table.hold(key(1), A);
-        assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
+        for table in tables() {
+            assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
+            table.hold(key(1), A);
+            assert_eq!(wait(&table, key(1), A), Waited::NotHeld);
+        }
     }
 
     #[test]
     fn all_waiters_are_woken() {
-        let table = LockTable::new();
-        table.hold(key(1), A);
-        std::thread::scope(|scope| {
-            let waiters = [B, C].map(|me| {
-                let table = &table;
-                scope.spawn(move || wait(table, key(1), me))
+        for table in tables() {
+            table.hold(key(1), A);
+            std::thread::scope(|scope| {
+                let waiters = [B, C].map(|me| {
+                    let table = &table;
+                    scope.spawn(move || wait(table, key(1), me))
+                });
+                [B, C].iter().for_each(|&me| until_waiting(&table, me));
+                table.release(A);
+                assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [Waited::Released; 2]);
             });
-            [B, C].iter().for_each(|&me| until_waiting(&table, me));
-            table.release(A, [key(1)]);
-            assert_eq!(waiters.map(|waiter| waiter.join().unwrap()), [Waited::Released; 2]);
-        });
-        assert!(is_empty(&table));
+            assert!(is_empty(&table));
+        }
     }
 
     #[test]
     fn a_new_holder_wakes_those_who_wait_for_the_former_one() {
-        let table = LockTable::new();
+        let table = Tested::new(0);
         table.hold(key(1), A);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| wait(&table, key(1), B));
@@ -402,117 +575,155 @@ mod tests {
             table.hold(key(1), C);
             assert_eq!(waiter.join().unwrap(), Waited::Released);
         });
-        table.release(A, [key(1)]);
+        table.release(A);
         assert_eq!(table.is_held(key(1)), Some(C));
     }
 
     #[test]
-    fn canceled_waiters_leave_nothing_behind() {
-        let table = LockTable::new();
-        let interrupt = Interrupt::new();
+    fn who_waits_for_a_large_holder_that_is_on_its_way_out_comes_back_and_finds_the_next_one() {
+        let table = Tested::new(FEW as u64);
         table.hold(key(1), A);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| table.wait(key(1), B, &interrupt, None));
+            let waiter = scope.spawn(|| wait(&table, key(1), B));
             until_waiting(&table, B);
-            interrupt.raise(Cause::Request);
-            assert_eq!(waiter.join().unwrap(), Waited::Interrupted(Cause::Request));
-        });
-        assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
-        table.release(A, [key(1)]);
-        assert!(is_empty(&table));
-    }
-
-    #[test]
-    fn a_wait_ends_at_its_deadline_and_leaves_nothing_behind() {
-        let table = LockTable::new();
-        table.hold(key(1), A);
-        let deadline = Instant::now() + Duration::from_millis(20);
-        assert_eq!(table.wait(key(1), B, &Interrupt::new(), Some(deadline)), Waited::TimedOut);
-        assert!(Instant::now() >= deadline);
-        assert!(table.shard(key(1)).lock()[&key(1)].waiters.is_empty());
-        table.release(A, [key(1)]);
-        assert!(is_empty(&table));
-    }
-
-    #[test]
-    fn who_closes_a_circle_of_three_is_told_and_the_others_go_on() {
-        let table = LockTable::new();
-        for (row, owner) in [(1, A), (2, B), (3, C)] {
-            table.hold(key(row), owner);
-        }
-        std::thread::scope(|scope| {
-            let a = scope.spawn(|| wait(&table, key(2), A));
-            until_waiting(&table, A);
-            let b = scope.spawn(|| wait(&table, key(3), B));
-            until_waiting(&table, B);
-            assert_eq!(wait(&table, key(1), C), Waited::Deadlock);
-            table.release(C, [key(3)]);
-            assert_eq!(b.join().unwrap(), Waited::Released);
-            table.release(B, [key(2)]);
-            assert_eq!(a.join().unwrap(), Waited::Released);
-        });
-    }
-
-    #[test]
-    fn a_chain_is_no_circle() {
-        let table = LockTable::new();
-        table.hold(key(1), A);
-        table.hold(key(2), B);
-        std::thread::scope(|scope| {
-            let b = scope.spawn(|| wait(&table, key(1), B));
-            until_waiting(&table, B);
+            // A has cleared the bit; C has it, and waits for a row of B.
+            table.leave(A);
+            assert!(!table.is_resting(key(1)));
+            table.hold(key(1), C);
+            assert!(table.is_resting(key(1)), "that is C's");
+            table.hold(key(2), B);
             let c = scope.spawn(|| wait(&table, key(2), C));
             until_waiting(&table, C);
-            table.release(A, [key(1)]);
-            assert_eq!(b.join().unwrap(), Waited::Released);
-            table.release(B, [key(2)]);
+            table.release(A);
+            assert_eq!(waiter.join().unwrap(), Waited::Released);
+            assert_eq!((table.is_held(key(1)), wait(&table, key(1), B)), (Some(C), Waited::Deadlock));
+            table.release(B);
             assert_eq!(c.join().unwrap(), Waited::Released);
         });
     }
 
+    #[test]
+    fn a_million_rows_are_held_and_released_as_one() {
+        let table = Tested::new(0);
+        (0..1_000_000).for_each(|row| table.hold(key(row), A));
+        assert!([0, 77, 999_999].iter().all(|&row| table.is_held(key(row)) == Some(A)));
+        assert_eq!(table.is_held(key(1_000_000)), None);
+        let in_shards: usize = table.shards.iter().map(|shard| shard.lock().len()).sum();
+        assert_eq!(in_shards, FEW);
+        table.release(A);
+        assert!(is_empty(&table) && table.is_held(key(77)).is_none());
+    }
+
+    #[test]
+    fn canceled_waiters_leave_nothing_behind() {
+        for table in tables() {
+            let interrupt = Interrupt::new();
+            table.hold(key(1), A);
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(|| table.wait(key(1), B, &interrupt, None));
+                until_waiting(&table, B);
+                interrupt.raise(Cause::Request);
+                assert_eq!(waiter.join().unwrap(), Waited::Interrupted(Cause::Request));
+            });
+            assert_eq!(table.waiters(key(1)), 0);
+            table.release(A);
+            assert!(is_empty(&table));
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_deadline_and_leaves_nothing_behind() {
+        for table in tables() {
+            table.hold(key(1), A);
+            let deadline = Instant::now() + Duration::from_millis(20);
+            assert_eq!(table.wait(key(1), B, &Interrupt::new(), Some(deadline)), Waited::TimedOut);
+            assert!(Instant::now() >= deadline);
+            assert_eq!(table.waiters(key(1)), 0);
+            table.release(A);
+            assert!(is_empty(&table));
+        }
+    }
+
+    #[test]
+    fn who_closes_a_circle_of_three_is_told_and_the_others_go_on() {
+        for table in tables() {
+            for (row, owner) in [(1, A), (2, B), (3, C)] {
+                table.hold(key(row), owner);
+            }
+            std::thread::scope(|scope| {
+                let a = scope.spawn(|| wait(&table, key(2), A));
+                until_waiting(&table, A);
+                let b = scope.spawn(|| wait(&table, key(3), B));
+                until_waiting(&table, B);
+                assert_eq!(wait(&table, key(1), C), Waited::Deadlock);
+                table.release(C);
+                assert_eq!(b.join().unwrap(), Waited::Released);
+                table.release(B);
+                assert_eq!(a.join().unwrap(), Waited::Released);
+            });
+        }
+    }
+
+    #[test]
+    fn a_chain_is_no_circle() {
+        for table in tables() {
+            table.hold(key(1), A);
+            table.hold(key(2), B);
+            std::thread::scope(|scope| {
+                let b = scope.spawn(|| wait(&table, key(1), B));
+                until_waiting(&table, B);
+                let c = scope.spawn(|| wait(&table, key(2), C));
+                until_waiting(&table, C);
+                table.release(A);
+                assert_eq!(b.join().unwrap(), Waited::Released);
+                table.release(B);
+                assert_eq!(c.join().unwrap(), Waited::Released);
+            });
+        }
+    }
+
     /// Rows with real lock bits, two of which each transaction takes.
     struct Rows {
-        table: LockTable,
+        table: Tested,
         bits: Vec<AtomicBool>,
         /// Changed only by who holds the bit, without an atomic addition.
         values: Vec<AtomicU64>,
     }
 
     impl Rows {
-        fn new(count: usize) -> Rows {
+        fn new(count: usize, table: Tested) -> Rows {
             Rows {
-                table: LockTable::new(),
+                table,
                 bits: (0..count).map(|_| AtomicBool::new(false)).collect(),
                 values: (0..count).map(|_| AtomicU64::new(0)).collect(),
             }
         }
 
-        fn lock(&self, row: usize, me: Owner) -> Result<(), Waited> {
+        fn lock(&self, row: usize, me: &mut Holder) -> Result<(), Waited> {
             while self.bits[row].swap(true, Ordering::Acquire) {
-                match wait(&self.table, key(row as u64), me) {
+                match wait(&self.table, key(row as u64), me.owner()) {
                     Waited::Released => {}
                     Waited::NotHeld => std::thread::yield_now(),
                     failure => return Err(failure),
                 }
             }
-            self.table.hold(key(row as u64), me);
+            self.table.table.hold(me, key(row as u64));
             Ok(())
         }
 
-        fn unlock(&self, rows: &[usize], me: Owner) {
+        fn unlock(&self, rows: &[usize], me: Holder) {
             rows.iter().for_each(|&row| self.bits[row].store(false, Ordering::Release));
-            let keys: Vec<_> = rows.iter().map(|&row| key(row as u64)).collect();
-            self.table.release(me, keys);
+            self.table.table.release(me);
         }
 
         /// Locks the rows one after the other and counts each up; tries again after a deadlock. Returns the
         /// number of deadlocks.
         fn transact(&self, rows: [usize; 2], number: &AtomicU64) -> u64 {
             for deadlocks in 0.. {
-                let me = Owner(number.fetch_add(1, Ordering::Relaxed));
+                let mut me = self.table.holder(Owner(number.fetch_add(1, Ordering::Relaxed)));
                 let mut held = Vec::new();
                 let locked = rows.iter().try_for_each(|&row| {
-                    self.lock(row, me)?;
+                    self.lock(row, &mut me)?;
                     held.push(row);
                     std::thread::yield_now();
                     Ok(())
@@ -535,10 +746,10 @@ mod tests {
     }
 
     /// Four threads lock pairs of a few rows in the order that `order` gives; returns the deadlocks met.
-    fn hammer(order: fn(usize, usize) -> [usize; 2]) -> u64 {
+    fn hammer(table: Tested, order: fn(usize, usize) -> [usize; 2]) -> u64 {
         const ROWS: usize = 5;
         const TURNS: usize = 1_000;
-        let rows = Rows::new(ROWS);
+        let rows = Rows::new(ROWS, table);
         let number = AtomicU64::new(1);
         let deadlocks = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -563,34 +774,37 @@ mod tests {
 
     #[test]
     fn circles_are_broken_under_load() {
-        assert!(hammer(|first, second| [first, second]) > 0);
+        assert!(tables().into_iter().all(|table| hammer(table, |first, second| [first, second]) > 0));
     }
 
     #[test]
     fn there_are_no_deadlocks_where_all_lock_in_the_same_order() {
-        assert_eq!(hammer(|first, second| [first.min(second), first.max(second)]), 0);
+        for table in tables() {
+            assert_eq!(hammer(table, |first, second| [first.min(second), first.max(second)]), 0);
+        }
     }
 
     /// The control: the same circle, with each wait begun in ignorance of the other, never ends by itself.
     #[test]
     fn without_detection_a_circle_would_wait_forever() {
-        let table = LockTable::new();
-        let interrupt = Interrupt::new();
-        table.hold(key(1), A);
-        table.hold(key(2), B);
-        std::thread::scope(|scope| {
-            let a = scope.spawn(|| table.wait(key(2), A, &interrupt, None));
-            until_waiting(&table, A);
-            // C stands in for B under a name by which the graph does not know it.
-            let b = scope.spawn(|| table.wait(key(1), C, &interrupt, None));
-            until_waiting(&table, C);
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_millis(50) {
-                assert!(!a.is_finished() && !b.is_finished());
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            interrupt.raise(Cause::Shutdown);
-            assert_eq!([a.join().unwrap(), b.join().unwrap()], [Waited::Interrupted(Cause::Shutdown); 2]);
-        });
+        for table in tables() {
+            let interrupt = Interrupt::new();
+            table.hold(key(1), A);
+            table.hold(key(2), B);
+            std::thread::scope(|scope| {
+                let a = scope.spawn(|| table.wait(key(2), A, &interrupt, None));
+                until_waiting(&table, A);
+                // C stands in for B under a name by which the graph does not know it.
+                let b = scope.spawn(|| table.wait(key(1), C, &interrupt, None));
+                until_waiting(&table, C);
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_millis(50) {
+                    assert!(!a.is_finished() && !b.is_finished());
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                interrupt.raise(Cause::Shutdown);
+                assert_eq!([a.join().unwrap(), b.join().unwrap()], [Waited::Interrupted(Cause::Shutdown); 2]);
+            });
+        }
     }
 }

@@ -158,6 +158,9 @@ pub(crate) enum Step {
     DecisionRechecks,
     /// pending: a slot is closed before its timestamp is taken out.
     EndCloses,
+    /// readers: who finds rows at later timestamps than it announces in the end has made an anchor before.
+    #[cfg(all(test, loom))]
+    AnchorsFirst,
     /// under way: a waiter changes the count that it looks at, so that later work sees what it has published.
     WaitModifies,
     /// A step of the model of whole commits, which is code of tests only.

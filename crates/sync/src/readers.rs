@@ -34,6 +34,22 @@
 //! 3. *Entering is lock-free*: a reader tries again only if a pruner has moved the horizon, and finds the
 //!    watermark at least there.
 //!
+//! # Anchors
+//! Most readers want what they can see at their timestamp and nothing else: a row that has come and gone between two
+//! readers is nobody's. Some want everything from their timestamp on, because they found rows at later timestamps, which
+//! they do not announce any more, and are still going to write to them. They make their slot an *anchor*
+//! ([`ReaderSlot::set_anchor`]); what is not to be seen by any reader may then go only up to the oldest anchor
+//! ([`ActiveReaders::in_use_and_anchored`]).
+//!
+//! ```text
+//! Transaction                                      Pruner at watermark w
+//! A1  slot = t, anchor (before its next E2)        P1 P2 P3
+//! A2  enters another slot at s, finds a row,       P4  read all slots again for anchors
+//!     enters that slot again at u > s
+//! ```
+//! The row exists at s, so it matters only if it was deleted after s and not after w, which means s < w. Then by E4 the
+//! fence of entering at s came before P2, and P4 sees A1. If s >= w, the row is none of the pruner's.
+//!
 //! Slots lie in chunks that are linked once and never unlinked while the registry lives; a slot given back
 //! is used again. A chunk is linked before any of its slots is used, so by the fences a pruner that
 //! would have to see a reader sees its chunk.
@@ -55,10 +71,26 @@ use crate::primitive::{AtomicPtr, AtomicU64, Mutex, Ordering, Step, fence, weake
 const SLOTS_PER_CHUNK: usize = if cfg!(loom) { 2 } else { 32 };
 /// Nobody reads here.
 const IDLE: u64 = u64::MAX;
+/// Marks an anchor's timestamp.
+const ANCHOR: u64 = 1 << 62;
 
 /// A cache line of its own: its reader writes it twice per transaction.
 #[repr(align(64))]
 struct Slot(AtomicU64);
+
+/// What a slot says.
+#[derive(Clone, Copy)]
+struct Announced(u64);
+
+impl Announced {
+    fn timestamp(self) -> Option<Timestamp> {
+        (self.0 != IDLE).then_some(Timestamp(self.0 & !ANCHOR))
+    }
+
+    fn anchor(self) -> Option<Timestamp> {
+        self.timestamp().filter(|_| self.0 & ANCHOR != 0)
+    }
+}
 
 struct Chunk {
     slots: [Slot; SLOTS_PER_CHUNK],
@@ -132,6 +164,13 @@ impl ActiveReaders {
         out.push(watermark);
     }
 
+    /// As [`in_use`](Self::in_use); returns also the oldest timestamp from which on everything is to stay, the end of
+    /// time if there is none.
+    pub fn in_use_and_anchored(&self, watermark: Timestamp, out: &mut Vec<Timestamp>) -> Timestamp {
+        self.in_use(watermark, out);
+        self.announced().filter_map(Announced::anchor).fold(Timestamp::MAX, Timestamp::min)
+    }
+
     /// The first of the timestamps in use, `watermark` if there are none below it. Same guarantee, a little
     /// cheaper than [`ActiveReaders::in_use`].
     pub fn oldest(&self, watermark: Timestamp) -> Timestamp {
@@ -151,8 +190,12 @@ impl ActiveReaders {
         }
     }
 
-    /// P3: idle slots read as the end of time.
+    /// P3.
     fn timestamps(&self) -> impl Iterator<Item = Timestamp> {
+        self.announced().filter_map(Announced::timestamp)
+    }
+
+    fn announced(&self) -> impl Iterator<Item = Announced> {
         let mut chunk = self.chunks.load(Ordering::Acquire).cast_const();
         let chunks = std::iter::from_fn(move || {
             // SAFETY: chunks are initialized before they are linked, and live as long as the registry.
@@ -160,7 +203,7 @@ impl ActiveReaders {
             chunk = this.next;
             Some(this)
         });
-        chunks.flat_map(|chunk| &chunk.slots).map(|slot| Timestamp(slot.0.load(Ordering::Acquire)))
+        chunks.flat_map(|chunk| &chunk.slots).map(|slot| Announced(slot.0.load(Ordering::Acquire)))
     }
 }
 
@@ -176,8 +219,7 @@ impl Drop for ActiveReaders {
 
 impl fmt::Debug for ActiveReaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let idle = Timestamp(IDLE);
-        let in_use: Vec<_> = self.timestamps().filter(|&timestamp| timestamp != idle).collect();
+        let in_use: Vec<_> = self.timestamps().collect();
         f.debug_struct("ActiveReaders").field("in_use", &in_use).finish()
     }
 }
@@ -201,15 +243,33 @@ impl ReaderSlot {
         unsafe { &self.slot.as_ref().0 }
     }
 
+    /// From here on until [`leave`](Self::leave), rows stay where they are that are found at the timestamp of this slot,
+    /// which is announced, or later, also when nobody can see them any more. To be called before another slot is entered in which
+    /// such rows are found.
+    pub fn set_anchor(&self) {
+        let announced = self.slot().load(Ordering::Relaxed);
+        self.slot().store(announced | ANCHOR, Ordering::Release);
+    }
+
+    /// As [`enter`](Self::enter), as an [anchor](Self::set_anchor).
+    pub fn enter_as_anchor(&self, watermark: impl Fn() -> Timestamp) -> Timestamp {
+        self.enter_with(ANCHOR, watermark)
+    }
+
     /// Starts to read at the newest `watermark`, which is published and returned: from now on, until
     /// [`ReaderSlot::leave`], nothing that is visible at it is pruned. Entering again moves on to a newer
     /// timestamp. `watermark` is asked once, and again each time that a pruner came between.
     ///
     /// Costs one store and one fence beyond `watermark`; never waits.
     pub fn enter(&self, watermark: impl Fn() -> Timestamp) -> Timestamp {
+        self.enter_with(0, watermark)
+    }
+
+    #[inline]
+    fn enter_with(&self, mark: u64, watermark: impl Fn() -> Timestamp) -> Timestamp {
         loop {
             let timestamp = watermark();
-            self.slot().store(timestamp.0, Ordering::Release);
+            self.slot().store(timestamp.0 | mark, Ordering::Release);
             if !weakened(Step::EnterFences) {
                 fence(Ordering::SeqCst);
             }
@@ -224,8 +284,7 @@ impl ReaderSlot {
 
     /// The timestamp being read at, if any.
     pub fn timestamp(&self) -> Option<Timestamp> {
-        let timestamp = self.slot().load(Ordering::Relaxed);
-        (timestamp != IDLE).then_some(Timestamp(timestamp))
+        Announced(self.slot().load(Ordering::Relaxed)).timestamp()
     }
 
     /// Ends reading. The versions seen may go.
@@ -276,6 +335,28 @@ mod tests {
         assert_eq!(readers.oldest(Timestamp(10)), Timestamp(7));
         drop(slots);
         assert_eq!(in_use(&readers, 10), [10]);
+    }
+
+    #[test]
+    fn the_oldest_anchor_is_told_until_it_leaves() {
+        let readers = ActiveReaders::new();
+        let slots: Vec<_> = (0..3).map(|_| readers.register()).collect();
+        let anchored = || readers.in_use_and_anchored(Timestamp(10), &mut Vec::new());
+        for (slot, timestamp) in slots.iter().zip([4, 6, 8]) {
+            enter(slot, timestamp);
+        }
+        assert_eq!(anchored(), Timestamp::MAX);
+        slots[2].set_anchor();
+        slots[1].set_anchor();
+        assert_eq!(anchored(), Timestamp(6));
+        slots[1].leave();
+        assert_eq!(anchored(), Timestamp(8));
+        let slot = &slots[1];
+        assert_eq!(slot.enter_as_anchor(|| Timestamp(10)), Timestamp(10));
+        assert_eq!((anchored(), slot.timestamp()), (Timestamp(8), Some(Timestamp(10))));
+        enter(slot, 11);
+        slots[2].leave();
+        assert_eq!(anchored(), Timestamp::MAX, "who enters again is no anchor");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ankerdb_base::Timestamp;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::primitive::{AtomicU64, Ordering, Step, check, check_without};
+use crate::primitive::{AtomicU64, Ordering, Step, check, check_without, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
 
 struct Database {
@@ -39,6 +39,40 @@ impl Database {
         let kept = self.versions[timestamp.0 as usize].with(|version| unsafe { *version });
         assert!(kept, "the version of an active reader was pruned");
         slot.leave();
+    }
+
+    fn enter(&self, slot: &ReaderSlot) -> usize {
+        slot.enter(|| Timestamp(self.watermark.load(Ordering::Acquire))).0 as usize
+    }
+
+    /// Finds a row that comes and goes between its statements, and exists at timestamp 2 only; goes on to the third one
+    /// before it writes to the row.
+    fn find_and_go_on(&self, first: &ReaderSlot, second: &ReaderSlot) {
+        self.enter(first);
+        if !weakened(Step::AnchorsFirst) {
+            first.set_anchor();
+        }
+        self.commit();
+        let has_found = self.enter(second) == 2;
+        self.commit();
+        self.enter(second);
+        if has_found {
+            // SAFETY: loom checks that no write is concurrent.
+            let kept = self.versions[2].with(|row| unsafe { *row });
+            assert!(kept, "the slot was given to another row");
+        }
+        second.leave();
+        first.leave();
+    }
+
+    /// Gives the slot of that row to another one, if nobody can see the row.
+    fn bury(&self, watermark: Timestamp) {
+        let (mut in_use, deleted) = (Vec::new(), Timestamp(3));
+        let anchored = self.readers.in_use_and_anchored(watermark, &mut in_use);
+        if deleted <= watermark.min(anchored) && !in_use.contains(&Timestamp(2)) {
+            // SAFETY: loom checks that no other access is concurrent.
+            self.versions[2].with_mut(|row| unsafe { *row = false });
+        }
     }
 
     /// Moves the watermark on.
@@ -119,6 +153,26 @@ fn reader_and_two_pruners() {
     database.prune(watermark, 1..4);
     reader.join().unwrap();
     other.join().unwrap();
+}
+
+/// A row comes and goes while a transaction looks, and nobody announces the timestamp at which it was there.
+fn finder_and_burier() {
+    let database = Database::new();
+    let (first, second) = (database.readers.register(), database.readers.register());
+    let finder = spawn(&database, move |database| database.find_and_go_on(&first, &second));
+    database.bury(Timestamp(database.watermark.load(Ordering::Acquire)));
+    finder.join().unwrap();
+}
+
+#[test]
+fn loom_finder_and_burier() {
+    check(3, finder_and_burier);
+}
+
+#[test]
+#[should_panic]
+fn control_finding_without_an_anchor() {
+    check_without(Step::AnchorsFirst, finder_and_burier);
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! are neighbours. Rows that were met in the order of a scan, or that fill their table to some degree, take a bit or a few;
 //! rows far apart take a chunk of 512 bytes each, at most one for every chunk of the table.
 
-use crate::lock_table::LockKey;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+
+/// A row: the number of its table and its own.
+pub type RowKey = (u32, u64);
 
 /// Rows up to which the list is searched.
 const FEW: usize = 16;
@@ -44,14 +46,14 @@ type Chunk = Box<[u64; CHUNK_WORDS]>;
 #[derive(Debug, Default)]
 pub struct RowSet {
     /// All rows, while they are few.
-    few: Vec<LockKey>,
+    few: Vec<RowKey>,
     /// By table and number of the chunk.
-    chunks: HashMap<LockKey, Chunk, BuildHasherDefault<KeyHasher>>,
+    chunks: HashMap<RowKey, Chunk, BuildHasherDefault<KeyHasher>>,
     /// Rows in chunks.
     many: usize,
 }
 
-fn place((table, row): LockKey) -> (LockKey, usize, u64) {
+fn place((table, row): RowKey) -> (RowKey, usize, u64) {
     let bit = row & ((1 << CHUNK_BITS) - 1);
     ((table, row >> CHUNK_BITS), (bit / 64) as usize, 1 << (bit % 64))
 }
@@ -69,7 +71,7 @@ impl RowSet {
 
     /// Whether the row is in the set.
     #[inline]
-    pub fn contains(&self, key: LockKey) -> bool {
+    pub fn contains(&self, key: RowKey) -> bool {
         if self.many == 0 {
             return self.few.contains(&key);
         }
@@ -79,7 +81,7 @@ impl RowSet {
 
     /// Adds a row; false if it was in the set.
     #[inline]
-    pub fn insert(&mut self, key: LockKey) -> bool {
+    pub fn insert(&mut self, key: RowKey) -> bool {
         if self.many > 0 {
             return self.insert_bit(key);
         }
@@ -89,12 +91,14 @@ impl RowSet {
         self.few.push(key);
         if self.few.len() > FEW {
             let few = std::mem::take(&mut self.few);
-            few.into_iter().for_each(|key| drop(self.insert_bit(key)));
+            for key in few {
+                self.insert_bit(key);
+            }
         }
         true
     }
 
-    fn insert_bit(&mut self, key: LockKey) -> bool {
+    fn insert_bit(&mut self, key: RowKey) -> bool {
         let (chunk, word, bit) = place(key);
         let word = &mut self.chunks.entry(chunk).or_insert_with(|| Box::new([0; CHUNK_WORDS]))[word];
         let is_new = *word & bit == 0;
@@ -105,7 +109,7 @@ impl RowSet {
 
     /// Removes a row; false if it was not in the set.
     #[inline]
-    pub fn remove(&mut self, key: LockKey) -> bool {
+    pub fn remove(&mut self, key: RowKey) -> bool {
         if self.many == 0 {
             let known = self.few.iter().position(|&other| other == key);
             return known.map(|known| self.few.swap_remove(known)).is_some();
@@ -119,7 +123,7 @@ impl RowSet {
     }
 
     /// Takes all rows out, in no order.
-    pub fn take_all(&mut self) -> impl Iterator<Item = LockKey> + use<> {
+    pub fn take_all(&mut self) -> impl Iterator<Item = RowKey> + use<> {
         let RowSet { few, chunks, .. } = std::mem::take(self);
         let rows = chunks.into_iter().flat_map(|((table, chunk), bits)| {
             let row = move |bit: u64| (table, chunk << CHUNK_BITS | bit);

@@ -32,6 +32,11 @@ impl Bitmap {
         self.words[row / 64].fetch_and(!(1u64 << (row % 64)), Ordering::Relaxed);
     }
 
+    /// Whether a bit is set.
+    pub fn is_set(&self, row: usize) -> bool {
+        self.words[row / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
+    }
+
     /// The number of bits set; while others write, a recent one. Looks at all words.
     pub fn ones(&self) -> usize {
         self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()

@@ -7,6 +7,7 @@
 //!           or, where a technique of the system takes snapshots, in a segment         (segment)
 //! exists    1 bit a row   the row exists in its newest state
 //! dirty     1 bit a row   the row may have a version, or a newest state that some reader must not see yet
+//! free      1 bit a row   the slot waits for another row
 //! ```
 //!
 //! Invariants:
@@ -18,11 +19,14 @@
 //!    Cells of one store may be written to a slot earlier, before there is a *c*, while no reader sees a row there
 //!    (`write_new`): all that they can spoil is a cell of no row.
 //! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
-//!    its chain is empty.
+//!    its chain is empty. So whoever has copied cells and bits of rows, and finds a row clean afterwards, has what it is.
 //!    Large commits go through these steps before there is a *c* (`ahead`): the header shows the commit's number, and the
 //!    block counts the rows of which that is true, in place of *c* in `column_change` and `rows_change`.
-//! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion fell below the
-//!    horizon and the row's index entries are gone.
+//! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion is visible to all who
+//!    begin, nobody sees the row in any state, nobody is going to write to it who found it, and the row's index
+//!    entries are gone. (By a sweep: the deletion fell below the horizon. By `Table::bury`: readers from before the
+//!    deletion began before the row came. To them the next row in the slot is as new as that one was; the slot stays
+//!    dirty.)
 
 mod ahead;
 
@@ -128,6 +132,8 @@ pub struct RowBlock {
     rows_placed: AtomicU32,
     exists: Bitmap,
     dirty: Bitmap,
+    /// Changes in the hands of the row's owner only.
+    free: Bitmap,
     /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
     /// that nobody writes stays lendable.
     column_updates: Box<[AtomicU64]>,
@@ -190,6 +196,7 @@ impl RowBlock {
                 .collect(),
             exists: Bitmap::default(),
             dirty: Bitmap::default(),
+            free: Bitmap::default(),
             column_updates: columns.iter().map(|_| AtomicU64::new(0)).collect(),
             insertion: AtomicU64::new(0),
             deletion: AtomicU64::new(0),
@@ -273,6 +280,29 @@ impl RowBlock {
         }
         let deletion = self.deletion.load(Ordering::Acquire);
         Timestamp(deletion.max(self.insertion.load(Ordering::Acquire)))
+    }
+
+    /// The newest commit that has deleted, or is deleting, rows.
+    pub(crate) fn last_deletion(&self) -> Timestamp {
+        Timestamp(self.deletion.load(Ordering::Acquire))
+    }
+
+    /// Whether the slot waits for another row.
+    pub(crate) fn is_free(&self, row: usize) -> bool {
+        self.free.is_set(row)
+    }
+
+    /// Notes that the slot is going to wait for another row; false if it does already. The caller owns the row.
+    pub(crate) fn set_free(&self, row: usize) -> bool {
+        let is_new = !self.free.is_set(row);
+        self.free.set(row);
+        is_new
+    }
+
+    /// Notes that the slot has another row. The caller owns it.
+    pub(crate) fn set_used(&self, row: usize) {
+        debug_assert!(self.free.is_set(row));
+        self.free.clear(row);
     }
 
     /// A place where readers keep what they have derived from the block; it goes with the block.
@@ -774,8 +804,7 @@ impl RowBlock {
             let Some(header) = self.try_lock(row) else { continue };
             failpoint::step("row owned by a sweep");
             // Clean already: another sweep was here after we looked, and has freed the slot if the row is deleted.
-            let still_dirty = self.dirty.word(row / 64) >> (row % 64) & 1 == 1;
-            if still_dirty && header.timestamp() <= horizon {
+            if self.dirty.is_set(row) && header.timestamp() <= horizon {
                 before_clean(row, header.exists());
                 self.rows[row].chain.clear(pin);
                 failpoint::step("history dropped");

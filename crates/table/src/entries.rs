@@ -110,6 +110,32 @@ impl Entries {
         }
     }
 
+    /// As [`scan`](Self::scan); where there is an order, dead entries are left out as far as they are
+    /// [known](Self::mark_dead).
+    #[inline]
+    pub fn scan_since(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        since: u64,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) {
+        match self {
+            Entries::Ordered(index) => index.scan_since(lower, upper, direction, since, visit),
+            Entries::Hash(_) => self.scan(lower, upper, direction, visit),
+        }
+    }
+
+    /// Lets later scans leave out the entries around one, if `dead_from` knows of each row of them since when it is dead;
+    /// see [`OrderedIndex::mark_dead`]. Returns whether they will.
+    pub fn mark_dead(&self, key: &[u8], row: u64, dead_from: impl FnMut(u64) -> Option<u64>) -> bool {
+        match self {
+            Entries::Ordered(index) => index.mark_dead(key, row, dead_from),
+            Entries::Hash(_) => false,
+        }
+    }
+
     /// The number of entries; approximate while others insert and remove.
     pub fn len(&self) -> usize {
         match self {

@@ -36,7 +36,7 @@ pub use entries::Entries;
 pub use header::Header;
 pub use heap::Chunk;
 pub use index::Index;
-pub use owned::{KeptRow, OwnedRow};
+pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use schema::{ColumnDefinition, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
 pub use segment::{ColumnRegions, Placement, Segments};
 pub use table::Table;

@@ -20,6 +20,8 @@
 //! A [`KeptRow`] borrows nothing and can be resumed by its own table only. It is neither copied nor made from numbers, so
 //! it is as good as the row itself. Forgetting one leaves the row locked, which harms nobody's memory.
 //!
+//! [`KeptRows`] are many of them in little memory.
+//!
 //! Everything that can fail is on the way to the timestamp; behind it nothing is allocated but copies of lent arrays.
 
 use crate::block::RowBlock;
@@ -29,6 +31,7 @@ use crate::index::Index;
 use crate::table::Table;
 use ankerdb_base::{Result, RowId, Timestamp};
 use ankerdb_sync::pending::PendingCommit;
+use ankerdb_sync::row_set::{RowKey, RowSet};
 use crossbeam_epoch::Guard;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -55,6 +58,53 @@ impl KeptRow {
     /// Which row.
     pub fn id(&self) -> RowId {
         self.row
+    }
+}
+
+/// Kept rows of one table, a bit for each: for transactions that keep a million of them. As a [`KeptRow`], it stands for
+/// the rows itself.
+pub struct KeptRows {
+    table: NonZeroU64,
+    rows: RowSet,
+}
+
+impl KeptRows {
+    /// No rows of a table yet.
+    pub fn new(table: &Table) -> KeptRows {
+        KeptRows { table: table.identity(), rows: RowSet::default() }
+    }
+
+    fn key(&self, row: RowId) -> RowKey {
+        (0, row.0)
+    }
+
+    /// Puts an owned row by. Panics if it is one of another table.
+    pub fn keep(&mut self, row: OwnedRow<'_>) {
+        let kept = row.keep();
+        assert_eq!(kept.table, self.table, "kept rows are of one table");
+        let is_new = self.rows.insert(self.key(kept.row));
+        debug_assert!(is_new, "a row has one owner");
+    }
+
+    /// Whether the row is among them.
+    #[inline]
+    pub fn contains(&self, row: RowId) -> bool {
+        self.rows.contains(self.key(row))
+    }
+
+    /// Takes a row out.
+    #[inline]
+    pub fn take(&mut self, row: RowId) -> Option<KeptRow> {
+        let was_there = self.rows.remove(self.key(row));
+        was_there.then_some(KeptRow { table: self.table, row })
+    }
+
+    /// Gives all rows up. Panics if they were kept from another table.
+    pub fn give_up(&mut self, table: &Table) {
+        let identity = self.table;
+        for (_, row) in self.rows.take_all() {
+            drop(table.resume(KeptRow { table: identity, row: RowId(row) }));
+        }
     }
 }
 
@@ -193,6 +243,7 @@ impl<'t> OwnedRow<'t> {
     /// Gives back a slot whose row was never installed and has no index entries any more.
     pub fn free(self) {
         let (table, row) = (self.table, self.row);
+        self.block().set_free(row.offset());
         drop(self);
         table.add_free_slot(row);
     }

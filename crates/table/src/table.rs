@@ -3,6 +3,7 @@
 use crate::append_list::AppendList;
 use crate::block::{ReadAt, RowBlock};
 use crate::cell::{Cell, CellLayout, OwnedCell};
+use crate::header::Header;
 use crate::index::Index;
 use crate::owned::OwnedRow;
 use crate::schema::{ColumnDefinition, IndexDefinition, TableDefinition};
@@ -237,7 +238,10 @@ impl Table {
             // A sweep may hold the row for a moment longer.
             loop {
                 match self.try_own(row) {
-                    Some(row) => return Ok(row),
+                    Some(owned) => {
+                        self.block(row.block()).set_used(row.offset());
+                        return Ok(owned);
+                    }
                     None => std::hint::spin_loop(),
                 }
             }
@@ -376,8 +380,8 @@ impl Table {
             block.sweep(horizon, pin, |offset, exists| {
                 let row = RowId::new(number, offset);
                 self.remove_stale_entries(row, exists, pin);
-                // A row that was never installed has no timestamp: its slot is free already.
-                if !exists && block.header(offset).timestamp() > Timestamp::ZERO {
+                // A row that was never installed has no timestamp: its slot is free already, as is a buried one's.
+                if !exists && block.header(offset).timestamp() > Timestamp::ZERO && block.set_free(offset) {
                     freed.push(row);
                 }
             });
@@ -414,6 +418,70 @@ impl Table {
                 pin.flush();
             }
         }
+    }
+
+    /// Frees the slots and index entries of deleted rows that nobody can see in any state, though there may be readers
+    /// from before their deletion: those that began before the row came, or before all states that pruning has left. For
+    /// what a [`sweep`](Self::sweep) leaves behind while an old reader is open, such as the rows of a queue. Looks at rows
+    /// deleted after `after` and not after `up_to`; `in_use` are the timestamps of readers, `anchored` is where
+    /// everything has to stay from (both of [`ActiveReaders`](ankerdb_sync::readers::ActiveReaders)). Returns how many
+    /// rows it has freed. Costs a look at every dirty row of the blocks that have lost rows after `after`.
+    pub fn bury(
+        &self,
+        after: Timestamp,
+        up_to: Timestamp,
+        in_use: &[Timestamp],
+        anchored: Timestamp,
+    ) -> usize {
+        let watermark = in_use.last().copied().unwrap_or(Timestamp::ZERO);
+        let up_to = up_to.min(watermark).min(anchored);
+        let mut count = 0;
+        for (number, block) in self.blocks.iter().enumerate() {
+            // In this order: most blocks have lost nothing since, which is one load.
+            if block.last_deletion() <= after || block.dirty().is_empty() {
+                continue;
+            }
+            // A pin a block, so that what is retired meanwhile can be freed soon.
+            let pin = crossbeam_epoch::pin();
+            let is_wanted = |header: Header| {
+                !header.exists() && header.timestamp() > after && header.timestamp() <= up_to
+            };
+            let mut freed = Vec::new();
+            for offset in block.dirty().rows() {
+                let row = RowId::new(number, offset);
+                if is_wanted(block.header(offset))
+                    && !block.is_free(offset)
+                    && let Some(row) = self.try_own(row)
+                    && is_wanted(row.header())
+                    && self.bury_row(&row, in_use, &pin)
+                {
+                    freed.push(row.id());
+                }
+            }
+            if !freed.is_empty() {
+                count += freed.len();
+                self.tails[number % TAILS].lock().free.append(&mut freed);
+                pin.flush();
+            }
+        }
+        count
+    }
+
+    /// Whether the slot of a deleted row can be given away, as it was not yet and nobody can see any of the row's states:
+    /// then its entries and its history are gone now. It stays dirty as long as there are readers from before it came: one of
+    /// them may have copied bits of the row while it existed, and has to look at the header.
+    fn bury_row(&self, row: &OwnedRow<'_>, in_use: &[Timestamp], pin: &Guard) -> bool {
+        let (block, offset) = (self.block(row.id().block()), row.id().offset());
+        if block.is_free(offset) || !block.dirty().is_set(offset) {
+            return false;
+        }
+        row.prune(std::iter::empty(), in_use, pin);
+        let is_invisible = block.chain(offset).is_empty();
+        if is_invisible {
+            self.remove_stale_entries(row.id(), false, pin);
+            block.set_free(offset);
+        }
+        is_invisible
     }
 
     /// One pass of a collector, for databases in which writers do not prune: a [`sweep`](Self::sweep), and the chains of

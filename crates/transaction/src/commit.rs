@@ -29,10 +29,11 @@
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
 use crate::ahead::Ahead;
+use crate::lock::Blocker;
 use crate::manager::Worker;
 use crate::record::CommitRecord;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
-use crate::unique::OwnSlots;
+use crate::unique::{Obstacle, OwnSlots};
 use crate::write::concurrent_update;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
@@ -55,6 +56,8 @@ pub(crate) struct Progress {
     /// Slots of new rows: position in the write set and row.
     pub slots: Vec<(usize, RowId)>,
     pub own_slots: OwnSlots,
+    /// What stood in the way of a key.
+    pub obstacle: Option<Obstacle>,
     entries: Vec<Entered>,
     /// How many rows of the write set have been written ahead, wholly or in part: the first ones.
     ahead: usize,
@@ -82,6 +85,7 @@ impl Progress {
         self.rows.clear();
         self.slots.clear();
         self.own_slots.clear();
+        self.obstacle = None;
         self.entries.clear();
         self.ahead = 0;
         self.views.clear();
@@ -155,14 +159,22 @@ impl Transaction {
         drop(committing);
         if let Some(table) = self.buffers.crowded.take() {
             table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+            self.bury_dead(&table);
         }
         self.manager.relieve(&relieved);
         outcome
     }
 
+    /// As a sweep does, where an old reader holds it up.
+    fn bury_dead(&self, table: &Table) {
+        let (watermark, mut in_use) = (self.manager.watermark(), Vec::new());
+        let anchored = self.manager.readers().in_use_and_anchored(watermark, &mut in_use);
+        table.bury(in_use[0], watermark, &in_use, anchored);
+    }
+
     fn commit_writes(&mut self) -> Result<Timestamp> {
-        if let Some(owner) = self.owner {
-            self.manager.locks.leave(owner);
+        if let Some(holder) = &self.holder {
+            self.manager.locks.leave(holder);
         }
         let limit = self.manager.memory_limit();
         self.admit(self.commit_claim(Claim::Write), self.commit_bytes())?;
@@ -171,6 +183,13 @@ impl Transaction {
         let mut progress = std::mem::take(&mut self.buffers.progress);
         let started = progress.start(self.writes.writes.len());
         let outcome = started.and_then(|()| self.commit_steps(&mut progress, &mut pin));
+        match progress.obstacle.take() {
+            Some(Obstacle::Commit(commit)) => self.conflict = Some(commit),
+            Some(Obstacle::Row(table, row)) => {
+                self.blocked_by = Some(Blocker::new(&self.tables[table], row));
+            }
+            None => {}
+        }
         self.buffers.progress = progress;
         outcome.map_err(|error| limit.explain(error))
     }
@@ -291,7 +310,7 @@ impl Transaction {
                     let key = (table.id().0, write.row.0);
                     spins += 1;
                     if spins > LOCK_SPINS || self.manager.locks.is_held(key).is_some() {
-                        self.blocked_by = Some(key);
+                        self.blocked_by = Some(Blocker::new(table, write.row));
                         return Err(concurrent_update());
                     }
                     std::hint::spin_loop();

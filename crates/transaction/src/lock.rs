@@ -3,10 +3,10 @@
 use crate::transaction::{Isolation, Transaction};
 use crate::write::concurrent_update;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
-use ankerdb_sync::lock_table::Waited;
+use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{OwnedRow, Table};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 /// Whether and how long to wait for a row that another transaction has locked.
@@ -33,6 +33,19 @@ pub enum Locked {
     Busy,
 }
 
+/// A row in the hands of somebody else.
+pub(crate) struct Blocker {
+    /// Not kept in memory if it is dropped before there is another try.
+    table: Weak<Table>,
+    row: RowId,
+}
+
+impl Blocker {
+    pub fn new(table: &Arc<Table>, row: RowId) -> Blocker {
+        Blocker { table: Arc::downgrade(table), row }
+    }
+}
+
 impl Transaction {
     /// Locks a visible row until the end of the transaction. Interactive transactions lock before they write, because
     /// they keep others off for milliseconds, and hot rows must queue, not abort; procedures need not.
@@ -43,11 +56,12 @@ impl Transaction {
         if row.provisional_number().is_some() || self.has_locked(table, row) {
             return Ok(Locked::Unchanged);
         }
-        let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
         let Some(owned) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
         let header = owned.header();
         failpoint::step("row locked by a statement");
-        self.manager.locks.hold((table.id().0, row.0), owner);
+        self.holder();
+        let holder = self.holder.as_mut().expect("made just now");
+        self.manager.locks.hold(holder, (table.id().0, row.0));
         self.locked.add(table, owned);
         if header.timestamp() <= self.start && header.exists() {
             return Ok(Locked::Unchanged);
@@ -130,25 +144,45 @@ impl Transaction {
         self.locked.contains(table.id(), row)
     }
 
-    /// Waits, between two tries of a procedure, for what has stopped the last one: until the interactive transaction
-    /// that holds the row has ended, and the commit that the conflict was with is visible, as the next try would
-    /// read at a timestamp before it, and meet it again.
+    /// Waits, between two tries of a procedure, for what has stopped the last one: until the interactive transaction or
+    /// the commit that has the row has given it up, and the commit that the conflict was with is visible, as the next try
+    /// would read at a timestamp before it, and meet it again.
     ///
     /// # Errors
     /// Those of waiting for a row, and the interrupt's.
     pub fn wait_for_blocker(&mut self) -> Result<()> {
-        if let Some(key) = self.blocked_by.take()
-            && self.manager.locks.is_held(key).is_some()
-        {
-            self.wait_for(key, self.lock_deadline())?;
+        if let Some(blocker) = self.blocked_by.take() {
+            let commit = self.wait_until_given_up(&blocker)?;
+            self.conflict = self.conflict.max(Some(commit));
         }
-        let Some(conflict) = self.conflict.take() else { return Ok(()) };
-        let backoff = crossbeam_utils::Backoff::new();
-        while self.manager.watermark() < conflict {
-            self.interrupt.check()?;
-            backoff.snooze();
+        match self.conflict.take() {
+            Some(conflict) => self.wait_until_visible(conflict),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Waits until a row is given up; returns which commit has changed it last. Does not wait for whoever has it next.
+    fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
+        let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
+        let (key, block) = ((table.id().0, blocker.row.0), table.block(blocker.row.block()));
+        let header = || block.header(blocker.row.offset());
+        let (first, deadline, patience) = (header(), self.lock_deadline(), Patience::new());
+        loop {
+            let now = header();
+            // A large commit that has no timestamp yet still has it.
+            if !now.is_pending() && (!now.is_locked() || now.timestamp() != first.timestamp()) {
+                return Ok(now.timestamp());
+            }
+            if self.manager.locks.is_held(key).is_some() {
+                self.wait_for(key, deadline)?;
+                let now = header();
+                return Ok(if now.is_pending() { Timestamp::ZERO } else { now.timestamp() });
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(lock_timed_out());
+            }
+            self.pause(&patience)?;
+        }
     }
 
     /// When a wait that begins now has lasted for as long as it may.
@@ -158,7 +192,7 @@ impl Transaction {
 
     /// Waits until an interactive transaction gives up a row.
     fn wait_for(&mut self, key: (u32, u64), deadline: Option<Instant>) -> Result<()> {
-        let owner = *self.owner.get_or_insert_with(|| self.manager.next_owner());
+        let owner = self.holder().owner();
         debug_assert!(!crossbeam_epoch::is_pinned(), "who sleeps holds up all reclamation");
         match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
@@ -169,14 +203,18 @@ impl Transaction {
         }
     }
 
-    /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait.
+    /// What this transaction is in the lock table.
+    fn holder(&mut self) -> &mut Holder {
+        self.holder.get_or_insert_with(|| Holder::new(self.manager.next_owner()))
+    }
+
+    /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait. Costs a
+    /// store for each of those rows, and for the others nothing.
     pub(crate) fn release_locks(&mut self) {
-        let Some(owner) = self.owner.take() else { return };
-        self.manager.locks.leave(owner);
+        let Some(holder) = self.holder.take() else { return };
+        self.manager.locks.leave(&holder);
         self.locked.give_up();
-        let keys = self.locked.rows().iter().map(|locked| (locked.table.id().0, locked.row.0));
-        self.manager.locks.release(owner, keys);
-        self.locked.clear();
+        self.manager.locks.release(holder);
     }
 }
 

@@ -1,81 +1,44 @@
-//! The rows that an interactive transaction has locked.
-//!
-//! A list, in the order of locking. While it is short it is searched; beyond that a hash table knows what is on it.
+//! The rows that an interactive transaction has locked, by table: a bit for each once they are many.
 
-use crate::number_map::NumberMap;
 use ankerdb_base::{RowId, TableId};
-use ankerdb_table::{KeptRow, OwnedRow, Table};
+use ankerdb_table::{KeptRow, KeptRows, OwnedRow, Table};
 use std::sync::Arc;
 
-/// Rows up to which the list is searched.
-const FEW: usize = 16;
-
-/// A row locked over several statements.
-pub(crate) struct LockedRow {
-    pub table: Arc<Table>,
-    pub row: RowId,
-    /// The row itself, unless a commit has taken it.
-    pub kept: Option<KeptRow>,
-}
-
-/// Rows locked until the end of a transaction.
+/// Rows locked until the end of a transaction, but for those that its commit has taken.
 #[derive(Default)]
-pub(crate) struct RowLocks {
-    rows: Vec<LockedRow>,
-    /// The places of all of them, if they are more than a few.
-    known: NumberMap<(u32, u64), usize>,
-}
+pub(crate) struct RowLocks(Vec<(Arc<Table>, KeptRows)>);
 
 impl RowLocks {
-    /// The rows in the order of locking.
-    pub fn rows(&self) -> &[LockedRow] {
-        &self.rows
+    #[inline]
+    fn of(&self, table: TableId) -> Option<usize> {
+        self.0.iter().position(|(locked, _)| locked.id() == table)
     }
 
     /// Adds a row that was not locked yet.
     pub fn add(&mut self, table: &Arc<Table>, owned: OwnedRow<'_>) {
-        let row = owned.id();
-        debug_assert!(!self.contains(table.id(), row));
-        self.rows.push(LockedRow { table: table.clone(), row, kept: Some(owned.keep()) });
-        let key = |locked: &LockedRow| (locked.table.id().0, locked.row.0);
-        if self.rows.len() == FEW + 1 {
-            self.known.extend(self.rows.iter().enumerate().map(|(place, locked)| (key(locked), place)));
-        } else if self.rows.len() > FEW {
-            self.known.insert((table.id().0, row.0), self.rows.len() - 1);
-        }
+        let known = self.of(table.id()).unwrap_or_else(|| {
+            self.0.push((table.clone(), KeptRows::new(table)));
+            self.0.len() - 1
+        });
+        self.0[known].1.keep(owned);
     }
 
-    /// Takes a locked row for a commit, which is going to give it up. It stays on the list.
+    /// Takes a locked row for a commit, which is going to give it up.
     pub fn take(&mut self, table: TableId, row: RowId) -> Option<KeptRow> {
-        let place = self.place(table, row)?;
-        self.rows[place].kept.take()
+        let known = self.of(table)?;
+        self.0[known].1.take(row)
     }
 
-    /// Gives up all rows that no commit has taken. They stay on the list.
-    pub fn give_up(&mut self) {
-        for locked in &mut self.rows {
-            drop(locked.kept.take().map(|kept| locked.table.resume(kept)));
-        }
-    }
-
-    #[inline]
-    fn place(&self, table: TableId, row: RowId) -> Option<usize> {
-        match self.rows.len() {
-            0 => None,
-            1..=FEW => self.rows.iter().position(|locked| locked.row == row && locked.table.id() == table),
-            _ => self.known.get(&(table.0, row.0)).copied(),
-        }
-    }
-
-    /// Whether the row is locked.
+    /// Whether the row is locked, and not taken.
     #[inline]
     pub fn contains(&self, table: TableId, row: RowId) -> bool {
-        self.place(table, row).is_some()
+        self.of(table).is_some_and(|known| self.0[known].1.contains(row))
     }
 
-    /// Forgets all rows.
-    pub fn clear(&mut self) {
-        self.rows.clear();
-        self.known.clear();
+    /// Gives up all rows that no commit has taken, and forgets them.
+    pub fn give_up(&mut self) {
+        for (table, mut rows) in self.0.drain(..) {
+            rows.give_up(&table);
+        }
     }
 }

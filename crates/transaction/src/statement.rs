@@ -87,6 +87,9 @@ impl Transaction {
         }
         self.reads.forget_since(self.statement.reads);
         failpoint::step("statement restarts");
+        if self.has_unlocked_writes {
+            self.slot.set_anchor();
+        }
         let slot = self.spare_slot();
         let manager = self.manager.clone();
         let now = slot.enter(|| manager.watermark());

@@ -2,20 +2,21 @@
 
 use crate::commit::Progress;
 use crate::key_batch::KeyBatch;
+use crate::key_filter::key_hash;
+use crate::lock::Blocker;
 use crate::manager::{TransactionManager, Worker};
-use crate::own_keys::{Key, OwnKeys};
-use crate::read_set::{KeyRange, ReadSet, RowFilter, end_of_prefix};
+use crate::own_keys::OwnKeys;
+use crate::read_set::{ReadSet, RowFilter};
 use crate::row::RowReader;
 use crate::row_locks::RowLocks;
 use crate::statement::Statement;
 use crate::write::concurrent_update;
 use crate::write_set::{ROWS_KEPT, TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
-use ankerdb_index::Direction;
 use ankerdb_memory::account;
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
 use ankerdb_sync::interrupt::Interrupt;
-use ankerdb_sync::lock_table::Owner;
+use ankerdb_sync::lock_table::Holder;
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{Cell, Index, ReadAt, Table};
 use ankerdb_value::Value;
@@ -65,7 +66,7 @@ pub struct Transaction {
     /// How cells are read: as all else, or only while they are in place.
     pub(crate) cells_at: ReadAt,
     /// Whether there is something to do before a read; see [`before_read`](Self::before_read).
-    acts_before_reads: bool,
+    pub(crate) acts_before_reads: bool,
     pub(crate) tables: TouchedTables,
     /// Whether procedures leave `tables` to their successors.
     keeps_tables: bool,
@@ -74,11 +75,12 @@ pub struct Transaction {
     pub(crate) reads: ReadSet,
     pub(crate) statement: Statement,
     pub(crate) writes: WriteSet,
-    pub(crate) owner: Option<Owner>,
+    /// What it is in the lock table, once it has been there.
+    pub(crate) holder: Option<Holder>,
     /// Rows locked by `lock`, until the end.
     pub(crate) locked: RowLocks,
-    /// Where the last conflict was met, for waiting before another try.
-    pub(crate) blocked_by: Option<(u32, u64)>,
+    /// The row in somebody else's hands that the last conflict was about, for waiting before another try.
+    pub(crate) blocked_by: Option<Blocker>,
     /// The commit that the last conflict was with, which may not be visible yet.
     pub(crate) conflict: Option<Timestamp>,
     pub(crate) interrupt: Interrupt,
@@ -88,13 +90,6 @@ pub struct Transaction {
     pub(crate) has_read_vanished: AtomicBool,
     pub(crate) buffers: CommitBuffers,
     pub(crate) active: bool,
-}
-
-/// One timestamp to read at, announced for as long as this lives.
-struct Moment {
-    at: ReadAt,
-    /// Keeps the slot where the transaction itself may leave it.
-    _announced: Option<Arc<ReaderSlot>>,
 }
 
 /// Memory that commits reuse.
@@ -107,6 +102,10 @@ pub(crate) struct CommitBuffers {
     pub crowded: Option<Arc<Table>>,
     /// The end of a scan by prefix.
     pub prefix: Vec<u8>,
+    /// The key of a new row, being checked.
+    pub key: Vec<u8>,
+    /// Hashes of the keys of a new row that have been checked, with the positions of their indexes.
+    pub checked_keys: Vec<(usize, u64)>,
     pub progress: Progress,
 }
 
@@ -143,7 +142,7 @@ impl Transaction {
             reads: ReadSet::default(),
             statement: Statement::default(),
             writes: WriteSet::default(),
-            owner: None,
+            holder: None,
             locked: RowLocks::default(),
             blocked_by: None,
             conflict: None,
@@ -183,6 +182,7 @@ impl Transaction {
     pub(crate) fn enter(&mut self) {
         let keeps_rows = !self.interactive || self.has_unlocked_writes;
         if keeps_rows && self.slot.timestamp().is_some() && !self.has_anchor() {
+            self.slot.set_anchor();
             let idle = self.anchor.take().unwrap_or_else(|| Arc::new(self.manager.readers().register()));
             self.anchor = Some(std::mem::replace(&mut self.slot, idle));
         }
@@ -191,7 +191,11 @@ impl Transaction {
             self.slot = Arc::new(self.manager.readers().register());
         }
         let manager = &self.manager;
-        let start = self.slot.enter(|| manager.watermark());
+        let start = match self.isolation {
+            // Finds rows at later timestamps than the one that it announces.
+            Isolation::ReadUncommitted => self.slot.enter_as_anchor(|| manager.watermark()),
+            _ => self.slot.enter(|| manager.watermark()),
+        };
         self.start_at(start);
     }
 
@@ -206,7 +210,7 @@ impl Transaction {
     }
 
     /// Whether the transaction aborts as soon as it would have to look for an old version (AnKer §6.1, HEE).
-    fn is_strict(&self) -> bool {
+    pub(crate) fn is_strict(&self) -> bool {
         self.manager.history().aborts_on_versions && self.isolation == Isolation::Serializable
     }
 
@@ -296,7 +300,7 @@ impl Transaction {
 
     /// What every read begins with.
     #[inline]
-    fn before_read(&mut self) -> Result<()> {
+    pub(crate) fn before_read(&mut self) -> Result<()> {
         debug_assert!(self.active);
         if self.acts_before_reads { self.act_before_read() } else { Ok(()) }
     }
@@ -313,16 +317,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// What a scan reads at, from its first row to its last.
-    ///
-    /// In a procedure at READ COMMITTED each read is a statement, also one that the visitor of a scan makes: it moves the
-    /// transaction's timestamp. Were the rest of the scan read at that one, then an entry of the index that the
-    /// scan has copied already might belong to a row that has been swept since, and whose slot holds another row by then.
-    fn moment(&self) -> Moment {
-        let moves = self.acts_before_reads && !self.is_strict();
-        Moment { at: self.read_at(), _announced: moves.then(|| self.slot.clone()) }
-    }
-
     pub(crate) fn read_at(&self) -> ReadAt {
         match self.isolation {
             Isolation::ReadUncommitted => ReadAt::Newest,
@@ -334,19 +328,25 @@ impl Transaction {
         self.isolation == Isolation::Serializable
     }
 
-    fn note_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+    pub(crate) fn note_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         if self.validates() && row.provisional_number().is_none() {
             self.reads.add_row(table, row, columns);
         }
     }
 
-    fn note_range(&mut self, number: usize, index: usize, lower: Bound<&[u8]>, upper: Bound<&[u8]>) {
+    pub(crate) fn note_range(
+        &mut self,
+        number: usize,
+        index: usize,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+    ) {
         if self.validates() {
             self.reads.add_range((self.tables[number].id(), number), index, lower, upper);
         }
     }
 
-    fn usable<'t>(&self, table: &'t Table, position: usize) -> Result<&'t Index> {
+    pub(crate) fn usable<'t>(&self, table: &'t Table, position: usize) -> Result<&'t Index> {
         let index = table.index(position);
         if index.is_dropped() {
             let message = format!("index \"{}\" does not exist", index.definition().name);
@@ -359,7 +359,7 @@ impl Transaction {
     }
 
     /// Who has read an index while it was dropped may have missed entries. Another try finds it gone.
-    fn check_still_there(&self, index: &Index) -> Result<()> {
+    pub(crate) fn check_still_there(&self, index: &Index) -> Result<()> {
         if index.is_dropped() {
             return Err(Error::serialization("index was dropped while this transaction was reading it"));
         }
@@ -367,7 +367,7 @@ impl Transaction {
     }
 
     /// Whether a committed row found under `key` is visible under that key.
-    fn visible_as(
+    pub(crate) fn visible_as(
         &self,
         number: usize,
         index: &Index,
@@ -405,9 +405,9 @@ impl Transaction {
         let position = index;
         let index = self.usable(table, position)?;
         let number = self.tables.number(table);
-        let exactly = (Bound::Included(key), Bound::Included(key));
         if self.writes.has_own_keys(number, index.key_columns())
-            && let Some((_, row)) = self.own_keys(number, position, index)?.between(exactly).next()
+            && self.may_have_key(number, position, index, key_hash(key))?
+            && let Some(row) = self.own_keys(number, position, index)?.get(key)
         {
             return Ok(Some(row));
         }
@@ -493,184 +493,27 @@ impl Transaction {
         }
     }
 
-    /// Pending rows whose keys come from this transaction and lie in the range, in key order.
-    fn own_entries(
+    /// The keys of pending rows that come from this transaction.
+    pub(crate) fn own_keys(&mut self, number: usize, position: usize, index: &Index) -> Result<&OwnKeys> {
+        let (table, at, interrupt) = (&self.tables[number], self.read_at(), &self.interrupt);
+        let push_key = push_as_of(table, index, at);
+        self.writes.own_keys((number, position), index, push_key, || interrupt.check())
+    }
+
+    /// Whether some pending row may have a key of this hash in a unique index that comes from this transaction.
+    pub(crate) fn may_have_key(
         &mut self,
         number: usize,
         position: usize,
         index: &Index,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    ) -> Result<Vec<(Key, RowId)>> {
-        if !self.writes.has_own_keys(number, index.key_columns()) {
-            return Ok(Vec::new());
-        }
-        let own = self.own_keys(number, position, index)?;
-        Ok(own.between(bounds).map(|(key, row)| (key.clone(), row)).collect())
-    }
-
-    /// The keys of pending rows that come from this transaction.
-    pub(crate) fn own_keys(&mut self, number: usize, position: usize, index: &Index) -> Result<&OwnKeys> {
+        hash: u64,
+    ) -> Result<bool> {
         let (table, at, interrupt) = (&self.tables[number], self.read_at(), &self.interrupt);
-        let push_key = |writes: &WriteSet, write: &Write, key: &mut Vec<u8>| {
-            push_pending_key(writes, write, table, index, at, &crossbeam_epoch::pin(), key).is_ok()
-        };
-        self.writes.own_keys((number, position), index, push_key, || interrupt.check())
+        let push_key = push_as_of(table, index, at);
+        self.writes.may_have_key((number, position), index, hash, push_key, || interrupt.check())
     }
 
-    fn is_pending(&self, table: usize, row: RowId) -> bool {
-        let kind = self.writes.get(table, row).map(|write| write.kind);
-        matches!(kind, Some(WriteKind::Insert | WriteKind::Update))
-    }
-
-    /// Visits the visible rows whose keys start with `prefix` as [`scan_index`](Self::scan_index) does: equality on
-    /// the leading key columns.
-    pub fn scan_prefix(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        prefix: &[u8],
-        direction: Direction,
-        columns: ColumnSet,
-        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        let mut end = std::mem::take(&mut self.buffers.prefix);
-        end.clear();
-        end.extend_from_slice(prefix);
-        let range = (Bound::Included(prefix), end_of_prefix(&mut end));
-        let outcome = self.scan_bounds(table, index, range, direction, columns, visit);
-        self.buffers.prefix = end;
-        outcome
-    }
-
-    /// Visits the visible rows with keys in the range, own writes included, in key order. What the visitor does to
-    /// the table meanwhile does not change what is visited.
-    pub fn scan_index(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        range: &KeyRange,
-        direction: Direction,
-        columns: ColumnSet,
-        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        self.scan_bounds(table, index, range.bounds(), direction, columns, visit)
-    }
-
-    fn scan_bounds(
-        &mut self,
-        table: &Arc<Table>,
-        index: usize,
-        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        columns: ColumnSet,
-        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        self.before_read()?;
-        let position = index;
-        let index = self.usable(table, position)?;
-        let number = self.tables.number(table);
-        let mut own = self.own_entries(number, position, index, (lower, upper))?;
-        if direction == Direction::Backward {
-            own.reverse();
-        }
-        let moment = self.moment();
-        let read = self.reads.ranges.len();
-        self.note_range(number, position, lower, upper);
-        let mut own = own.into_iter().peekable();
-        let columns = columns.union(index.key_columns());
-        let mut outcome = Ok(ControlFlow::Continue(()));
-        index.tree().scan(lower, upper, direction, |key, row| {
-            outcome = self.check_interrupt().map(|()| ControlFlow::Continue(()));
-            let before = |own: &[u8]| match direction {
-                Direction::Forward => own < key,
-                Direction::Backward => own > key,
-            };
-            while let Ok(ControlFlow::Continue(())) = outcome
-                && let Some((_, row)) = own.next_if(|(own, _)| before(own))
-            {
-                outcome = self.check_interrupt().and_then(|()| visit(self, row));
-            }
-            let entry = (key, RowId(row));
-            let visible = || self.visible_as(number, index, entry, moment.at, &crossbeam_epoch::pin());
-            if matches!(outcome, Ok(ControlFlow::Continue(()))) && visible() {
-                self.note_row(table.id(), RowId(row), columns);
-                outcome = visit(self, RowId(row));
-            }
-            match outcome {
-                Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
-                _ => {
-                    // A scan that stops early has read only as far as it came.
-                    if outcome.is_ok() {
-                        self.reads.narrow_range(read, direction, key);
-                    }
-                    ControlFlow::Break(())
-                }
-            }
-        });
-        let outcome = outcome?;
-        self.check_still_there(index)?;
-        if outcome.is_break() {
-            return Ok(());
-        }
-        for (_, row) in own {
-            self.check_interrupt()?;
-            if visit(self, row)?.is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do
-    /// not count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
-    /// What the visitor does to the table meanwhile does not change what is visited.
-    pub fn scan_table(
-        &mut self,
-        table: &Arc<Table>,
-        columns: ColumnSet,
-        filter: Option<RowFilter>,
-        visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
-    ) -> Result<()> {
-        self.before_read()?;
-        self.note_table_read(table, columns, filter.clone());
-        let touched = self.tables.number(table);
-        let own: Vec<RowId> = self.writes.inserts(touched).map(|write| write.row).collect();
-        let moment = self.moment();
-        let mut rows = Vec::new();
-        for number in 0..table.block_count() {
-            self.check_interrupt()?;
-            self.visible_rows(touched, number, moment.at, &mut rows);
-            for row in rows.drain(..) {
-                self.check_interrupt()?;
-                if self.passes(table, row, &filter) && visit(self, row)?.is_break() {
-                    return Ok(());
-                }
-            }
-        }
-        for row in own {
-            self.check_interrupt()?;
-            if self.is_pending(touched, row)
-                && self.passes(table, row, &filter)
-                && visit(self, row)?.is_break()
-            {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows of one block that exist for this transaction before its own writes to them by the visitor.
-    fn visible_rows(&self, table: usize, number: usize, at: ReadAt, rows: &mut Vec<RowId>) {
-        let pin = crossbeam_epoch::pin();
-        let block = self.tables[table].block(number);
-        let exists = (0..block.fill()).filter(|&offset| block.exists_at(offset, at, &pin));
-        rows.extend(exists.map(|offset| RowId::new(number, offset)).filter(|&row| {
-            let kind = self.writes.get(table, row).map(|write| write.kind);
-            !matches!(kind, Some(WriteKind::Delete | WriteKind::Nothing))
-        }));
-    }
-
-    fn passes(&self, table: &Arc<Table>, row: RowId, filter: &Option<RowFilter>) -> bool {
+    pub(crate) fn passes(&self, table: &Arc<Table>, row: RowId, filter: &Option<RowFilter>) -> bool {
         filter.as_ref().is_none_or(|filter| filter(&|column| self.value(table, row, column)))
     }
 
@@ -799,6 +642,17 @@ fn candidate(index: &Index, key: &[u8]) -> Option<RowId> {
         ControlFlow::Break(())
     });
     candidate
+}
+
+/// Appends pending rows' keys as of a timestamp, and says whether there is one.
+fn push_as_of<'a>(
+    table: &'a Table,
+    index: &'a Index,
+    at: ReadAt,
+) -> impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool + 'a {
+    move |writes, write, key| {
+        push_pending_key(writes, write, table, index, at, &crossbeam_epoch::pin(), key).is_ok()
+    }
 }
 
 /// Appends the key in an index that a row with a pending write is going to have; returns whether a part is NULL. What

@@ -23,7 +23,7 @@ use crate::number_map::NumberSet;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::write::{concurrent_update, duplicate_key};
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::{Result, RowId, TableId};
+use ankerdb_base::{Result, RowId, TableId, Timestamp};
 use ankerdb_index::UniqueInsert;
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{Index, ReadAt, Table};
@@ -35,9 +35,19 @@ enum KeyConflict {
     /// A committed row has the key.
     Taken,
     /// A row that may be about to get or lose the key.
-    Undecided,
-    /// A row that got the key after this transaction's snapshot: no duplicate to it, but not serializable either.
-    Newer,
+    Undecided(RowId),
+    /// A row that got the key by this commit, after this transaction's snapshot: no duplicate to it, but not
+    /// serializable either.
+    Newer(Timestamp),
+}
+
+/// What a key could not be entered for; another try waits for it.
+#[derive(Clone, Copy)]
+pub(crate) enum Obstacle {
+    /// A commit.
+    Commit(Timestamp),
+    /// A row in the hands of a commit, in a table given by number.
+    Row(usize, RowId),
 }
 
 /// The slots of a commit's new rows as a set: filled when it is first asked for, and from then on with what is new.
@@ -90,12 +100,16 @@ impl Transaction {
                     };
                     return Err(duplicate_key(table, index, &value));
                 }
-                UniqueInsert::Conflict(KeyConflict::Newer) => return Err(concurrent_update()),
-                UniqueInsert::Conflict(KeyConflict::Undecided) if patience.is_over() => {
+                UniqueInsert::Conflict(KeyConflict::Newer(commit)) => {
+                    progress.obstacle = Some(Obstacle::Commit(commit));
+                    return Err(concurrent_update());
+                }
+                UniqueInsert::Conflict(KeyConflict::Undecided(other)) if patience.is_over() => {
+                    progress.obstacle = Some(Obstacle::Row(write.table, other));
                     return Err(concurrent_update());
                 }
                 // The other commit is over in a moment, one way or the other.
-                UniqueInsert::Conflict(KeyConflict::Undecided) => patience.wait(),
+                UniqueInsert::Conflict(KeyConflict::Undecided(_)) => patience.wait(),
             }
         }
     }
@@ -130,7 +144,7 @@ impl Transaction {
         let block = table.block(other.block());
         let rests = block.header(other.offset()).is_locked() && self.owner_rests(table, other);
         let header = block.header(other.offset());
-        let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided);
+        let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided(other));
         if !header.exists() {
             // A new row on its way in, or a deleted one on its way out.
             let is_mine = |progress: &mut Progress| {
@@ -143,9 +157,13 @@ impl Transaction {
         if current.is_none_or(|(current, _)| current != key) {
             return undecided();
         }
+        if header.is_pending() {
+            // It has the key as far as is known, and its commit no timestamp yet.
+            return Some(KeyConflict::Undecided(other));
+        }
         let is_new = header.timestamp() > self.start
             && matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
-        Some(if is_new { KeyConflict::Newer } else { KeyConflict::Taken })
+        Some(if is_new { KeyConflict::Newer(header.timestamp()) } else { KeyConflict::Taken })
     }
 
     /// Whether a locked row's owner is going to enter no keys for it before it has looked at ours: an interactive

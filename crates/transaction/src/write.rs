@@ -1,11 +1,12 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
+use crate::key_filter::key_hash;
 use crate::transaction::{Isolation, Transaction};
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
 use ankerdb_value::{Value, format_text};
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Transaction {
@@ -16,6 +17,7 @@ impl Transaction {
             return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
         }
         values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
+        self.buffers.checked_keys.clear();
         if self.interactive {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
             {
@@ -25,7 +27,11 @@ impl Transaction {
         let number = self.tables.number(table);
         let cells = values.iter().enumerate().map(|(column, value)| cell_of(table, column, value));
         self.make_room(Purpose::Keeps, cells.clone())?;
-        Ok(self.writes.insert(number, cells))
+        let row = self.writes.insert(number, cells);
+        for (position, hash) in self.buffers.checked_keys.drain(..) {
+            self.writes.note_key((number, position), row, hash);
+        }
+        Ok(row)
     }
 
     /// As [`insert`](Self::insert), of cells: one per column. For procedures: builds no values. XX000 if a cell does
@@ -111,14 +117,17 @@ impl Transaction {
         myself: Option<RowId>,
         value: &dyn Fn(usize) -> Value,
     ) -> Result<()> {
-        let mut key = Vec::new();
-        if index.encode_row(value, &mut key)? || index.valid_from() > self.start {
-            return Ok(());
-        }
-        if !self.is_entered(table, position, index, &key)? {
-            return Ok(());
-        }
-        let range = crate::KeyRange { lower: Bound::Included(key.clone()), upper: Bound::Included(key) };
+        let mut key = std::mem::take(&mut self.buffers.key);
+        key.clear();
+        let has_null = index.encode_row(value, &mut key);
+        let may_be_taken = match has_null {
+            Ok(false) if index.valid_from() <= self.start => self.is_entered(table, position, index, &key),
+            has_null => has_null.map(|_| false),
+        };
+        let range = matches!(may_be_taken, Ok(true)).then(|| crate::KeyRange::exactly(&key));
+        self.buffers.key = key;
+        may_be_taken?;
+        let Some(range) = range else { return Ok(()) };
         let mut taken = false;
         let mark = self.reads.mark();
         let forward = ankerdb_index::Direction::Forward;
@@ -137,10 +146,11 @@ impl Transaction {
     /// Whether any row, pending or not, visible or not, has an entry under the key: for most new keys none has, and
     /// nothing more need be asked.
     fn is_entered(&mut self, table: &Arc<Table>, position: usize, index: &Index, key: &[u8]) -> Result<bool> {
-        let number = self.tables.number(table);
-        let exactly = (Bound::Included(key), Bound::Included(key));
+        let (number, hash) = (self.tables.number(table), key_hash(key));
+        self.buffers.checked_keys.push((position, hash));
         let mut found = self.writes.has_own_keys(number, index.key_columns())
-            && self.own_keys(number, position, index)?.between(exactly).next().is_some();
+            && self.may_have_key(number, position, index, hash)?
+            && self.own_keys(number, position, index)?.get(key).is_some();
         if !found {
             index.tree().get(key, |_| {
                 found = true;

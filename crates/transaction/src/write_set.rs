@@ -3,10 +3,14 @@
 //! Pending cells of all rows lie one behind the other in one buffer, and the bytes of their strings in another. Both
 //! are kept from transaction to transaction: writing allocates nothing once they are large enough.
 
+use crate::key_filter::{KeyFilter, key_hash};
 use crate::number_map::NumberMap;
-use crate::own_keys::OwnKeys;
+use crate::own_keys::{OwnKeys, OwnScan};
 use ankerdb_base::{ColumnSet, Result, RowId, TableId};
+use ankerdb_index::Direction;
+use ankerdb_sync::row_set::RowSet;
 use ankerdb_table::{Cell, Index, Table};
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// What a write is for.
@@ -132,8 +136,10 @@ const BYTES_KEPT: usize = 1 << 20;
 /// Bytes that a place takes in the hash table.
 const PLACE_BYTES: usize = size_of::<((usize, u64), usize)>() + 1;
 
-/// Bits of the filter over written rows.
+/// Words of the filter over written rows.
 const FILTER_WORDS: usize = 8;
+/// Committed rows written beyond which the filter is of no use, and a set of them takes its place.
+const FILTER_ROWS: usize = 256;
 
 /// Pending writes in the order in which rows were first written.
 #[derive(Default)]
@@ -147,8 +153,14 @@ pub(crate) struct WriteSet {
     places: NumberMap<(usize, u64), usize>,
     /// A bit for each committed row in `places`, so that reads of other rows need not look there.
     filter: [u64; FILTER_WORDS],
+    /// All of them, once they are many: a bit each, where `places` would be one cache miss for each row that is scanned.
+    written: Option<Box<RowSet>>,
     /// Keys of pending inserts and key updates, for each index that was asked for them.
     own_keys: Vec<OwnKeys>,
+    /// Their hashes, for each unique index that was asked for them.
+    key_filters: Vec<KeyFilter>,
+    /// The turn of scans over `own_keys`.
+    turn: u64,
     /// How often something was inserted, updated or deleted.
     changes: usize,
     /// Whether anything was inserted or updated.
@@ -163,6 +175,7 @@ fn filter_place(row: RowId) -> (usize, u64) {
 impl WriteSet {
     pub fn clear(&mut self) {
         if self.writes.capacity() > ROWS_KEPT || self.bytes.capacity() > BYTES_KEPT {
+            // Also because to empty a large hash table costs as much as it is large, each time.
             *self = WriteSet::default();
             return;
         }
@@ -176,7 +189,9 @@ impl WriteSet {
         self.tables.clear();
         self.places.clear();
         self.filter = [0; FILTER_WORDS];
+        self.written = None;
         self.own_keys.clear();
+        self.key_filters.clear();
         self.changes = 0;
     }
 
@@ -248,6 +263,7 @@ impl WriteSet {
     /// The transaction reads at another timestamp: what was encoded of rows as of the former one is out of date.
     pub fn forget_keys(&mut self) {
         self.own_keys.clear();
+        self.key_filters.clear();
     }
 
     pub fn is_empty(&self) -> bool {
@@ -281,6 +297,11 @@ impl WriteSet {
         }
         let (word, bit) = filter_place(row);
         if self.filter[word] & bit == 0 {
+            return None;
+        }
+        if let Some(written) = &self.written
+            && !written.contains((table as u32, row.0))
+        {
             return None;
         }
         self.places.get(&(table, row.0)).copied()
@@ -360,6 +381,7 @@ impl WriteSet {
         let written = self.note_write(table);
         written.changed = written.changed.union(changed);
         self.own_keys.iter_mut().for_each(|own| own.note_change(table, place, changed));
+        self.key_filters.iter_mut().for_each(|filter| filter.note_change(table, place, changed));
     }
 
     fn set(&mut self, place: usize, column: usize, stored: Stored) {
@@ -405,15 +427,29 @@ impl WriteSet {
         self.places.insert((table, row.0), place);
         let (word, bit) = filter_place(row);
         self.filter[word] |= bit;
+        if let Some(written) = &mut self.written {
+            written.insert((table as u32, row.0));
+        } else if self.places.len() > FILTER_ROWS {
+            let mut written = Box::new(RowSet::default());
+            for &(table, row) in self.places.keys() {
+                written.insert((table as u32, row));
+            }
+            self.written = Some(written);
+        }
         self.writes.push(Write { table, row, kind, first: self.cells.len(), count: 0 });
         place
     }
 
-    /// The pending new rows of a table, first to last.
-    pub fn inserts(&self, table: usize) -> impl Iterator<Item = &Write> {
+    /// Where among the writes the pending new rows of a table are, so far.
+    pub fn inserts(&self, table: usize) -> std::ops::Range<usize> {
         let known = self.tables.get(table).filter(|table| table.has_inserts);
-        let writes = known.map_or(&[][..], |table| &self.writes[table.first_insert..]);
-        writes.iter().filter(move |write| write.table == table && write.kind == WriteKind::Insert)
+        known.map_or(0..0, |table| table.first_insert..self.writes.len())
+    }
+
+    /// The new row of a write, if it is one of the table and has not been taken back.
+    pub fn inserted(&self, table: usize, place: usize) -> Option<RowId> {
+        let write = &self.writes[place];
+        (write.table == table && write.kind == WriteKind::Insert).then_some(write.row)
     }
 
     /// Whether the key of a pending row in an index comes from this transaction.
@@ -456,22 +492,110 @@ impl WriteSet {
         let mut key = Vec::new();
         let mut take_in = |own: &mut OwnKeys, place: usize| {
             let write = &self.writes[place];
-            key.clear();
-            if write.table == own.place.0 && self.gives_key(write, index) && push_key(self, write, &mut key) {
-                own.add(place, &key, write.row);
-            }
+            let is_given = self.push_given_key(own.place.0, write, index, &push_key, &mut key);
+            own.set(place, is_given.then_some(&key), write.row, self.turn);
         };
-        while let Some(place) = own.take_changed(|place| self.writes[place].row) {
+        while let Some(place) = own.take_changed(self.turn) {
             take_in(own, place);
         }
-        while own.absorbed < self.writes.len() {
-            if own.absorbed.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+        while own.absorbed() < self.writes.len() {
+            if own.absorbed().is_multiple_of(STEPS_BETWEEN_CHECKS) {
                 check()?;
             }
-            take_in(own, own.absorbed);
-            own.absorbed += 1;
+            take_in(own, own.absorbed());
         }
         Ok(())
+    }
+
+    /// The key in an index of a table that a write gives its row; false if it gives none.
+    fn push_given_key(
+        &self,
+        table: usize,
+        write: &Write,
+        index: &Index,
+        push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
+        key: &mut Vec<u8>,
+    ) -> bool {
+        key.clear();
+        write.table == table && self.gives_key(write, index) && push_key(self, write, key)
+    }
+
+    /// Begins a scan of the own keys of an index, which [`own_keys`](Self::own_keys) has brought up to date. To be
+    /// [closed](Self::close_scan).
+    pub fn open_scan(
+        &mut self,
+        place: (usize, usize),
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> OwnScan {
+        let scan = OwnScan::new(place, self.turn, bounds, direction);
+        self.turn += 1;
+        self.own_keys.iter_mut().filter(|own| own.place == place).for_each(OwnKeys::open_scan);
+        scan
+    }
+
+    /// Ends a scan. One that was opened before the keys were forgotten has ended already.
+    pub fn close_scan(&mut self, scan: &OwnScan) {
+        self.own_keys.iter_mut().filter(|own| own.place == scan.place).for_each(OwnKeys::close_scan);
+    }
+
+    /// The next row of a scan, if its key is wanted now. Rows that were deleted since the scan began are left out.
+    pub fn next_of_scan(&self, scan: &mut OwnScan, wanted: impl Fn(&[u8]) -> bool) -> Option<RowId> {
+        let own = self.own_keys.iter().find(|own| own.place == scan.place);
+        loop {
+            let row = scan.next_if(own, &wanted)?;
+            let kind = self.get(scan.place.0, row).map(|write| write.kind);
+            if matches!(kind, Some(WriteKind::Insert | WriteKind::Update)) {
+                return Some(row);
+            }
+        }
+    }
+
+    /// Whether some pending row of a table may have a key of this hash in a unique index that comes from this
+    /// transaction. Parameters as of [`own_keys`](Self::own_keys); costs some nanoseconds.
+    pub fn may_have_key(
+        &mut self,
+        place: (usize, usize),
+        index: &Index,
+        hash: u64,
+        push_key: impl Fn(&WriteSet, &Write, &mut Vec<u8>) -> bool,
+        check: impl Fn() -> Result<()>,
+    ) -> Result<bool> {
+        let known = self.key_filters.iter().position(|filter| filter.place == place).unwrap_or_else(|| {
+            self.key_filters.push(KeyFilter::new(place, index.key_columns()));
+            self.key_filters.len() - 1
+        });
+        // Out of the set while the set is read.
+        let mut filter = self.key_filters.swap_remove(known);
+        let mut key = Vec::new();
+        let mut take_in = |filter: &mut KeyFilter, place: usize| {
+            if self.push_given_key(filter.place.0, &self.writes[place], index, &push_key, &mut key) {
+                filter.add(key_hash(&key));
+            }
+        };
+        while let Some(place) = filter.take_changed() {
+            take_in(&mut filter, place);
+        }
+        let mut checked = Ok(());
+        while filter.absorbed < self.writes.len() && checked.is_ok() {
+            if filter.absorbed.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                checked = check();
+            }
+            let next = filter.absorbed;
+            take_in(&mut filter, next);
+            filter.absorbed = next + 1;
+        }
+        let may_have = filter.may_have(hash);
+        self.key_filters.push(filter);
+        checked.map(|()| may_have)
+    }
+
+    /// Tells the filter of a unique index what key a new row has, so that it need not be encoded again.
+    pub fn note_key(&mut self, place: (usize, usize), row: RowId, hash: u64) {
+        let filter = self.key_filters.iter_mut().find(|filter| filter.place == place);
+        if let (Some(filter), Some(write)) = (filter, row.provisional_number()) {
+            filter.add_next(write, hash);
+        }
     }
 
     /// Whether the pending change of a committed row touches these columns or ends the row.
@@ -514,6 +638,24 @@ mod tests {
         assert_eq!(set.get(3, one).unwrap().kind, WriteKind::Delete);
         set.clear();
         assert!(set.get(3, one).is_none() && set.is_empty());
+    }
+
+    #[test]
+    fn many_rows_are_known_one_by_one_and_a_small_transaction_after_them_costs_little() {
+        let mut set = WriteSet::default();
+        let row = |number: u64| RowId(number * 3);
+        for number in 0..10_000 {
+            set.update(0, row(number), [(1, Cell::Word(number))].into_iter());
+            assert!(set.get(0, row(number)).is_some() && set.get(0, RowId(number * 3 + 1)).is_none());
+        }
+        assert!((0..10_000).all(|number| words(&set, 0, row(number)) == [(1, number)]));
+        assert!((0..10_000).all(|number| set.get(1, row(number)).is_none()));
+        set.clear();
+        assert!(set.get(0, row(5)).is_none());
+        assert!(set.places.capacity() <= ROWS_KEPT && set.writes.capacity() <= ROWS_KEPT);
+        set.update(0, row(5), [(1, Cell::Word(1))].into_iter());
+        set.clear();
+        assert!(set.places.capacity() > 0, "a little is kept");
     }
 
     #[test]
