@@ -25,7 +25,7 @@ fn stage() -> (Database, Arc<Table>) {
     let table = database.create_table(definition).unwrap();
     let mut session = database.session();
     let filled = session.run(Isolation::RepeatableRead, |transaction| {
-        (0..=ROWS).try_for_each(|id| transaction.insert(&table, row(id.max(0), 0)).map(drop))
+        (0..=ROWS).try_for_each(|id| transaction.insert(&table, row(id, 0)).map(drop))
     });
     filled.unwrap();
     (database, table)
@@ -94,7 +94,7 @@ fn turn_of_some(session: &mut Session, table: &Arc<Table>, level: Isolation) -> 
     turns[0]
 }
 
-/// Commits turn after turn while others read; every other commit is interrupted at some moment. Returns how many were.
+/// Commits turn after turn while others read; some are interrupted at some moment. Returns how many ended by that.
 fn turns_beside_readers(interrupted_every: i64) -> usize {
     let (database, table) = stage();
     let (running, committed) = (Running::default(), AtomicI64::new(0));
@@ -158,7 +158,7 @@ fn nothing_is_ever_seen_of_a_large_commit_that_is_interrupted() {
     assert!(ended > 0, "some of {TURNS} are interrupted in time");
 }
 
-/// Pending rows do not exist for others, and are in nobody's way but those who want their keys.
+/// What a large commit has entered until it ends is taken out again.
 #[test]
 fn a_key_that_a_large_commit_did_not_come_to_enter_is_free() {
     let (database, table) = stage();
