@@ -22,7 +22,7 @@ use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
+use ankerdb_sql::{Claim, Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -132,6 +132,8 @@ fn serve_session(
         Ok(watch) => watch,
         Err(error) => return Err((wire, Failure::Fatal(error))),
     };
+    let mut wire = wire;
+    wire.limit_memory(session.engine().database().memory_limit());
     let mut connection = Connection {
         wire,
         session,
@@ -163,8 +165,11 @@ impl Connection {
         self.ready()?;
         let mut frame = Frame::default();
         loop {
-            self.next_frame(&mut frame)?;
-            self.serve_frame(&frame)?;
+            match self.next_frame(&mut frame) {
+                Ok(()) => self.serve_frame(&frame)?,
+                Err(Failure::Statement(error)) => self.refuse_frame(&frame, error)?,
+                Err(failure) => return Err(failure),
+            }
         }
     }
 
@@ -227,6 +232,21 @@ impl Connection {
                 self.report(served)
             }
         }
+    }
+
+    /// A message for which there was no memory fails as one that was served.
+    fn refuse_frame(&mut self, frame: &Frame, error: Error) -> Served {
+        if self.skipping {
+            return Ok(());
+        }
+        self.skipping = frame.kind != b'Q';
+        self.report(Err(Failure::Statement(error)))?;
+        if self.skipping { Ok(()) } else { self.ready() }
+    }
+
+    /// Whether a session may keep one more statement or portal: how many it has is up to its client.
+    pub(crate) fn check_memory(&self) -> Result<()> {
+        self.session.engine().database().memory_limit().check(Claim::Write, 0)
     }
 
     fn query(&mut self, frame: &Frame) -> Served {

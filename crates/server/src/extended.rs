@@ -25,6 +25,8 @@ impl Connection {
         } else if self.statements.contains_key(name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
+        } else {
+            self.check_memory()?;
         }
         let mut statements = self.run(|session| session.parse(sql))?;
         if statements.len() > 1 {
@@ -47,6 +49,9 @@ impl Connection {
             return Err(Error::new(SqlState::InvalidCursorName, message).into());
         }
         let portal = statement.bind(bind)?;
+        if !bind.portal.is_empty() {
+            self.check_memory()?;
+        }
         self.portals.insert(bind.portal.to_owned(), portal);
         self.wire.send(&BindComplete::new())
     }

@@ -11,6 +11,7 @@ use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::receive_now;
+use ankerdb_sql::{Claim, MemoryLimit};
 use bytes::BytesMut;
 use pgwire::messages::Message;
 use pgwire::messages::response::{ErrorResponse, ReadyForQuery, TransactionStatus};
@@ -61,6 +62,8 @@ pub(crate) struct Wire {
     start: usize,
     end: usize,
     patience: Option<Duration>,
+    /// How much memory messages may take.
+    memory_limit: MemoryLimit,
     /// Messages to the client, encoded.
     pub output: BytesMut,
 }
@@ -68,7 +71,21 @@ pub(crate) struct Wire {
 impl Wire {
     pub fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
         let input = vec![0; READ_BYTES].into_boxed_slice();
-        Wire { stream, connections, input, start: 0, end: 0, patience: None, output: BytesMut::new() }
+        Wire {
+            stream,
+            connections,
+            input,
+            start: 0,
+            end: 0,
+            patience: None,
+            memory_limit: MemoryLimit::NONE,
+            output: BytesMut::new(),
+        }
+    }
+
+    /// From here on large messages are refused past this limit.
+    pub fn limit_memory(&mut self, limit: MemoryLimit) {
+        self.memory_limit = limit;
     }
 
     /// How long a read sleeps before it looks around; `None`: until something comes. A call to the system if that is
@@ -83,7 +100,8 @@ impl Wire {
         Ok(())
     }
 
-    /// The next message, in place of the last one. Its length was checked, its body was not decoded. `impatient` is asked
+    /// The next message, in place of the last one. Its length was checked, its body was not decoded; one that there is no
+    /// memory for is passed over, and fails as a statement does. `impatient` is asked
     /// whether to go on each time that a read has run out of patience.
     pub fn read_frame(&mut self, frame: &mut Frame, impatient: &mut dyn FnMut() -> Served) -> Served {
         let (kind, length) = loop {
@@ -97,7 +115,7 @@ impl Wire {
         frame.body.clear();
         frame.body.shrink_to(KEPT_BYTES);
         let buffered = length.min(self.end - self.start);
-        grow(&mut frame.body, buffered)?;
+        self.grow(&mut frame.body, buffered).map_err(Failure::Fatal)?;
         frame.body.copy_from_slice(&self.input[self.start..self.start + buffered]);
         self.start += buffered;
         self.read_rest(&mut frame.body, length, impatient)
@@ -112,10 +130,37 @@ impl Wire {
     ) -> Served {
         while body.len() < length {
             let done = body.len();
-            grow(body, (length - done).min(GROWTH_BYTES))?;
+            if let Err(error) = self.grow(body, (length - done).min(GROWTH_BYTES)) {
+                *body = Vec::new();
+                self.pass_over(length - done, impatient)?;
+                return Err(Failure::Statement(error));
+            }
             let read = self.receive_into(&mut body[done..], impatient)?;
             body.truncate(done + read);
         }
+        Ok(())
+    }
+
+    /// Reads so many bytes and forgets them.
+    fn pass_over(&mut self, mut bytes: usize, impatient: &mut dyn FnMut() -> Served) -> Served {
+        let mut forgotten = [0; READ_BYTES];
+        while bytes > 0 {
+            let some = bytes.min(READ_BYTES);
+            bytes -= self.receive_into(&mut forgotten[..some], impatient)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a body longer by zeros.
+    fn grow(&self, body: &mut Vec<u8>, by: usize) -> Result<(), Error> {
+        if body.capacity() - body.len() < by {
+            let more = (2 * body.capacity()).max(body.len() + by) - body.capacity();
+            if body.capacity() + more > KEPT_BYTES {
+                self.memory_limit.check(Claim::Large, more)?;
+            }
+            body.try_reserve(by).map_err(|_| Error::out_of_memory(more))?;
+        }
+        body.resize(body.len() + by, 0);
         Ok(())
     }
 
@@ -207,15 +252,6 @@ impl Wire {
         }
         Ok(())
     }
-}
-
-/// Makes the body longer by zeros.
-fn grow(body: &mut Vec<u8>, by: usize) -> Served {
-    body.try_reserve(by).map_err(|_| {
-        Failure::Fatal(Error::new(SqlState::OutOfMemory, "out of memory for a message of the client"))
-    })?;
-    body.resize(body.len() + by, 0);
-    Ok(())
 }
 
 fn error_response(severity: &str, error: &Error) -> ErrorResponse {

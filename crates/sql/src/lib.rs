@@ -30,7 +30,7 @@ mod rows;
 mod session;
 mod size;
 
-pub use ankerdb_engine::Cause;
+pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use copy::{CopyIn, CopyOut, Lines};
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};

@@ -87,6 +87,11 @@ impl Client {
         self.0.write_all(bytes).expect("the server reads");
     }
 
+    /// Sends a message of this type.
+    pub fn message(&mut self, kind: u8, body: &[u8]) {
+        self.send(&[&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat());
+    }
+
     pub fn ask(&mut self, sql: &str) {
         let body = [sql.as_bytes(), &[0]].concat();
         self.send(&[&b"Q"[..], &(body.len() as u32 + 4).to_be_bytes(), &body].concat());
