@@ -1,7 +1,7 @@
 //! What all sessions share: the database and the analytical threads.
 
+use crate::deadline::Deadlines;
 use crate::olap::OlapEngine;
-use crate::session::{Deadlines, SqlSession};
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
 use std::sync::Arc;
@@ -36,11 +36,6 @@ impl SqlEngine {
     /// The database.
     pub fn database(&self) -> &Database {
         &self.0.database
-    }
-
-    /// A session: one connection.
-    pub fn session(&self) -> SqlSession {
-        SqlSession::new(self.clone())
     }
 
     /// Plans one SELECT for repeated analytical use from Rust (benchmarks, embedding).

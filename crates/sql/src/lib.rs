@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod copy;
+mod deadline;
 mod engine;
 mod execute;
 mod expression;
@@ -27,8 +28,10 @@ mod parse;
 mod plan;
 mod prepared;
 mod rows;
+mod runner;
 mod session;
 mod size;
+mod version;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use copy::{CopyIn, CopyOut, Lines};
@@ -37,8 +40,9 @@ pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::{Batch, Rows};
-pub use session::{CancelHandle, SERVER_VERSION, SqlSession, TransactionStatus};
+pub use session::{CancelHandle, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
+pub use version::SERVER_VERSION;
 
 /// What a statement gave.
 pub enum Outcome {

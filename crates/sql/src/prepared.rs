@@ -2,7 +2,7 @@
 
 use crate::parse::Statement;
 use crate::plan::{Kind, Planned, Planner};
-use crate::session::Runner;
+use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Prepared {
         statement: Statement,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let planned = Planner::new(runner).plan(&statement, declared)?;
+        let planned = Planner::new(&runner.engine, &runner.cancel).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
         Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
     }
@@ -70,7 +70,8 @@ impl Prepared {
             }
         }
         let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
-        let planned = Arc::new(Planner::new(runner).plan(&self.statement, &declared)?);
+        let planned =
+            Arc::new(Planner::new(&runner.engine, &runner.cancel).plan(&self.statement, &declared)?);
         if planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }

@@ -4,6 +4,7 @@ use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
 use super::{Binder, Expression};
 use crate::name::{DATABASE, SCHEMA};
+use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::sql::sqlparser::ast;
 
@@ -39,10 +40,6 @@ pub(crate) enum Function {
     Greatest,
     Least,
 }
-
-/// What `version()` says; tools read the PostgreSQL version from it.
-pub(crate) const VERSION: &str =
-    concat!("PostgreSQL 15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ", in-memory)");
 
 impl Function {
     /// Words that stand for a value without parentheses.

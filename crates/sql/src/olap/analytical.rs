@@ -14,8 +14,6 @@ use datafusion::datasource::MemTable;
 use datafusion::logical_expr::TableSource;
 use datafusion::physical_plan::collect;
 use datafusion::sql::sqlparser::ast::Statement;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,7 +87,7 @@ impl TableSources for Tables {
 impl MemoryBaseline {
     /// Plans a query over the copies. Its `run` does not look at the view.
     pub fn plan(&self, sql: &str) -> Result<AnalyticalQuery> {
-        let plan = self.engine.plan_over(&parse(sql)?, &self.tables, &[])?;
+        let plan = self.engine.plan_over(&*parse(sql)?, &self.tables, &[])?;
         Ok(AnalyticalQuery { engine: self.engine.clone(), plan: Arc::new(plan) })
     }
 }
@@ -97,7 +95,7 @@ impl MemoryBaseline {
 impl OlapEngine {
     /// Plans one SELECT without parameters.
     pub(crate) fn query(&self, sql: &str) -> Result<AnalyticalQuery> {
-        let plan = self.plan(&parse(sql)?, &self.database.catalog(), &[])?;
+        let plan = self.plan(&*parse(sql)?, &self.database.catalog(), &[])?;
         if !plan.parameters().is_empty() {
             return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
         }
@@ -150,13 +148,11 @@ fn copied_array(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// One SELECT.
-pub(crate) fn parse(sql: &str) -> Result<Statement> {
-    let syntax = |message: String| Error::new(SqlState::SyntaxError, message);
-    let mut statements =
-        Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|error| syntax(error.to_string()))?;
-    match (statements.pop(), statements.is_empty()) {
-        (Some(statement @ Statement::Query(_)), true) => Ok(statement),
-        _ => Err(syntax("an analytical query is one SELECT".to_owned())),
+/// One SELECT, by the parser of all statements, with its limits.
+pub(crate) fn parse(sql: &str) -> Result<Arc<Statement>> {
+    let mut statements = crate::parse::parse(sql)?;
+    match (statements.pop().and_then(|statement| statement.ast), statements.is_empty()) {
+        (Some(statement), true) if matches!(*statement, Statement::Query(_)) => Ok(statement),
+        _ => Err(Error::new(SqlState::SyntaxError, "an analytical query is one SELECT")),
     }
 }

@@ -1,6 +1,7 @@
 //! Scalar functions of our own: checked integer arithmetic, and what drivers and tools ask a PostgreSQL
 //! server when they connect.
 
+use crate::version::VERSION;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 /// Functions without arguments that give the same text in every query.
 const CONSTANTS: &[(&str, &str)] = &[
-    ("version", concat!("PostgreSQL 15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")")),
+    ("version", VERSION),
     ("current_database", "ankerdb"),
     ("current_catalog", "ankerdb"),
     ("current_schema", "public"),

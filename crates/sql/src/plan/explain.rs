@@ -2,7 +2,7 @@
 
 use super::access::{Access, IndexRange, IndexUse};
 use super::write::{ConflictAction, InsertSource};
-use super::{Kind, Planner};
+use super::{InsertPlan, Kind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
 use crate::expression::Parameters;
 use ankerdb_engine::{DataType, Direction, Result, Table};
@@ -23,49 +23,58 @@ impl Planner<'_> {
     }
 
     fn describe(&self, kind: &Kind) -> Result<Vec<String>> {
-        Ok(match kind {
-            Kind::Analytical(plan) => self.engine.olap().explain_apart(plan, self.cancel)?,
-            Kind::Select(plan) => {
-                let mut lines = Vec::new();
-                if plan.lock.is_some() {
-                    lines.push("Lock rows".to_owned());
-                }
-                if plan.limit.is_some() || plan.offset.is_some() {
-                    lines.push("Limit".to_owned());
-                }
-                if !plan.sort.is_empty() {
-                    lines.push(format!("Sort by {} keys", plan.sort.len()));
-                }
-                describe_access(plan.table.as_deref(), &plan.access, plan.filter.is_some(), &mut lines);
-                lines
-            }
-            Kind::Insert(plan) => {
-                let mut lines = vec![format!("Insert on {}", plan.table.name())];
-                match plan.conflict.as_ref().map(|conflict| &conflict.action) {
-                    None => {}
-                    Some(ConflictAction::Nothing) => lines.push("  On conflict: do nothing".into()),
-                    Some(ConflictAction::Update(..)) => lines.push("  On conflict: update".into()),
-                }
-                match &plan.source {
-                    InsertSource::Values(rows) => lines.push(format!("  Values: {} rows", rows.len())),
-                    InsertSource::Query(kind, _) => {
-                        lines.extend(self.describe(kind)?.into_iter().map(|line| format!("  {line}")));
-                    }
-                }
-                lines
-            }
-            Kind::Update(plan) => {
+        match kind {
+            Kind::Query(query) => self.describe_query(query),
+            Kind::Write(WritePlan::Insert(plan)) => self.describe_insert(plan),
+            Kind::Write(WritePlan::Update(plan)) => {
                 let mut lines = vec![format!("Update on {}", plan.table.name())];
                 describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
-                lines
+                Ok(lines)
             }
-            Kind::Delete(plan) => {
+            Kind::Write(WritePlan::Delete(plan)) => {
                 let mut lines = vec![format!("Delete on {}", plan.table.name())];
                 describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
-                lines
+                Ok(lines)
             }
-            _ => vec!["Utility statement".to_owned()],
-        })
+            Kind::Empty | Kind::Define(_) | Kind::Utility(_) | Kind::Copy(_) | Kind::Explain(_) => {
+                Ok(vec!["Utility statement".to_owned()])
+            }
+        }
+    }
+
+    fn describe_query(&self, query: &QueryPlan) -> Result<Vec<String>> {
+        let plan = match query {
+            QueryPlan::Analytical(plan) => return self.engine.olap().explain_apart(plan, self.cancel),
+            QueryPlan::Select(plan) => plan,
+        };
+        let mut lines = Vec::new();
+        if plan.lock.is_some() {
+            lines.push("Lock rows".to_owned());
+        }
+        if plan.limit.is_some() || plan.offset.is_some() {
+            lines.push("Limit".to_owned());
+        }
+        if !plan.sort.is_empty() {
+            lines.push(format!("Sort by {} keys", plan.sort.len()));
+        }
+        describe_access(plan.table.as_deref(), &plan.access, plan.filter.is_some(), &mut lines);
+        Ok(lines)
+    }
+
+    fn describe_insert(&self, plan: &InsertPlan) -> Result<Vec<String>> {
+        let mut lines = vec![format!("Insert on {}", plan.table.name())];
+        match plan.conflict.as_ref().map(|conflict| &conflict.action) {
+            None => {}
+            Some(ConflictAction::Nothing) => lines.push("  On conflict: do nothing".into()),
+            Some(ConflictAction::Update(..)) => lines.push("  On conflict: update".into()),
+        }
+        match &plan.source {
+            InsertSource::Values(rows) => lines.push(format!("  Values: {} rows", rows.len())),
+            InsertSource::Query(query, _) => {
+                lines.extend(self.describe_query(query)?.into_iter().map(|line| format!("  {line}")));
+            }
+        }
+        Ok(lines)
     }
 }
 

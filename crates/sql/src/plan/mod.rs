@@ -15,7 +15,7 @@ pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, positions};
 pub(crate) use select::SelectPlan;
 pub(crate) use write::{
-    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan,
+    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan, WritePlan,
 };
 
 use crate::engine::SqlEngine;
@@ -24,7 +24,6 @@ use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::parse::Statement;
-use crate::session::Runner;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Result, Table};
 use datafusion::sql::sqlparser::ast;
@@ -40,15 +39,18 @@ pub(crate) struct Planned {
     pub output: Option<Arc<[OutputColumn]>>,
 }
 
+/// A query, by its path.
+pub(crate) enum QueryPlan {
+    Select(Box<SelectPlan>),
+    Analytical(Arc<OlapPlan>),
+}
+
 /// What a statement does.
 pub(crate) enum Kind {
     /// The empty statement.
     Empty,
-    Select(Box<SelectPlan>),
-    Analytical(Arc<OlapPlan>),
-    Insert(Box<InsertPlan>),
-    Update(Box<UpdatePlan>),
-    Delete(Box<DeletePlan>),
+    Query(QueryPlan),
+    Write(WritePlan),
     Define(Definition),
     Utility(Utility),
     Copy(Arc<ast::Statement>),
@@ -60,10 +62,8 @@ impl Kind {
     /// The command's name if it writes data or definitions.
     pub fn writes(&self) -> Option<&'static str> {
         match self {
-            Kind::Insert(_) => Some("INSERT"),
-            Kind::Update(_) => Some("UPDATE"),
-            Kind::Delete(_) => Some("DELETE"),
-            Kind::Select(plan) if plan.lock.is_some() => Some("SELECT FOR UPDATE"),
+            Kind::Write(plan) => Some(plan.command()),
+            Kind::Query(QueryPlan::Select(plan)) if plan.lock.is_some() => Some("SELECT FOR UPDATE"),
             Kind::Define(definition) => Some(definition.command()),
             Kind::Copy(statement) => match &**statement {
                 ast::Statement::Copy { to: false, .. } => Some("COPY FROM"),
@@ -83,9 +83,8 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// A planner for the catalog as it is now.
-    pub fn new(runner: &'a Runner) -> Planner<'a> {
-        let Runner { engine, cancel } = runner;
+    /// A planner for the catalog as it is now, which `cancel` ends.
+    pub fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle) -> Planner<'a> {
         Planner { engine, cancel, catalog: engine.database().catalog() }
     }
 
@@ -117,23 +116,23 @@ impl<'a> Planner<'a> {
     ) -> Result<(Kind, Option<Arc<[OutputColumn]>>)> {
         match statement {
             ast::Statement::Query(query) => {
-                let (kind, output) = self.query(query, parameters)?;
-                Ok((kind, Some(output)))
+                let (plan, output) = self.query(query, parameters)?;
+                Ok((Kind::Query(plan), Some(output)))
             }
             ast::Statement::Insert(insert) => {
                 let plan = self.insert(insert, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Insert(Box::new(plan)), output))
+                Ok((Kind::Write(WritePlan::Insert(Box::new(plan))), output))
             }
             ast::Statement::Update(update) => {
                 let plan = self.update(update, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Update(Box::new(plan)), output))
+                Ok((Kind::Write(WritePlan::Update(Box::new(plan))), output))
             }
             ast::Statement::Delete(delete) => {
                 let plan = self.delete(delete, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Delete(Box::new(plan)), output))
+                Ok((Kind::Write(WritePlan::Delete(Box::new(plan))), output))
             }
             ast::Statement::Explain { statement, analyze, .. } => {
                 if *analyze {
@@ -157,12 +156,12 @@ impl<'a> Planner<'a> {
         &self,
         query: &ast::Query,
         parameters: &mut Parameters,
-    ) -> Result<(Kind, Arc<[OutputColumn]>)> {
+    ) -> Result<(QueryPlan, Arc<[OutputColumn]>)> {
         let known = parameters.known().to_vec();
         match self.select(query, parameters) {
             Ok(plan) => {
                 let output = plan.output.clone();
-                Ok((Kind::Select(Box::new(plan)), output))
+                Ok((QueryPlan::Select(Box::new(plan)), output))
             }
             Err(Refusal::Failed(error)) => Err(error),
             Err(Refusal::Elsewhere(reason)) => {
@@ -174,7 +173,7 @@ impl<'a> Planner<'a> {
                 let plan = self.engine.olap().plan_apart(statement, &self.catalog, known, self.cancel)?;
                 parameters.merge(plan.parameters());
                 let output = plan.output().into();
-                Ok((Kind::Analytical(Arc::new(plan)), output))
+                Ok((QueryPlan::Analytical(Arc::new(plan)), output))
             }
         }
     }
@@ -188,7 +187,7 @@ impl<'a> Planner<'a> {
 /// Plans the subqueries of one statement, to be run before it.
 pub(crate) struct SubqueryPlans<'a> {
     planner: &'a Planner<'a>,
-    pub plans: Vec<Kind>,
+    pub plans: Vec<QueryPlan>,
 }
 
 impl<'a> SubqueryPlans<'a> {
@@ -199,12 +198,12 @@ impl<'a> SubqueryPlans<'a> {
 
 impl Subqueries for SubqueryPlans<'_> {
     fn add(&mut self, query: &ast::Query, parameters: &mut Parameters) -> Bound<(usize, Vec<DataType>)> {
-        let (kind, output) = self.planner.query(query, parameters).map_err(|error| {
+        let (plan, output) = self.planner.query(query, parameters).map_err(|error| {
             error.with_hint(
                 "A subquery of a statement that writes cannot use columns of that statement's table.",
             )
         })?;
-        self.plans.push(kind);
+        self.plans.push(plan);
         Ok((self.plans.len() - 1, output.iter().map(|column| column.data_type).collect()))
     }
 }

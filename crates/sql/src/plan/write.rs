@@ -2,7 +2,7 @@
 
 use super::access::{Access, choose};
 use super::select::bind_projection;
-use super::{Kind, Planner, SubqueryPlans};
+use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
@@ -12,13 +12,49 @@ use ankerdb_engine::{ColumnSet, Error, SqlState, Table, Value};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::sync::Arc;
 
+/// A statement that writes rows.
+pub(crate) enum WritePlan {
+    Insert(Box<InsertPlan>),
+    Update(Box<UpdatePlan>),
+    Delete(Box<DeletePlan>),
+}
+
+impl WritePlan {
+    /// The command's name.
+    pub fn command(&self) -> &'static str {
+        match self {
+            WritePlan::Insert(_) => "INSERT",
+            WritePlan::Update(_) => "UPDATE",
+            WritePlan::Delete(_) => "DELETE",
+        }
+    }
+
+    /// How the command is reported that has written so many rows.
+    pub fn tag(&self, rows: usize) -> String {
+        match self {
+            // The zero is an object identifier, which rows have not had for long.
+            WritePlan::Insert(_) => format!("INSERT 0 {rows}"),
+            _ => format!("{} {rows}", self.command()),
+        }
+    }
+
+    /// What is to be run before it.
+    pub fn subqueries(&self) -> &[QueryPlan] {
+        match self {
+            WritePlan::Insert(plan) => &plan.subqueries,
+            WritePlan::Update(plan) => &plan.subqueries,
+            WritePlan::Delete(plan) => &plan.subqueries,
+        }
+    }
+}
+
 /// INSERT.
 pub(crate) struct InsertPlan {
     pub table: Arc<Table>,
     pub source: InsertSource,
     pub conflict: Option<Conflict>,
     pub returning: Option<Returning>,
-    pub subqueries: Vec<Kind>,
+    pub subqueries: Vec<QueryPlan>,
 }
 
 /// Where the new rows come from.
@@ -26,7 +62,7 @@ pub(crate) enum InsertSource {
     /// One expression for each column of the table.
     Values(Vec<Vec<Expression>>),
     /// A query, and for each column of the table the result's column that it takes; `None` is NULL.
-    Query(Box<Kind>, Vec<Option<usize>>),
+    Query(QueryPlan, Vec<Option<usize>>),
 }
 
 /// ON CONFLICT.
@@ -51,7 +87,7 @@ pub(crate) struct UpdatePlan {
     pub columns: ColumnSet,
     pub assignments: Vec<(usize, Expression)>,
     pub returning: Option<Returning>,
-    pub subqueries: Vec<Kind>,
+    pub subqueries: Vec<QueryPlan>,
 }
 
 /// DELETE.
@@ -61,7 +97,7 @@ pub(crate) struct DeletePlan {
     pub filter: Option<Arc<Expression>>,
     pub columns: ColumnSet,
     pub returning: Option<Returning>,
-    pub subqueries: Vec<Kind>,
+    pub subqueries: Vec<QueryPlan>,
 }
 
 /// RETURNING: a select list over the written rows.
@@ -103,9 +139,9 @@ impl Planner<'_> {
                     )?)
                 }
                 _ => {
-                    let (kind, output) = self.query(query, parameters)?;
-                    check_query(&table, &targets, &kind, &output, !insert.columns.is_empty())?;
-                    InsertSource::Query(Box::new(kind), placed(&table, &targets, output.len()))
+                    let (plan, output) = self.query(query, parameters)?;
+                    check_query(&table, &targets, &plan, &output, !insert.columns.is_empty())?;
+                    InsertSource::Query(plan, placed(&table, &targets, output.len()))
                 }
             },
         };
@@ -257,7 +293,7 @@ fn is_default(expr: &Expr) -> bool {
 fn check_query(
     table: &Table,
     targets: &[usize],
-    kind: &Kind,
+    query: &QueryPlan,
     output: &[OutputColumn],
     named: bool,
 ) -> Bound<()> {
@@ -265,8 +301,7 @@ fn check_query(
     for (position, (column, &target)) in output.iter().zip(targets).enumerate() {
         let target = &table.columns()[target];
         // A literal in the select list has no type of its own.
-        let literal =
-            matches!(kind, Kind::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
+        let literal = matches!(query, QueryPlan::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {
             let message = format!(
                 "column {} is of type {} but expression is of type {}",

@@ -6,32 +6,28 @@
 //! it is closed.
 //!
 //! Every loop that may be long, in planning and in execution, looks at the session's interrupt ([`cancel`]); its limit of
-//! time raises it ([`deadline`]).
+//! time raises it ([`crate::deadline`]).
 
 mod autocommit;
 mod cancel;
-mod deadline;
 mod setting;
 mod time;
 pub use cancel::CancelHandle;
-pub use setting::SERVER_VERSION;
 mod transaction;
 
 use crate::copy;
+use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
-use crate::execute::{self, Done, Environment};
+use crate::execute::{self, Done};
 use crate::olap::OlapPlan;
 use crate::parse::{self, Statement};
 use crate::plan::access::Access;
-use crate::plan::{Definition, DeletePlan, InsertPlan, InsertSource, Kind, Planned, SelectPlan};
+use crate::plan::{Definition, DeletePlan, InsertSource, Kind, Planned, QueryPlan, SelectPlan, WritePlan};
 use crate::prepared::{OutputColumn, Prepared};
+use crate::runner::{Runner, note_reads};
 use crate::{Outcome, Rows};
-use ankerdb_engine::{
-    ColumnSet, DataType, Error, Interrupt, Isolation, Result, Session, SqlState, Transaction, Value,
-};
+use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
 use autocommit::Sleeps;
-use deadline::Deadline;
-pub(crate) use deadline::Deadlines;
 use setting::Settings;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +48,6 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// What running a statement needs besides a transaction.
-pub(crate) struct Runner {
-    pub engine: SqlEngine,
-    pub cancel: CancelHandle,
-}
-
 /// One connection's state: settings, open transaction. Not shared between threads at the same time.
 pub struct SqlSession {
     runner: Runner,
@@ -70,8 +60,15 @@ pub struct SqlSession {
     has_begun: bool,
 }
 
+impl SqlEngine {
+    /// A session: one connection.
+    pub fn session(&self) -> SqlSession {
+        SqlSession::new(self.clone())
+    }
+}
+
 impl SqlSession {
-    pub(crate) fn new(engine: SqlEngine) -> SqlSession {
+    fn new(engine: SqlEngine) -> SqlSession {
         let mut session = engine.database().session();
         // A client may think for long between two statements.
         session.set_keeps_tables(false);
@@ -172,9 +169,9 @@ impl SqlSession {
         }
         match &planned.kind {
             Kind::Empty => Ok(Outcome::Command(String::new())),
-            Kind::Select(plan) => self.select(&planned, plan, parameters),
-            Kind::Analytical(plan) => self.analytical(plan, parameters),
-            Kind::Insert(_) | Kind::Update(_) | Kind::Delete(_) => self.write(&planned, parameters),
+            Kind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters),
+            Kind::Query(QueryPlan::Analytical(plan)) => self.analytical(plan, parameters),
+            Kind::Write(plan) => self.write(&planned, plan, parameters),
             Kind::Define(definition) => self.define(definition),
             Kind::Utility(utility) => self.utility(utility, &planned),
             Kind::Copy(statement) => copy::start(self, statement),
@@ -241,20 +238,14 @@ impl SqlSession {
         Ok(Outcome::Rows(rows?))
     }
 
-    fn write(&mut self, planned: &Planned, parameters: &[Value]) -> Result<Outcome> {
+    fn write(&mut self, planned: &Planned, plan: &WritePlan, parameters: &[Value]) -> Result<Outcome> {
         let done = if self.block.is_open() {
             let now = self.block_now();
-            self.in_block(|runner, transaction| {
-                runner.run_write(&planned.kind, transaction, parameters, now, true)
-            })?
+            self.in_block(|runner, transaction| runner.run_write(plan, transaction, parameters, now, true))?
         } else {
-            self.write_alone(&planned.kind, parameters)?
+            self.write_alone(plan, parameters)?
         };
-        let tag = match &planned.kind {
-            Kind::Insert(_) => format!("INSERT 0 {}", done.count),
-            Kind::Update(_) => format!("UPDATE {}", done.count),
-            _ => format!("DELETE {}", done.count),
-        };
+        let tag = plan.tag(done.count);
         Ok(match planned.output {
             Some(_) => self.ready(planned, done.rows, Some(tag)),
             None => Outcome::Command(tag),
@@ -262,13 +253,13 @@ impl SqlSession {
     }
 
     /// A statement that writes, as a transaction of its own.
-    fn write_alone(&mut self, kind: &Kind, parameters: &[Value]) -> Result<Done> {
+    fn write_alone(&mut self, plan: &WritePlan, parameters: &[Value]) -> Result<Done> {
         let now = transaction::now();
-        let merges = matches!(kind, Kind::Insert(plan) if plan.conflict.is_some());
+        let merges = matches!(plan, WritePlan::Insert(plan) if plan.conflict.is_some());
         let mut attempt = 0;
         loop {
-            let done = self.autocommit(sleeps(kind), |runner, transaction, locking| {
-                runner.run_write(kind, transaction, parameters, now, locking)
+            let done = self.autocommit(sleeps(plan), |runner, transaction, locking| {
+                runner.run_write(plan, transaction, parameters, now, locking)
             });
             match done {
                 // The row in the way was committed after this statement looked: now it is a conflict to resolve.
@@ -321,112 +312,7 @@ impl SqlSession {
 }
 
 /// Whether the statement of a transaction block may sleep before it commits, with what it has read or locked.
-fn sleeps(kind: &Kind) -> Sleeps {
-    let subqueries = match kind {
-        Kind::Insert(plan) if matches!(plan.source, InsertSource::Query(..)) => return Sleeps::Surely,
-        Kind::Insert(plan) => &plan.subqueries,
-        Kind::Update(plan) => &plan.subqueries,
-        Kind::Delete(plan) => &plan.subqueries,
-        _ => return Sleeps::Perhaps,
-    };
-    if subqueries.is_empty() { Sleeps::Perhaps } else { Sleeps::Surely }
-}
-
-impl Runner {
-    /// What ends the statement that runs.
-    fn interrupt(&self) -> &Interrupt {
-        self.cancel.interrupt()
-    }
-
-    fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
-        Environment { parameters, subqueries: &[], now, locking, interrupt: self.interrupt() }
-    }
-
-    fn run_write(
-        &self,
-        kind: &Kind,
-        transaction: &mut Transaction,
-        parameters: &[Value],
-        now: i64,
-        locking: bool,
-    ) -> Result<Done> {
-        let subqueries = match kind {
-            Kind::Insert(plan) => &plan.subqueries,
-            Kind::Update(plan) => &plan.subqueries,
-            Kind::Delete(plan) => &plan.subqueries,
-            _ => return Err(Error::internal("not a statement that writes")),
-        };
-        let mut results = Vec::with_capacity(subqueries.len());
-        for subquery in subqueries {
-            let environment = self.environment(parameters, now, locking);
-            let rows = self.run_query(subquery, transaction, &environment)?;
-            results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
-        }
-        let environment = Environment { subqueries: &results, ..self.environment(parameters, now, locking) };
-        match kind {
-            Kind::Insert(plan) => self.run_insert(plan, transaction, &environment),
-            Kind::Update(plan) => execute::update(plan, transaction, &environment),
-            Kind::Delete(plan) => execute::delete(plan, transaction, &environment),
-            _ => Err(Error::internal("not a statement that writes")),
-        }
-    }
-
-    fn run_insert(
-        &self,
-        plan: &InsertPlan,
-        transaction: &mut Transaction,
-        environment: &Environment,
-    ) -> Result<Done> {
-        match &plan.source {
-            InsertSource::Values(rows) => {
-                let context = environment.constant();
-                let rows = rows.iter().map(|row| {
-                    row.iter().map(|expression| crate::expression::evaluate(expression, &context)).collect()
-                });
-                execute::insert(plan, rows, transaction, environment)
-            }
-            InsertSource::Query(kind, places) => {
-                let rows = self.run_query(kind, transaction, environment)?;
-                let rows = rows.into_iter().map(|row| {
-                    let value = |place: &Option<usize>| place.map_or(Value::Null, |place| row[place].clone());
-                    Ok(places.iter().map(value).collect())
-                });
-                execute::insert(plan, rows, transaction, environment)
-            }
-        }
-    }
-
-    /// All rows of a query inside of a statement that writes.
-    fn run_query(
-        &self,
-        kind: &Kind,
-        transaction: &mut Transaction,
-        environment: &Environment,
-    ) -> Result<Vec<Vec<Value>>> {
-        match kind {
-            Kind::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
-            Kind::Analytical(plan) => {
-                note_reads(plan, transaction);
-                let view = transaction.read_view();
-                let cancel = self.cancel.clone();
-                let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
-                let mut rows = Vec::new();
-                while let Some(batch) = result.next()? {
-                    environment.interrupt.check()?;
-                    rows.extend(batch);
-                }
-                Ok(rows)
-            }
-            _ => Err(Error::internal("not a query")),
-        }
-    }
-}
-
-/// At SERIALIZABLE, what an analytical query reads takes part in validation.
-fn note_reads(plan: &OlapPlan, transaction: &mut Transaction) {
-    if transaction.isolation() == Isolation::Serializable {
-        for (table, columns) in plan.tables() {
-            transaction.note_table_read(table, *columns, None);
-        }
-    }
+fn sleeps(plan: &WritePlan) -> Sleeps {
+    let queries = matches!(plan, WritePlan::Insert(plan) if matches!(plan.source, InsertSource::Query(..)));
+    if queries || !plan.subqueries().is_empty() { Sleeps::Surely } else { Sleeps::Perhaps }
 }

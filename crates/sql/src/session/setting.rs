@@ -6,12 +6,10 @@
 
 use super::time;
 use crate::plan::Setting;
+use crate::version::SERVER_VERSION;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// The PostgreSQL version whose protocol and dialect this server speaks, which drivers look at, and our own.
-pub const SERVER_VERSION: &str = concat!("15.0 (AnKerDB ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Names and defaults of settings that are only kept.
 const KEPT: &[(&str, &str)] = &[

@@ -8,7 +8,7 @@
 //! for a deadline that is later than what it sleeps for already, and nobody does for one that is taken back: it wakes up
 //! once in vain.
 
-use super::CancelHandle;
+use crate::CancelHandle;
 use ankerdb_engine::Cause;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;

@@ -1,0 +1,108 @@
+//! What statements run with, and the running of those that need queries first.
+
+use crate::CancelHandle;
+use crate::engine::SqlEngine;
+use crate::execute::{self, Done, Environment};
+use crate::olap::OlapPlan;
+use crate::plan::{InsertPlan, InsertSource, QueryPlan, WritePlan};
+use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
+
+/// What running a statement needs besides a transaction.
+pub(crate) struct Runner {
+    pub engine: SqlEngine,
+    pub cancel: CancelHandle,
+}
+
+impl Runner {
+    /// What ends the statement that runs.
+    pub fn interrupt(&self) -> &Interrupt {
+        self.cancel.interrupt()
+    }
+
+    /// What a statement sees besides rows. `locking`: it locks what it is going to write.
+    pub fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
+        Environment { parameters, subqueries: &[], now, locking, interrupt: self.interrupt() }
+    }
+
+    /// Runs a statement that writes, after its subqueries.
+    pub fn run_write(
+        &self,
+        plan: &WritePlan,
+        transaction: &mut Transaction,
+        parameters: &[Value],
+        now: i64,
+        locking: bool,
+    ) -> Result<Done> {
+        let subqueries = plan.subqueries();
+        let mut results = Vec::with_capacity(subqueries.len());
+        for subquery in subqueries {
+            let environment = self.environment(parameters, now, locking);
+            let rows = self.run_query(subquery, transaction, &environment)?;
+            results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
+        }
+        let environment = Environment { subqueries: &results, ..self.environment(parameters, now, locking) };
+        match plan {
+            WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment),
+            WritePlan::Update(plan) => execute::update(plan, transaction, &environment),
+            WritePlan::Delete(plan) => execute::delete(plan, transaction, &environment),
+        }
+    }
+
+    fn run_insert(
+        &self,
+        plan: &InsertPlan,
+        transaction: &mut Transaction,
+        environment: &Environment,
+    ) -> Result<Done> {
+        match &plan.source {
+            InsertSource::Values(rows) => {
+                let context = environment.constant();
+                let rows = rows.iter().map(|row| {
+                    row.iter().map(|expression| crate::expression::evaluate(expression, &context)).collect()
+                });
+                execute::insert(plan, rows, transaction, environment)
+            }
+            InsertSource::Query(query, places) => {
+                let rows = self.run_query(query, transaction, environment)?;
+                let rows = rows.into_iter().map(|row| {
+                    let value = |place: &Option<usize>| place.map_or(Value::Null, |place| row[place].clone());
+                    Ok(places.iter().map(value).collect())
+                });
+                execute::insert(plan, rows, transaction, environment)
+            }
+        }
+    }
+
+    /// All rows of a query inside of a statement that writes.
+    fn run_query(
+        &self,
+        query: &QueryPlan,
+        transaction: &mut Transaction,
+        environment: &Environment,
+    ) -> Result<Vec<Vec<Value>>> {
+        match query {
+            QueryPlan::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
+            QueryPlan::Analytical(plan) => {
+                note_reads(plan, transaction);
+                let view = transaction.read_view();
+                let cancel = self.cancel.clone();
+                let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
+                let mut rows = Vec::new();
+                while let Some(batch) = result.next()? {
+                    environment.interrupt.check()?;
+                    rows.extend(batch);
+                }
+                Ok(rows)
+            }
+        }
+    }
+}
+
+/// At SERIALIZABLE, what an analytical query reads takes part in validation.
+pub(crate) fn note_reads(plan: &OlapPlan, transaction: &mut Transaction) {
+    if transaction.isolation() == Isolation::Serializable {
+        for (table, columns) in plan.tables() {
+            transaction.note_table_read(table, *columns, None);
+        }
+    }
+}
