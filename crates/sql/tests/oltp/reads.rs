@@ -1,6 +1,6 @@
 //! SELECT: which path, which rows, in which order.
 
-use crate::client::Client;
+use crate::client::{Client, engine};
 use ankerdb_engine::Value;
 
 fn orders() -> Client {
@@ -169,4 +169,27 @@ fn deep_expressions_end_in_an_error_not_in_a_crash() {
     let deep = format!("select 1 from orders a, orders b where {} > 0", chain(450));
     let answer = client.run(&deep);
     assert!(answer.starts_with('!') || answer.starts_with('1'), "{answer}");
+}
+
+#[test]
+fn both_paths_say_the_same_version() {
+    let mut client = orders();
+    let short = client.run("select version()");
+    assert!(short.starts_with("PostgreSQL 15.0 (AnKerDB "), "{short}");
+    assert_eq!(client.run("select version() from orders group by customer limit 1"), short);
+    assert!(short.ends_with(&client.run("show server_version")), "{short}");
+}
+
+/// Queries from Rust go through the parser of all others, which refuses what would take all of the stack or for ever.
+#[test]
+fn queries_from_rust_are_parsed_within_the_same_limits() {
+    let engine = engine();
+    let state = |sql: &str| engine.plan(sql).err().map(|error| error.state().code());
+    assert_eq!(state("select 1 as one"), None);
+    let calls = format!("select {}1{}", "abs(".repeat(40), ")".repeat(40));
+    assert_eq!(state(&calls), Some("54000"));
+    let sums = format!("select 1{}", " + 1".repeat(100_000));
+    assert_eq!(state(&sums), Some("54000"));
+    assert_eq!(state("select 1; select 2"), Some("42601"));
+    assert_eq!(state("delete from nothing"), Some("42601"));
 }
