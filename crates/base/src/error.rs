@@ -92,6 +92,8 @@ sql_states! {
     DuplicateColumn = "42701",
     /// A function or operator does not exist for these types.
     UndefinedFunction = "42883",
+    /// Several functions or operators fit constants without a type.
+    AmbiguousFunction = "42725",
     /// A table does not exist.
     UndefinedTable = "42P01",
     /// A parameter does not exist.

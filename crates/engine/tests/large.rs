@@ -134,10 +134,9 @@ fn turns_beside_readers(interrupted_every: i64) -> usize {
             interrupt.clear();
             match outcome {
                 Ok(_) => committed.store(turn, Ordering::Release),
-                Err(error) => {
-                    assert_eq!(error.state(), SqlState::QueryCanceled);
-                    ended += 1;
-                }
+                Err(error) if error.state() == SqlState::QueryCanceled => ended += 1,
+                // A sweep has had one of the rows for a moment.
+                Err(error) => assert_eq!(error.state(), SqlState::SerializationFailure),
             }
             let now = committed.load(Ordering::Acquire);
             assert_eq!(turn_of(&database.snapshot().read_view(), &table), now);

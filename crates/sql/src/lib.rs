@@ -17,6 +17,7 @@
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
 #![deny(unsafe_code)]
 
+mod column_name;
 mod copy;
 mod deadline;
 mod engine;

@@ -7,10 +7,10 @@
 use super::types::{
     ANY_CHAR, Family, assignable, common_type, data_type, family, number, numeric, same_representation,
 };
-use super::{Comparison, Expression, Function};
+use super::{Comparison, Expression, Function, fold};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
 use crate::parse::too_deep;
-use ankerdb_engine::{ColumnDefinition, DataType, Error, SqlState, Value};
+use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, Value};
 use ankerdb_value::{cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
@@ -89,7 +89,8 @@ impl Parameters {
         Parameters { types: types.to_vec() }
     }
 
-    fn mention(&mut self, position: usize) -> Option<DataType> {
+    /// Notes that there is such a parameter; its type, if it is known.
+    pub fn mention(&mut self, position: usize) -> Option<DataType> {
         if self.types.len() <= position {
             self.types.resize(position + 1, None);
         }
@@ -214,6 +215,11 @@ impl<'a> Binder<'a> {
 
     /// Binds a condition. 42804 if it is not a boolean; `clause` is the word for the message.
     pub fn bind_condition(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
+        Ok(fold(self.condition_within(expr, clause)?)?)
+    }
+
+    /// The same as a part of an expression.
+    pub(super) fn condition_within(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
         let typed = self.bind(expr)?;
         self.condition(typed, clause)
     }
@@ -229,7 +235,7 @@ impl<'a> Binder<'a> {
     pub fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
         match typed.data_type {
             None => self.resolve(typed, unmodified(column.data_type)),
-            Some(from) if assignable(from, column.data_type) => Ok(typed.expression),
+            Some(from) if assignable(from, column.data_type) => Ok(fold(typed.expression)?),
             Some(from) => {
                 let message = format!(
                     "column {} is of type {} but expression is of type {}",
@@ -266,7 +272,7 @@ impl<'a> Binder<'a> {
                     Err(_) => return elsewhere(format!("type {to}")),
                 };
                 let operand = self.bind(expr)?;
-                self.cast(operand, target)
+                if is_bare_numeric(to) { self.cast_to_numeric(operand) } else { self.cast(operand, target) }
             }
             Expr::BinaryOp { left, op, right } => self.binary(expr, left, op, right),
             Expr::UnaryOp { op, expr } => self.unary(op, expr),
@@ -276,8 +282,8 @@ impl<'a> Binder<'a> {
             Expr::IsNotTrue(operand) => self.is_boolean(operand, true, true),
             Expr::IsFalse(operand) => self.is_boolean(operand, false, false),
             Expr::IsNotFalse(operand) => self.is_boolean(operand, false, true),
-            Expr::IsUnknown(operand) => self.is_null(operand, true),
-            Expr::IsNotUnknown(operand) => self.is_null(operand, false),
+            Expr::IsUnknown(operand) => self.is_unknown(operand, true),
+            Expr::IsNotUnknown(operand) => self.is_unknown(operand, false),
             Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
             Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
@@ -380,7 +386,7 @@ impl<'a> Binder<'a> {
                 Some(operand) => {
                     self.compare_exprs(Comparison::Equal, operand, &branch.condition)?.expression
                 }
-                None => self.bind_condition(&branch.condition, "CASE/WHEN")?,
+                None => self.condition_within(&branch.condition, "CASE/WHEN")?,
             });
         }
         let mut results =
@@ -416,7 +422,8 @@ impl<'a> Binder<'a> {
         Ok((items, common))
     }
 
-    fn cast(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
+    /// `CAST(operand AS target)`
+    pub(crate) fn cast(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
         let parameter = matches!(operand.expression, Expression::Parameter(_));
         let operand = match operand.data_type {
             None if parameter => {
@@ -424,7 +431,10 @@ impl<'a> Binder<'a> {
                 Typed::new(self.resolve(operand, bare)?, bare)
             }
             None => Typed::new(operand.expression, DataType::Text),
-            Some(_) => operand,
+            Some(from) => {
+                check_castable(from, target)?;
+                operand
+            }
         };
         let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. });
         let expression = if !modified && operand.data_type == Some(target) {
@@ -435,10 +445,32 @@ impl<'a> Binder<'a> {
         Ok(Typed::new(expression, target))
     }
 
+    /// `CAST(operand AS numeric)`: without a scale of its own it keeps what the operand has.
+    pub(crate) fn cast_to_numeric(&mut self, operand: Typed) -> Bound<Typed> {
+        let scale = match (operand.data_type, &operand.expression) {
+            (Some(DataType::Numeric { scale, .. }), _) => {
+                return Ok(Typed::new(operand.expression, numeric(scale)));
+            }
+            (Some(DataType::SmallInt | DataType::Integer | DataType::BigInt), _) => Some(0),
+            (None, Expression::Literal(Value::Text(text))) => match Decimal::parse(text) {
+                Ok(value) => {
+                    let data_type = numeric(value.scale);
+                    return Ok(Typed::new(Expression::Literal(Value::Numeric(value)), data_type));
+                }
+                Err(error) => return Err(error.into()),
+            },
+            _ => None,
+        };
+        match scale {
+            Some(scale) => self.cast(operand, numeric(scale)),
+            None => self.cast(operand, BARE_NUMERIC),
+        }
+    }
+
     /// The expression with its type; text if nothing else is known.
     pub fn settle(&mut self, typed: Typed) -> Bound<(Expression, DataType)> {
         let data_type = typed.data_type.unwrap_or(DataType::Text);
-        Ok((self.resolve(typed, data_type)?, data_type))
+        Ok((fold(self.resolve(typed, data_type)?)?, data_type))
     }
 
     /// The expression as a value of the target type: unknown literals are read as such, unknown parameters get
@@ -496,6 +528,38 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// `numeric` of what has no scale: texts that are not constants, doubles, parameters.
+const BARE_NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 10 };
+
+/// Whether the type is `numeric` without precision and scale.
+pub(crate) fn is_bare_numeric(parsed: &ast::DataType) -> bool {
+    use ast::{DataType as Sql, ExactNumberInfo::None};
+    matches!(parsed, Sql::Numeric(None) | Sql::Decimal(None) | Sql::Dec(None))
+}
+
+/// 42846 if no value of the one type becomes one of the other.
+fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
+    let sample = match from {
+        DataType::Boolean => Value::Boolean(false),
+        DataType::SmallInt => Value::SmallInt(0),
+        DataType::Integer => Value::Integer(0),
+        DataType::BigInt => Value::BigInt(0),
+        DataType::Real => Value::Real(0.0),
+        DataType::DoublePrecision => Value::Double(0.0),
+        DataType::Numeric { .. } => Value::Numeric(Decimal::ZERO),
+        DataType::Date => Value::Date(0),
+        DataType::Timestamp => Value::Timestamp(0),
+        DataType::TimestampTz => Value::TimestampTz(0),
+        DataType::Bytea => Value::Bytea(Box::default()),
+        DataType::Uuid => Value::Uuid([0; 16]),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => return Ok(()),
+    };
+    match cast(sample, to) {
+        Err(error) if error.state() == SqlState::CannotCoerce => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The position that `$n` names, counted from 0.
 fn placeholder(name: &str) -> Result<usize, Error> {
     let number = name.strip_prefix('$').and_then(|digits| digits.parse::<u16>().ok());
@@ -527,7 +591,7 @@ pub(super) fn unmodified(known: DataType) -> DataType {
 }
 
 /// Converts an expression of known type where the representation differs.
-pub(super) fn convert(typed: Typed, target: DataType) -> Bound<Expression> {
+pub(crate) fn convert(typed: Typed, target: DataType) -> Bound<Expression> {
     match typed.data_type {
         Some(from) if !same_representation(from, target) => {
             // An integer becomes a numeric without fraction: its scale would show in products.

@@ -62,10 +62,6 @@ pub(crate) fn evaluate(expression: &Expression, context: &Context) -> Result<Val
             }
             Value::Null
         }
-        Expression::NullIf(pair) => {
-            let (left, right) = (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?);
-            if order(&left, &right)? == Some(Ordering::Equal) { Value::Null } else { left }
-        }
         Expression::Concatenate(pair) => match (evaluate(&pair.0, context)?, evaluate(&pair.1, context)?) {
             (Value::Null, _) | (_, Value::Null) => Value::Null,
             (left, right) => Value::text(into_text(left)? + &into_text(right)?),
@@ -244,14 +240,20 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
         Function::Concat => {
             let mut text = String::new();
             for value in values.into_iter().filter(|value| !value.is_null()) {
-                text += &into_text(value)?;
+                match value {
+                    Value::Boolean(value) => text.push(if value { 't' } else { 'f' }),
+                    other => text += &into_text(other)?,
+                }
             }
             Ok(Value::text(text))
         }
         _ if values.iter().any(Value::is_null) => Ok(Value::Null),
-        Function::Abs | Function::Round | Function::Ceil | Function::Floor | Function::Sign => {
-            number_call(function, &values)
-        }
+        Function::Abs
+        | Function::Round
+        | Function::Truncate
+        | Function::Ceil
+        | Function::Floor
+        | Function::Sign => number_call(function, &values),
         _ => text_call(function, &values),
     }
 }
@@ -292,8 +294,20 @@ fn number_call(function: Function, values: &[Value]) -> Result<Value> {
                 _ => Err(crate::name::not_supported("rounding to so many digits")),
             }
         }
+        (Function::Truncate, [Value::Numeric(value), Value::Integer(digits)]) => {
+            match u8::try_from(*digits) {
+                Ok(digits) => Ok(Value::Numeric(truncated(*value, digits))),
+                _ => Err(crate::name::not_supported("cutting off so many digits")),
+            }
+        }
         _ => Err(wrong_argument()),
     }
+}
+
+/// The number without the fractional digits behind so many.
+fn truncated(value: Decimal, digits: u8) -> Decimal {
+    let cut = value.scale.saturating_sub(digits);
+    Decimal::new(value.unscaled / 10i128.pow(u32::from(cut)), value.scale - cut)
 }
 
 /// Zero in the value's type.
@@ -312,6 +326,7 @@ fn cast_like(value: &Value) -> Result<Value> {
 fn double_call(function: Function, value: f64) -> f64 {
     match function {
         Function::Round => value.round_ties_even(),
+        Function::Truncate => value.trunc(),
         Function::Ceil => value.ceil(),
         Function::Floor => value.floor(),
         _ if value == 0.0 || value.is_nan() => value,
@@ -325,6 +340,7 @@ fn decimal_call(function: Function, value: Decimal) -> Result<Decimal> {
     let fraction = value.unscaled.rem_euclid(unit) != 0;
     Ok(match function {
         Function::Floor => Decimal::new(floor, 0),
+        Function::Truncate => truncated(value, 0),
         Function::Ceil => Decimal::new(floor + i128::from(fraction), 0),
         Function::Sign => Decimal::new(value.unscaled.signum(), 0),
         _ => match cast(Value::Numeric(value), numeric(0))? {
@@ -335,6 +351,9 @@ fn decimal_call(function: Function, value: Decimal) -> Result<Decimal> {
 }
 
 fn text_call(function: Function, values: &[Value]) -> Result<Value> {
+    if let (Function::OctetLength, [Value::Bytea(bytes)]) = (function, values) {
+        return length(bytes.len());
+    }
     let text = |position: usize| match values.get(position) {
         Some(Value::Text(text)) => Ok(&**text),
         _ => Err(wrong_argument()),

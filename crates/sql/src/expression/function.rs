@@ -2,14 +2,14 @@
 
 use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
-use super::{Binder, Expression};
+use super::{Binder, Comparison, Expression};
 use crate::name::{DATABASE, SCHEMA};
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::sql::sqlparser::ast;
 
 /// A function whose arguments have the types it takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Function {
     /// The value of the numbered subquery's only row.
     Subquery(usize),
@@ -25,6 +25,7 @@ pub(crate) enum Function {
     OctetLength,
     Abs,
     Round,
+    Truncate,
     Ceil,
     Floor,
     Sign,
@@ -119,67 +120,106 @@ pub(super) fn bind_trim(
 
 /// Binds a call by name.
 pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound<Typed> {
-    match (name, arguments.len()) {
-        ("coalesce", 1..) => {
-            let (items, data_type) = merged(binder, arguments, "COALESCE")?;
-            Ok(Typed::new(Expression::Coalesce(items), data_type))
-        }
-        ("nullif", 2) => {
-            let (mut items, data_type) = merged(binder, arguments, "NULLIF")?;
-            match (items.pop(), items.pop()) {
-                (Some(second), Some(first)) => {
-                    Ok(Typed::new(Expression::NullIf(Box::new((first, second))), data_type))
-                }
-                _ => elsewhere("nullif"),
-            }
-        }
-        ("greatest", 1..) => {
-            let (items, data_type) = merged(binder, arguments, "GREATEST")?;
-            Ok(Typed::new(Expression::Call(Function::Greatest, items), data_type))
-        }
-        ("least", 1..) => {
-            let (items, data_type) = merged(binder, arguments, "LEAST")?;
-            Ok(Typed::new(Expression::Call(Function::Least, items), data_type))
-        }
-        ("now" | "transaction_timestamp" | "statement_timestamp", 0) => {
-            Ok(Typed::new(Expression::Call(Function::Now, vec![]), DataType::TimestampTz))
-        }
-        ("version", 0) => Ok(Typed::new(Expression::Literal(Value::text(VERSION)), DataType::Text)),
-        ("current_database", 0) => Ok(Typed::new(Expression::Literal(Value::text(DATABASE)), DataType::Text)),
-        ("current_schema", 0) => Ok(Typed::new(Expression::Literal(Value::text(SCHEMA)), DataType::Text)),
-        ("pg_is_in_recovery", 0) => {
-            Ok(Typed::new(Expression::Literal(Value::Boolean(false)), DataType::Boolean))
-        }
-        ("abs" | "round" | "ceil" | "ceiling" | "floor" | "sign" | "mod", 1..) => {
-            numeric_call(binder, name, arguments)
-        }
-        _ => text_call(binder, name, arguments),
+    if !is_known(name, arguments.len()) {
+        return elsewhere(format!("the function {name}"));
+    }
+    let items = arguments.iter().map(|argument| binder.bind(argument)).collect::<Bound<Vec<_>>>()?;
+    call(binder, name, items)
+}
+
+/// Whether [`call`] knows a function of this name that takes so many arguments.
+pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
+    match name {
+        "coalesce" | "greatest" | "least" | "concat" => arguments > 0,
+        "nullif" | "mod" | "left" | "right" | "strpos" => arguments == 2,
+        "abs" | "ceil" | "ceiling" | "floor" | "sign" | "lower" | "upper" | "length" | "char_length"
+        | "character_length" | "octet_length" => arguments == 1,
+        "round" | "trunc" | "btrim" | "trim" | "ltrim" | "rtrim" => matches!(arguments, 1 | 2),
+        "substring" | "substr" => matches!(arguments, 2 | 3),
+        "replace" => arguments == 3,
+        "now"
+        | "transaction_timestamp"
+        | "statement_timestamp"
+        | "version"
+        | "current_database"
+        | "current_schema"
+        | "pg_is_in_recovery" => arguments == 0,
+        _ => false,
     }
 }
 
-fn merged(binder: &mut Binder, arguments: &[&ast::Expr], what: &str) -> Bound<(Vec<Expression>, DataType)> {
-    let items = arguments.iter().map(|argument| binder.bind(argument)).collect::<Bound<Vec<_>>>()?;
-    binder.merge(items, what)
+/// A call with bound arguments: their types decide, and the result's.
+pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
+    let constant = |value, data_type| Ok(Typed::new(Expression::Literal(value), data_type));
+    match name {
+        "coalesce" => {
+            let (items, data_type) = binder.merge(items, "COALESCE")?;
+            Ok(Typed::new(Expression::Coalesce(items), data_type))
+        }
+        "nullif" => {
+            let [first, second]: [Typed; 2] = match items.try_into() {
+                Ok(pair) => pair,
+                Err(_) => return elsewhere("nullif"),
+            };
+            let data_type = first.data_type.or(second.data_type).unwrap_or(DataType::Text);
+            let pair = binder.comparable(first.clone(), second, "=")?;
+            let first = if first.data_type.is_some() { first.expression } else { pair.0.clone() };
+            // What is compared may have been converted; what comes out is the first as it is.
+            let equal = Expression::Compare(Comparison::Equal, Box::new(pair));
+            let null = Expression::Literal(Value::Null);
+            Ok(Typed::new(Expression::Case(vec![(equal, null)], Box::new(first)), data_type))
+        }
+        "greatest" => {
+            let (items, data_type) = binder.merge(items, "GREATEST")?;
+            Ok(Typed::new(Expression::Call(Function::Greatest, items), data_type))
+        }
+        "least" => {
+            let (items, data_type) = binder.merge(items, "LEAST")?;
+            Ok(Typed::new(Expression::Call(Function::Least, items), data_type))
+        }
+        "now" | "transaction_timestamp" | "statement_timestamp" => {
+            Ok(Typed::new(Expression::Call(Function::Now, vec![]), DataType::TimestampTz))
+        }
+        "version" => constant(Value::text(VERSION), DataType::Text),
+        "current_database" => constant(Value::text(DATABASE), DataType::Text),
+        "current_schema" => constant(Value::text(SCHEMA), DataType::Text),
+        "pg_is_in_recovery" => constant(Value::Boolean(false), DataType::Boolean),
+        "abs" | "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" | "mod" => {
+            numeric_call(binder, name, items)
+        }
+        "concat" => concat(binder, items),
+        _ => text_call(binder, name, items),
+    }
 }
 
-fn numeric_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound<Typed> {
-    let mut items = arguments.iter().map(|argument| binder.bind(argument)).collect::<Bound<Vec<_>>>()?;
+/// `concat` writes every type as it is shown: a boolean as a letter, a `char(n)` with its blanks.
+fn concat(binder: &mut Binder, items: Vec<Typed>) -> Bound<Typed> {
+    let items = items.into_iter().map(|item| match item.data_type {
+        Some(DataType::Boolean) => Ok(item.expression),
+        _ => binder.resolve(super::operator::with_blanks(item), DataType::Text),
+    });
+    let items = items.collect::<Bound<Vec<_>>>()?;
+    Ok(Typed::new(Expression::Call(Function::Concat, items), DataType::Text))
+}
+
+fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound<Typed> {
     if name == "mod" && items.len() == 2 {
         let (Some(right), Some(left)) = (items.pop(), items.pop()) else { return elsewhere(name) };
         return binder.arithmetic(super::Arithmetic::Modulo, left, right);
     }
-    let operand_type = items[0].data_type.unwrap_or(DataType::DoublePrecision);
+    let unknown = if items.len() == 2 { numeric(10) } else { DataType::DoublePrecision };
+    let operand_type = items[0].data_type.unwrap_or(unknown);
     if !operand_type.is_numeric() {
         return Err(no_function(name, &items).into());
     }
     let integer = matches!(operand_type, DataType::SmallInt | DataType::Integer | DataType::BigInt);
     let result = match (name, items.len()) {
         ("abs", 1) => operand_type,
-        ("sign" | "round" | "ceil" | "ceiling" | "floor", 1) => match operand_type {
+        ("sign" | "round" | "trunc" | "ceil" | "ceiling" | "floor", 1) => match operand_type {
             DataType::Numeric { .. } => numeric(0),
             _ => DataType::DoublePrecision,
         },
-        ("round", 2) if integer || matches!(operand_type, DataType::Numeric { .. }) => {
+        ("round" | "trunc", 2) if integer || matches!(operand_type, DataType::Numeric { .. }) => {
             numeric(scale_of(operand_type))
         }
         _ => return Err(no_function(name, &items).into()),
@@ -188,6 +228,7 @@ fn numeric_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bo
         "abs" => Function::Abs,
         "sign" => Function::Sign,
         "round" => Function::Round,
+        "trunc" => Function::Truncate,
         "floor" => Function::Floor,
         _ => Function::Ceil,
     };
@@ -204,7 +245,7 @@ fn numeric_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bo
             None | Some(DataType::SmallInt | DataType::Integer) => {
                 binder.resolve(digits, DataType::Integer)?
             }
-            Some(_) => return elsewhere("round with such digits"),
+            Some(_) => return elsewhere(format!("{name} with such digits")),
         };
         if let Expression::Literal(Value::Integer(digits @ 0..=38)) = digits {
             result = numeric(digits as u8);
@@ -214,9 +255,11 @@ fn numeric_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bo
     Ok(Typed::new(Expression::Call(function, bound), result))
 }
 
-fn text_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound<Typed> {
-    use DataType::{Integer, Text};
-    let (function, parameters, result): (_, &[DataType], _) = match (name, arguments.len()) {
+fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
+    use DataType::{Bytea, Integer, Text};
+    let is_bytea = items.first().is_some_and(|item| item.data_type == Some(Bytea));
+    let (function, parameters, result): (_, &[DataType], _) = match (name, items.len()) {
+        ("length" | "octet_length", 1) if is_bytea => (Function::OctetLength, &[Bytea], Integer),
         ("lower", 1) => (Function::Lower, &[Text], Text),
         ("upper", 1) => (Function::Upper, &[Text], Text),
         ("length" | "char_length" | "character_length", 1) => (Function::Length, &[Text], Integer),
@@ -233,20 +276,12 @@ fn text_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound
         ("ltrim", 2) => (Function::TrimStart, &[Text, Text], Text),
         ("rtrim", 1) => (Function::TrimEnd, &[Text], Text),
         ("rtrim", 2) => (Function::TrimEnd, &[Text, Text], Text),
-        ("concat", 1..) => {
-            let items = arguments.iter().map(|argument| {
-                let typed = binder.bind(argument)?;
-                binder.resolve(typed, Text)
-            });
-            let items = items.collect::<Bound<Vec<_>>>()?;
-            return Ok(Typed::new(Expression::Call(Function::Concat, items), Text));
-        }
         _ => return elsewhere(format!("the function {name}")),
     };
-    let items = arguments.iter().map(|argument| binder.bind(argument)).collect::<Bound<Vec<_>>>()?;
     let fits = |(item, wanted): (&Typed, &DataType)| match item.data_type {
         None => true,
         Some(known) if *wanted == Text => known.is_text(),
+        Some(known) if *wanted == Bytea => known == Bytea,
         Some(known) => matches!(known, DataType::SmallInt | Integer),
     };
     if !items.iter().zip(parameters).all(fits) {

@@ -6,13 +6,15 @@
 
 pub(crate) mod bind;
 pub(crate) mod evaluate;
-mod function;
+mod fold;
+pub(crate) mod function;
 mod operator;
 mod pattern;
 pub(crate) mod types;
 
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};
 pub(crate) use evaluate::{Context, evaluate, is_true};
+pub(crate) use fold::fold;
 pub(crate) use function::Function;
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
@@ -48,7 +50,6 @@ pub(crate) enum Expression {
     /// Conditions with results, and the result if none holds.
     Case(Vec<(Expression, Expression)>, Box<Expression>),
     Coalesce(Vec<Expression>),
-    NullIf(Box<(Expression, Expression)>),
     Concatenate(Box<(Expression, Expression)>),
     Call(Function, Vec<Expression>),
 }
@@ -64,7 +65,7 @@ pub(crate) struct Like {
 }
 
 /// Arithmetic operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Arithmetic {
     Add,
     Subtract,
@@ -87,7 +88,7 @@ impl Arithmetic {
 }
 
 /// Comparison operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Comparison {
     Equal,
     NotEqual,
@@ -136,7 +137,6 @@ impl Expression {
             Expression::Arithmetic(_, pair)
             | Expression::Compare(_, pair)
             | Expression::Distinct(pair, _)
-            | Expression::NullIf(pair)
             | Expression::Concatenate(pair) => vec![&pair.0, &pair.1],
             Expression::And(list)
             | Expression::Or(list)
@@ -147,6 +147,36 @@ impl Expression {
             Expression::Case(branches, otherwise) => {
                 let branches = branches.iter().flat_map(|(condition, result)| [condition, result]);
                 branches.chain(std::iter::once(&**otherwise)).collect()
+            }
+        }
+    }
+
+    /// The same to be changed.
+    pub fn operands_mut(&mut self) -> Vec<&mut Expression> {
+        match self {
+            Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => Vec::new(),
+            Expression::Cast(operand, _)
+            | Expression::Negate(operand)
+            | Expression::Not(operand)
+            | Expression::IsNull(operand, _)
+            | Expression::IsBoolean(operand, ..)
+            | Expression::InSubquery(operand, ..) => vec![operand],
+            Expression::Arithmetic(_, pair)
+            | Expression::Compare(_, pair)
+            | Expression::Distinct(pair, _)
+            | Expression::Concatenate(pair) => {
+                let (left, right) = &mut **pair;
+                vec![left, right]
+            }
+            Expression::And(list)
+            | Expression::Or(list)
+            | Expression::Coalesce(list)
+            | Expression::Call(_, list) => list.iter_mut().collect(),
+            Expression::InList(operand, list, _) => std::iter::once(&mut **operand).chain(list).collect(),
+            Expression::Like(like) => vec![&mut like.text, &mut like.pattern],
+            Expression::Case(branches, otherwise) => {
+                let branches = branches.iter_mut().flat_map(|(condition, result)| [condition, result]);
+                branches.chain(std::iter::once(&mut **otherwise)).collect()
             }
         }
     }

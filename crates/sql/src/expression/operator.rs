@@ -3,7 +3,7 @@
 
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
 use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
-use super::{Arithmetic, Comparison, Expression, Like};
+use super::{Arithmetic, Comparison, Expression, Function, Like};
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
@@ -47,7 +47,7 @@ impl Binder<'_> {
                 Expr::BinaryOp { left, op: inner, right } if inner == op => {
                     pending.extend([&**right, &**left])
                 }
-                operand => operands.push(self.bind_condition(operand, &op.to_string())?),
+                operand => operands.push(self.condition_within(operand, &op.to_string())?),
             }
         }
         let expression =
@@ -55,7 +55,7 @@ impl Binder<'_> {
         Ok(Typed::new(expression, DataType::Boolean))
     }
 
-    pub(super) fn condition(&mut self, typed: Typed, clause: &str) -> Bound<Expression> {
+    pub(crate) fn condition(&mut self, typed: Typed, clause: &str) -> Bound<Expression> {
         match typed.data_type {
             None | Some(DataType::Boolean) => self.resolve(typed, DataType::Boolean),
             Some(other) => {
@@ -69,7 +69,7 @@ impl Binder<'_> {
     pub(super) fn unary(&mut self, op: &UnaryOperator, expr: &Expr) -> Bound<Typed> {
         match op {
             UnaryOperator::Not => {
-                let operand = self.bind_condition(expr, "NOT")?;
+                let operand = self.condition_within(expr, "NOT")?;
                 Ok(Typed::new(Expression::Not(Box::new(operand)), DataType::Boolean))
             }
             UnaryOperator::Minus => {
@@ -89,20 +89,29 @@ impl Binder<'_> {
                         }
                     });
                 }
-                let operand = self.number_operand("-", expr)?;
-                Ok(Typed { expression: Expression::Negate(Box::new(operand.expression)), ..operand })
+                let operand = self.bind(expr)?;
+                self.negate(operand)
             }
-            UnaryOperator::Plus => self.number_operand("+", expr),
+            UnaryOperator::Plus => {
+                let operand = self.bind(expr)?;
+                self.number_operand("+", operand)
+            }
             other => elsewhere(format!("the operator {other}")),
         }
     }
 
-    pub(super) fn number_operand(&mut self, operator: &str, expr: &Expr) -> Bound<Typed> {
-        let operand = self.bind(expr)?;
+    /// `- operand`
+    pub(crate) fn negate(&mut self, operand: Typed) -> Bound<Typed> {
+        let operand = self.number_operand("-", operand)?;
+        Ok(Typed { expression: Expression::Negate(Box::new(operand.expression)), ..operand })
+    }
+
+    fn number_operand(&mut self, operator: &str, operand: Typed) -> Bound<Typed> {
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
             None => {
-                Ok(Typed::new(self.resolve(operand, DataType::DoublePrecision)?, DataType::DoublePrecision))
+                let message = format!("operator is not unique: {operator} unknown");
+                Err(Error::new(SqlState::AmbiguousFunction, message).into())
             }
             Some(other) => {
                 let message = format!("operator does not exist: {operator} {}", type_name(other));
@@ -116,13 +125,23 @@ impl Binder<'_> {
         Ok(Typed::new(Expression::IsNull(Box::new(operand), null), DataType::Boolean))
     }
 
+    pub(super) fn is_unknown(&mut self, expr: &Expr, unknown: bool) -> Bound<Typed> {
+        let operand = self.condition_within(expr, "IS UNKNOWN")?;
+        Ok(Typed::new(Expression::IsNull(Box::new(operand), unknown), DataType::Boolean))
+    }
+
     pub(super) fn is_boolean(&mut self, expr: &Expr, value: bool, negated: bool) -> Bound<Typed> {
-        let operand = self.bind_condition(expr, if value { "IS TRUE" } else { "IS FALSE" })?;
+        let operand = self.condition_within(expr, if value { "IS TRUE" } else { "IS FALSE" })?;
         Ok(Typed::new(Expression::IsBoolean(Box::new(operand), value, negated), DataType::Boolean))
     }
 
     pub(super) fn distinct(&mut self, left: &Expr, right: &Expr, negated: bool) -> Bound<Typed> {
         let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.distinct_values(left, right, negated)
+    }
+
+    /// `left IS [NOT] DISTINCT FROM right`
+    pub(crate) fn distinct_values(&mut self, left: Typed, right: Typed, negated: bool) -> Bound<Typed> {
         let pair = self.comparable(left, right, "=")?;
         Ok(Typed::new(Expression::Distinct(Box::new(pair), negated), DataType::Boolean))
     }
@@ -163,13 +182,13 @@ impl Binder<'_> {
         }
     }
 
-    pub(super) fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Bound<Typed> {
+    pub(crate) fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Bound<Typed> {
         let pair = self.comparable(left, right, comparison.symbol())?;
         Ok(Typed::new(Expression::Compare(comparison, Box::new(pair)), DataType::Boolean))
     }
 
     /// Brings two operands to a type in which they compare.
-    pub(super) fn comparable(
+    pub(crate) fn comparable(
         &mut self,
         left: Typed,
         right: Typed,
@@ -216,17 +235,20 @@ impl Binder<'_> {
     }
 
     /// `left operator right`, with PostgreSQL's result types.
-    pub(super) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
+    pub(crate) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
         let (left, right) = self.arithmetic_operands(operator, left, right)?;
         let (left_type, right_type) = match (left.data_type, right.data_type) {
             (Some(left), Some(right)) => (left, right),
             _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
         };
         let (operand_types, result) = match (family(left_type), family(right_type), operator) {
-            (Family::Date, Family::SmallInt | Family::Integer, Arithmetic::Add | Arithmetic::Subtract) => {
-                ((DataType::Date, DataType::Integer), DataType::Date)
-            }
-            (Family::SmallInt | Family::Integer, Family::Date, Arithmetic::Add) => {
+            // bigint as well, which PostgreSQL refuses: numbers of a generate_series are that here.
+            (
+                Family::Date,
+                Family::SmallInt | Family::Integer | Family::BigInt,
+                Arithmetic::Add | Arithmetic::Subtract,
+            ) => ((DataType::Date, DataType::Integer), DataType::Date),
+            (Family::SmallInt | Family::Integer | Family::BigInt, Family::Date, Arithmetic::Add) => {
                 ((DataType::Integer, DataType::Date), DataType::Date)
             }
             (Family::Date, Family::Date, Arithmetic::Subtract) => {
@@ -266,31 +288,40 @@ impl Binder<'_> {
         left: Typed,
         right: Typed,
     ) -> Bound<(Typed, Typed)> {
-        let partner = |known: DataType| match family(known) {
-            Family::Date if operator == Arithmetic::Add => DataType::Integer,
-            _ => unmodified(known),
+        let ambiguous = |left: &str, right: &str| {
+            let message = format!("operator is not unique: {left} {} {right}", operator.symbol());
+            let hint =
+                "Could not choose a best candidate operator. You might need to add explicit type casts.";
+            Err(Error::new(SqlState::AmbiguousFunction, message).with_hint(hint).into())
         };
         Ok(match (left.data_type, right.data_type) {
+            // It may be days or an interval.
+            (Some(DataType::Date), None) if operator == Arithmetic::Add => {
+                return ambiguous("date", "unknown");
+            }
+            (None, Some(DataType::Date)) if operator == Arithmetic::Add => {
+                return ambiguous("unknown", "date");
+            }
             (Some(known), None) => {
-                let target = partner(known);
+                let target = unmodified(known);
                 (left, Typed::new(self.resolve(right, target)?, target))
             }
             (None, Some(known)) => {
-                let target = partner(known);
+                let target = unmodified(known);
                 (Typed::new(self.resolve(left, target)?, target), right)
             }
-            (None, None) => {
-                let message = format!("operator is not unique: unknown {} unknown", operator.symbol());
-                let hint =
-                    "Could not choose a best candidate operator. You might need to add explicit type casts.";
-                return Err(Error::new(SqlState::UndefinedFunction, message).with_hint(hint).into());
-            }
+            (None, None) => return ambiguous("unknown", "unknown"),
             _ => (left, right),
         })
     }
 
     pub(super) fn concatenate(&mut self, left: &Expr, right: &Expr) -> Bound<Typed> {
         let (left, right) = (self.bind(left)?, self.bind(right)?);
+        self.concatenate_values(left, right)
+    }
+
+    /// `left || right`
+    pub(crate) fn concatenate_values(&mut self, left: Typed, right: Typed) -> Bound<Typed> {
         let text = |typed: &Typed| typed.data_type.is_none_or(DataType::is_text);
         if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
             return elsewhere("concatenation of bytea");
@@ -308,6 +339,11 @@ impl Binder<'_> {
         }
         let operand = self.bind(expr)?;
         let items = list.iter().map(|item| self.bind(item)).collect::<Bound<Vec<_>>>()?;
+        self.in_values(operand, items, negated)
+    }
+
+    /// `operand IN (items)`
+    pub(crate) fn in_values(&mut self, operand: Typed, items: Vec<Typed>, negated: bool) -> Bound<Typed> {
         // A column compared with constants of exactly its type needs no common type.
         let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
             (
@@ -354,10 +390,6 @@ impl Binder<'_> {
         ignore_case: bool,
     ) -> Bound<Typed> {
         let (text, pattern) = (self.bind(text)?, self.bind(pattern)?);
-        let symbol = if ignore_case { "~~*" } else { "~~" };
-        if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
-            return Err(no_operator(&text, symbol, &pattern).into());
-        }
         let escape = match escape.map(|escape| &escape.value) {
             None => Some('\\'),
             Some(ast::Value::SingleQuotedString(text)) if text.is_empty() => None,
@@ -368,10 +400,42 @@ impl Binder<'_> {
                 return Err(Error::new(SqlState::InvalidParameterValue, message).with_hint(hint).into());
             }
         };
-        let text = self.resolve(text, DataType::Text)?;
+        self.like_values(text, pattern, escape, negated, ignore_case)
+    }
+
+    /// `text [NOT] LIKE pattern`, or ILIKE.
+    pub(crate) fn like_values(
+        &mut self,
+        text: Typed,
+        pattern: Typed,
+        escape: Option<char>,
+        negated: bool,
+        ignore_case: bool,
+    ) -> Bound<Typed> {
+        let symbol = if ignore_case { "~~*" } else { "~~" };
+        if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
+            return Err(no_operator(&text, symbol, &pattern).into());
+        }
+        let text = self.resolve(with_blanks(text), DataType::Text)?;
         let pattern = self.resolve(pattern, DataType::Text)?;
         let like = Like { text, pattern, escape, ignore_case, negated };
         Ok(Typed::new(Expression::Like(Box::new(like)), DataType::Boolean))
+    }
+}
+
+/// The longest `char(n)` that is filled up with blanks for LIKE.
+const BLANKS_MAX: u32 = 8192;
+
+/// A `char(n)` as LIKE sees it: with the blanks that are not stored. (All other operators on texts see it without.)
+pub(super) fn with_blanks(text: Typed) -> Typed {
+    match text.data_type {
+        Some(DataType::Char(length @ ..=BLANKS_MAX)) => {
+            let blanks = Expression::Literal(Value::text(" ".repeat(length as usize)));
+            let long = Expression::Concatenate(Box::new((text.expression, blanks)));
+            let length = Expression::Literal(Value::Integer(length as i32));
+            Typed::new(Expression::Call(Function::Left, vec![long, length]), DataType::Text)
+        }
+        _ => text,
     }
 }
 

@@ -81,6 +81,22 @@ impl Columns {
     }
 }
 
+/// One array, read as a column of a result is.
+pub(super) struct Cells(Column);
+
+impl Cells {
+    /// # Errors
+    /// As [`Columns::new`].
+    pub(super) fn new(array: &ArrayRef) -> Result<Cells> {
+        column(array).map(Cells)
+    }
+
+    /// The cell at a position.
+    pub(super) fn value(&self, row: usize) -> ValueRef<'_> {
+        self.0.value(row)
+    }
+}
+
 impl Column {
     fn value(&self, row: usize) -> ValueRef<'_> {
         let decimal = |unscaled: i128, scale: u8| ValueRef::Numeric(Decimal::new(unscaled, scale));

@@ -1,17 +1,20 @@
-//! Select lists with several columns of one name.
+//! Names of columns in select lists, before a query is planned.
 //!
-//! PostgreSQL has no objection to `SELECT i, i`; DataFusion's plans want each column's name once. So before a query is
-//! planned, columns that share a name with another get an alias that nobody can write: the name as it is to be seen, a
-//! zero byte, and the column's position. [`visible`](super::names::visible) takes a name back to what a client reads.
+//! PostgreSQL has no objection to `SELECT i, i`; DataFusion's plans want each column's name once. So columns that share a
+//! name with another get an alias that nobody can write: the name as it is to be seen, a zero byte, and the column's
+//! position. [`visible`](super::names::visible) takes a name back to what a client reads.
 //!
 //! In the list of the query itself the first of such columns keeps its name, so that ORDER BY finds it. In the lists of
-//! subqueries none does: a reference to such a column would be ambiguous.
+//! subqueries none does: a reference to such a column would be ambiguous. There every computed column also gets the name
+//! that PostgreSQL gives it, which the queries around may use.
 
-use super::names::{HIDDEN, expression_name};
+use super::names::HIDDEN;
 use super::planner::TableSources;
+use crate::column_name::column_name;
+use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    VisitMut, VisitorMut, visit_expressions_mut,
+    VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -23,10 +26,42 @@ const SUBQUERY: &str = "<subquery>";
 pub(super) fn unique_names(query: &Statement, tables: &dyn TableSources) -> Statement {
     let mut query = query.clone();
     let mut relations = Relations { tables, columns: HashSet::new() };
-    let ControlFlow::Continue(()) = query.visit(&mut relations);
-    let mut lists = Lists { columns: relations.columns, is_nested: false };
-    let ControlFlow::Continue(()) = query.visit(&mut lists);
+    visit(&mut query, &mut relations);
+    visit(&mut query, &mut Lists { columns: relations.columns, is_nested: false });
     query
+}
+
+/// What is done at the parts of a tree.
+trait Work {
+    fn relation(&mut self, _relation: &ObjectName) {}
+    fn query(&mut self, _query: &mut Query) {}
+    fn expression(&mut self, _expression: &mut Expr) {}
+}
+
+/// The one visitor: each type of visitor makes the compiler write the walk through all of SQL's grammar once more.
+struct Visitor<'a>(&'a mut dyn Work);
+
+impl VisitorMut for Visitor<'_> {
+    type Break = std::convert::Infallible;
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Self::Break> {
+        self.0.relation(relation);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.0.query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Self::Break> {
+        self.0.expression(expression);
+        ControlFlow::Continue(())
+    }
+}
+
+fn visit(tree: &mut impl VisitMut, work: &mut dyn Work) {
+    let ControlFlow::Continue(()) = tree.visit(&mut Visitor(work));
 }
 
 /// Collects the columns of all tables that a query mentions: what a wildcard may stand for.
@@ -35,16 +70,13 @@ struct Relations<'a> {
     columns: HashSet<String>,
 }
 
-impl VisitorMut for Relations<'_> {
-    type Break = std::convert::Infallible;
-
-    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Self::Break> {
+impl Work for Relations<'_> {
+    fn relation(&mut self, relation: &ObjectName) {
         let name = relation.0.last().and_then(|part| part.as_ident()).map(folded);
         // What is no table may be a common table expression, or an error that the planner reports.
         if let Some(Ok(source)) = name.map(|name| self.tables.source(&name)) {
             self.columns.extend(source.schema().fields().iter().map(|field| field.name().clone()));
         }
-        ControlFlow::Continue(())
     }
 }
 
@@ -55,13 +87,10 @@ struct Lists {
     is_nested: bool,
 }
 
-impl VisitorMut for Lists {
-    type Break = std::convert::Infallible;
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+impl Work for Lists {
+    fn query(&mut self, query: &mut Query) {
         self.name_apart(&mut query.body);
         self.is_nested = true;
-        ControlFlow::Continue(())
     }
 }
 
@@ -79,12 +108,15 @@ impl Lists {
     }
 
     fn name_columns_apart(&self, select: &mut Select) {
+        if self.is_nested {
+            select.projection.iter_mut().for_each(name_computed);
+        }
         let labels: Vec<Label> = select.projection.iter().map(label).collect();
         for (position, item) in select.projection.iter_mut().enumerate() {
             let own = &labels[position];
             let clashes = |(other, label): (usize, &Label)| {
                 let is_kept = !self.is_nested && other > position && !label.is_wildcard();
-                other != position && !is_kept && own.clashes(label, &self.columns)
+                other != position && !is_kept && own.clashes(label, &self.columns, self.is_nested)
             };
             if labels.iter().enumerate().any(clashes) {
                 hide(item, position);
@@ -113,8 +145,9 @@ impl Label {
         matches!(self, Label::Wildcard { .. })
     }
 
-    /// Whether two columns may have the same name. `columns` are those that a wildcard may stand for.
-    fn clashes(&self, other: &Label, columns: &HashSet<String>) -> bool {
+    /// Whether two columns may have the same name. `columns` are those that a wildcard may stand for; what is
+    /// nested is looked at from outside, where a column's table does not show.
+    fn clashes(&self, other: &Label, columns: &HashSet<String>, nested: bool) -> bool {
         use Label::{Alias, Column, Computed, Wildcard};
         let may_be_one = |left: &Option<String>, right: &Option<String>| match (left, right) {
             (Some(left), Some(right)) => left == right,
@@ -122,13 +155,16 @@ impl Label {
         };
         match (self, other) {
             (Column { qualifier, name }, Column { qualifier: other_qualifier, name: other_name }) => {
-                name == other_name && may_be_one(qualifier, other_qualifier)
+                name == other_name && (nested || may_be_one(qualifier, other_qualifier))
             }
             (Column { qualifier, .. }, Wildcard { qualifier: other }) => may_be_one(qualifier, other),
             (Alias(name), Alias(other) | Column { name: other, .. }) => name == other,
             (Column { name, .. }, Alias(other)) => name == other,
             (Alias(name), Wildcard { .. }) => columns.contains(name),
             (Computed(text), Computed(other)) => text == other,
+            // A column that is cast.
+            (Computed(text), Column { name, .. }) | (Column { name, .. }, Computed(text)) => text == name,
+            (Computed(text), Wildcard { .. }) => columns.contains(text),
             _ => false,
         }
     }
@@ -153,42 +189,51 @@ fn label(item: &SelectItem) -> Label {
     }
 }
 
-fn folded(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    }
-}
-
+/// The text by which DataFusion names a column: without qualifiers and casts.
 fn unqualified_text(expression: &Expr) -> String {
-    let mut expression = expression.clone();
-    let ControlFlow::Continue(()) = visit_expressions_mut(&mut expression, |part| {
-        if let Expr::CompoundIdentifier(parts) = part
-            && let Some(name) = parts.pop()
-        {
-            *part = Expr::Identifier(name);
+    struct Unqualified;
+    impl Work for Unqualified {
+        fn expression(&mut self, expression: &mut Expr) {
+            match expression {
+                Expr::CompoundIdentifier(parts) => {
+                    if let Some(name) = parts.pop() {
+                        *expression = Expr::Identifier(name);
+                    }
+                }
+                Expr::Cast { expr, .. } | Expr::Nested(expr) => {
+                    let inner = expr.as_ref().clone();
+                    *expression = inner;
+                }
+                _ => {}
+            }
         }
-        ControlFlow::<std::convert::Infallible>::Continue(())
-    });
+    }
+    let mut expression = expression.clone();
+    visit(&mut expression, &mut Unqualified);
     let text = expression.to_string().to_lowercase();
     // DataFusion's names do not tell one subquery from another.
     if text.contains("select ") { SUBQUERY.to_owned() } else { text }
 }
 
+/// Gives a computed column PostgreSQL's name.
+fn name_computed(item: &mut SelectItem) {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_)) => {}
+        SelectItem::UnnamedExpr(expression) => {
+            let alias = Ident::with_quote('"', column_name(expression));
+            *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
+        }
+        _ => {}
+    }
+}
+
 /// Gives the column a name that is its own.
 fn hide(item: &mut SelectItem, position: usize) {
     let (expression, seen) = match item {
-        SelectItem::UnnamedExpr(expression) => {
-            let seen = match &*expression {
-                Expr::Identifier(name) => Some(folded(name)),
-                Expr::CompoundIdentifier(parts) => parts.last().map(folded),
-                other => expression_name(other, true),
-            };
-            (expression.clone(), seen)
-        }
-        SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), Some(folded(alias))),
+        SelectItem::UnnamedExpr(expression) => (expression.clone(), column_name(expression)),
+        SelectItem::ExprWithAlias { expr, alias } => (expr.clone(), folded(alias)),
         _ => return,
     };
-    let alias = format!("{}{HIDDEN}{position}", seen.unwrap_or_default());
+    let alias = format!("{seen}{HIDDEN}{position}");
     *item = SelectItem::ExprWithAlias { expr: expression, alias: Ident::with_quote('"', alias) };
 }

@@ -139,8 +139,16 @@ fn from_plan_message(message: &str) -> Error {
         SqlState::FeatureNotSupported
     } else if lower.contains("placeholder") {
         SqlState::UndefinedParameter
-    } else {
+    } else if lower.contains("duplicate expression name")
+        || lower.contains("require unique expression names")
+        || lower.contains("number of columns")
+        || lower.contains("one column")
+        || lower.contains("inconsistent data length across values list")
+    {
         SqlState::SyntaxError
+    } else {
+        // SQL that the parser took and DataFusion has no plan for.
+        SqlState::FeatureNotSupported
     };
     Error::new(state, first_line)
 }

@@ -1,7 +1,7 @@
-//! EXISTS and IN (SELECT ...) as values.
+//! EXISTS and IN (SELECT ...) as values, and subqueries where DataFusion has no place for them.
 //!
-//! DataFusion runs them as conditions only, by joins. Anywhere else (`SELECT EXISTS (...)`, in a CASE of a select list)
-//! they become scalar subqueries, which it can run:
+//! DataFusion runs them as conditions only, by joins that know found and not found. Anywhere else (`SELECT EXISTS (...)`,
+//! in a CASE, below NOT) they become scalar subqueries, which it can run:
 //! ```text
 //! EXISTS (q)    (SELECT count(*) > 0 FROM (q)) IS TRUE
 //! x IN (q)      CASE WHEN EXISTS (q with y = x) THEN true
@@ -9,44 +9,114 @@
 //!                    ELSE false END
 //! ```
 //! where y is the column of q. The second is IN's logic of three values: no match, but a NULL on either side, is unknown.
+//! A condition for which unknown is as good as false stays one.
+//!
+//! Subqueries in the arguments of aggregates are computed by a projection below, those in the condition of an inner join by
+//! a filter above.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, Spans};
+use datafusion::common::{Column, DFSchema, JoinType, Spans};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::count::count_all;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::{BinaryExpr, Exists, InSubquery};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when};
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Aggregate, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit, when,
+};
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
+
+/// The name of a subquery that is compared with; no client can write it.
+const APART: &str = "\0subquery";
+/// In front of the names of what a projection computes for an aggregate; no client can write it.
+const ARGUMENT: &str = "\0argument ";
 
 /// The plan with scalar subqueries in place of the others, but for conditions.
 pub(super) fn as_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
-        if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) {
-            return Ok(Transformed::no(node));
-        }
-        let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let rewritten = expression.transform_up(|part| as_value(part, &schema))?;
-            Ok(rewritten.update_data(|expression| name.restore(expression)))
+        Ok(match node {
+            LogicalPlan::Projection(_) | LogicalPlan::Window(_) => Transformed::yes(values(node)?),
+            LogicalPlan::Aggregate(_) => match values(node)? {
+                LogicalPlan::Aggregate(aggregate) => Transformed::yes(computed_below(aggregate)?),
+                other => Transformed::yes(other),
+            },
+            LogicalPlan::Filter(filter) => Transformed::yes(LogicalPlan::Filter(filtered(filter)?)),
+            LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+                Transformed::yes(filtered_above(join)?)
+            }
+            other => Transformed::no(other),
         })
     })?;
     Ok(rewritten.data)
 }
 
+/// A node whose expressions are values.
+fn values(node: LogicalPlan) -> Result<LogicalPlan> {
+    let schema = merge_schema(&node.inputs());
+    let names = NamePreserver::new(&node);
+    let rewritten = node.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let rewritten = value(expression, &schema)?;
+        Ok(rewritten.update_data(|expression| name.restore(expression)))
+    })?;
+    Ok(rewritten.data)
+}
+
+fn value(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expression.transform_up(|part| as_value(part, schema))
+}
+
+fn filtered(mut filter: Filter) -> Result<Filter> {
+    let schema = filter.input.schema().clone();
+    let terms = split_conjunction_owned(filter.predicate);
+    let terms = terms.into_iter().map(|term| condition(term, &schema, true)).collect::<Result<Vec<_>>>()?;
+    filter.predicate = conjunction(terms).unwrap_or_else(|| lit(true));
+    Ok(filter)
+}
+
+/// A condition for which unknown is as good as false. `alone`: whether it is a term of its own, for which joins know NOT IN.
+fn condition(expression: Expr, schema: &DFSchema, alone: bool) -> Result<Expr> {
+    Ok(match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            let left = Box::new(condition(*left, schema, false)?);
+            let right = Box::new(condition(*right, schema, false)?);
+            Expr::BinaryExpr(BinaryExpr { left, op, right })
+        }
+        Expr::Exists(Exists { subquery, negated }) => {
+            Expr::Exists(Exists { subquery: without_limit(subquery), negated })
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) if alone || !negated => {
+            let expr = Box::new(value(*expr, schema)?.data);
+            Expr::InSubquery(InSubquery { expr, subquery, negated })
+        }
+        other => value(other, schema)?.data,
+    })
+}
+
+/// A subquery of EXISTS without a limit, which makes no difference unless it is zero.
+fn without_limit(subquery: Subquery) -> Subquery {
+    let LogicalPlan::Limit(limit) = subquery.subquery.as_ref() else { return subquery };
+    let is_some = matches!(limit.fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(1..)), _)));
+    match is_some && limit.skip.is_none() {
+        true => subquery.with_plan(limit.input.clone()),
+        false => subquery,
+    }
+}
+
 fn as_value(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match part {
         Expr::Exists(Exists { subquery, negated }) => {
-            let exists = exists(&subquery, None)?;
+            let exists = exists(&without_limit(subquery), None)?;
             Transformed::yes(if negated { Expr::Not(Box::new(exists)) } else { exists })
         }
         Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
             let is_in = is_in(*expr, &subquery, schema)?;
             Transformed::yes(if negated { Expr::Not(Box::new(is_in)) } else { is_in })
+        }
+        Expr::SetComparison(mut comparison) => {
+            comparison.subquery = apart(&comparison.subquery)?;
+            Transformed::yes(Expr::SetComparison(comparison))
         }
         other => Transformed::no(other),
     })
@@ -72,7 +142,15 @@ fn exists(subquery: &Subquery, condition: Option<(Expr, Vec<Expr>)>) -> Result<E
     Ok(Expr::ScalarSubquery(value).is_true())
 }
 
+/// The subquery under a name of its own: what the condition compares may be columns of one table, in and around it, which
+/// DataFusion would take for the same.
+fn apart(subquery: &Subquery) -> Result<Subquery> {
+    let named = LogicalPlanBuilder::from(subquery.subquery.clone()).alias(APART)?.build()?;
+    Ok(subquery.with_plan(Arc::new(named)))
+}
+
 fn is_in(value: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
+    let subquery = &apart(subquery)?;
     let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
     let mut named = Vec::new();
     let outer_value = value.clone().transform_up(|part| match part {
@@ -88,4 +166,68 @@ fn is_in(value: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
     let unknown = (value.is_null().and(exists(subquery, None)?))
         .or(exists(subquery, Some((column.is_null(), Vec::new())))?);
     when(matches, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))
+}
+
+fn has_subquery(expression: &Expr) -> Result<bool> {
+    expression.exists(|part| {
+        Ok(matches!(
+            part,
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
+        ))
+    })
+}
+
+/// The aggregate over a projection that computes its arguments with subqueries.
+fn computed_below(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let mut computed = Vec::new();
+    let mut below = |expression: &mut Expr| -> Result<()> {
+        if has_subquery(expression)? {
+            let name = format!("{ARGUMENT}{}", computed.len());
+            let argument = std::mem::replace(expression, Expr::Column(Column::from_name(name.clone())));
+            computed.push(argument.alias(name));
+        }
+        Ok(())
+    };
+    let mut functions = Vec::with_capacity(aggregate.aggr_expr.len());
+    for whole in &aggregate.aggr_expr {
+        let name = whole.schema_name().to_string();
+        let changed = whole.clone().transform_up(|part| match part {
+            Expr::AggregateFunction(mut function) => {
+                function.params.args.iter_mut().try_for_each(&mut below)?;
+                function.params.filter.as_deref_mut().map(&mut below).transpose()?;
+                function.params.order_by.iter_mut().try_for_each(|order| below(&mut order.expr))?;
+                Ok(Transformed::yes(Expr::AggregateFunction(function)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        functions.push(match changed.data {
+            same if same.schema_name().to_string() == name => same,
+            renamed => renamed.alias(name),
+        });
+    }
+    if computed.is_empty() {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let input = aggregate.input.as_ref().clone();
+    let columns = input.schema().iter().map(|field| Expr::Column(Column::from(field)));
+    let computed: Vec<Expr> = columns.chain(computed).collect();
+    let input = LogicalPlanBuilder::from(input).project(computed)?.build()?;
+    Aggregate::try_new(Arc::new(input), aggregate.group_expr, functions).map(LogicalPlan::Aggregate)
+}
+
+/// The join with those of its conditions that have subqueries above it.
+fn filtered_above(mut join: Join) -> Result<LogicalPlan> {
+    let mut above = Vec::new();
+    let mut within = Vec::new();
+    for term in join.filter.take().map(split_conjunction_owned).unwrap_or_default() {
+        if has_subquery(&term)? { above.push(term) } else { within.push(term) }
+    }
+    join.filter = conjunction(within);
+    match conjunction(above) {
+        None => Ok(LogicalPlan::Join(join)),
+        Some(predicate) => {
+            let filter = Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?;
+            Ok(LogicalPlan::Filter(filtered(filter)?))
+        }
+    }
 }

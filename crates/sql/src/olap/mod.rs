@@ -18,7 +18,9 @@
 mod aggregate;
 mod analytical;
 mod arrow;
+mod checked;
 mod columns;
+mod computed;
 mod cooperate;
 mod duplicate;
 mod error;
@@ -30,8 +32,11 @@ mod names;
 mod narrow;
 mod parameter;
 mod planner;
+mod project;
 mod scan;
+mod typing;
 mod value;
+mod written;
 
 #[cfg(test)]
 mod tests;
@@ -110,10 +115,14 @@ impl Threads {
     }
 }
 
+/// Plans are walked by recursion, and a statement may be a chain of hundreds of UNIONs. Only what is used becomes memory.
+const STACK_BYTES: usize = 32 << 20;
+
 fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
     let next = AtomicUsize::new(0);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
+        .thread_stack_size(STACK_BYTES)
         .thread_name_fn(move || format!("{name}-{}", next.fetch_add(1, Ordering::Relaxed)))
         .on_thread_stop(account::settle)
         .enable_time()
@@ -204,14 +213,14 @@ impl OlapEngine {
         tables: &dyn TableSources,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
-        let fields = parameter::fields(declared);
         let named = duplicate::unique_names(query, tables);
-        let bound = planner::bind(&self.state, tables, &named, &fields).map_err(from_datafusion)?;
-        let (bound, parameters) = parameter::infer(bound, declared).map_err(from_datafusion)?;
+        let (bound, known) = planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
+        let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
+        let bound = typing::without_text_types(told.clone()).map_err(from_datafusion)?;
         let optimized = self.state.optimize(&bound).map_err(from_datafusion)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
-            output: names::output(query, &bound, &optimized).map_err(from_datafusion)?,
+            output: names::output(query, &told, &optimized),
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             bound,
             optimized,
@@ -339,6 +348,9 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
     // costs.
     options.optimizer.enable_round_robin_repartition = false;
+    // GROUP BY with ORDER BY max(...) LIMIT n would keep the n best groups in a heap whose code panics on what it does
+    // not expect, in place of an error; sorting all groups costs little beside reading the rows.
+    options.optimizer.enable_topk_aggregation = false;
     let mut runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
     if !may_spill {
         let disabled = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
@@ -348,10 +360,19 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_expr_planners(vec![Arc::new(planner::PostgresOperators)])
+        .with_expr_planners(vec![Arc::new(written::WrittenOperators)])
         .with_default_features()
+        .with_physical_optimizer_rules(project::rules())
         .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics))
         .with_physical_optimizer_rule(Arc::new(cooperate::YieldAboveJoins));
+    // PostgreSQL's other names of functions that there are.
+    for (name, other) in [("bool_and", "every"), ("var", "variance")] {
+        let functions = builder.aggregate_functions().get_or_insert_default();
+        if let Some(found) = functions.iter().find(|function| function.name() == name) {
+            let named = found.as_ref().clone().with_aliases([other]);
+            functions.push(Arc::new(named));
+        }
+    }
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     Ok(builder.build())

@@ -87,7 +87,7 @@ fn note(part: &Expr, limit: bool, told: &mut BTreeMap<usize, ArrowType>, highest
 }
 
 /// The position in the list of parameters of `$n`, from 0.
-fn position(id: &str) -> Result<usize> {
+pub(crate) fn position(id: &str) -> Result<usize> {
     let number = id.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
     match number {
         Some(number) if (1..=MAX_PARAMETERS).contains(&number) => Ok(number - 1),

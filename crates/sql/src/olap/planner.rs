@@ -1,35 +1,30 @@
 //! From SQL to a logical plan: names, types and operators as PostgreSQL has them.
 //!
 //! DataFusion's planner asks a context for tables, functions and options; ours answers from one immutable
-//! catalog, so that planning needs no lock and sees no half-made change. What PostgreSQL does differently is
-//! put right while expressions are built: integer arithmetic fails instead of wrapping around, a number with
-//! a decimal point next to a double is a double, text next to a uuid is a uuid.
+//! catalog, so that planning needs no lock and sees no half-made change. Types and operators are settled when the plan
+//! is built ([`typing`]).
 
 use super::arrow::UTC;
 use super::error::external;
 use super::existence;
-use super::function::checked;
 use super::scan::TableHandle;
-use super::value::sql_type;
-use ankerdb_engine::{Catalog, Error, SqlState};
+use super::value::{sql_type, with_type};
+use super::{typing, written};
+use crate::expression::Parameters;
+use crate::expression::types::data_type;
+use ankerdb_engine::{Catalog, DataType, Error, SqlState};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
+use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::planner::{
-    ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, RelationPlanner, TypePlanner,
-};
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF, cast,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
-use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Statement};
+use datafusion::sql::sqlparser::ast::{self, Statement};
 use std::sync::Arc;
 
 /// Where a plan's tables come from.
@@ -44,55 +39,24 @@ impl TableSources for Arc<Catalog> {
     }
 }
 
-/// The unoptimized plan of a query; parameters stay placeholders. `declared`: types of $1, $2, ...
+/// The unoptimized plan of a query, and its parameters as far as their types are known; they stay placeholders. `declared`:
+/// types of $1, $2, ...
 pub(crate) fn bind(
     state: &SessionState,
     tables: &dyn TableSources,
     query: &Statement,
-    declared: &[Option<FieldRef>],
-) -> Result<LogicalPlan> {
+    declared: &[Option<DataType>],
+) -> Result<(LogicalPlan, Vec<Option<DataType>>)> {
     let names = Names { state, tables };
     let options = ParserOptions::from(&state.config_options().sql_parser);
     let planner = SqlToRel::new_with_options(&names, options);
-    let mut context = PlannerContext::new().with_prepare_param_data_types(declared.to_vec());
+    let fields = super::parameter::fields(declared);
+    let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
     let plan = planner.sql_statement_to_plan_with_context(query.clone(), &mut context)?;
-    doubles_beside_numerics(existence::as_values(plan)?)
-}
-
-/// BETWEEN and IN as [`PostgresOperators`] has the other comparisons: next to a double, numerics are doubles.
-/// (DataFusion would compare both as numerics, which large doubles do not fit.)
-fn doubles_beside_numerics(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up_with_subqueries(|node| {
-        let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let rewritten = expression.transform_up(|part| comparison_with_doubles(part, &schema))?;
-            Ok(rewritten.update_data(|expression| name.restore(expression)))
-        })
-    })?;
-    Ok(rewritten.data)
-}
-
-fn comparison_with_doubles(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let is_double =
-        |expression: &Expr| matches!(expression.get_type(schema), Ok(data_type) if data_type.is_floating());
-    let as_double = |expression: Expr| match expression.get_type(schema) {
-        Ok(own) => beside(expression, &own, &ArrowType::Float64),
-        Err(_) => Ok(expression),
-    };
-    match part {
-        Expr::Between(mut between) if is_double(&between.expr) => {
-            between.low = Box::new(as_double(*between.low)?);
-            between.high = Box::new(as_double(*between.high)?);
-            Ok(Transformed::yes(Expr::Between(between)))
-        }
-        Expr::InList(mut list) if is_double(&list.expr) => {
-            list.list = list.list.into_iter().map(as_double).collect::<Result<_>>()?;
-            Ok(Transformed::yes(Expr::InList(list)))
-        }
-        other => Ok(Transformed::no(other)),
-    }
+    let functions = |name: &str| state.scalar_functions().get(name).cloned();
+    let mut parameters = Parameters::declared(declared);
+    let plan = typing::typed(existence::as_values(plan)?, &mut parameters, &functions)?;
+    Ok((plan, parameters.known().to_vec()))
 }
 
 /// What names mean.
@@ -148,7 +112,8 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state.scalar_functions().get(unqualified(name)).cloned()
+        let name = unqualified(name);
+        written::function(name).or_else(|| self.state.scalar_functions().get(name).cloned())
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -219,8 +184,15 @@ impl TypePlanner for PostgresTypes {
             Sql::Numeric(ast::ExactNumberInfo::None)
             | Sql::Decimal(ast::ExactNumberInfo::None)
             | Sql::Dec(ast::ExactNumberInfo::None) => UNCONSTRAINED_NUMERIC,
-            Sql::Text | Sql::Varchar(_) | Sql::CharacterVarying(_) | Sql::CharVarying(_) => {
-                ArrowType::Utf8View
+            Sql::Text => ArrowType::Utf8View,
+            Sql::Varchar(_)
+            | Sql::CharacterVarying(_)
+            | Sql::CharVarying(_)
+            | Sql::Char(_)
+            | Sql::Character(_) => {
+                let data_type = data_type(sql).map_err(external)?;
+                let field = Field::new("", ArrowType::Utf8View, true);
+                return Ok(Some(Arc::new(with_type(field, data_type))));
             }
             Sql::Bytea => ArrowType::BinaryView,
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
@@ -238,76 +210,6 @@ impl TypePlanner for PostgresTypes {
 
 /// `numeric` without precision and scale.
 pub(crate) const UNCONSTRAINED_NUMERIC: ArrowType = ArrowType::Decimal128(38, 10);
-
-/// Operators whose meaning differs from DataFusion's.
-#[derive(Debug)]
-pub(crate) struct PostgresOperators;
-
-impl ExprPlanner for PostgresOperators {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let RawBinaryExpr { op, left, right } = expr;
-        let (left_type, right_type) = (left.get_type(schema).ok(), right.get_type(schema).ok());
-        let left = with_inferred_type(left, right_type.as_ref());
-        let right = with_inferred_type(right, left_type.as_ref());
-        let (Ok(left_type), Ok(right_type)) = (left.get_type(schema), right.get_type(schema)) else {
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
-        };
-        if left_type.is_integer() && right_type.is_integer() && checked::is_checked(&op) {
-            return Ok(PlannerResult::Planned(checked::call(&op, left, right)));
-        }
-        let (left, right) = match op {
-            BinaryOperator::Multiply | BinaryOperator::Divide
-                if left_type.is_decimal() && right_type.is_decimal() =>
-            {
-                (with_room(left, &left_type), with_room(right, &right_type))
-            }
-            _ => (beside(left, &left_type, &right_type)?, beside(right, &right_type, &left_type)?),
-        };
-        Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
-    }
-}
-
-/// A parameter of unknown type next to an operand of a known one has that one's type.
-fn with_inferred_type(operand: Expr, other: Option<&ArrowType>) -> Expr {
-    match (operand, other) {
-        (Expr::Placeholder(Placeholder { id, field: None }), Some(other)) if *other != ArrowType::Null => {
-            let data_type = if other.is_decimal() { UNCONSTRAINED_NUMERIC } else { other.clone() };
-            let field = Field::new(id.clone(), data_type, true);
-            Expr::Placeholder(Placeholder { id, field: Some(Arc::new(field)) })
-        }
-        (operand, _) => operand,
-    }
-}
-
-/// The operand as it is meant next to one of type `other`.
-fn beside(operand: Expr, own: &ArrowType, other: &ArrowType) -> Result<Expr> {
-    if own.is_decimal() && matches!(other, ArrowType::Float32 | ArrowType::Float64) {
-        return Ok(match operand {
-            Expr::Literal(value, metadata) => Expr::Literal(value.cast_to(&ArrowType::Float64)?, metadata),
-            computed => cast(computed, ArrowType::Float64),
-        });
-    }
-    if let (Expr::Literal(value, metadata), ArrowType::FixedSizeBinary(16)) = (&operand, other) {
-        if let Some(Some(text)) = value.try_as_str() {
-            return Ok(Expr::Literal(uuid_literal(text).map_err(external)?, metadata.clone()));
-        }
-    }
-    Ok(operand)
-}
-
-/// A computed numeric of unknown size (such as an average) as a factor: with its 16 fractional digits and as many
-/// of the other's, 38 digits would leave hardly any for the integer part of the result.
-fn with_room(operand: Expr, own: &ArrowType) -> Expr {
-    match own {
-        ArrowType::Decimal128(38, scale) if *scale > 10 => cast(operand, UNCONSTRAINED_NUMERIC),
-        _ => operand,
-    }
-}
-
-fn uuid_literal(text: &str) -> ankerdb_engine::Result<ScalarValue> {
-    let value = ankerdb_value::parse_text(ankerdb_engine::DataType::Uuid, text)?;
-    super::value::scalar(&value, None)
-}
 
 /// What a client is told about a parameter of this type.
 pub(crate) fn parameter_type(arrow: &ArrowType) -> ankerdb_engine::DataType {

@@ -14,7 +14,7 @@
 
 use super::arrow::{narrow_type, record_batch, wide_type};
 use super::error::external;
-use super::value::bound;
+use super::value::{bound, with_type};
 use ankerdb_engine::{ColumnDefinition, DataType, ReadView, Table};
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -42,9 +42,11 @@ use std::task::{Context, Poll};
 
 /// The schema that plans see: wide numerics.
 pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
-    let field =
-        |column: &ColumnDefinition| Field::new(&column.name, wide_type(column.data_type), column.nullable);
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+fn field(column: &ColumnDefinition) -> Field {
+    Field::new(&column.name, wide_type(column.data_type), column.nullable)
 }
 
 /// A table without data, in plans that are kept.
@@ -54,9 +56,16 @@ pub(crate) struct TableHandle {
 }
 
 impl TableHandle {
+    /// For binding: its fields tell which text types they have.
     pub(crate) fn new(table: Arc<Table>) -> TableHandle {
-        let schema = table_schema(table.columns());
+        let told = |column: &ColumnDefinition| with_type(field(column), column.data_type);
+        let schema = Arc::new(Schema::new(table.columns().iter().map(told).collect::<Vec<_>>()));
         TableHandle { table, schema }
+    }
+
+    /// For plans that are bound.
+    pub(crate) fn without_text_types(&self) -> TableHandle {
+        TableHandle { table: self.table.clone(), schema: table_schema(self.table.columns()) }
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -66,7 +75,7 @@ impl TableHandle {
     /// The table as `read` shows it, planned as `planned` shows it.
     pub(crate) fn bind(&self, planned: &ReadView, read: &ReadView) -> ViewTable {
         let (planned, view) = (planned.clone(), read.clone());
-        ViewTable { table: self.table.clone(), schema: self.schema.clone(), planned, view }
+        ViewTable { table: self.table.clone(), schema: table_schema(self.table.columns()), planned, view }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::arrow::UTC;
 use ankerdb_engine::{DataType, Error, Result, Value};
-use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::scalar::ScalarValue;
 
 /// The type that clients see for a column of this Arrow type. What PostgreSQL has no counterpart for here
@@ -29,6 +29,39 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::FixedSizeBinary(_) => DataType::Bytea,
+        _ => DataType::Text,
+    }
+}
+
+/// The key under which a field of text says which of SQL's text types it has: Arrow has one for all of them.
+const TEXT_TYPE: &str = "ankerdb.text";
+
+/// The field with its SQL type, where Arrow's does not tell it.
+pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
+    let text = match data_type {
+        DataType::Varchar(length) => format!("varchar {length}"),
+        DataType::Char(length) => format!("char {length}"),
+        _ => return field,
+    };
+    field.with_metadata([(TEXT_TYPE.to_owned(), text)].into())
+}
+
+/// The SQL type of a field; `None` where SQL here has no type like it, such as for intervals and lists.
+pub(crate) fn field_type(field: &Field) -> Option<DataType> {
+    match field.data_type() {
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => Some(text_type(field)),
+        arrow => match sql_type(arrow) {
+            DataType::Text => None,
+            known => Some(known),
+        },
+    }
+}
+
+fn text_type(field: &Field) -> DataType {
+    let told = field.metadata().get(TEXT_TYPE).and_then(|told| told.split_once(' '));
+    match told.map(|(name, length)| (name, length.parse::<u32>())) {
+        Some(("varchar", Ok(length))) => DataType::Varchar(length),
+        Some(("char", Ok(length))) => DataType::Char(length),
         _ => DataType::Text,
     }
 }

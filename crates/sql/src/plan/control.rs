@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 /// A statement about the session rather than the data.
 pub(crate) enum Utility {
-    Begin(Modes),
+    /// BEGIN and START TRANSACTION; the words are the tag.
+    Begin(Modes, &'static str),
     Commit,
     Rollback,
     /// SET TRANSACTION: for the transaction that is open.
@@ -60,7 +61,10 @@ impl Utility {
 /// The utility statement; 0A000 if there is no such thing here.
 pub(super) fn utility(statement: &Statement) -> Result<Utility> {
     Ok(match statement {
-        Statement::StartTransaction { modes, .. } => Utility::Begin(transaction_modes(modes)?),
+        Statement::StartTransaction { modes, begin, .. } => {
+            let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
+            Utility::Begin(transaction_modes(modes)?, tag)
+        }
         Statement::Commit { chain: false, .. } => Utility::Commit,
         Statement::Rollback { chain: false, savepoint: None } => Utility::Rollback,
         Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. } => {

@@ -3,6 +3,7 @@
 use super::Planner;
 use super::access::{Access, Choice, SortKey, choose};
 use crate::OutputColumn;
+use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of};
 use crate::name::{folded, unqualified};
@@ -194,60 +195,6 @@ fn plain_wildcard(options: &ast::WildcardAdditionalOptions) -> bool {
         && options.opt_replace.is_none()
         && options.opt_rename.is_none()
         && options.opt_alias.is_none()
-}
-
-/// The name that PostgreSQL gives a column of the result.
-fn column_name(expr: &Expr) -> String {
-    chosen_name(expr).unwrap_or_else(|| "?column?".into())
-}
-
-fn chosen_name(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Identifier(ident) => Some(folded(ident)),
-        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
-        Expr::Nested(inner) => chosen_name(inner),
-        Expr::Function(function) => match function.name.0.last() {
-            Some(ast::ObjectNamePart::Identifier(ident)) => Some(folded(ident)),
-            _ => None,
-        },
-        Expr::Cast { expr, data_type, .. } => chosen_name(expr).or_else(|| {
-            let known = crate::expression::types::data_type(data_type).ok()?;
-            Some(short_type_name(known).to_owned())
-        }),
-        Expr::TypedString(typed) => {
-            let known = crate::expression::types::data_type(&typed.data_type).ok()?;
-            Some(short_type_name(known).to_owned())
-        }
-        Expr::Case { .. } => Some("case".into()),
-        Expr::Exists { .. } => Some("exists".into()),
-        Expr::Substring { .. } => Some("substring".into()),
-        Expr::Trim { .. } => Some("btrim".into()),
-        Expr::Position { .. } => Some("position".into()),
-        Expr::Ceil { .. } => Some("ceil".into()),
-        Expr::Floor { .. } => Some("floor".into()),
-        Expr::Value(value) if matches!(value.value, ast::Value::Boolean(_)) => Some("bool".into()),
-        _ => None,
-    }
-}
-
-fn short_type_name(data_type: DataType) -> &'static str {
-    match data_type {
-        DataType::Boolean => "bool",
-        DataType::SmallInt => "int2",
-        DataType::Integer => "int4",
-        DataType::BigInt => "int8",
-        DataType::Real => "float4",
-        DataType::DoublePrecision => "float8",
-        DataType::Numeric { .. } => "numeric",
-        DataType::Text => "text",
-        DataType::Varchar(_) => "varchar",
-        DataType::Char(_) => "bpchar",
-        DataType::Date => "date",
-        DataType::Timestamp => "timestamp",
-        DataType::TimestampTz => "timestamptz",
-        DataType::Bytea => "bytea",
-        DataType::Uuid => "uuid",
-    }
 }
 
 fn bind_order(

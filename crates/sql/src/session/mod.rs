@@ -100,7 +100,7 @@ impl SqlSession {
             // What was asked of an earlier statement; its caller does without `begin_message`.
             self.runner.interrupt().clear();
         }
-        let due = self.runner.interrupt().check();
+        let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
         if prepared.is_err() {
             self.fail();

@@ -8,7 +8,7 @@ use super::autocommit::Tries;
 use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
-use crate::{Outcome, TransactionStatus};
+use crate::{Outcome, Statement, TransactionStatus};
 use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -52,6 +52,11 @@ impl Block {
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     since.as_micros() as i64
+}
+
+fn in_failed_transaction() -> Error {
+    let message = "current transaction is aborted, commands ignored until end of transaction block";
+    Error::new(SqlState::InFailedSqlTransaction, message)
 }
 
 impl SqlSession {
@@ -108,8 +113,19 @@ impl SqlSession {
         if !self.block.failed || prepared.ends_transaction() || prepared.is_empty() {
             return Ok(());
         }
-        let message = "current transaction is aborted, commands ignored until end of transaction block";
-        Err(Error::new(SqlState::InFailedSqlTransaction, message))
+        Err(in_failed_transaction())
+    }
+
+    /// 25P02 in a transaction that has failed, unless the statement ends it: what else is wrong with it does not matter.
+    pub(super) fn check_alive(&self, statement: &Statement) -> Result<()> {
+        use datafusion::sql::sqlparser::ast;
+        let ends = |ast: &ast::Statement| {
+            matches!(ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. })
+        };
+        match statement.ast.as_deref() {
+            Some(ast) if self.block.failed && !ends(ast) => Err(in_failed_transaction()),
+            _ => Ok(()),
+        }
     }
 
     /// 25006 in a read-only transaction.
@@ -217,9 +233,9 @@ impl SqlSession {
     pub(super) fn utility(&mut self, utility: &Utility, planned: &Planned) -> Result<Outcome> {
         let tag = |tag: &str| Ok(Outcome::Command(tag.into()));
         match utility {
-            Utility::Begin(modes) => {
+            Utility::Begin(modes, words) => {
                 self.begin(*modes)?;
-                tag("BEGIN")
+                tag(words)
             }
             Utility::Commit => self.commit(),
             Utility::Rollback => {

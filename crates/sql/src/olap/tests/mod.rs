@@ -72,7 +72,7 @@ impl Fixture {
     }
 
     fn plan(&self, sql: &str, declared: &[Option<DataType>]) -> Result<Arc<OlapPlan>> {
-        self.olap.plan(&analytical::parse(sql)?, &self.database.catalog(), declared).map(Arc::new)
+        self.olap.plan(&*analytical::parse(sql)?, &self.database.catalog(), declared).map(Arc::new)
     }
 
     fn query(&self, sql: &str) -> Result<Vec<Vec<Value>>> {

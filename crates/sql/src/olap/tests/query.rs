@@ -220,7 +220,7 @@ fn numbers_with_a_point_are_numeric_unless_next_to_a_double() {
     assert_eq!(fixture.value("select sum(amount * 0.5) from line"), numeric(25_250, 3));
     assert_eq!(fixture.value("select sum(amount * district) from line where id = 99"), numeric(891, 2));
     assert_eq!(fixture.value("select 1e0::double precision + 0.5"), Value::Double(1.5));
-    assert_eq!(fixture.value("select 7 / 2"), Value::BigInt(3));
+    assert_eq!(fixture.value("select 7 / 2"), Value::Integer(3));
     assert_eq!(fixture.value("select count(*) from line where amount between 0.5 and 1"), Value::BigInt(51));
     assert_eq!(fixture.value("select count(*) from line where amount in (0.5, 1, 2)"), Value::BigInt(2));
     assert_eq!(

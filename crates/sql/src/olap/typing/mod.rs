@@ -1,0 +1,207 @@
+//! PostgreSQL's types in a plan that DataFusion has built.
+//!
+//! DataFusion's planner resolves names; what types constants, parameters and operators have is decided here, by the rules
+//! that bind expressions on the OLTP path (`expression/bind.rs`, `operator.rs`, `function.rs`): one set of rules, two ways to
+//! run. For each expression of each node, from the leaves of the plan up:
+//! ```text
+//! DataFusion's expression -- read.rs --> bound expression, typed -- emit.rs --> DataFusion's expression
+//! ```
+//! Columns, aggregates, subqueries and functions that the OLTP path does not have are leaves between: *columns* of the bound
+//! expression, put back when it is emitted. What is emitted leaves nothing to DataFusion's own coercion: operands have equal
+//! types, constants have theirs, and operations that Arrow computes otherwise than PostgreSQL are calls of ours.
+//!
+//! Expressions with operands that SQL here has no type for, such as intervals, are *foreign* and stay as they are.
+//!
+//! Types flow upward: a whole number is an integer and not a bigint, and so is the column of a subquery that has it. A
+//! subquery within an expression sees the types of the queries around it.
+
+mod emit;
+mod read;
+mod set;
+mod shed;
+
+pub(super) use shed::without_text_types;
+
+use super::error::external;
+use crate::expression::{Parameters, Refusal, fold};
+use ankerdb_engine::{DataType, Error};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::GroupingSet;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery, Values, cast};
+use read::Reader;
+use std::sync::Arc;
+
+/// The plan with the types that PostgreSQL gives it; `functions` finds DataFusion's function of a name.
+pub(super) fn typed(
+    plan: LogicalPlan,
+    parameters: &mut Parameters,
+    functions: &dyn Fn(&str) -> Option<Arc<ScalarUDF>>,
+) -> Result<LogicalPlan> {
+    Typing { parameters, functions, outer: Vec::new() }.plan(plan)
+}
+
+struct Typing<'a> {
+    parameters: &'a mut Parameters,
+    functions: &'a dyn Fn(&str) -> Option<Arc<ScalarUDF>>,
+    /// What the queries around this one have, from the outermost in.
+    outer: Vec<DFSchemaRef>,
+}
+
+impl Typing<'_> {
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let before = plan.schema().clone();
+        let plan = plan.map_children(|input| Ok(Transformed::yes(self.plan(input)?)))?.data;
+        match plan {
+            LogicalPlan::Values(values) => self.values(values),
+            LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Join(join) if set::is_set_operation(&join) => self.set_operation(join),
+            LogicalPlan::RecursiveQuery(mut query) => {
+                // The recursive term reads rows of the types that the query was built with.
+                query.static_term = Arc::new(with_types(query.static_term.as_ref().clone(), &before)?);
+                query.recursive_term = Arc::new(with_types(query.recursive_term.as_ref().clone(), &before)?);
+                LogicalPlan::RecursiveQuery(query).recompute_schema()
+            }
+            other => self.node(other),
+        }
+    }
+
+    /// A node whose inputs are done.
+    fn node(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let schema = Arc::new(merge_schema(&plan.inputs()));
+        match plan {
+            LogicalPlan::Filter(mut filter) => {
+                filter.predicate = self.condition(&filter.predicate, &schema, "WHERE")?;
+                LogicalPlan::Filter(filter).recompute_schema()
+            }
+            LogicalPlan::Join(mut join) => {
+                if let Some(filter) = join.filter.take() {
+                    join.filter = Some(self.condition(&filter, &schema, "JOIN/ON")?);
+                }
+                LogicalPlan::Join(join).recompute_schema()
+            }
+            LogicalPlan::Limit(mut limit) => {
+                for count in [&mut limit.skip, &mut limit.fetch].into_iter().flatten() {
+                    let typed = self.count(count, &schema)?;
+                    **count = typed;
+                }
+                Ok(LogicalPlan::Limit(limit))
+            }
+            other => {
+                let names = NamePreserver::new(&other);
+                let other = other.map_expressions(|expression| {
+                    Ok(Transformed::yes(self.named(expression, &names, &schema)?))
+                })?;
+                other.data.recompute_schema()
+            }
+        }
+    }
+
+    /// The expression typed, under the name that it had.
+    fn named(&mut self, expression: Expr, names: &NamePreserver, schema: &DFSchemaRef) -> Result<Expr> {
+        let mut each = |list: Vec<Expr>| -> Result<Vec<Expr>> {
+            list.into_iter().map(|part| self.named(part, names, schema)).collect()
+        };
+        Ok(match expression {
+            Expr::GroupingSet(GroupingSet::Rollup(list)) => {
+                Expr::GroupingSet(GroupingSet::Rollup(each(list)?))
+            }
+            Expr::GroupingSet(GroupingSet::Cube(list)) => Expr::GroupingSet(GroupingSet::Cube(each(list)?)),
+            Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
+                let sets = sets.into_iter().map(each).collect::<Result<_>>()?;
+                Expr::GroupingSet(GroupingSet::GroupingSets(sets))
+            }
+            column @ Expr::Column(_) => column,
+            other => {
+                let name = names.save(&other);
+                name.restore(self.value(&other, schema)?)
+            }
+        })
+    }
+
+    fn value(&mut self, expression: &Expr, schema: &DFSchemaRef) -> Result<Expr> {
+        Reader::new(self, schema).group_call(expression)
+    }
+
+    fn condition(&mut self, expression: &Expr, schema: &DFSchemaRef, clause: &str) -> Result<Expr> {
+        let mut reader = Reader::new(self, schema);
+        let condition = fold(reader.condition(expression, clause)?).map_err(external)?;
+        reader.emitter().emit(condition)
+    }
+
+    /// A number of rows.
+    fn count(&mut self, expression: &Expr, schema: &DFSchemaRef) -> Result<Expr> {
+        if matches!(expression, Expr::Literal(ScalarValue::Null, _)) {
+            return Ok(expression.clone());
+        }
+        let mut reader = Reader::new(self, schema);
+        let operand = reader.read(expression)?;
+        reader.emit_as(operand, DataType::BigInt)
+    }
+
+    /// A subquery of an expression over `schema`.
+    fn subquery(&mut self, subquery: &Subquery, schema: &DFSchemaRef) -> Result<Subquery> {
+        self.outer.push(schema.clone());
+        let plan = self.plan(subquery.subquery.as_ref().clone());
+        self.outer.pop();
+        let mut typed = subquery.with_plan(Arc::new(plan?));
+        for column in &mut typed.outer_ref_columns {
+            if let Expr::OuterReferenceColumn(field, column) = column
+                && let Ok((_, found)) = schema.qualified_field_from_column(column)
+            {
+                *field = found.clone();
+            }
+        }
+        Ok(typed)
+    }
+
+    /// Rows of constants: each column has one type.
+    fn values(&mut self, values: Values) -> Result<LogicalPlan> {
+        let schema: DFSchemaRef = Arc::new(DFSchema::empty());
+        let width = values.schema.fields().len();
+        let mut rows: Vec<Vec<Expr>> = values.values.iter().map(|_| Vec::with_capacity(width)).collect();
+        for position in 0..width {
+            let mut reader = Reader::new(self, &schema);
+            let operands =
+                values.values.iter().map(|row| reader.read(&row[position])).collect::<Result<_>>()?;
+            for (row, expression) in rows.iter_mut().zip(reader.emit_merged(operands, "VALUES")?) {
+                row.push(expression);
+            }
+        }
+        LogicalPlanBuilder::values(rows)?.build()
+    }
+}
+
+/// The plan with columns of the types that `schema` has.
+fn with_types(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = plan
+        .schema()
+        .iter()
+        .zip(schema.fields())
+        .map(|((qualifier, field), wanted)| {
+            let column = Expr::Column(Column::from((qualifier, field)));
+            match field.data_type() == wanted.data_type() {
+                true => column,
+                false => cast(column, wanted.data_type().clone()).alias(field.name().clone()),
+            }
+        })
+        .collect();
+    if columns.iter().all(|column| matches!(column, Expr::Column(_))) {
+        return Ok(plan);
+    }
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// The error for something that has no other way to run.
+fn refused(refusal: Refusal) -> datafusion::error::DataFusionError {
+    external(Refusal::into_error(refusal))
+}
+
+/// 42883
+fn undefined_function(name: &str) -> Error {
+    let message = format!("function {name} does not exist");
+    Error::new(ankerdb_engine::SqlState::UndefinedFunction, message)
+}

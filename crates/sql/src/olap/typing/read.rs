@@ -1,0 +1,689 @@
+//! DataFusion's expressions as bound ones.
+
+use super::emit::Emitter;
+use super::{Typing, refused, undefined_function};
+use crate::expression::bind::convert;
+use crate::expression::{Arithmetic, Binder, Comparison, Expression, Refusal, Scope, Typed, fold, function};
+use crate::olap::arrow::wide_type;
+use crate::olap::error::external;
+use crate::olap::planner::UNCONSTRAINED_NUMERIC;
+use crate::olap::value::{field_type, with_type};
+use crate::olap::written;
+use ankerdb_engine::{DataType, Decimal, Error, SqlState, Value};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{DFSchemaRef, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder,
+    ScalarFunction, SetComparison, WindowFunction,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, WindowFunctionDefinition, cast, lit};
+use std::sync::Arc;
+
+/// An expression that was read.
+pub(super) enum Operand {
+    Typed(Typed),
+    /// Of a type that SQL here does not have, such as an interval: left to DataFusion.
+    Foreign(Expr),
+}
+
+/// Reads one expression over the rows of a schema.
+pub(super) struct Reader<'r, 't> {
+    typing: &'r mut Typing<'t>,
+    schema: &'r DFSchemaRef,
+    /// What stands for the columns of bound expressions.
+    leaves: Vec<Expr>,
+}
+
+/// Whether the constant takes the type of what it meets.
+pub(super) fn is_unknown(expression: &Expr) -> bool {
+    matches!(expression, Expr::Literal(ScalarValue::Null | ScalarValue::Utf8(Some(_)), _))
+}
+
+impl<'r, 't> Reader<'r, 't> {
+    pub(super) fn new(typing: &'r mut Typing<'t>, schema: &'r DFSchemaRef) -> Reader<'r, 't> {
+        Reader { typing, schema, leaves: Vec::new() }
+    }
+
+    fn binder(&mut self) -> Binder<'_> {
+        Binder::new(Scope::default(), self.typing.parameters)
+    }
+
+    pub(super) fn emitter(&self) -> Emitter<'_> {
+        Emitter { leaves: &self.leaves, schema: self.schema, parameters: self.typing.parameters.known() }
+    }
+
+    pub(super) fn emit(&self, operand: Operand) -> Result<Expr> {
+        match operand {
+            Operand::Typed(typed) => {
+                let expression = fold(typed.expression).map_err(external)?;
+                let emitted = self.emitter().emit(expression)?;
+                self.as_type(emitted, typed.data_type)
+            }
+            Operand::Foreign(expression) => Ok(expression),
+        }
+    }
+
+    /// The expression with its type where that would not show otherwise: of texts, and of NULL.
+    fn as_type(&self, expression: Expr, data_type: Option<DataType>) -> Result<Expr> {
+        let Some(known) = data_type else { return Ok(expression) };
+        let (_, field) = expression.to_field(self.schema.as_ref())?;
+        let is_null = matches!(expression, Expr::Literal(ScalarValue::Null, _));
+        let is_other_text = match known {
+            DataType::Varchar(_) | DataType::Char(_) => field_type(&field) != Some(known),
+            _ => false,
+        };
+        Ok(match is_other_text || is_null {
+            true => {
+                let field = with_type(Field::new("", wide_type(known), true), known);
+                Expr::Cast(Cast::new_from_field(Box::new(expression), Arc::new(field)))
+            }
+            false => expression,
+        })
+    }
+
+    /// The operand as a value of that type.
+    pub(super) fn emit_as(&mut self, operand: Operand, data_type: DataType) -> Result<Expr> {
+        match operand {
+            Operand::Typed(typed) if typed.data_type == Some(data_type) => self.emit(Operand::Typed(typed)),
+            Operand::Typed(typed) => {
+                let is_text = typed.data_type.is_some_and(DataType::is_text) && data_type.is_text();
+                let resolved = match is_text {
+                    // The same value, but to be shown as another type.
+                    true => Expression::Cast(Box::new(typed.expression), data_type),
+                    false => self.binder().resolve(typed, data_type).map_err(refused)?,
+                };
+                let resolved = fold(resolved).map_err(external)?;
+                let emitted = self.emitter().emit(resolved)?;
+                match emitted.get_type(self.schema.as_ref())? {
+                    found if found == wide_type(data_type) || found == ArrowType::Utf8 => Ok(emitted),
+                    _ => Ok(cast(emitted, wide_type(data_type))),
+                }
+            }
+            Operand::Foreign(expression) => Ok(cast(expression, wide_type(data_type))),
+        }
+    }
+
+    /// The operands as values of one type.
+    pub(super) fn emit_merged(&mut self, operands: Vec<Operand>, what: &str) -> Result<Vec<Expr>> {
+        match all_typed(operands) {
+            Ok(typed) => {
+                let (_, common) = self.binder().merge(typed.clone(), what).map_err(refused)?;
+                typed.into_iter().map(|item| self.emit_as(Operand::Typed(item), common)).collect()
+            }
+            Err(operands) => operands.into_iter().map(|operand| self.emit(operand)).collect(),
+        }
+    }
+
+    pub(super) fn condition(&mut self, expression: &Expr, clause: &str) -> Result<Expression> {
+        match self.read(expression)? {
+            Operand::Typed(typed) => self.binder().condition(typed, clause).map_err(refused),
+            Operand::Foreign(foreign) => {
+                let data_type = foreign.get_type(self.schema.as_ref())?;
+                let message = format!("argument of {clause} must be type boolean, not type {data_type}");
+                Err(external(Error::new(SqlState::DatatypeMismatch, message)))
+            }
+        }
+    }
+
+    pub(super) fn read(&mut self, expression: &Expr) -> Result<Operand> {
+        match expression {
+            Expr::Alias(alias) => self.read(&alias.expr),
+            Expr::Literal(value, _) => self.literal(value, expression),
+            Expr::Placeholder(placeholder) => self.parameter(placeholder),
+            Expr::OuterReferenceColumn(_, column) => {
+                let found = self.typing.outer.iter().rev().find_map(|schema| {
+                    schema.qualified_field_from_column(column).ok().map(|(_, field)| field.clone())
+                });
+                self.leaf(match found {
+                    Some(field) => Expr::OuterReferenceColumn(field, column.clone()),
+                    None => expression.clone(),
+                })
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => self.binary(*op, left, right),
+            Expr::ScalarFunction(call) => match written::operator(call) {
+                Some(symbol) => self.binary(operator(symbol), &call.args[0], &call.args[1]),
+                None => self.function(call),
+            },
+            Expr::Not(operand) => {
+                let operand = self.condition(operand, "NOT")?;
+                boolean(Expression::Not(Box::new(operand)))
+            }
+            Expr::IsNull(operand) => self.is_null(operand, true),
+            Expr::IsNotNull(operand) => self.is_null(operand, false),
+            Expr::IsUnknown(operand) => self.is_unknown(operand, true),
+            Expr::IsNotUnknown(operand) => self.is_unknown(operand, false),
+            Expr::IsTrue(operand) => self.is_boolean(operand, true, false),
+            Expr::IsNotTrue(operand) => self.is_boolean(operand, true, true),
+            Expr::IsFalse(operand) => self.is_boolean(operand, false, false),
+            Expr::IsNotFalse(operand) => self.is_boolean(operand, false, true),
+            Expr::Negative(operand) => self.negative(operand),
+            Expr::Between(between) => self.between(between),
+            Expr::InList(list) => self.in_list(list),
+            Expr::Like(like) => self.like(like),
+            Expr::Case(case) => self.case(case),
+            Expr::Cast(cast) => self.cast(cast),
+            Expr::AggregateFunction(_) | Expr::WindowFunction(_) => {
+                let call = self.group_call(expression)?;
+                self.leaf(call)
+            }
+            Expr::ScalarSubquery(subquery) => {
+                let subquery = self.typing.subquery(subquery, self.schema)?;
+                self.leaf(Expr::ScalarSubquery(subquery))
+            }
+            Expr::Exists(Exists { subquery, negated }) => {
+                let subquery = self.typing.subquery(subquery, self.schema)?;
+                self.leaf(Expr::Exists(Exists { subquery, negated: *negated }))
+            }
+            Expr::InSubquery(in_subquery) => self.in_subquery(in_subquery),
+            Expr::SetComparison(comparison) => {
+                let subquery = self.typing.subquery(&comparison.subquery, self.schema)?;
+                let operand = self.beside_subquery(&comparison.expr, &subquery.subquery)?;
+                self.leaf(Expr::SetComparison(SetComparison::new(
+                    Box::new(operand),
+                    subquery,
+                    comparison.op,
+                    comparison.quantifier.clone(),
+                )))
+            }
+            other => self.leaf(other.clone()),
+        }
+    }
+
+    /// Something that bound expressions do not look into, as a column of theirs.
+    fn leaf(&mut self, expression: Expr) -> Result<Operand> {
+        let (_, field) = expression.to_field(self.schema.as_ref())?;
+        if *field.data_type() == ArrowType::Null {
+            let typed = Typed { expression: self.column(expression), data_type: None };
+            return Ok(Operand::Typed(typed));
+        }
+        let Some(data_type) = field_type(&field) else { return Ok(Operand::Foreign(expression)) };
+        let is_canonical = data_type.is_text()
+            || matches!(data_type, DataType::Numeric { .. })
+            || *field.data_type() == wide_type(data_type);
+        let expression = match is_canonical {
+            true => expression,
+            false => cast(expression, wide_type(data_type)),
+        };
+        Ok(Operand::Typed(Typed::new(self.column(expression), data_type)))
+    }
+
+    fn column(&mut self, leaf: Expr) -> Expression {
+        self.leaves.push(leaf);
+        Expression::Column(self.leaves.len() - 1)
+    }
+
+    fn literal(&mut self, value: &ScalarValue, whole: &Expr) -> Result<Operand> {
+        let typed = |value, data_type| Ok(Operand::Typed(Typed::new(Expression::Literal(value), data_type)));
+        let unknown =
+            |value| Ok(Operand::Typed(Typed { expression: Expression::Literal(value), data_type: None }));
+        match value {
+            ScalarValue::Null => unknown(Value::Null),
+            ScalarValue::Utf8(Some(text)) => unknown(Value::text(text.as_str())),
+            ScalarValue::Boolean(Some(value)) => typed(Value::Boolean(*value), DataType::Boolean),
+            ScalarValue::Int64(Some(value)) => match i32::try_from(*value) {
+                Ok(value) => typed(Value::Integer(value), DataType::Integer),
+                Err(_) => typed(Value::BigInt(*value), DataType::BigInt),
+            },
+            ScalarValue::UInt64(Some(value)) => self.decimal(i128::from(*value), 0, whole),
+            ScalarValue::Decimal128(Some(value), _, scale) => self.decimal(*value, *scale, whole),
+            _ => self.leaf(whole.clone()),
+        }
+    }
+
+    fn decimal(&mut self, unscaled: i128, scale: i8, whole: &Expr) -> Result<Operand> {
+        let zeros = 10i128.checked_pow(u32::from(scale.min(0).unsigned_abs()));
+        let unscaled = zeros.and_then(|zeros| unscaled.checked_mul(zeros));
+        match (unscaled, u8::try_from(scale.max(0))) {
+            (Some(unscaled), Ok(scale @ 0..=38)) if unscaled.unsigned_abs() < 10u128.pow(38) => {
+                let value = Value::Numeric(Decimal::new(unscaled, scale));
+                let data_type = DataType::Numeric { precision: 38, scale };
+                Ok(Operand::Typed(Typed::new(Expression::Literal(value), data_type)))
+            }
+            _ => self.leaf(whole.clone()),
+        }
+    }
+
+    fn parameter(&mut self, placeholder: &Placeholder) -> Result<Operand> {
+        let position = crate::olap::parameter::position(&placeholder.id)?;
+        let data_type = self.typing.parameters.mention(position);
+        Ok(Operand::Typed(Typed { expression: Expression::Parameter(position), data_type }))
+    }
+
+    /// A binary operator. Chains such as `a + b + c` are long on the left, so they are read in a loop.
+    fn binary(&mut self, op: Operator, left: &Expr, right: &Expr) -> Result<Operand> {
+        if matches!(op, Operator::And | Operator::Or) {
+            return self.junction(op, left, right);
+        }
+        let (mut pending, mut first) = (vec![(op, right)], left);
+        while let Some((op, left, right)) = operands(first) {
+            if matches!(op, Operator::And | Operator::Or) {
+                break;
+            }
+            pending.push((op, right));
+            first = left;
+        }
+        let mut whole = self.read(first)?;
+        while let Some((op, right)) = pending.pop() {
+            let right = self.read(right)?;
+            whole = self.applied(op, whole, right)?;
+        }
+        Ok(whole)
+    }
+
+    /// The operator over operands that were read.
+    fn applied(&mut self, op: Operator, left: Operand, right: Operand) -> Result<Operand> {
+        let (left, right) = match (left, right) {
+            (Operand::Typed(left), Operand::Typed(right)) => (left, right),
+            (left, right) => {
+                let native = native(op, self.emit(left)?, self.emit(right)?, self.schema)?;
+                return self.leaf(native);
+            }
+        };
+        let (raw_left, raw_right) = (left.clone(), right.clone());
+        let mut binder = self.binder();
+        let bound = match op {
+            Operator::Eq => binder.compare(Comparison::Equal, left, right),
+            Operator::NotEq => binder.compare(Comparison::NotEqual, left, right),
+            Operator::Lt => binder.compare(Comparison::Less, left, right),
+            Operator::LtEq => binder.compare(Comparison::LessOrEqual, left, right),
+            Operator::Gt => binder.compare(Comparison::Greater, left, right),
+            Operator::GtEq => binder.compare(Comparison::GreaterOrEqual, left, right),
+            Operator::Plus => binder.arithmetic(Arithmetic::Add, left, right),
+            Operator::Minus => binder.arithmetic(Arithmetic::Subtract, left, right),
+            Operator::Multiply => binder.arithmetic(Arithmetic::Multiply, left, right),
+            Operator::Divide => binder.arithmetic(Arithmetic::Divide, left, right),
+            Operator::Modulo => binder.arithmetic(Arithmetic::Modulo, left, right),
+            Operator::StringConcat => binder.concatenate_values(left, right),
+            Operator::IsDistinctFrom => binder.distinct_values(left, right, false),
+            Operator::IsNotDistinctFrom => binder.distinct_values(left, right, true),
+            _ => Err(Refusal::Elsewhere(format!("the operator {op}"))),
+        };
+        match bound {
+            Ok(typed) => Ok(Operand::Typed(typed)),
+            Err(Refusal::Failed(error)) => Err(external(error)),
+            Err(Refusal::Elsewhere(_)) => {
+                let left = self.emitter().emit(raw_left.expression)?;
+                let right = self.emitter().emit(raw_right.expression)?;
+                let native = native(op, left, right, self.schema)?;
+                self.leaf(native)
+            }
+        }
+    }
+
+    /// A chain of ANDs or of ORs, as one flat list.
+    fn junction(&mut self, op: Operator, left: &Expr, right: &Expr) -> Result<Operand> {
+        let mut pending = vec![right, left];
+        let mut operands = Vec::new();
+        while let Some(expression) = pending.pop() {
+            match expression {
+                Expr::BinaryExpr(BinaryExpr { left, op: inner, right }) if *inner == op => {
+                    pending.extend([&**right, &**left]);
+                }
+                operand => operands.push(self.condition(operand, &op.to_string())?),
+            }
+        }
+        boolean(match op {
+            Operator::And => Expression::And(operands),
+            _ => Expression::Or(operands),
+        })
+    }
+
+    fn function(&mut self, call: &ScalarFunction) -> Result<Operand> {
+        let name = call.func.name();
+        let operands = call.args.iter().map(|argument| self.read(argument)).collect::<Result<Vec<_>>>()?;
+        let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
+        let operands = match all_typed(operands) {
+            Ok(typed) if is_ours => match function::call(&mut self.binder(), name, typed.clone()) {
+                Ok(typed) => return Ok(Operand::Typed(typed)),
+                Err(Refusal::Failed(error)) => return Err(external(error)),
+                Err(Refusal::Elsewhere(_)) => typed.into_iter().map(Operand::Typed).collect(),
+            },
+            Ok(typed) => typed.into_iter().map(Operand::Typed).collect(),
+            Err(operands) => operands,
+        };
+        let mut arguments =
+            operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
+        if name == "date_trunc"
+            && let [_, date] = arguments.as_mut_slice()
+            && date.get_type(self.schema.as_ref())? == ArrowType::Date32
+        {
+            // A date is a timestamp with time zone for this function.
+            let whole = std::mem::replace(date, lit(ScalarValue::Null));
+            *date = cast(whole, wide_type(DataType::TimestampTz));
+        }
+        let function = match written::function(name) {
+            None => call.func.clone(),
+            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
+        };
+        self.leaf(Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments)))
+    }
+
+    fn is_null(&mut self, operand: &Expr, null: bool) -> Result<Operand> {
+        match self.read(operand)? {
+            Operand::Typed(typed) => boolean(Expression::IsNull(Box::new(typed.expression), null)),
+            Operand::Foreign(foreign) => {
+                self.leaf(if null { foreign.is_null() } else { foreign.is_not_null() })
+            }
+        }
+    }
+
+    fn is_unknown(&mut self, operand: &Expr, unknown: bool) -> Result<Operand> {
+        let operand = self.condition(operand, "IS UNKNOWN")?;
+        boolean(Expression::IsNull(Box::new(operand), unknown))
+    }
+
+    fn is_boolean(&mut self, operand: &Expr, value: bool, negated: bool) -> Result<Operand> {
+        let operand = self.condition(operand, if value { "IS TRUE" } else { "IS FALSE" })?;
+        boolean(Expression::IsBoolean(Box::new(operand), value, negated))
+    }
+
+    fn negative(&mut self, operand: &Expr) -> Result<Operand> {
+        match self.read(operand)? {
+            Operand::Typed(typed) => typed_or_error(self.binder().negate(typed)),
+            Operand::Foreign(foreign) => self.leaf(Expr::Negative(Box::new(foreign))),
+        }
+    }
+
+    fn between(&mut self, between: &Between) -> Result<Operand> {
+        let operands = [&between.expr, &between.low, &between.high];
+        let operands = operands.into_iter().map(|operand| self.read(operand)).collect::<Result<Vec<_>>>()?;
+        match all_typed(operands) {
+            Ok(typed) => {
+                let [value, low, high]: [Typed; 3] = typed.try_into().map_err(|_| no_operands())?;
+                let mut binder = self.binder();
+                let low = binder.compare(Comparison::GreaterOrEqual, value.clone(), low).map_err(refused)?;
+                let high = binder.compare(Comparison::LessOrEqual, value, high).map_err(refused)?;
+                let inside = Expression::And(vec![low.expression, high.expression]);
+                boolean(if between.negated { Expression::Not(Box::new(inside)) } else { inside })
+            }
+            Err(operands) => {
+                let mut parts = operands.into_iter().map(|operand| self.emit(operand).map(Box::new));
+                let (Some(value), Some(low), Some(high)) = (parts.next(), parts.next(), parts.next()) else {
+                    return Err(no_operands());
+                };
+                let native = Expr::Between(Between::new(value?, between.negated, low?, high?));
+                drop(parts);
+                self.leaf(native)
+            }
+        }
+    }
+
+    fn in_list(&mut self, list: &InList) -> Result<Operand> {
+        let operand = self.read(&list.expr)?;
+        let items = list.list.iter().map(|item| self.read(item)).collect::<Result<Vec<_>>>()?;
+        match (operand, all_typed(items)) {
+            (Operand::Typed(operand), Ok(items)) => {
+                typed_or_error(self.binder().in_values(operand, items, list.negated))
+            }
+            (operand, items) => {
+                let items = match items {
+                    Ok(typed) => typed.into_iter().map(Operand::Typed).collect(),
+                    Err(operands) => operands,
+                };
+                let operand = Box::new(self.emit(operand)?);
+                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<_>>()?;
+                self.leaf(Expr::InList(InList::new(operand, items, list.negated)))
+            }
+        }
+    }
+
+    fn like(&mut self, like: &Like) -> Result<Operand> {
+        let (text, pattern) = (self.read(&like.expr)?, self.read(&like.pattern)?);
+        match (text, pattern) {
+            (Operand::Typed(text), Operand::Typed(pattern)) => {
+                let escape = Some(like.escape_char.unwrap_or('\\'));
+                let ignore_case = like.case_insensitive;
+                typed_or_error(self.binder().like_values(text, pattern, escape, like.negated, ignore_case))
+            }
+            (text, pattern) => {
+                let (text, pattern) = (Box::new(self.emit(text)?), Box::new(self.emit(pattern)?));
+                let native = Like::new(like.negated, text, pattern, like.escape_char, like.case_insensitive);
+                self.leaf(Expr::Like(native))
+            }
+        }
+    }
+
+    fn case(&mut self, case: &Case) -> Result<Operand> {
+        let mut conditions = Vec::with_capacity(case.when_then_expr.len());
+        let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
+        for (when, _) in &case.when_then_expr {
+            conditions.push(match &subject {
+                None => self.condition(when, "CASE/WHEN")?,
+                Some(Operand::Typed(subject)) => match self.read(when)? {
+                    Operand::Typed(when) => {
+                        let subject = subject.clone();
+                        self.binder().compare(Comparison::Equal, subject, when).map_err(refused)?.expression
+                    }
+                    Operand::Foreign(_) => return self.foreign_case(case),
+                },
+                Some(Operand::Foreign(_)) => return self.foreign_case(case),
+            });
+        }
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        for (_, then) in &case.when_then_expr {
+            results.push(self.read(then)?);
+        }
+        results.push(match &case.else_expr {
+            Some(otherwise) => self.read(otherwise)?,
+            None => Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }),
+        });
+        let Ok(results) = all_typed(results) else { return self.foreign_case(case) };
+        let (mut results, data_type) = self.binder().merge(results, "CASE").map_err(refused)?;
+        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
+        let branches = conditions.into_iter().zip(results).collect();
+        Ok(Operand::Typed(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type)))
+    }
+
+    /// A CASE with parts that SQL here has no type for.
+    fn foreign_case(&mut self, case: &Case) -> Result<Operand> {
+        let mut part = |expression: &Expr| {
+            let operand = self.read(expression)?;
+            self.emit(operand).map(Box::new)
+        };
+        let subject = case.expr.as_deref().map(&mut part).transpose()?;
+        let mut branches = Vec::with_capacity(case.when_then_expr.len());
+        for (when, then) in &case.when_then_expr {
+            branches.push((part(when)?, part(then)?));
+        }
+        let otherwise = case.else_expr.as_deref().map(&mut part).transpose()?;
+        self.leaf(Expr::Case(Case::new(subject, branches, otherwise)))
+    }
+
+    fn cast(&mut self, whole: &Cast) -> Result<Operand> {
+        let operand = self.read(&whole.expr)?;
+        match (operand, field_type(&whole.field)) {
+            (Operand::Typed(typed), Some(target)) => {
+                let bound = match *whole.field.data_type() == UNCONSTRAINED_NUMERIC {
+                    true => self.binder().cast_to_numeric(typed),
+                    false => self.binder().cast(typed, target),
+                };
+                let bound = bound.map_err(refused)?;
+                // A constant whose type would not show is a leaf that has it.
+                let constant = match &bound.expression {
+                    Expression::Literal(Value::Null) => ScalarValue::try_from(wide_type(target))?,
+                    Expression::Literal(Value::Text(text)) => ScalarValue::Utf8View(Some(text.to_string())),
+                    _ => return Ok(Operand::Typed(bound)),
+                };
+                let metadata = with_type(Field::new("", wide_type(target), true), target).metadata().clone();
+                let metadata = (!metadata.is_empty()).then(|| FieldMetadata::from(metadata));
+                Ok(Operand::Typed(Typed::new(self.column(Expr::Literal(constant, metadata)), target)))
+            }
+            (operand, _) => {
+                let operand = Box::new(self.emit(operand)?);
+                self.leaf(Expr::Cast(Cast::new_from_field(operand, whole.field.clone())))
+            }
+        }
+    }
+
+    fn emitted(&mut self, expression: &Expr) -> Result<Expr> {
+        let operand = self.read(expression)?;
+        self.emit(operand)
+    }
+
+    fn emitted_all(&mut self, expressions: &mut [Expr]) -> Result<()> {
+        for expression in expressions {
+            *expression = self.emitted(expression)?;
+        }
+        Ok(())
+    }
+
+    /// An aggregate or window function's call, which stays one: nodes of plans look for it. Anything else is emitted.
+    pub(super) fn group_call(&mut self, expression: &Expr) -> Result<Expr> {
+        match expression {
+            Expr::Alias(alias) => self.group_call(&alias.expr),
+            Expr::AggregateFunction(aggregate) => self.aggregate(aggregate),
+            Expr::WindowFunction(window) => self.window(window),
+            other => self.emitted(other),
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
+        let mut typed = aggregate.clone();
+        // It makes no difference to these, and DataFusion's plan for DISTINCT cannot have constants.
+        let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
+        typed.params.distinct &= !is_idempotent;
+        self.emitted_all(&mut typed.params.args)?;
+        if let [argument] = typed.params.args.as_slice() {
+            check_aggregate(typed.func.name(), &argument.to_field(self.schema.as_ref())?.1)?;
+        }
+        if let Some(filter) = &mut typed.params.filter {
+            let condition = self.condition(filter, "FILTER")?;
+            **filter = self.emitter().emit(condition)?;
+        }
+        for order in &mut typed.params.order_by {
+            order.expr = self.emitted(&order.expr)?;
+        }
+        Ok(Expr::AggregateFunction(typed))
+    }
+
+    fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
+        let mut typed = window.clone();
+        // Offsets and counts stay the literals that the functions look for.
+        let is_aggregate = matches!(typed.fun, WindowFunctionDefinition::AggregateUDF(_));
+        let count = if is_aggregate { typed.params.args.len() } else { typed.params.args.len().min(1) };
+        let is_count = typed.fun.name() == "ntile";
+        if !is_count {
+            self.emitted_all(&mut typed.params.args[..count])?;
+        }
+        self.emitted_all(&mut typed.params.partition_by)?;
+        for order in &mut typed.params.order_by {
+            order.expr = self.emitted(&order.expr)?;
+        }
+        if let Some(filter) = &mut typed.params.filter {
+            let condition = self.condition(filter, "FILTER")?;
+            **filter = self.emitter().emit(condition)?;
+        }
+        Ok(Expr::WindowFunction(Box::new(typed)))
+    }
+
+    fn in_subquery(&mut self, whole: &InSubquery) -> Result<Operand> {
+        let subquery = self.typing.subquery(&whole.subquery, self.schema)?;
+        let operand = Box::new(self.beside_subquery(&whole.expr, &subquery.subquery)?);
+        self.leaf(Expr::InSubquery(InSubquery { expr: operand, subquery, negated: whole.negated }))
+    }
+
+    /// The operand as it is compared with a subquery's column.
+    fn beside_subquery(
+        &mut self,
+        operand: &Expr,
+        subquery: &Arc<datafusion::logical_expr::LogicalPlan>,
+    ) -> Result<Expr> {
+        let field: &Field = subquery.schema().field(0);
+        match (self.read(operand)?, field_type(field)) {
+            (Operand::Typed(typed), Some(item)) => {
+                let items = Typed::new(Expression::Column(usize::MAX), item);
+                let pair = self.binder().comparable(typed.clone(), items, "=").map_err(refused)?;
+                let expression = match typed.data_type {
+                    // A constant takes the column's type; other types meet by DataFusion's rules.
+                    None => pair.0,
+                    Some(known) => convert(typed, known).map_err(refused)?,
+                };
+                self.emitter().emit(expression)
+            }
+            (operand, _) => self.emit(operand),
+        }
+    }
+}
+
+/// The operands of a binary operator.
+fn operands(expression: &Expr) -> Option<(Operator, &Expr, &Expr)> {
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => Some((*op, left, right)),
+        Expr::ScalarFunction(call) => {
+            Some((operator(written::operator(call)?), &call.args[0], &call.args[1]))
+        }
+        _ => None,
+    }
+}
+
+fn boolean(expression: Expression) -> Result<Operand> {
+    Ok(Operand::Typed(Typed::new(expression, DataType::Boolean)))
+}
+
+fn typed_or_error(bound: std::result::Result<Typed, Refusal>) -> Result<Operand> {
+    bound.map(Operand::Typed).map_err(refused)
+}
+
+fn no_operands() -> datafusion::error::DataFusionError {
+    external(Error::internal("an operator lacks an operand"))
+}
+
+/// All operands, unless one is foreign.
+fn all_typed(operands: Vec<Operand>) -> std::result::Result<Vec<Typed>, Vec<Operand>> {
+    if operands.iter().any(|operand| matches!(operand, Operand::Foreign(_))) {
+        return Err(operands);
+    }
+    Ok(operands
+        .into_iter()
+        .filter_map(|operand| match operand {
+            Operand::Typed(typed) => Some(typed),
+            Operand::Foreign(_) => None,
+        })
+        .collect())
+}
+
+fn operator(symbol: &str) -> Operator {
+    match symbol {
+        "+" => Operator::Plus,
+        "-" => Operator::Minus,
+        "*" => Operator::Multiply,
+        "/" => Operator::Divide,
+        "%" => Operator::Modulo,
+        "||" => Operator::StringConcat,
+        "=" => Operator::Eq,
+        "<>" => Operator::NotEq,
+        "<" => Operator::Lt,
+        "<=" => Operator::LtEq,
+        ">" => Operator::Gt,
+        "&&" => Operator::And,
+        "|||" => Operator::Or,
+        _ => Operator::GtEq,
+    }
+}
+
+/// The operator as DataFusion has it. A date beside an interval is a timestamp, as in PostgreSQL.
+fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
+    let timestamp = || wide_type(DataType::Timestamp);
+    let (left, right) = match types {
+        (ArrowType::Date32, ArrowType::Interval(_)) => (cast(left, timestamp()), right),
+        (ArrowType::Interval(_), ArrowType::Date32) => (left, cast(right, timestamp())),
+        _ => (left, right),
+    };
+    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}
+
+/// 42883 for aggregates of types that PostgreSQL does not have.
+fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
+    let refused = match field_type(argument) {
+        Some(known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea))
+            if matches!(name, "min" | "max") =>
+        {
+            known
+        }
+        _ => return Ok(()),
+    };
+    Err(external(undefined_function(&format!("{name}({refused})"))))
+}

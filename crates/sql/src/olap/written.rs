@@ -1,0 +1,180 @@
+//! Operators and functions as they were written, before anybody knows the types of their operands.
+//!
+//! DataFusion's planner asks every expression for its type while it builds a plan, and refuses what its own rules do not
+//! allow, such as a boolean compared with a constant in quotes. So the operators that PostgreSQL has other rules for, and
+//! the functions that we compute ourselves, go through the planner as calls that take anything. When the plan is built,
+//! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+
+/// Lets the planner write operators as [`Written`].
+#[derive(Debug)]
+pub(crate) struct WrittenOperators;
+
+impl ExprPlanner for WrittenOperators {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, _: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator as B;
+        let (symbol, result) = match &expr.op {
+            B::Plus => ("+", Rough::Number),
+            B::Minus => ("-", Rough::Difference),
+            B::Multiply => ("*", Rough::Number),
+            B::Divide => ("/", Rough::Number),
+            B::Modulo => ("%", Rough::Number),
+            B::StringConcat => ("||", Rough::Text),
+            B::Eq => ("=", Rough::Boolean),
+            B::NotEq => ("<>", Rough::Boolean),
+            B::Lt => ("<", Rough::Boolean),
+            B::LtEq => ("<=", Rough::Boolean),
+            B::Gt => (">", Rough::Boolean),
+            B::GtEq => (">=", Rough::Boolean),
+            // Beside something without a type; otherwise conditions stay what other rewrites look for.
+            B::And if is_bare(&expr.left) || is_bare(&expr.right) => ("&&", Rough::Boolean),
+            B::Or if is_bare(&expr.left) || is_bare(&expr.right) => ("|||", Rough::Boolean),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let written = Written::function(symbol, result);
+        let call = ScalarFunction::new_udf(written, vec![expr.left, expr.right]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+/// The function of this name as a [`Written`] one, if its calls are ours to compute.
+pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let (name, result) = match name {
+        "coalesce" => ("coalesce", Rough::Argument),
+        "nullif" => ("nullif", Rough::Argument),
+        "greatest" => ("greatest", Rough::Argument),
+        "least" => ("least", Rough::Argument),
+        "abs" => ("abs", Rough::Argument),
+        "round" => ("round", Rough::Argument),
+        "trunc" => ("trunc", Rough::Argument),
+        "ceil" | "ceiling" => ("ceil", Rough::Argument),
+        "floor" => ("floor", Rough::Argument),
+        "sign" => ("sign", Rough::Argument),
+        "mod" => ("mod", Rough::Argument),
+        "lower" => ("lower", Rough::Text),
+        "upper" => ("upper", Rough::Text),
+        "left" => ("left", Rough::Text),
+        "right" => ("right", Rough::Text),
+        "replace" => ("replace", Rough::Text),
+        "concat" => ("concat", Rough::Text),
+        "substring" | "substr" => ("substr", Rough::Text),
+        "trim" | "btrim" => ("btrim", Rough::Text),
+        "ltrim" => ("ltrim", Rough::Text),
+        "rtrim" => ("rtrim", Rough::Text),
+        "length" | "char_length" | "character_length" => ("length", Rough::Integer),
+        "octet_length" => ("octet_length", Rough::Integer),
+        "strpos" => ("strpos", Rough::Integer),
+        _ => return None,
+    };
+    Some(Written::function(name, result))
+}
+
+/// The operator's symbol, if the call is one of an operator.
+pub(crate) fn operator(call: &ScalarFunction) -> Option<&'static str> {
+    let written = call.func.inner().downcast_ref::<Written>()?;
+    written.name.starts_with(|first: char| !first.is_ascii_alphabetic()).then_some(written.name)
+}
+
+fn is_bare(operand: &Expr) -> bool {
+    matches!(operand, Expr::Placeholder(_) | Expr::Literal(ScalarValue::Utf8(_), _))
+}
+
+/// About which type a result has: enough for the planner, which looks for conditions and numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Rough {
+    Boolean,
+    Integer,
+    Text,
+    /// That of the operands.
+    Number,
+    /// That of the operands, or days between dates.
+    Difference,
+    /// That of the first argument that has one.
+    Argument,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Written {
+    name: &'static str,
+    result: Rough,
+    signature: Signature,
+}
+
+impl Written {
+    fn function(name: &'static str, result: Rough) -> Arc<ScalarUDF> {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Written { name, result, signature }))
+    }
+}
+
+impl ScalarUDFImpl for Written {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        Ok(arguments.to_vec())
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        let known = || arguments.iter().find(|argument| !is_unknown(argument)).cloned();
+        Ok(match self.result {
+            Rough::Boolean => DataType::Boolean,
+            Rough::Integer => DataType::Int32,
+            Rough::Text => DataType::Utf8View,
+            Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
+            Rough::Number | Rough::Difference => number(arguments),
+            Rough::Argument => known().unwrap_or(DataType::Utf8),
+        })
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("the types of {} were not settled", self.name)
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let names: Vec<String> = args.iter().map(|argument| argument.schema_name().to_string()).collect();
+        match (operator_like(self.name), names.as_slice()) {
+            (true, [left, right]) => Ok(format!("{left} {} {right}", self.name)),
+            _ => Ok(format!("{}({})", self.name, names.join(","))),
+        }
+    }
+}
+
+fn operator_like(name: &str) -> bool {
+    name.starts_with(|first: char| !first.is_ascii_alphabetic())
+}
+
+fn is_unknown(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Null | DataType::Utf8)
+}
+
+/// The wider of two numbers; beside something else, that.
+fn number(operands: &[DataType]) -> DataType {
+    let rank = |data_type: &DataType| match data_type {
+        unknown if is_unknown(unknown) => 0,
+        DataType::Int16 => 1,
+        DataType::Int32 => 2,
+        DataType::Int64 => 3,
+        DataType::Decimal128(..) => 4,
+        DataType::Float32 => 5,
+        DataType::Float64 => 6,
+        DataType::Interval(_) => 7,
+        _ => 8,
+    };
+    operands.iter().max_by_key(|operand| rank(operand)).cloned().unwrap_or(DataType::Int64)
+}
