@@ -6,7 +6,7 @@ use ankerdb_engine::{Configuration, Result, Technique};
 use ankerdb_experiment::lab::Watch;
 use ankerdb_experiment::report::check_folder;
 use ankerdb_experiment::{all, find, setup};
-use ankerdb_workload::htap::machine::Machine;
+use ankerdb_measure::machine::Machine;
 use clap::Args;
 use std::path::PathBuf;
 

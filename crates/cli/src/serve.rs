@@ -3,10 +3,10 @@
 use crate::engine::EngineOption;
 use crate::{at_least_one, invalid};
 use ankerdb_engine::{Database, Error, Result};
+use ankerdb_measure::machine::Machine;
 use ankerdb_server::{ServerOptions, serve_blocking};
 use ankerdb_sql::{SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
-use ankerdb_workload::htap::machine::Machine;
 use clap::Args;
 use std::net::{SocketAddr, ToSocketAddrs};
 

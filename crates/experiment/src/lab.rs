@@ -2,19 +2,13 @@
 
 use crate::setup::Setup;
 use ankerdb_engine::{Error, Result, SqlState};
-use ankerdb_workload::htap::cpu::{CpuTimes, Disturbance};
-use ankerdb_workload::htap::machine::Machine;
+use ankerdb_measure::cpu::{CpuTimes, Disturbance};
+use ankerdb_measure::machine::Machine;
+use ankerdb_measure::rounds;
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// How often waiting looks at the clock and at whether the user wants to stop.
-const POLL: Duration = Duration::from_millis(10);
-/// Stolen CPU above this share makes a measurement doubtful.
-pub const MAX_STEAL: f64 = 0.03;
-/// So does CPU used by other processes above this share.
-pub const MAX_OTHERS: f64 = 0.05;
 
 /// What the experiment is doing.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +57,7 @@ pub struct Measurement {
 impl Measurement {
     /// Whether too much of the CPU went elsewhere.
     pub fn is_disturbed(&self) -> bool {
-        self.disturbance.steal > MAX_STEAL || self.disturbance.others > MAX_OTHERS
+        self.disturbance.is_too_much()
     }
 }
 
@@ -134,7 +128,7 @@ impl<'a> Lab<'a> {
             if look(passed).is_break() || passed >= time || self.is_stopped() {
                 return;
             }
-            std::thread::sleep(POLL.min(time - passed));
+            std::thread::sleep(rounds::POLL.min(time - passed));
         }
     }
 

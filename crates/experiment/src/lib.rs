@@ -26,7 +26,7 @@ pub mod tpcc;
 pub mod tpch;
 
 use ankerdb_engine::{Error, Result, SqlState};
-use ankerdb_workload::htap::machine::Machine;
+use ankerdb_measure::machine::Machine;
 use finding::Findings;
 use lab::{Lab, Watch};
 use report::Report;

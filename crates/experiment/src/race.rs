@@ -17,7 +17,7 @@ use crate::setup::PaperSetup;
 use crate::technique::{OURS, WORDS_PER_PAGE};
 use ankerdb_base::ROWS_PER_BLOCK;
 use ankerdb_engine::{Result, SqlState};
-use ankerdb_workload::htap::latency::median;
+use ankerdb_measure::latency::median;
 use contender::{Contender, Image, Kind};
 use phase::{Outcome, Pace};
 use std::time::{Duration, Instant};

@@ -2,12 +2,14 @@
 
 use crate::Experiment;
 use crate::finding::Findings;
-use crate::lab::{MAX_OTHERS, MAX_STEAL, Measurement};
+use crate::lab::Measurement;
 use crate::render::picture::Picture;
 use crate::render::{csv, text};
 use crate::setup::invalid;
 use ankerdb_engine::{Error, Result};
-use ankerdb_workload::htap::machine::{Machine, commit};
+use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::machine::Machine;
+use ankerdb_workload::commit;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -95,13 +97,11 @@ impl Report {
             .sum();
         let disturbed = self.measurements.iter().filter(|measurement| measurement.is_disturbed()).count();
         format!(
-            "stolen CPU {:.1}% on average, {:.1}% at worst; {disturbed} of {} measurements disturbed (over {:.0}% stolen \
-             or {:.0}% used by others)",
+            "stolen CPU {:.1}% on average, {:.1}% at worst; {disturbed} of {} measurements disturbed ({})",
             if total > 0.0 { stolen / total * 100.0 } else { 0.0 },
             worst * 100.0,
             self.measurements.len(),
-            MAX_STEAL * 100.0,
-            MAX_OTHERS * 100.0
+            Disturbance::limits()
         )
     }
 

@@ -5,8 +5,8 @@ pub mod choice;
 
 use crate::Experiment;
 use ankerdb_engine::{Configuration, Error, Result, SqlState, Technique};
+use ankerdb_measure::machine::{Machine, available_memory_bytes};
 use ankerdb_workload::htap::config::BYTES_PER_WAREHOUSE;
-use ankerdb_workload::htap::machine::{Machine, available_memory_bytes};
 use choice::Compared;
 use std::time::Duration;
 

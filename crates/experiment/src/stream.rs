@@ -3,7 +3,7 @@
 
 use crate::lab::{Lab, joined};
 use ankerdb_engine::Result;
-use ankerdb_workload::htap::latency::median;
+use ankerdb_measure::latency::median;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -6,9 +6,9 @@
 use crate::lab::Lab;
 use crate::setup::choice::PAGE_BYTES;
 use ankerdb_engine::{Result, Technique};
+use ankerdb_measure::latency::median;
 use ankerdb_region::fork::{Child, spawn};
 use ankerdb_region::{PageSize, Region, RegionSnapshot};
-use ankerdb_workload::htap::latency::median;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

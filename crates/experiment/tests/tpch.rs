@@ -6,8 +6,8 @@ use ankerdb_experiment::setup::Setup;
 use ankerdb_experiment::tpch::TpcH;
 use ankerdb_experiment::tpch::queries::{KINDS, SCANS};
 use ankerdb_experiment::tpch::transactions::Client;
+use ankerdb_measure::machine::Machine;
 use ankerdb_sql::{Outcome, SqlEngine, SqlOptions};
-use ankerdb_workload::htap::machine::Machine;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

@@ -16,7 +16,6 @@ pub mod compare;
 pub mod config;
 pub mod course;
 pub mod fill;
-pub mod histogram;
 pub mod long_reader;
 pub mod profile;
 pub mod report;

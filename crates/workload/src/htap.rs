@@ -32,7 +32,7 @@
 //!   allowed to lose updates.
 //! - A phase in which the hypervisor stole more than 3% of the CPU time, or other processes used more than 5%, is
 //!   void. Every figure is of the other phases, says of how many, and is not told if these are not more than half
-//!   ([`figure`]). Children are no other processes ([`cpu`]).
+//!   ([`figure`]). Children are no other processes ([`ankerdb_measure::cpu`]).
 //! - The control's threads rest as queries do ([`duty`]), and a round in which they computed a fifth more or less than the
 //!   queries is left out as well. The cores that both used are printed.
 //!
@@ -46,12 +46,9 @@
 
 pub mod bench;
 pub mod config;
-pub mod cpu;
 pub mod duty;
 pub mod figure;
 pub mod known;
-pub mod latency;
-pub mod machine;
 pub mod marker;
 pub mod olap;
 pub mod oltp;

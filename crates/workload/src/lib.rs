@@ -15,3 +15,8 @@ pub mod bench;
 pub mod htap;
 pub mod tpcc;
 pub mod zipf;
+
+/// The commit this was built from, "-dirty" appended if the tree had changes; "unknown" outside of a repository.
+pub fn commit() -> &'static str {
+    option_env!("ANKERDB_COMMIT").unwrap_or("unknown")
+}

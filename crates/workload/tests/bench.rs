@@ -1,9 +1,9 @@
 //! A tiny run of the benchmark: the result has the shape that was promised, and Ctrl-C gives one, too.
 
 use ankerdb_engine::{Configuration, Isolation};
+use ankerdb_measure::machine::Machine;
 use ankerdb_workload::htap::bench::{Event, Watch, run};
 use ankerdb_workload::htap::config::HtapConfig;
-use ankerdb_workload::htap::machine::Machine;
 use ankerdb_workload::tpcc::input::Access;
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};

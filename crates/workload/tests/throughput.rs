@@ -2,6 +2,7 @@
 //! level, and stopping gives one, too.
 
 use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cell};
+use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
 use ankerdb_workload::bench::course::{Event, Watch};
@@ -11,7 +12,6 @@ use ankerdb_workload::bench::report::Report;
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::bench::ycsb::{self, Distribution, YcsbConfig, YcsbWorkload};
-use ankerdb_workload::htap::machine::Machine;
 use ankerdb_workload::tpcc::input::Access;
 use ankerdb_workload::tpcc::mix::Mix;
 use serde_json::Value;

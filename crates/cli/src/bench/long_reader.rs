@@ -3,10 +3,10 @@
 use super::options::perform;
 use super::tpcc::TpccOptions;
 use ankerdb_engine::Result;
+use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::config::parse_name;
 use ankerdb_workload::bench::course::Watch;
 use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
-use ankerdb_workload::htap::machine::Machine;
 use clap::Args;
 
 /// Options of `bench long-reader`.

@@ -2,9 +2,9 @@
 
 use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
+use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::course::Watch;
 use ankerdb_workload::bench::ycsb::{self, Distribution, YcsbConfig};
-use ankerdb_workload::htap::machine::Machine;
 use clap::Args;
 
 /// Options of `bench ycsb`.

@@ -1,8 +1,8 @@
 //! What the demo has seen so far, shared between the streams and the display.
 
 use ankerdb_engine::Isolation;
+use ankerdb_measure::latency::median;
 use ankerdb_workload::htap::config::isolation_name;
-use ankerdb_workload::htap::latency::median;
 use ankerdb_workload::htap::olap::QueryRun;
 use ankerdb_workload::htap::queries::QUERIES;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -15,7 +15,7 @@ use ankerdb_engine::{
     ColumnSet, Configuration, Error, Isolation, Result, Session, Snapshot, SnapshotStrategy, TightLoops,
     Value,
 };
-use ankerdb_workload::htap::latency::median;
+use ankerdb_measure::latency::median;
 use std::time::{Duration, Instant};
 
 /// Shares of versioned rows in percent.

@@ -12,8 +12,8 @@ use crate::technique::{OURS, time_of_fork};
 use crate::tpch::TpcH;
 use crate::tpch::schema::NAMES;
 use ankerdb_engine::{Configuration, Isolation, Result, Snapshot, SqlState, Table, Technique, Value};
+use ankerdb_measure::latency::median;
 use ankerdb_snapshot::{column_snapshot_bytes, release_column_snapshots};
-use ankerdb_workload::htap::latency::median;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::lab::Watch;
     use crate::setup::Options;
-    use ankerdb_workload::htap::machine::Machine;
+    use ankerdb_measure::machine::Machine;
     use std::sync::atomic::AtomicBool;
 
     /// Calls the function with a small database of each technique that takes snapshots in this process.

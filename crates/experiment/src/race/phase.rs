@@ -3,7 +3,7 @@
 use super::contender::{Contender, Image, ROWS_PER_COMMIT};
 use crate::lab::{Lab, joined};
 use ankerdb_engine::Result;
-use ankerdb_workload::htap::latency::Latencies;
+use ankerdb_measure::latency::Latencies;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

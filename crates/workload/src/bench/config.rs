@@ -3,8 +3,8 @@
 use super::compare::Compare;
 use super::profile::Probes;
 use crate::htap::config::{check_writable, isolation_name};
-use crate::htap::machine::{Machine, available_memory_bytes};
 use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
+use ankerdb_measure::machine::{Machine, available_memory_bytes};
 use serde::Serialize;
 use std::path::PathBuf;
 

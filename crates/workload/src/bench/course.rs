@@ -5,18 +5,16 @@ use super::compare::variants;
 use super::config::BenchConfig;
 use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
-use crate::htap::cpu::{CpuTimes, Disturbance};
-use crate::htap::machine::available_memory_bytes;
-use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_measure::cpu::{CpuTimes, Disturbance};
+use ankerdb_measure::machine::available_memory_bytes;
+use ankerdb_measure::rounds;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Before a phase counts, its threads run this long unrecorded; the first phase's ten times as long.
 pub const WARM_UP: Duration = Duration::from_millis(200);
-/// How often a waiting phase looks whether the user wants to stop.
-const POLL: Duration = Duration::from_millis(10);
 /// How often a waiting phase looks whether there is memory left.
 const MEMORY_POLL: Duration = Duration::from_millis(500);
 /// A run ends when less than this is left: other processes live here, too.
@@ -72,13 +70,7 @@ impl Watch<'_> {
 
     /// Waits until the time is over, the user stops, or the stream breaks.
     pub fn wait(&self, time: Duration, stream: &Stream) {
-        let end = Instant::now() + time;
-        while !self.is_stopped() && !stream.has_failed() {
-            match end.checked_duration_since(Instant::now()) {
-                Some(rest) => std::thread::sleep(rest.min(POLL)),
-                None => return,
-            }
-        }
+        rounds::wait(time, || self.is_stopped() || stream.has_failed());
     }
 }
 
@@ -126,7 +118,7 @@ pub struct Phase {
 impl Phase {
     /// Whether others took so much that the phase says little.
     pub fn is_void(&self) -> bool {
-        self.disturbance.steal > MAX_STEAL || self.disturbance.others > MAX_OTHERS
+        self.disturbance.is_too_much()
     }
 }
 
@@ -195,9 +187,7 @@ impl<'a> Course<'a> {
             if self.is_over() {
                 break;
             }
-            let (round, place) = (turn / count, turn % count);
-            // What comes first finds a smaller database and perhaps a cooler processor; so take turns.
-            let variant = if round % 2 == 0 { place } else { count - 1 - place };
+            let variant = rounds::variant_of(turn, count);
             let warm_up = if turn == 0 { WARM_UP * 10 } else { WARM_UP }.min(time / 2);
             let phase = self.phase(turn, variant, warm_up, time)?;
             if phase.result.elapsed >= SHORTEST.min(time) {
@@ -229,7 +219,7 @@ impl<'a> Course<'a> {
         let options = StreamOptions {
             threads: variant.threads,
             isolation: variant.isolation,
-            seed: phase_seed(self.config.seed, turn as u64),
+            seed: rounds::seed_of(self.config.seed, turn as u64),
             allocations: self.config.probes.and_then(|probes| probes.allocations),
         };
         // Before the threads: counters cover those that are started later.
@@ -246,9 +236,4 @@ impl<'a> Course<'a> {
         let disturbance = CpuTimes::now().disturbance_since(before);
         Ok(Phase { round: turn as u32 + 1, variant: position, result, disturbance })
     }
-}
-
-/// A seed for each phase: no two repeat the same inputs.
-pub fn phase_seed(seed: u64, turn: u64) -> u64 {
-    seed.wrapping_add((turn + 1).wrapping_mul(0x5851_f42d_4c95_7f2d))
 }

@@ -8,11 +8,12 @@ use super::config::{BenchConfig, ConfigReport};
 use super::course::{Course, Phase};
 use super::profile::ProfileReport;
 use super::stream::{KindResult, StreamResult};
+use crate::commit;
 use crate::htap::config::isolation_name;
 use crate::htap::figure::{Clean, Count, Figure, Sample as Measured};
-use crate::htap::machine::{Machine, commit};
-use crate::htap::report::{MAX_OTHERS, MAX_STEAL};
 use ankerdb_engine::{Error, Isolation, Result};
+use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::machine::Machine;
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -317,13 +318,7 @@ impl Report {
             );
         }
         if self.phases.iter().any(|phase| phase.void) {
-            let _ = writeln!(
-                text,
-                "note: of void phases the hypervisor took over {:.0}% of the CPU, or other processes over {:.0}%; \
-                 all figures leave them out",
-                MAX_STEAL * 100.0,
-                MAX_OTHERS * 100.0
-            );
+            let _ = writeln!(text, "note: all figures leave void phases out: {}", Disturbance::limits());
         }
         for warning in &self.warnings {
             let _ = writeln!(text, "warning: {warning}");
@@ -481,7 +476,6 @@ mod tests {
     use super::super::client::{Client, ClientSetup, Done, Workload};
     use super::super::course::{Ratio, Variant, Watch};
     use super::*;
-    use crate::htap::cpu::Disturbance;
     use ankerdb_engine::Configuration;
     use std::sync::atomic::AtomicBool;
     use std::time::Duration;

@@ -21,7 +21,6 @@ use super::config::{BenchConfig, MemoryNeed, at_most, invalid};
 use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
-use crate::htap::machine::Machine;
 use crate::tpcc::key::KeyBuffer;
 use crate::tpcc::load::{money, money_cell};
 use crate::zipf::{Scatter, Zipf};
@@ -29,6 +28,7 @@ use ankerdb_engine::{
     ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, Result, RowId, Session, SqlState,
     Table, TableDefinition, Transaction, Value,
 };
+use ankerdb_measure::machine::Machine;
 use fastrand::Rng;
 use serde_json::json;
 use std::ops::ControlFlow;

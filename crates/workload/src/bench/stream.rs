@@ -1,10 +1,10 @@
 //! Threads that run a workload's clients in closed loops.
 
 use super::client::{Client, ClientSetup, Done, Workload};
-use super::histogram::Histogram;
 use super::profile::Counts;
 use crate::tpcc::load::now;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_measure::histogram::Histogram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;

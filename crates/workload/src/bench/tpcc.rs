@@ -5,7 +5,6 @@ use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
 use super::course::{Course, Event, Watch};
 use super::report::{About, Report};
 use crate::htap::config::BYTES_PER_WAREHOUSE;
-use crate::htap::machine::Machine;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
 use crate::tpcc::load::{LoadOptions, load};
@@ -13,6 +12,7 @@ use crate::tpcc::mix::Mix;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{self, Outcome};
 use ankerdb_engine::{Database, Result};
+use ankerdb_measure::machine::Machine;
 use serde_json::json;
 use std::sync::Arc;
 

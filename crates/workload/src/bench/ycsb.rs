@@ -14,13 +14,13 @@ use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most, invalid};
 use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
-use crate::htap::machine::Machine;
 use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
     Cell, ColumnDefinition, ColumnSet, DataType, Database, Error, Isolation, KeyBatch, Result, RowId,
     Session, Table, TableDefinition, Value,
 };
+use ankerdb_measure::machine::Machine;
 use fastrand::Rng;
 use serde_json::json;
 use std::ops::ControlFlow;

@@ -1,7 +1,6 @@
 //! The benchmark's course: load, rounds of phases, consistency check, comparison with READ UNCOMMITTED.
 
 use super::config::HtapConfig;
-use super::machine::Machine;
 use super::marker::Marker;
 use super::olap::{Analyst, OlapResult};
 use super::oltp::{OltpResult, OltpWorld};
@@ -10,6 +9,7 @@ use super::report::Report;
 use crate::tpcc::check::{Violation, check};
 use crate::tpcc::load::{LoadOptions, load};
 use ankerdb_engine::{Database, Isolation, Result, SqlState};
+use ankerdb_measure::machine::Machine;
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;

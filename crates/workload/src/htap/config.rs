@@ -1,8 +1,8 @@
 //! What the benchmark is asked to do, and whether that is possible: refused before anything is loaded.
 
-use super::machine::{Machine, available_memory_bytes};
 use crate::tpcc::input::Access;
 use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
+use ankerdb_measure::machine::{Machine, available_memory_bytes};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

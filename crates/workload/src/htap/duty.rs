@@ -8,7 +8,7 @@
 //! A thread that has to wait for a core gets less than it burns for. It makes up for that in the next periods, as far as
 //! it can: what counts is the time of its own clock.
 
-use super::cpu::ThreadClock;
+use ankerdb_measure::cpu::ThreadClock;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@
 //! says how many there were of how many. Of half of them or fewer it is not told at all: a median of what happened to be
 //! left would look like any other.
 
-use super::latency::median;
+use ankerdb_measure::latency::median;
 use serde::Serialize;
 
 /// How many phases of a kind were not void.

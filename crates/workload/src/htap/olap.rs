@@ -7,12 +7,12 @@
 //! other and the answer, and show the marker. None of this is in the latencies.
 
 use super::known::{Acknowledged, Answer, Floor, Known, Sums};
-use super::latency::Latencies;
 use super::marker::Marker;
 use super::oltp::OltpStream;
 use super::queries::QUERIES;
 use crate::tpcc::schema::warehouse;
 use ankerdb_engine::{Configuration, Database, Error, ReadView, Result, Session, Table};
+use ankerdb_measure::latency::Latencies;
 use ankerdb_sql::{AnalyticalQuery, SqlEngine};
 use datafusion::arrow::array::{Array, Int64Array};
 use datafusion::arrow::record_batch::RecordBatch;

@@ -4,15 +4,15 @@
 //! is the time from the first start to the last commit. A New-Order that is rolled back for its unused item (1%) is
 //! completed work, as in the specification.
 
-use super::cpu::ThreadClock;
 use super::known::Acknowledged;
-use super::latency::Latencies;
 use super::marker::Marker;
 use crate::tpcc::input::{Access, Input, Inputs, Kind};
 use crate::tpcc::load::now;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{Client, Outcome};
 use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
+use ankerdb_measure::cpu::ThreadClock;
+use ankerdb_measure::latency::Latencies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;

@@ -2,16 +2,17 @@
 
 use super::bench::{Event, Watch};
 use super::config::{HtapConfig, isolation_name};
-use super::cpu::{CpuTimes, OwnTimes};
 use super::duty::Duty;
 use super::known::{Sums, read_ytd};
-use super::latency::Latencies;
 use super::olap::{Analyst, Beside, OlapResult, Order, QueryRun};
 use super::oltp::{OltpOptions, OltpResult, OltpStream, OltpWorld};
 use super::queries::{QUERIES, TABLES};
 use super::report::PhaseReport;
 use crate::tpcc::schema::Tables;
 use ankerdb_engine::{Error, Isolation, Result, Session, Snapshot};
+use ankerdb_measure::cpu::{CpuTimes, OwnTimes};
+use ankerdb_measure::latency::Latencies;
+use ankerdb_measure::rounds;
 use ankerdb_sql::SqlEngine;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +22,6 @@ use std::time::{Duration, Instant};
 pub const SNAPSHOTS_PER_SECOND: u64 = 1000;
 /// Before a phase counts, its threads run this long unrecorded.
 const WARM_UP: Duration = Duration::from_millis(100);
-/// How often a waiting phase looks whether the user wants to stop.
-const POLL: Duration = Duration::from_millis(10);
 /// Time between two snapshots where many are asked for.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_micros(1_000_000 / SNAPSHOTS_PER_SECOND);
 /// Pause between snapshots of the loop that only takes snapshots, so that it is no load of its own.
@@ -145,7 +144,7 @@ impl Phases<'_> {
             isolation,
             access: self.config.access,
             warehouses: self.config.warehouses,
-            seed: self.config.seed.wrapping_add(self.streams.wrapping_mul(0x5851_f42d_4c95_7f2d)),
+            seed: rounds::seed_of(self.config.seed, self.streams),
             limit: None,
         };
         OltpStream::start(&self.world, &options)
@@ -153,13 +152,7 @@ impl Phases<'_> {
 
     /// Waits until the time is over, the user stops, or the stream breaks.
     fn wait(&self, time: Duration, stream: &OltpStream) {
-        let end = Instant::now() + time;
-        while !self.watch.is_stopped() && !stream.has_ended_early() {
-            match end.checked_duration_since(Instant::now()) {
-                Some(rest) => std::thread::sleep(rest.min(POLL)),
-                None => return,
-            }
-        }
+        rounds::wait(time, || self.watch.is_stopped() || stream.has_ended_early());
     }
 
     /// Warms the stream up, records it while something runs, stops it.
@@ -252,7 +245,7 @@ impl Phases<'_> {
             // Should the OLTP stream break, nobody would acknowledge markers any more: this thread ends the wait.
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) && !oltp.has_ended_early() {
-                    std::thread::sleep(POLL);
+                    std::thread::sleep(rounds::POLL);
                 }
                 ended.store(true, Ordering::Relaxed);
             });

@@ -6,12 +6,12 @@
 
 use super::bench::{Measurements, Round};
 use super::figure::{Figure, Sample};
-use super::latency::median;
 use super::olap::OlapResult;
 use super::oltp::OltpResult;
 use super::phases::{Control, Hybrid, Measured};
 use super::queries::QUERIES;
 use crate::tpcc::input::Kind;
+use ankerdb_measure::latency::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;

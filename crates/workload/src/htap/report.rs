@@ -7,26 +7,22 @@ mod text;
 
 use super::bench::Measurements;
 use super::config::{ConfigReport, HtapConfig, isolation_name};
-use super::cpu::Disturbance;
 use super::figure::{Clean, Count};
-use super::latency::{Latencies, quantile};
-use super::machine::{Machine, commit};
 use super::olap::{Checks, OlapResult};
 use super::oltp::{KindResult, OltpResult};
 use super::phases::{Hybrid, SnapshotReads};
 use super::queries::QUERIES;
 use super::ratios::{Ratios, cores_of};
+use crate::commit;
 use crate::tpcc::input::Kind;
 use ankerdb_engine::{Configuration, Error, Isolation, Result};
+use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::latency::{Latencies, quantile};
+use ankerdb_measure::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-
-/// A phase in which the hypervisor gave more than this share of the CPU time to others is void.
-pub const MAX_STEAL: f64 = 0.03;
-/// A phase in which other processes used more than this share of the CPU time is void.
-pub const MAX_OTHERS: f64 = 0.05;
 
 /// One result.
 #[derive(Clone, Debug, Serialize)]
@@ -104,7 +100,7 @@ impl PhaseReport {
             seconds: length.as_secs_f64(),
             steal,
             other_processes: others,
-            void: steal > MAX_STEAL || others > MAX_OTHERS,
+            void: disturbance.is_too_much(),
             oltp_tps: None,
             cores: None,
             queries: None,

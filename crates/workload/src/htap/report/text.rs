@@ -1,9 +1,10 @@
 //! The benchmark's result for people: what the streams did, the targets, and how disturbed the phases were.
 
-use super::{Checks, LatencyNs, LatencyUs, MAX_OTHERS, MAX_STEAL, Report};
+use super::{Checks, LatencyNs, LatencyUs, Report};
 use crate::htap::figure::{Count, Figure};
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
+use ankerdb_measure::cpu::Disturbance;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -249,11 +250,9 @@ impl Report {
         let void = self.phases.iter().filter(|phase| phase.void).count();
         let _ = writeln!(
             text,
-            "{void} of {} phases were disturbed (over {:.0}% of the CPU stolen by the hypervisor, or over {:.0}% used \
-             by other processes); all figures above leave them out",
+            "{void} of {} phases were disturbed ({}); all figures above leave them out",
             self.phases.len(),
-            MAX_STEAL * 100.0,
-            MAX_OTHERS * 100.0
+            Disturbance::limits()
         );
     }
 }

@@ -5,7 +5,7 @@
 //! counts        64 of 1   64 of 1   64 of 2    64 of 4    ...
 //! ```
 //!
-//! Quantiles are off by less than 1/64 of their value. Latencies in [`Latencies`](crate::htap::latency::Latencies) are
+//! Quantiles are off by less than 1/64 of their value. Latencies in [`Latencies`](crate::latency::Latencies) are
 //! ten times finer, and take a hundred times the cache: too much beside transactions of a few microseconds.
 
 use std::time::Duration;

@@ -18,6 +18,11 @@ const LOOKS_MAX: usize = 5;
 /// The engine's background thread.
 const PRUNER: &str = "ankerdb-pruner";
 
+/// A measurement during which the hypervisor gave more than this share of the CPU time to others says little.
+pub const STEAL_MAX: f64 = 0.03;
+/// Nor does one during which other processes used more than this share.
+pub const OTHERS_MAX: f64 = 0.05;
+
 /// CPU time so far, in clock ticks: of all cores (`/proc/stat`) and of this process with its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuTimes {
@@ -34,6 +39,22 @@ pub struct Disturbance {
     pub steal: f64,
     /// Used by processes that are neither this one nor its children.
     pub others: f64,
+}
+
+impl Disturbance {
+    /// Whether it is more than a measurement can bear.
+    pub fn is_too_much(self) -> bool {
+        self.steal > STEAL_MAX || self.others > OTHERS_MAX
+    }
+
+    /// When it is, for people: "over 3% of the CPU time stolen by the hypervisor, or over 5% used by other processes".
+    pub fn limits() -> String {
+        format!(
+            "over {:.0}% of the CPU time stolen by the hypervisor, or over {:.0}% used by other processes",
+            STEAL_MAX * 100.0,
+            OTHERS_MAX * 100.0
+        )
+    }
 }
 
 impl CpuTimes {

@@ -54,11 +54,6 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// The commit this was built from, "-dirty" appended if the tree had changes; "unknown" outside of a repository.
-pub fn commit() -> &'static str {
-    option_env!("ANKERDB_COMMIT").unwrap_or("unknown")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

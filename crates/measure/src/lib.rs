@@ -1,0 +1,16 @@
+//! What measurements have in common, whatever is measured.
+//!
+//! - [`machine`]: what a result was measured on.
+//! - [`cpu`]: who had the CPU meanwhile, and when others took so much of it that a measurement says little.
+//! - [`latency`] and [`histogram`]: how long things took. The first is fine and large, the second is small enough to be
+//!   filled beside transactions of a few microseconds.
+//! - [`rounds`]: variants in alternating order, with inputs that no two of them share, each for a while.
+//!
+//! Nothing here knows a database.
+#![forbid(unsafe_code)]
+
+pub mod cpu;
+pub mod histogram;
+pub mod latency;
+pub mod machine;
+pub mod rounds;
