@@ -6,6 +6,9 @@
 //!
 //! Where rows are deleted faster than this thread gets to them, who deletes sweeps as well (`Table::wants_relief`).
 //!
+//! What passes retire, this thread frees as well: whoever pins an epoch now and then frees what anybody has retired, and that
+//! should not be a session in the middle of a commit.
+//!
 //! What an old reader holds up is left to [`thinning`](crate::thinning).
 //!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
@@ -77,6 +80,9 @@ fn prune(shared: &Shared) -> bool {
         // One pin a table: memory retired meanwhile waits for no longer than that.
         busy |= table.sweep(horizon, &crossbeam_epoch::pin());
     }
+    if busy {
+        shared.manager.free_retired();
+    }
     busy
 }
 
@@ -86,4 +92,5 @@ fn collect(shared: &Shared) {
     for table in shared.tables() {
         table.collect(horizon, &crossbeam_epoch::pin());
     }
+    shared.manager.free_retired();
 }

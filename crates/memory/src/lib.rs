@@ -20,7 +20,8 @@
 //!
 //! In a process made by `fork` all of it comes from memory of its own ([`child`]).
 //!
-//! What is mapped is in the [`account`], with what the heap hands out.
+//! What is mapped is in the [`account`], with what the heap hands out. Large buffers of the heap are given back in steps, so that
+//! nobody waits for it ([`release`]).
 //!
 //! Not here: small objects, and who may look at the memory.
 #![warn(missing_docs)]
@@ -29,7 +30,10 @@ pub mod account;
 pub mod child;
 pub mod machine;
 mod mapping;
+mod release;
 mod slab;
+
+pub use release::release;
 
 use slab::Class;
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};

@@ -17,6 +17,7 @@
 
 use crate::commit::{EndsProcess, Progress};
 use crate::record::CommitRecord;
+use crate::retired::let_go;
 use crate::transaction::Transaction;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{Result, Timestamp, failpoint};
@@ -84,7 +85,7 @@ impl Transaction {
     pub(crate) fn settle(&self, progress: &mut Progress, ahead: Ahead, commit: Timestamp, pin: &mut Guard) {
         for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
             if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                pin.repin();
+                let_go(pin);
             }
             if write.kind == WriteKind::Nothing {
                 continue;
@@ -107,7 +108,7 @@ impl Transaction {
         let mut displaced = std::mem::take(&mut ahead.displaced).into_iter();
         for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {
             if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                pin.repin();
+                let_go(pin);
             }
             let Some(row) = progress.rows[place].as_mut() else { continue };
             self.tables[write.table].with_kept(row, |row| match write.kind {
@@ -129,7 +130,8 @@ impl Transaction {
             return;
         }
         let order = &self.manager.order;
-        let commit = order.begin(ahead.nothing.clone(), |former| pin.defer(move || drop(former)));
+        let commit =
+            order.begin(ahead.nothing.clone(), |former| self.manager.old_records.retire(former, pin));
         ahead.commit.decide(commit);
         order.finish(commit, true);
         self.settle(progress, ahead, commit, pin);

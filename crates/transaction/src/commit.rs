@@ -32,11 +32,13 @@ use crate::ahead::Ahead;
 use crate::lock::Blocker;
 use crate::manager::Worker;
 use crate::record::CommitRecord;
+use crate::retired::let_go;
 use crate::transaction::{Isolation, Transaction, push_pending_key};
 use crate::unique::{Obstacle, OwnSlots};
 use crate::write::concurrent_update;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
+use ankerdb_memory::release;
 use ankerdb_sync::memory_limit::Claim;
 use ankerdb_table::{Index, KeptRow, OwnedRow, ReadAt, RowChange, Table};
 use crossbeam_epoch::Guard;
@@ -92,6 +94,14 @@ impl Progress {
         self.large = None;
         self.rows.resize_with(writes, || None);
         Ok(())
+    }
+
+    /// Gives its memory back, without holding up others.
+    pub fn release(self) {
+        release(self.rows);
+        release(self.slots);
+        release(self.entries);
+        release(self.views);
     }
 
     /// Gives a row out of hand.
@@ -214,9 +224,8 @@ impl Transaction {
         };
         let record = Arc::new(record);
         let _no_way_back = EndsProcess("after it had drawn its timestamp");
-        // A former record may still be read by those pinned now.
-        let retire = |former| pin.defer(move || drop(former));
-        let commit = self.manager.order.begin(record.clone(), retire);
+        let old_records = &self.manager.old_records;
+        let commit = self.manager.order.begin(record.clone(), |former| old_records.retire(former, pin));
         failpoint::pass("validation");
         if let Err(error) = self.validate_rest(clear, commit, pin) {
             self.manager.order.finish(commit, false);
@@ -250,7 +259,7 @@ impl Transaction {
             return Ok(());
         }
         if step > 0 {
-            pin.repin();
+            let_go(pin);
         }
         self.check_interrupt()
     }
@@ -514,7 +523,7 @@ impl Transaction {
     fn remove_entries(&self, progress: &mut Progress, record: &CommitRecord, pin: &mut Guard) {
         for (step, Entered { place, key }) in std::mem::take(&mut progress.entries).into_iter().enumerate() {
             if step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                pin.repin();
+                let_go(pin);
             }
             let pin = &*pin;
             let table = &self.tables[self.writes.writes[place].table];

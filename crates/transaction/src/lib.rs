@@ -19,6 +19,7 @@ mod manager;
 mod number_map;
 mod old_records;
 mod own_keys;
+mod places;
 mod read_set;
 mod record;
 mod retired;

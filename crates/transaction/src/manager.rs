@@ -3,7 +3,7 @@
 use crate::gate::{CommitsHeld, Gate};
 use crate::old_records::OldRecords;
 use crate::record::CommitRecord;
-use crate::retired::collect_retired;
+use crate::retired::{collect_retired, free_retired};
 use crate::transaction::Isolation;
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_memory::account;
@@ -168,16 +168,24 @@ impl TransactionManager {
     /// memory is short. To be called now and then.
     pub fn keep_account(&self) {
         self.old_records.forget_large(&self.order, self.horizon());
+        self.old_records.free_unwanted();
         account::sample();
         if self.memory_limit.check(Claim::Large, 0).is_err() {
             self.reclaim();
         }
     }
 
+    /// Frees memory that sweeps have retired, as far as a few milliseconds get. For the background: who commits would come to
+    /// free it otherwise, a few hundred objects at a time.
+    pub fn free_retired(&self) {
+        free_retired();
+    }
+
     /// Frees what nobody needs any more, as much of it as can be found at once: records, and what was retired.
     pub fn reclaim(&self) {
         self.old_records.forget_all(&self.order, self.horizon(), COMMITS_KEPT);
         collect_retired();
+        self.old_records.free_unwanted();
     }
 
     /// How snapshots were used.

@@ -4,13 +4,23 @@
 //! million rows has a hundred megabytes, and might stay for hours where nobody else commits. Who begins after a commit never
 //! looks at its record. So large ones are listed here, oldest first, and once everybody reads at their timestamps or later, an
 //! empty record takes their place. Where memory is short, all others go as well.
+//!
+//! ```text
+//! in the ring ──► retired ──► unwanted ──► freed
+//!                 an epoch    a list       by the pruner, or who is short of memory
+//! ```
+//!
+//! What was retired is dropped by whoever happens to collect it. For a large record that would be some ten milliseconds in the
+//! middle of a stranger's commit of one row; so the collector only puts it on a list.
 
 use crate::record::CommitRecord;
 use ankerdb_base::Timestamp;
 use ankerdb_sync::commit_order::CommitOrder;
+use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Up to so many bytes a record stays in the ring while there is memory: 64 MiB for all of them.
 const SMALL_BYTES: usize = 4 << 10;
@@ -19,6 +29,10 @@ const SMALL_BYTES: usize = 4 << 10;
 pub(crate) struct OldRecords {
     known: Mutex<Known>,
     empty: Arc<CommitRecord>,
+    /// Large records that nobody looks at any more.
+    unwanted: Arc<Mutex<Vec<Arc<CommitRecord>>>>,
+    /// How many large records have been retired and not been freed.
+    retired: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -29,11 +43,15 @@ struct Known {
     gone: Timestamp,
 }
 
+fn is_large(record: &CommitRecord) -> bool {
+    record.memory_bytes() > SMALL_BYTES
+}
+
 impl OldRecords {
     /// Notes a commit, if its record is large.
     #[inline]
     pub fn note(&self, record: &CommitRecord, commit: Timestamp) {
-        if record.memory_bytes() > SMALL_BYTES {
+        if is_large(record) {
             self.known.lock().large.push_back(commit);
         }
     }
@@ -57,6 +75,86 @@ impl OldRecords {
     fn forget(&self, order: &CommitOrder<CommitRecord>, commit: Timestamp) {
         let pin = crossbeam_epoch::pin();
         // SAFETY: inside a pin; records are dropped through the epoch only.
-        unsafe { order.forget(commit, self.empty.clone(), |former| pin.defer(move || drop(former))) };
+        unsafe { order.forget(commit, self.empty.clone(), |former| self.retire(former, &pin)) };
+    }
+
+    /// Takes a record that has left the ring, and may still be read by those pinned now.
+    #[inline]
+    pub fn retire(&self, former: Arc<CommitRecord>, pin: &Guard) {
+        if is_large(&former) {
+            self.retired.fetch_add(1, Ordering::Relaxed);
+            let unwanted = self.unwanted.clone();
+            pin.defer(move || {
+                let mut unwanted = unwanted.lock();
+                if unwanted.try_reserve(1).is_ok() {
+                    unwanted.push(former);
+                }
+            });
+        } else {
+            pin.defer(move || drop(former));
+        }
+    }
+
+    /// Frees the large records that nobody looks at any more, and helps those on that may be looked at for a moment yet. One
+    /// load where there are none.
+    pub fn free_unwanted(&self) {
+        if self.retired.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        crossbeam_epoch::pin().flush();
+        let unwanted = std::mem::take(&mut *self.unwanted.lock());
+        self.retired.fetch_sub(unwanted.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ankerdb_base::{RowId, TableId};
+    use ankerdb_table::RowChange;
+
+    fn record(rows: usize) -> Arc<CommitRecord> {
+        let mut record = CommitRecord::default();
+        record.reserve(rows).unwrap();
+        (0..rows).for_each(|row| record.add_write(TableId(1), RowId::new(0, row), RowChange::CameOrWent));
+        Arc::new(record)
+    }
+
+    /// More often than anything needs to be freed that nobody keeps; other tests may be pinned for a while.
+    fn collect_until(is_freed: impl Fn() -> bool) -> bool {
+        (0..10_000).any(|_| {
+            crossbeam_epoch::pin().flush();
+            std::thread::yield_now();
+            is_freed()
+        })
+    }
+
+    #[test]
+    fn a_strangers_collection_frees_small_records_and_leaves_large_ones_on_a_list() {
+        let records = OldRecords::default();
+        let (small, large) = (record(1), record(1_000));
+        let is_gone = [Arc::downgrade(&small), Arc::downgrade(&large)];
+        let is_gone = |number: usize| is_gone[number].strong_count() == 0;
+        let pin = crossbeam_epoch::pin();
+        [small, large].into_iter().for_each(|record| records.retire(record, &pin));
+        drop(pin);
+        assert!(collect_until(|| is_gone(0) && !records.unwanted.lock().is_empty()));
+        assert!(!is_gone(1), "a stranger frees a large record");
+        records.free_unwanted();
+        assert!(is_gone(1) && records.retired.load(Ordering::Relaxed) == 0);
+    }
+
+    #[test]
+    fn whoever_frees_records_helps_them_on_where_nobody_else_does_anything() {
+        let records = OldRecords::default();
+        let large = record(1_000);
+        let watched = Arc::downgrade(&large);
+        records.retire(large, &crossbeam_epoch::pin());
+        let is_freed = (0..10_000).any(|_| {
+            records.free_unwanted();
+            std::thread::yield_now();
+            watched.strong_count() == 0
+        });
+        assert!(is_freed);
     }
 }

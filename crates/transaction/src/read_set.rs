@@ -20,6 +20,7 @@ use crate::lookup::Lookup;
 use crate::record::{CommitRecord, WriteRecord};
 use ankerdb_base::{ColumnSet, Result, RowId, TableId, Timestamp};
 use ankerdb_index::Direction;
+use ankerdb_memory::release;
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_table::{ReadAt, Table};
 use ankerdb_value::Value;
@@ -189,7 +190,10 @@ fn bloom_place(table: TableId, row: RowId) -> (usize, u64) {
 impl ReadSet {
     pub fn clear(&mut self) {
         if self.rows.capacity() > ROWS_KEPT {
-            *self = ReadSet::default();
+            let large = std::mem::take(self);
+            release(large.rows);
+            release(large.ranges);
+            release(large.keys);
             return;
         }
         self.rows.clear();

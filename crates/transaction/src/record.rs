@@ -1,6 +1,7 @@
 //! What a commit wrote, as other transactions match it against what they have read.
 
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId, failpoint};
+use ankerdb_memory::release;
 use ankerdb_table::RowChange;
 
 /// One row written.
@@ -36,6 +37,14 @@ pub struct CommitRecord {
     pub(crate) writes: Vec<WriteRecord>,
     keys: Vec<KeyRecord>,
     bytes: Vec<u8>,
+}
+
+impl Drop for CommitRecord {
+    fn drop(&mut self) {
+        release(std::mem::take(&mut self.writes));
+        release(std::mem::take(&mut self.keys));
+        release(std::mem::take(&mut self.bytes));
+    }
 }
 
 /// Most keys are not longer.
@@ -145,7 +154,8 @@ mod tests {
     #[test]
     fn keys_behind_four_gibibytes_of_others_are_found() {
         let before = (1usize << 32) + 5;
-        let mut record = CommitRecord { bytes: zeroes(before), ..CommitRecord::default() };
+        let mut record = CommitRecord::default();
+        record.bytes = zeroes(before);
         record.add_write(TableId(0), RowId::new(0, 0), RowChange::CameOrWent);
         let push = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"key");

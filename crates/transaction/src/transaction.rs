@@ -13,7 +13,7 @@ use crate::statement::Statement;
 use crate::write::concurrent_update;
 use crate::write_set::{ROWS_KEPT, TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
-use ankerdb_memory::account;
+use ankerdb_memory::{account, release};
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Holder;
@@ -113,7 +113,10 @@ impl CommitBuffers {
     /// Lets memory go that only a large transaction needs.
     fn shrink(&mut self) {
         if self.order.capacity() > ROWS_KEPT {
-            *self = CommitBuffers { crowded: self.crowded.take(), ..CommitBuffers::default() };
+            let crowded = self.crowded.take();
+            let large = std::mem::replace(self, CommitBuffers { crowded, ..CommitBuffers::default() });
+            release(large.order);
+            large.progress.release();
         }
     }
 }

@@ -4,10 +4,11 @@
 //! are kept from transaction to transaction: writing allocates nothing once they are large enough.
 
 use crate::key_filter::{KeyFilter, key_hash};
-use crate::number_map::NumberMap;
 use crate::own_keys::{OwnKeys, OwnScan};
+use crate::places::{Places, RowName};
 use ankerdb_base::{ColumnSet, Result, RowId, TableId};
 use ankerdb_index::Direction;
+use ankerdb_memory::release;
 use ankerdb_sync::row_set::RowSet;
 use ankerdb_table::{Cell, Index, Table};
 use std::ops::Bound;
@@ -52,6 +53,12 @@ pub(crate) struct Write {
     /// Where its cells lie in the set's buffer.
     first: usize,
     count: usize,
+}
+
+impl Write {
+    fn name(&self) -> RowName {
+        (self.table, self.row.0)
+    }
 }
 
 /// A cell in the set's buffers.
@@ -133,8 +140,6 @@ const MOVED_MAX: usize = 64;
 pub(crate) const ROWS_KEPT: usize = 1 << 12;
 /// Bytes of string for which memory is kept from one transaction to the next.
 const BYTES_KEPT: usize = 1 << 20;
-/// Bytes that a place takes in the hash table.
-const PLACE_BYTES: usize = size_of::<((usize, u64), usize)>() + 1;
 
 /// Words of the filter over written rows.
 const FILTER_WORDS: usize = 8;
@@ -150,7 +155,7 @@ pub(crate) struct WriteSet {
     /// By the tables' numbers.
     tables: Vec<TableWrites>,
     /// Committed rows only; a new row's number is its position in `writes`.
-    places: NumberMap<(usize, u64), usize>,
+    places: Places,
     /// A bit for each committed row in `places`, so that reads of other rows need not look there.
     filter: [u64; FILTER_WORDS],
     /// All of them, once they are many: a bit each, where `places` would be one cache miss for each row that is scanned.
@@ -176,7 +181,11 @@ impl WriteSet {
     pub fn clear(&mut self) {
         if self.writes.capacity() > ROWS_KEPT || self.bytes.capacity() > BYTES_KEPT {
             // Also because to empty a large hash table costs as much as it is large, each time.
-            *self = WriteSet::default();
+            let large = std::mem::take(self);
+            release(large.writes);
+            release(large.cells);
+            release(large.bytes);
+            large.places.release();
             return;
         }
         self.keeps = false;
@@ -218,7 +227,7 @@ impl WriteSet {
         room(&self.writes) > 0
             && room(&self.cells) >= needs.cells + MOVED_MAX
             && room(&self.bytes) >= needs.bytes
-            && self.places.capacity() > self.places.len()
+            && self.places.has_room()
     }
 
     /// Bytes that [`try_grow`](Self::try_grow) would add.
@@ -227,11 +236,10 @@ impl WriteSet {
             let is_full = buffer.capacity() - buffer.len() < count;
             if is_full { (buffer.len() + count).max(2 * buffer.capacity()) - buffer.capacity() } else { 0 }
         }
-        let places = if self.places.capacity() > self.places.len() { 0 } else { self.places.capacity() };
         more(&self.writes, 1) * size_of::<Write>()
             + more(&self.cells, needs.cells + MOVED_MAX) * size_of::<PendingCell>()
             + more(&self.bytes, needs.bytes)
-            + places * PLACE_BYTES
+            + self.places.growth()
     }
 
     /// Makes room for one more write of this size; fails, with everything as it was, if there is no memory.
@@ -239,7 +247,7 @@ impl WriteSet {
         (self.writes.try_reserve(1).map_err(drop))
             .and_then(|()| self.cells.try_reserve(needs.cells + MOVED_MAX).map_err(drop))
             .and_then(|()| self.bytes.try_reserve(needs.bytes).map_err(drop))
-            .and_then(|()| self.places.try_reserve(1).map_err(drop))
+            .and_then(|()| self.places.try_grow(|place| self.writes[place].name()))
     }
 
     /// Bytes of strings.
@@ -252,7 +260,7 @@ impl WriteSet {
         self.writes.capacity() * size_of::<Write>()
             + self.cells.capacity() * size_of::<PendingCell>()
             + self.bytes.capacity()
-            + self.places.capacity() * PLACE_BYTES
+            + self.places.memory_bytes()
     }
 
     /// How often the set has been changed: tells whether it was since an earlier call.
@@ -304,7 +312,7 @@ impl WriteSet {
         {
             return None;
         }
-        self.places.get(&(table, row.0)).copied()
+        self.places.find((table, row.0), |place| self.writes[place].name() == (table, row.0))
     }
 
     /// The pending cells of a row, each with its column: all columns in order for a new row.
@@ -424,19 +432,20 @@ impl WriteSet {
 
     fn add(&mut self, table: usize, row: RowId, kind: WriteKind) -> usize {
         let place = self.writes.len();
+        self.writes.push(Write { table, row, kind, first: self.cells.len(), count: 0 });
         self.places.insert((table, row.0), place);
         let (word, bit) = filter_place(row);
         self.filter[word] |= bit;
         if let Some(written) = &mut self.written {
             written.insert((table as u32, row.0));
-        } else if self.places.len() > FILTER_ROWS {
+        } else if self.places.count() > FILTER_ROWS {
             let mut written = Box::new(RowSet::default());
-            for &(table, row) in self.places.keys() {
+            for place in self.places.iter() {
+                let (table, row) = self.writes[place].name();
                 written.insert((table as u32, row));
             }
             self.written = Some(written);
         }
-        self.writes.push(Write { table, row, kind, first: self.cells.len(), count: 0 });
         place
     }
 
@@ -618,13 +627,16 @@ mod tests {
         set.cells(write).map(|(column, cell)| (column, word(cell))).collect()
     }
 
+    fn update(set: &mut WriteSet, table: usize, row: RowId, column: usize, word: u64) {
+        set.try_grow(Needs { cells: 1, bytes: 0 }).unwrap();
+        set.update(table, row, [(column, Cell::Word(word))].into_iter());
+    }
+
     #[test]
     fn later_changes_of_a_row_join_the_earlier_ones() {
         let mut set = WriteSet::default();
         let (one, other) = (RowId::new(0, 1), RowId::new(0, 2));
-        let update = |set: &mut WriteSet, row, column, word| {
-            set.update(3, row, [(column, Cell::Word(word))].into_iter());
-        };
+        let update = |set: &mut WriteSet, row, column, word| update(set, 3, row, column, word);
         update(&mut set, one, 5, 50);
         update(&mut set, other, 5, 51);
         update(&mut set, one, 6, 60);
@@ -645,17 +657,17 @@ mod tests {
         let mut set = WriteSet::default();
         let row = |number: u64| RowId(number * 3);
         for number in 0..10_000 {
-            set.update(0, row(number), [(1, Cell::Word(number))].into_iter());
+            update(&mut set, 0, row(number), 1, number);
             assert!(set.get(0, row(number)).is_some() && set.get(0, RowId(number * 3 + 1)).is_none());
         }
         assert!((0..10_000).all(|number| words(&set, 0, row(number)) == [(1, number)]));
         assert!((0..10_000).all(|number| set.get(1, row(number)).is_none()));
         set.clear();
         assert!(set.get(0, row(5)).is_none());
-        assert!(set.places.capacity() <= ROWS_KEPT && set.writes.capacity() <= ROWS_KEPT);
-        set.update(0, row(5), [(1, Cell::Word(1))].into_iter());
+        assert!(set.places.memory_bytes() <= 8 * ROWS_KEPT && set.writes.capacity() <= ROWS_KEPT);
+        update(&mut set, 0, row(5), 1, 1);
         set.clear();
-        assert!(set.places.capacity() > 0, "a little is kept");
+        assert!(set.places.memory_bytes() > 0, "a little is kept");
     }
 
     #[test]
