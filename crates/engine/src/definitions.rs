@@ -8,7 +8,7 @@ use crate::catalog::Catalog;
 use crate::shared::Shared;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
-use ankerdb_table::{Index, IndexDefinition, ReadAt, Table, TableDefinition};
+use ankerdb_table::{Entries, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition};
 use ankerdb_transaction::{Claim, Interrupt, MemoryLimit};
 use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
@@ -63,8 +63,8 @@ impl<'a> Definitions<'a> {
         }
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
         let table = Arc::new(match self.shared.placement {
-            None => Table::new(id, definition),
-            Some(placement) => Table::in_regions(id, definition, placement)?,
+            None => Storage::create(id, definition),
+            Some(placement) => Storage::create_in_regions(id, definition, placement)?,
         });
         self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
         Ok(table)
@@ -91,7 +91,7 @@ impl<'a> Definitions<'a> {
         {
             return Err(relation_exists(&definition.name));
         }
-        let index = table.add_index(definition);
+        let index = Storage::of(&table).add_index(definition);
         // From the next commit on the index is maintained. Those under way may not know it: let them finish.
         self.shared.manager.wait_for_commits();
         let snapshot = self.shared.manager.snapshot();
@@ -110,7 +110,7 @@ impl<'a> Definitions<'a> {
             self.shared.manager.reclaim();
             return Err(error);
         }
-        index.set_valid_from(snapshot.timestamp());
+        IndexLife::of(&index).set_valid_from(snapshot.timestamp());
         self.change(|_| ());
         Ok(())
     }
@@ -135,11 +135,11 @@ impl<'a> Definitions<'a> {
 
     /// Stops maintaining an index and frees its entries.
     fn empty_index(&self, index: &Index) {
-        index.set_dropped();
+        IndexLife::of(index).set_dropped();
         self.shared.manager.wait_for_commits();
-        let tree = index.tree();
-        tree.visit_all(|key, row| {
-            tree.remove(key, row);
+        let entries = Entries::of(index);
+        entries.visit_all(|key, row| {
+            entries.remove(key, row);
             ControlFlow::Continue(())
         });
     }
@@ -166,14 +166,15 @@ fn fill_index(
     (interrupt, limit): (&Interrupt, MemoryLimit),
 ) -> Result<()> {
     let at = ReadAt::Snapshot(snapshot.timestamp());
-    for number in 0..table.block_count() {
+    let storage = Storage::of(table);
+    for number in 0..storage.block_count() {
         limit.check(Claim::Large, 0)?;
         let pin = crossbeam_epoch::pin();
-        for offset in 0..table.block(number).fill() {
+        for offset in 0..storage.block(number).fill() {
             interrupt.check()?;
             let row = RowId::new(number, offset);
-            if let Some((key, _)) = table.key_at(index, row, at, &pin)? {
-                index.tree().insert(&key, row.0)?;
+            if let Some((key, _)) = storage.key_at(index, row, at, &pin)? {
+                Entries::of(index).insert(&key, row.0)?;
             }
         }
     }
@@ -189,8 +190,8 @@ fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &I
     let (at, pin) = (ReadAt::Snapshot(snapshot.timestamp()), crossbeam_epoch::pin());
     let mut previous: Option<Vec<u8>> = None;
     let (mut duplicate, mut ended) = (false, Ok(()));
-    index.tree().visit_all(|key, row| {
-        let current = table.key_at(index, RowId(row), at, &pin).ok().flatten();
+    Entries::of(index).visit_all(|key, row| {
+        let current = Storage::of(table).key_at(index, RowId(row), at, &pin).ok().flatten();
         let Some((_, false)) = current.filter(|(current, _)| current == key) else {
             return ControlFlow::Continue(());
         };

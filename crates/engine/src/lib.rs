@@ -27,6 +27,23 @@
 //! assert_eq!(balance, Some(100));
 //! # Ok::<(), Error>(())
 //! ```
+//!
+//! Rows change by transactions alone. What a table and its indexes are made of, and the manager of the transactions, are out
+//! of a program's reach (`crates/engine/tests/interface.rs`):
+//!
+//! ```compile_fail,E0599
+//! # use ankerdb_engine::*;
+//! fn rows(table: &Table) {
+//!     table.block(0);
+//! }
+//! ```
+//!
+//! ```compile_fail,E0599
+//! # use ankerdb_engine::*;
+//! fn entries(table: &Table) {
+//!     table.index(0).tree();
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
 mod catalog;

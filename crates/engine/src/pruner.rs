@@ -4,7 +4,7 @@
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
 //! have changed since the last pass costs two loads.
 //!
-//! Where rows are deleted faster than this thread gets to them, who deletes sweeps as well (`Table::wants_relief`).
+//! Where rows are deleted faster than this thread gets to them, who deletes sweeps as well (`Storage::wants_relief`).
 //!
 //! What passes retire, this thread frees as well: whoever pins an epoch now and then frees what anybody has retired, and that
 //! should not be a session in the middle of a commit.
@@ -16,6 +16,7 @@
 
 use crate::shared::Shared;
 use crate::thinning::Thinning;
+use ankerdb_table::Storage;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -78,7 +79,7 @@ fn prune(shared: &Shared) -> bool {
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
         // One pin a table: memory retired meanwhile waits for no longer than that.
-        busy |= table.sweep(horizon, &crossbeam_epoch::pin());
+        busy |= Storage::of(&table).sweep(horizon, &crossbeam_epoch::pin());
     }
     if busy {
         shared.manager.free_retired();
@@ -90,7 +91,7 @@ fn prune(shared: &Shared) -> bool {
 fn collect(shared: &Shared) {
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
-        table.collect(horizon, &crossbeam_epoch::pin());
+        Storage::of(&table).collect(horizon, &crossbeam_epoch::pin());
     }
     shared.manager.free_retired();
 }

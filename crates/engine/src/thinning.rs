@@ -22,7 +22,7 @@
 //! Rows that come and go while such a reader is open, as those of a queue do, would keep their slots and index entries:
 //! the table would grow, and whoever looks for the first row of the queue would walk over all that were ever in it. So each
 //! pass of the pruner *buries* rows that were deleted since the last one: those that nobody can see in any state
-//! (`Table::bury`). Rows that were deleted since the pass before are left to the next one, as transactions that see them
+//! (`Storage::bury`). Rows that were deleted since the pass before are left to the next one, as transactions that see them
 //! are nearly always over by then. What was left because of a reader that has ended since is found once in an interval, by
 //! a pass over all rows deleted since the oldest reader began.
 //!
@@ -34,6 +34,7 @@
 
 use crate::shared::Shared;
 use ankerdb_base::Timestamp;
+use ankerdb_table::Storage;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ impl Burials {
         self.kept_by.extend(self.in_use.iter().filter(|reader| **reader < up_to));
         self.anchored = self.anchored.min(anchored);
         for table in shared.tables() {
-            table.bury(self.buried.max(oldest), up_to, &self.in_use, anchored);
+            Storage::of(&table).bury(self.buried.max(oldest), up_to, &self.in_use, anchored);
         }
         self.buried = up_to;
     }
@@ -138,7 +139,7 @@ impl Thinning {
         if oldest < self.watermark {
             let after = if oldest == self.oldest { self.pruned.max(oldest) } else { oldest };
             for table in shared.tables() {
-                table.thin(after, self.watermark, &self.in_use);
+                Storage::of(&table).thin(after, self.watermark, &self.in_use);
             }
             self.pruned = self.watermark;
         }

@@ -7,7 +7,7 @@
 mod support;
 
 use ankerdb_engine::*;
-use ankerdb_table::Placement;
+use ankerdb_table::{Placement, Storage};
 use ankerdb_transaction::{History, TransactionManager};
 use std::io::Write;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ fn a_commit_that_needs_a_segment() {
     for technique in Technique::ALL.into_iter().filter(|technique| technique.check().is_ok()) {
         let definition = TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::BigInt));
         let placement = Placement { blocks_per_segment: 2, ..Placement::of(technique) };
-        let table = Table::in_regions(TableId(1), definition, placement).expect("there is memory");
+        let table = Storage::create_in_regions(TableId(1), definition, placement).expect("there is memory");
         let (table, manager) = (Arc::new(table), TransactionManager::new(History::default()));
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         let mut insert = |rows: usize| {

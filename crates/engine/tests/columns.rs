@@ -5,7 +5,7 @@ mod support;
 
 use ankerdb_engine::*;
 use ankerdb_snapshot::release_column_snapshots;
-use ankerdb_table::Placement;
+use ankerdb_table::{Placement, Storage};
 use std::sync::Arc;
 use support::*;
 
@@ -242,14 +242,14 @@ fn pages_of_both_sizes_serve() {
     let database = Database::in_pages(Configuration::HeePhysical, PageSize::Huge).expect("it is available");
     let table = wide_table(&database);
     fill(&database, &table, (0..ROWS).map(|id| row(id, id as u32)));
-    let placement = table.segments().expect("its columns lie in regions").placement();
+    let placement = Storage::of(&table).segments().expect("its columns lie in regions").placement();
     assert_eq!(placement.pages, PageSize::Huge);
     let snapshot = database.snapshot();
     let rows = view_rows(&snapshot.by(SnapshotStrategy::InPlace).read_view(), &table, &COLUMNS);
     change(&mut database.session(), &table, &mut fastrand::Rng::with_seed(1), 0..ROWS);
     assert_eq!(view_rows(&snapshot.read_view(), &table, &COLUMNS), rows);
     let small = Database::open(Configuration::HeePhysical).expect("it is available");
-    let small = wide_table(&small).segments().expect("regions").placement();
+    let small = Storage::of(&wide_table(&small)).segments().expect("regions").placement();
     assert_eq!(small, Placement::of(Technique::Physical));
 }
 

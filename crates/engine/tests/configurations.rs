@@ -211,7 +211,7 @@ fn entries_of_former_keys_are_collected() {
             moved.expect("nobody is in the way");
         }
         time_to_collect(&database);
-        assert_eq!(table.index(BY_KIND).tree().len(), 1_000, "{}", configuration.name());
+        assert_eq!(table.index(BY_KIND).entry_count(), 1_000, "{}", configuration.name());
     }
 }
 

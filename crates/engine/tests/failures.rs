@@ -9,6 +9,7 @@ use ankerdb_base::failpoint::{self, Failure};
 use ankerdb_base::{Result, RowId, SqlState, TableId};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
+use ankerdb_table::Storage;
 use ankerdb_transaction::{History, LockWait, TransactionManager, Worker};
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -65,7 +66,7 @@ impl Stage {
             .column(ColumnDefinition::new("number", DataType::BigInt))
             .primary_key(&["id"]);
         definition.indexes.push(by_text);
-        let table = Arc::new(Table::new(TableId(1), definition));
+        let table = Arc::new(Storage::create(TableId(1), definition));
         let ahead_from = if way.large { 1 } else { usize::MAX };
         let manager = TransactionManager::new(History { ahead_from, ..History::default() });
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
@@ -86,7 +87,7 @@ impl Stage {
     }
 
     fn sweep(&self) {
-        self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+        Storage::of(&self.table).sweep(self.manager.horizon(), &crossbeam_epoch::pin());
     }
 
     fn rows(&self, transaction: &mut Transaction) -> Vec<(i32, RowId)> {
@@ -135,7 +136,7 @@ impl Stage {
             format!("{id} {row:?} {text:?} {:?}", transaction.value(&self.table, row, 2))
         };
         let values = rows.iter().map(values).collect();
-        let entries = self.table.usable_indexes().map(|(_, index)| index.tree().len()).collect();
+        let entries = self.table.usable_indexes().map(|(_, index)| index.entry_count()).collect();
         (values, entries, self.table.version_bytes(&crossbeam_epoch::pin()))
     }
 
@@ -222,7 +223,8 @@ fn slots_in_the_end(stage: &Stage, failing: Option<(usize, Failure)>) -> usize {
     transaction.begin(Isolation::Serializable, interactive);
     stage.write(&mut transaction);
     transaction.commit().expect("nothing fails any more");
-    (0..stage.table.block_count()).map(|number| stage.table.block(number).fill()).sum()
+    let storage = Storage::of(&stage.table);
+    (0..storage.block_count()).map(|number| storage.block(number).fill()).sum()
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn a_key_entered_by_a_commit_of_a_locked_row_is_not_free() {
         let commit = scope.spawn(|| holder.commit());
         let is_entered = || {
             let mut found = false;
-            table.index(BY_ID).tree().get(&key(&table, BY_ID, &[100]), |_| {
+            ankerdb_table::Entries::of(table.index(BY_ID)).get(&key(&table, BY_ID, &[100]), |_| {
                 found = true;
                 ControlFlow::Break(())
             });

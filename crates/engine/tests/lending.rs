@@ -35,7 +35,7 @@ const FULL: i32 = ROWS_PER_BLOCK as i32;
 
 fn live_pointer(table: &Table, block: usize, column: usize) -> *const u8 {
     // SAFETY: the address only, of an array that stays while nobody writes.
-    unsafe { table.block(block).columns().current(column) }.values().pointer()
+    unsafe { ankerdb_table::Storage::of(table).block(block).columns().current(column) }.values().pointer()
 }
 
 fn pointers(image: &BlockImage) -> Vec<*const u8> {

@@ -29,7 +29,7 @@ fn many_rows_of_one_key_are_inserted_read_deleted_and_swept() {
     const KIND_OF_ALL: i32 = 7;
     let database = Database::new();
     let table = hashed_items(&database, "items");
-    let in_index = || table.index(BY_KIND).tree().len();
+    let in_index = || table.index(BY_KIND).entry_count();
     let deleted = AtomicUsize::new(0);
     let running = Running::default();
     std::thread::scope(|scope| {
@@ -78,7 +78,7 @@ fn many_rows_of_one_key_are_inserted_read_deleted_and_swept() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{} entries are left", in_index());
         std::thread::sleep(Duration::from_millis(2));
     }
-    let per_row = table.index(BY_KIND).tree().memory_bytes() / ROWS as usize;
+    let per_row = table.index(BY_KIND).memory_bytes() / ROWS as usize;
     assert!(per_row <= 64, "{per_row} bytes for each row that there was");
 }
 

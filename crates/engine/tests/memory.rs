@@ -101,7 +101,7 @@ fn entries_of_former_keys_go() {
     in_each(|database| {
         let table = items(&database, "items");
         fill(&database, &table, [item(1, 0, 0, 0), item(2, 0, 0, 0)]);
-        let entries = || table.index(BY_KIND).tree().len();
+        let entries = || table.index(BY_KIND).entry_count();
         let mut session = database.session();
         let mut move_kinds = |from: i32| {
             for kind in from..from + 5_000 {
@@ -158,7 +158,7 @@ fn a_million_rows_that_come_and_go_do_not_grow_the_table() {
     assert!(blocks < 32, "{blocks} blocks, {blocks_at_half} after the first half");
     eventually("no versions", || database.statistics().version_bytes == 0);
     eventually("no entries", || {
-        table.index(BY_ID).tree().is_empty() && table.index(BY_KIND).tree().is_empty()
+        table.index(BY_ID).entry_count() == 0 && table.index(BY_KIND).entry_count() == 0
     });
 }
 
@@ -167,7 +167,7 @@ fn who_deletes_sweeps_where_the_background_does_not_keep_up() {
     const BATCH: i32 = 1_000;
     // No pruner at all.
     let manager = TransactionManager::new(History::default());
-    let table = Arc::new(Table::new(TableId(1), items_definition("items")));
+    let table = Arc::new(ankerdb_table::Storage::create(TableId(1), items_definition("items")));
     let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
     for batch in 0..300 {
         let ids = batch * BATCH..(batch + 1) * BATCH;
@@ -203,7 +203,7 @@ fn aborted_inserts_leave_nothing_behind() {
             assert_eq!(outcome.unwrap_err().state(), SqlState::UniqueViolation);
         }
         assert_eq!((table.row_count(), table.block_count()), (1, 1));
-        assert_eq!((table.index(BY_ID).tree().len(), table.index(BY_KIND).tree().len()), (1, 1));
+        assert_eq!((table.index(BY_ID).entry_count(), table.index(BY_KIND).entry_count()), (1, 1));
     });
 }
 

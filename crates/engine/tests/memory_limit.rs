@@ -4,6 +4,7 @@
 
 use ankerdb_engine::*;
 use ankerdb_memory::account;
+use ankerdb_table::Storage;
 use parking_lot::{Mutex, MutexGuard};
 use std::alloc::System;
 use std::ops::ControlFlow;
@@ -235,7 +236,7 @@ fn rows_can_be_changed_and_deleted_where_tables_fill_the_memory_and_others_take_
     // Many rows in one go.
     let many = rows / 32;
     stage.delete(&mut session, 0..many).expect("a deletion gives memory back");
-    let sweeps = || stage.table.free_slots() as i32 >= many;
+    let sweeps = || Storage::of(&stage.table).free_slots() as i32 >= many;
     let begun = Instant::now();
     while !sweeps() {
         assert!(begun.elapsed() < Duration::from_secs(20), "slots are never free again");

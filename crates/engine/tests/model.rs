@@ -8,7 +8,7 @@
 mod support;
 
 use ankerdb_engine::*;
-use ankerdb_table::Placement;
+use ankerdb_table::{Placement, Storage};
 use ankerdb_transaction::{History, TransactionManager};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -118,11 +118,11 @@ struct Stage {
 impl Stage {
     fn new(definition: TableDefinition, (technique, ahead_from): (Option<Technique>, usize)) -> Stage {
         let (table, strategy) = match technique {
-            None => (Table::new(TableId(1), definition), SnapshotStrategy::InPlace),
+            None => (Storage::create(TableId(1), definition), SnapshotStrategy::InPlace),
             Some(technique) => {
                 // A segment for each block, so that columns lie in several.
                 let placement = Placement { blocks_per_segment: 1, ..Placement::of(technique) };
-                let table = Table::in_regions(TableId(1), definition, placement);
+                let table = Storage::create_in_regions(TableId(1), definition, placement);
                 (table.expect("it is available"), SnapshotStrategy::Columns)
             }
         };
@@ -169,7 +169,7 @@ impl Stage {
                 }
             }
             Step::Sweep => {
-                self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+                Storage::of(&self.table).sweep(self.manager.horizon(), &crossbeam_epoch::pin());
             }
         }
     }
@@ -306,11 +306,11 @@ proptest! {
         // When all readers have gone nothing is left but the newest state.
         stage.readers.clear();
         let pin = crossbeam_epoch::pin();
-        stage.table.sweep(stage.manager.horizon(), &pin);
+        Storage::of(&stage.table).sweep(stage.manager.horizon(), &pin);
         prop_assert_eq!(stage.table.version_bytes(&pin), 0);
         prop_assert_eq!(stage.table.row_count(), stage.state.len());
         for (_, index) in stage.table.maintained_indexes() {
-            prop_assert_eq!(index.tree().len(), stage.state.len());
+            prop_assert_eq!(index.entry_count(), stage.state.len());
         }
         let mut last = stage.begin(true);
         check_transaction(&mut last, &stage.table, &stage.state);

@@ -60,7 +60,7 @@ fn entries_looked_at(database: &Database, table: &Table) -> usize {
     let mut count = 0;
     let since = database.snapshot().timestamp().0;
     let (all, forward) = (Bound::Unbounded, Direction::Forward);
-    table.index(BY_ID).tree().scan_since(all, all, forward, since, |_, _| {
+    ankerdb_table::Entries::of(table.index(BY_ID)).scan_since(all, all, forward, since, |_, _| {
         count += 1;
         ControlFlow::Continue(())
     });
@@ -87,7 +87,7 @@ fn a_queue_does_not_grow_while_an_old_reader_is_open() {
     let mut session = database.session();
     let mut old = database.session().begin(Isolation::Serializable);
     let snapshot = database.snapshot();
-    let entries = || table.index(BY_ID).tree().len();
+    let entries = || table.index(BY_ID).entry_count();
     for id in LENGTH..ROWS {
         enqueue(&mut session, &table, id);
         assert_eq!(dequeue(&mut session, &table), id - LENGTH);
@@ -106,7 +106,7 @@ fn a_queue_does_not_grow_while_an_old_reader_is_open() {
     drop(second);
     until("rows are buried that a reader saw which has ended", || entries() <= LENGTH as usize);
     // Whoever reads as of the old timestamp, and has copied bits of a row that was there for a while, has to find out.
-    for block in (0..table.block_count()).map(|number| table.block(number)) {
+    for block in (0..table.block_count()).map(|number| ankerdb_table::Storage::of(&table).block(number)) {
         let is_old = |row: usize| block.header(row).timestamp() <= snapshot.timestamp();
         assert!((0..block.fill()).all(|row| is_old(row) || block.dirty().is_set(row)));
     }
@@ -134,7 +134,7 @@ fn the_first_row_is_found_behind_thousands_of_dead_ones_that_an_old_reader_sees(
     }
     let looks = ((ROWS - LEFT) / 1_000) as usize;
     assert!(looked_at < looks * 500, "{looked_at} dead entries are looked at by {looks} scans");
-    assert_eq!(table.index(BY_ID).tree().len(), ROWS as usize, "all of them are still there");
+    assert_eq!(table.index(BY_ID).entry_count(), ROWS as usize, "all of them are still there");
     assert_eq!(ids(&mut old, &table), (0..ROWS).collect::<Vec<_>>());
     // What comes among the dead is seen by those who may see it.
     let mut before = database.session().begin(Isolation::Serializable);
@@ -147,7 +147,7 @@ fn the_first_row_is_found_behind_thousands_of_dead_ones_that_an_old_reader_sees(
     assert_eq!(ids(&mut old, &table), (0..ROWS).collect::<Vec<_>>());
     assert_eq!([dequeue(&mut session, &table), dequeue(&mut session, &table)], [5, 5_000]);
     drop((old, before, after));
-    until("the dead are swept", || table.index(BY_ID).tree().len() == LEFT as usize);
+    until("the dead are swept", || table.index(BY_ID).entry_count() == LEFT as usize);
 }
 
 /// Rows come and go in slots that are given away again and again, while snapshots from before and in between copy blocks.
@@ -241,7 +241,7 @@ fn a_row_that_somebody_is_going_to_write_to_stays_in_its_slot() {
             assert_eq!(after.bigint(&table, row, A), 0);
         }
         drop(after);
-        until("it is buried once the procedure has ended", || table.index(BY_ID).tree().len() == 19);
+        until("it is buried once the procedure has ended", || table.index(BY_ID).entry_count() == 19);
         drop(old);
     }
 }

@@ -29,7 +29,7 @@ use crate::image::{Bytes, ColumnCopy, ColumnImage};
 use crate::materialize::{Walk, changed_rows};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, Timestamp};
 use ankerdb_region::{Region, RegionSnapshot};
-use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Table};
+use ankerdb_table::{Area, CellLayout, ColumnRegions, RowBlock, Segments, Storage, Table};
 use parking_lot::Mutex;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
@@ -119,7 +119,7 @@ impl ColumnSnapshot {
     fn correct(&mut self, table: &Table, column: usize) {
         fence(Ordering::Acquire);
         for number in 0..self.blocks {
-            let block = table.block(number);
+            let block = Storage::of(table).block(number);
             let is_changed = block.column_change(column) > self.at;
             if !is_changed && self.layout != CellLayout::View {
                 continue;
@@ -230,7 +230,7 @@ fn home_of(segments: &Segments, column: usize) -> Arc<Home> {
 
 /// Bytes of the snapshots that are kept with a table's columns: the newest ones, and memory to be used again.
 pub fn column_snapshot_bytes(table: &Table) -> usize {
-    let Some(segments) = table.segments() else { return 0 };
+    let Some(segments) = Storage::of(table).segments() else { return 0 };
     let bytes = |parts: &Vec<Part>| -> usize {
         let of_part =
             |part: &Part| part.values.bytes() + part.validity.as_ref().map_or(0, RegionSnapshot::bytes);
@@ -249,7 +249,7 @@ pub fn column_snapshot_bytes(table: &Table) -> usize {
 /// column is made anew, not shared with an earlier one and not in its place. Snapshots that somebody reads stay; their memory is
 /// kept again when they are dropped.
 pub fn release_column_snapshots(table: &Table) {
-    let Some(segments) = table.segments() else { return };
+    let Some(segments) = Storage::of(table).segments() else { return };
     for column in 0..table.columns().len() {
         let home = home_of(segments, column);
         let kept = std::mem::take(&mut *home.kept.lock());
@@ -262,7 +262,8 @@ pub fn release_column_snapshots(table: &Table) {
 
 /// The newest commit that has changed, or is changing, cells of a column in any block.
 fn newest_change(table: &Table, column: usize) -> Timestamp {
-    let blocks = (0..table.block_count()).map(|number| table.block(number));
+    let storage = Storage::of(table);
+    let blocks = (0..storage.block_count()).map(|number| storage.block(number));
     blocks.map(|block: &RowBlock| block.column_change(column)).fold(Timestamp::ZERO, Timestamp::max)
 }
 

@@ -16,7 +16,7 @@ use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
-use ankerdb_table::{RowBlock, Segments, Table};
+use ankerdb_table::{RowBlock, Segments, Storage, Table};
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -100,7 +100,7 @@ impl Snapshot {
     /// The columns of one block as of the snapshot. Snapshots of whole columns may fail: 53200 if memory or mappings run
     /// out, which harms neither the data nor other snapshots.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
-        let (block, at) = (table.block(number), self.0.timestamp);
+        let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         if self.is_forked() {
             return Ok(read_in_copy(block, columns));
         }
@@ -111,7 +111,7 @@ impl Snapshot {
             }
             SnapshotStrategy::Versions(tight) => scan_versions(block, columns, at, tight, &pin),
             SnapshotStrategy::Newest => scan_newest(block, columns, at, &pin),
-            SnapshotStrategy::Columns => match table.segments() {
+            SnapshotStrategy::Columns => match Storage::of(table).segments() {
                 Some(segments) => {
                     drop(pin);
                     return self.read_columns(table, segments, number, columns);
@@ -125,7 +125,7 @@ impl Snapshot {
     /// Takes snapshots of these columns now instead of when they are first read, where this snapshot reads whole columns
     /// and has not done so yet; elsewhere there is nothing to do. Errors as of [`read_block`](Self::read_block).
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
-        match (self.0.strategy, table.segments()) {
+        match (self.0.strategy, Storage::of(table).segments()) {
             (SnapshotStrategy::Columns, Some(segments)) => {
                 columns.iter().try_for_each(|&column| self.column(table, segments, column).map(drop))
             }
@@ -181,7 +181,7 @@ impl Snapshot {
         let kept = shard.entry((table.id(), number)).or_default();
         let find = || {
             let pin = crossbeam_epoch::pin();
-            copy_block(table.block(number), None, &[], self.0.timestamp, &pin).0
+            copy_block(Storage::of(table).block(number), None, &[], self.0.timestamp, &pin).0
         };
         kept.rows.get_or_insert_with(find).clone()
     }
@@ -195,7 +195,7 @@ impl Snapshot {
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.
         let mut shard = self.shard(number).lock();
-        let block = table.block(number);
+        let block = Storage::of(table).block(number);
         let mut kept = shard.remove(&(table.id(), number)).unwrap_or_default();
         let missing: Vec<usize> =
             columns.iter().copied().filter(|&column| kept.column(column).is_none()).collect();

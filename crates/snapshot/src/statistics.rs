@@ -1,6 +1,6 @@
 //! Estimates about a table for the planner.
 
-use ankerdb_table::Table;
+use ankerdb_table::{Storage, Table};
 use ankerdb_value::{DataType, Decimal, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
     if blocks < SMALL_BLOCKS {
         return Arc::new(estimate(table));
     }
-    let mut kept = table.derived().lock();
+    let mut kept = Storage::of(table).derived().lock();
     if let Some(last) = kept.as_ref().and_then(|last| last.downcast_ref::<Estimated>())
         && last.blocks == blocks
         && last.at.elapsed() < GOOD_FOR
@@ -66,8 +66,9 @@ pub(crate) fn estimate(table: &Table) -> TableStatistics {
 
 fn column_statistics(table: &Table, column: usize, rows: usize) -> ColumnStatistics {
     let definition = &table.columns()[column];
-    let bounds = (0..table.block_count())
-        .filter_map(|number| table.block(number).zone(column)?.bounds())
+    let storage = Storage::of(table);
+    let bounds = (0..storage.block_count())
+        .filter_map(|number| storage.block(number).zone(column)?.bounds())
         .reduce(|(min, max), (low, high)| (min.min(low), max.max(high)));
     let unique = table
         .usable_indexes()

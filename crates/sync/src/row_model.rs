@@ -13,7 +13,7 @@
 //! | [`Row::push`], [`Row::prune`], [`Run`] | `VersionChain` and `Run` (`crates/table/src/version.rs`) |
 //! | [`Row::install_ahead`], [`Row::withdraw`], [`Row::settle`] | `install_update_ahead`, `withdraw_update`, `settle_update` (`crates/table/src/block/ahead.rs`) |
 //! | [`copy_rows`], [`Row::correct`], [`Changes`] | `copy_block`, `Walk` (`crates/snapshot/src/materialize.rs`); `raise` |
-//! | [`Database::sweep`], [`Row::sweep`] | `Table::sweep`, `RowBlock::sweep` |
+//! | [`Database::sweep`], [`Row::sweep`] | `Storage::sweep`, `RowBlock::sweep` |
 //! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
 //! | [`Transaction::commit`] | `Transaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
 //! | [`Transaction::commit_large`] | the same of many rows (`crates/transaction/src/ahead.rs`) |

@@ -4,14 +4,12 @@
 //! an old and a new write; the row's header tells (see `header`), and the caller throws such a cell away.
 
 use crate::area::Area;
-use crate::cell::{Cell, CellLayout};
+use crate::cell::{Cell, CellLayout, INLINE_BYTES};
 use crate::heap::{Chunk, Heap};
 use ankerdb_base::{ROWS_PER_BLOCK, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Longest byte string that lies in its view.
-pub(crate) const INLINE_BYTES: usize = 12;
 /// Heaps smaller than this are not worth rebuilding.
 const REBUILD_BYTES_MIN: usize = 64 << 10;
 

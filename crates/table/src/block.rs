@@ -24,7 +24,7 @@
 //!    block counts the rows of which that is true, in place of *c* in `column_change` and `rows_change`.
 //! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion is visible to all who
 //!    begin, nobody sees the row in any state, nobody is going to write to it who found it, and the row's index
-//!    entries are gone. (By a sweep: the deletion fell below the horizon. By `Table::bury`: readers from before the
+//!    entries are gone. (By a sweep: the deletion fell below the horizon. By `Storage::bury`: readers from before the
 //!    deletion began before the row came. To them the next row in the slot is as new as that one was; the slot stays
 //!    dirty.)
 
@@ -36,9 +36,9 @@ use crate::array::{ColumnArray, RawCell};
 use crate::bitmap::Bitmap;
 use crate::cell::{Cell, CellLayout, OwnedCell};
 use crate::change::RowChange;
+use crate::derived::Derived;
 use crate::header::{Header, NEWEST};
 use crate::segment::Segment;
-use crate::table::Derived;
 use crate::version::{Version, VersionChain};
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, Timestamp, failpoint};

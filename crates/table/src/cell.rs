@@ -1,8 +1,10 @@
 //! One cell inside of storage: what a value looks like as bits.
 
-use crate::array::INLINE_BYTES;
 use ankerdb_base::{Error, Result};
 use ankerdb_value::{DataType, Decimal, Value};
+
+/// Longest byte string that lies in its view.
+pub(crate) const INLINE_BYTES: usize = 12;
 
 /// How a column's cells lie in memory (Arrow's physical layouts).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

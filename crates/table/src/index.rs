@@ -16,12 +16,48 @@ pub struct Index {
     definition: IndexDefinition,
     key_types: Vec<(DataType, bool)>,
     key_columns: ColumnSet,
-    tree: Entries,
+    entries: Entries,
+    life: IndexLife,
+}
+
+/// What happens to an index as a whole. As its [`Entries`], only for those who can name it.
+pub struct IndexLife {
     /// Whether an update has ever changed a key column, so that entries may be out of date.
     keys_move: AtomicBool,
     /// Readers below this timestamp must not use the index: it may lack their rows. MAX while it is being built.
     valid_from: AtomicU64,
     dropped: AtomicBool,
+}
+
+impl Entries {
+    /// Those of an index.
+    #[inline]
+    pub fn of(index: &Index) -> &Entries {
+        &index.entries
+    }
+}
+
+impl IndexLife {
+    /// That of an index.
+    #[inline]
+    pub fn of(index: &Index) -> &IndexLife {
+        &index.life
+    }
+
+    /// Notes that a commit is going to change a key.
+    pub fn set_keys_move(&self) {
+        self.keys_move.store(true, Ordering::Release);
+    }
+
+    /// The index is complete for readers from this timestamp on.
+    pub fn set_valid_from(&self, timestamp: Timestamp) {
+        self.valid_from.store(timestamp.0, Ordering::Release);
+    }
+
+    /// Ends the index: from the next commit on it is not maintained any more.
+    pub fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
 }
 
 impl Index {
@@ -34,11 +70,13 @@ impl Index {
         Index {
             key_types: definition.columns.iter().map(|&column| columns[column]).collect(),
             key_columns: ColumnSet::of(&definition.columns),
-            tree: Entries::new(definition.kind),
+            entries: Entries::new(definition.kind),
             definition,
-            keys_move: AtomicBool::new(false),
-            valid_from: AtomicU64::new(valid_from.0),
-            dropped: AtomicBool::new(false),
+            life: IndexLife {
+                keys_move: AtomicBool::new(false),
+                valid_from: AtomicU64::new(valid_from.0),
+                dropped: AtomicBool::new(false),
+            },
         }
     }
 
@@ -52,46 +90,29 @@ impl Index {
         self.key_columns
     }
 
-    /// The entries.
-    #[inline]
-    pub fn tree(&self) -> &Entries {
-        &self.tree
+    /// How many entries there are; approximate while transactions insert and remove.
+    pub fn entry_count(&self) -> usize {
+        self.entries.len()
     }
 
-    /// Asks for the memory where a key is going to be looked up, if that can be known without looking.
-    #[inline]
-    pub fn prefetch(&self, key: &[u8]) {
-        self.tree.prefetch(key);
+    /// Bytes that the entries take, approximately.
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.memory_bytes()
     }
 
     /// Whether entries may be out of date with their rows' newest keys.
     pub fn keys_move(&self) -> bool {
-        self.keys_move.load(Ordering::Acquire)
-    }
-
-    /// Notes that a commit is going to change a key.
-    pub fn set_keys_move(&self) {
-        self.keys_move.store(true, Ordering::Release);
+        self.life.keys_move.load(Ordering::Acquire)
     }
 
     /// From which timestamp on readers may use it.
     pub fn valid_from(&self) -> Timestamp {
-        Timestamp(self.valid_from.load(Ordering::Acquire))
-    }
-
-    /// The index is complete for readers from this timestamp on.
-    pub fn set_valid_from(&self, timestamp: Timestamp) {
-        self.valid_from.store(timestamp.0, Ordering::Release);
+        Timestamp(self.life.valid_from.load(Ordering::Acquire))
     }
 
     /// Whether it was dropped. Its position in the table stays taken.
     pub fn is_dropped(&self) -> bool {
-        self.dropped.load(Ordering::Acquire)
-    }
-
-    /// Ends the index: from the next commit on it is not maintained any more.
-    pub fn set_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
+        self.life.dropped.load(Ordering::Acquire)
     }
 
     /// Encodes a full key, or a prefix of it: values for the first key columns, of the columns' types. Keys order

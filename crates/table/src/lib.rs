@@ -1,6 +1,7 @@
 //! Tables: columns in place, history beside them.
 //!
-//! A [`Table`] is a sequence of [`RowBlock`]s and a set of [`Index`]es. A block keeps the newest committed value of
+//! A [`Table`] says what it is called, and which columns and indexes it has; its [`Storage`] is a sequence of
+//! [`RowBlock`]s and the [`Entries`] of its [`Index`]es. A block keeps the newest committed value of
 //! each cell in place, in Arrow's physical layout, and older values in version chains. This crate is physical: it
 //! reads and writes rows as told, in the protocols of `header`, `version` and `block`; transactions decide what
 //! may be read and written, snapshots hand blocks to analytics.
@@ -14,13 +15,17 @@ mod bitmap;
 mod block;
 mod cell;
 mod change;
+mod derived;
 mod entries;
 mod header;
 mod heap;
+mod history;
 mod index;
 mod owned;
 mod schema;
 mod segment;
+mod storage;
+mod sweep;
 mod table;
 mod version;
 mod zone;
@@ -35,10 +40,11 @@ pub use change::RowChange;
 pub use entries::Entries;
 pub use header::Header;
 pub use heap::Chunk;
-pub use index::Index;
+pub use index::{Index, IndexLife};
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use schema::{ColumnDefinition, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
 pub use segment::{ColumnRegions, Placement, Segments};
+pub use storage::Storage;
 pub use table::Table;
 pub use version::{Version, VersionChain};
 pub use zone::Zone;

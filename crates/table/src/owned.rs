@@ -5,10 +5,10 @@
 //! was; installing consumes it, and gives the row up as it has become.
 //!
 //! ```text
-//!            Table::try_own ─┐            ┌─ write_new / save_update / save_delete      before the timestamp
+//!            Storage::try_own ─┐            ┌─ write_new / save_update / save_delete      before the timestamp
 //!                            ├─► OwnedRow ┤
-//!       Table::allocate_row ─┘    │   ▲   └─ install_insert / install_update / install_delete   after it
-//!                            keep │   │ Table::resume
+//!       Storage::allocate_row ─┘    │   ▲   └─ install_insert / install_update / install_delete   after it
+//!                            keep │   │ Storage::resume
 //!                                 ▼   │
 //!                                KeptRow       to be stored over several statements or steps of a commit
 //! ```
@@ -28,8 +28,8 @@ use crate::block::RowBlock;
 use crate::cell::Cell as RowCell;
 use crate::header::Header;
 use crate::index::Index;
-use crate::table::Table;
-use ankerdb_base::{Result, RowId, Timestamp};
+use crate::storage::Storage;
+use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::pending::PendingCommit;
 use ankerdb_sync::row_set::{RowKey, RowSet};
 use crossbeam_epoch::Guard;
@@ -41,7 +41,7 @@ use std::num::NonZeroU64;
 /// A row that nobody else may change. See the module.
 #[must_use = "the row is given up when this is dropped"]
 pub struct OwnedRow<'t> {
-    table: &'t Table,
+    storage: &'t Storage,
     row: RowId,
     /// May be sent to another thread, but not be used by two.
     not_shared: PhantomData<Cell<()>>,
@@ -70,8 +70,8 @@ pub struct KeptRows {
 
 impl KeptRows {
     /// No rows of a table yet.
-    pub fn new(table: &Table) -> KeptRows {
-        KeptRows { table: table.identity(), rows: RowSet::default() }
+    pub fn new(storage: &Storage) -> KeptRows {
+        KeptRows { table: storage.identity(), rows: RowSet::default() }
     }
 
     fn key(&self, row: RowId) -> RowKey {
@@ -100,15 +100,15 @@ impl KeptRows {
     }
 
     /// Gives all rows up. Panics if they were kept from another table.
-    pub fn give_up(&mut self, table: &Table) {
+    pub fn give_up(&mut self, storage: &Storage) {
         let identity = self.table;
         for (_, row) in self.rows.take_all() {
-            drop(table.resume(KeptRow { table: identity, row: RowId(row) }));
+            drop(storage.resume(KeptRow { table: identity, row: RowId(row) }));
         }
     }
 }
 
-impl Table {
+impl Storage {
     /// Takes ownership of a row unless somebody has it. Costs one atomic instruction.
     #[inline]
     pub fn try_own(&self, row: RowId) -> Option<OwnedRow<'_>> {
@@ -129,32 +129,53 @@ impl Table {
         use_row(&ManuallyDrop::new(OwnedRow::of(self, kept.row)))
     }
 
-    /// A row that was just locked by other means than [`try_own`](Self::try_own).
-    pub(crate) fn own_locked(&self, row: RowId) -> OwnedRow<'_> {
-        OwnedRow::of(self, row)
+    /// A slot for a new row, owned by the caller. `worker` spreads threads over tail blocks. 53200 if there is no memory
+    /// for another block.
+    pub fn allocate_row(&self, worker: usize) -> Result<OwnedRow<'_>> {
+        failpoint::reach("slot of a row")?;
+        let mut tail = self.tail(worker).lock();
+        if tail.free.is_empty() && tail.block.is_none_or(|number| self.block(number).fill() == ROWS_PER_BLOCK)
+        {
+            self.borrow_free_slots(worker, &mut tail.free);
+        }
+        if let Some(row) = tail.free.pop() {
+            // A sweep may hold the row for a moment longer.
+            loop {
+                match self.try_own(row) {
+                    Some(owned) => {
+                        self.block(row.block()).set_used(row.offset());
+                        return Ok(owned);
+                    }
+                    None => std::hint::spin_loop(),
+                }
+            }
+        }
+        loop {
+            if let Some(number) = tail.block
+                && let Some(offset) = self.block(number).take_fresh_slot()
+            {
+                return Ok(OwnedRow::of(self, RowId::new(number, offset)));
+            }
+            tail.block = Some(self.add_block()?);
+        }
     }
 }
 
 impl<'t> OwnedRow<'t> {
     #[inline]
-    fn of(table: &'t Table, row: RowId) -> OwnedRow<'t> {
-        OwnedRow { table, row, not_shared: PhantomData }
+    fn of(storage: &'t Storage, row: RowId) -> OwnedRow<'t> {
+        OwnedRow { storage, row, not_shared: PhantomData }
     }
 
     #[inline]
     fn block(&self) -> &'t RowBlock {
-        self.table.block(self.row.block())
+        self.storage.block(self.row.block())
     }
 
     /// Which row.
     #[inline]
     pub fn id(&self) -> RowId {
         self.row
-    }
-
-    /// Whether it is one of this table.
-    pub(crate) fn is_of(&self, table: &Table) -> bool {
-        std::ptr::eq(self.table, table)
     }
 
     /// Its newest state.
@@ -166,14 +187,14 @@ impl<'t> OwnedRow<'t> {
     /// Puts it by.
     #[inline]
     pub fn keep(self) -> KeptRow {
-        let kept = KeptRow { table: self.table.identity(), row: self.row };
+        let kept = KeptRow { table: self.storage.identity(), row: self.row };
         std::mem::forget(self);
         kept
     }
 
     /// Whether the row has this key, or had it in a state that some reader may still see.
     pub fn has_had_key(&self, index: &Index, key: &[u8], pin: &Guard) -> bool {
-        self.table.has_had_key(index, self.row, key, pin)
+        self.storage.has_had_key(index, self.row, key, pin)
     }
 
     /// Writes the cells of a new row, one for each column, into its slot, as far as that can be done before there is a
@@ -221,7 +242,7 @@ impl<'t> OwnedRow<'t> {
     ) {
         let chain = self.block().chain(self.row.offset());
         if !chain.is_empty() {
-            self.table.prune_entries(self.row, changes, in_use, pin);
+            self.storage.prune_entries(self.row, changes, in_use, pin);
             chain.prune(self.header().timestamp(), in_use, pin);
         }
     }
@@ -242,10 +263,10 @@ impl<'t> OwnedRow<'t> {
 
     /// Gives back a slot whose row was never installed and has no index entries any more.
     pub fn free(self) {
-        let (table, row) = (self.table, self.row);
+        let (storage, row) = (self.storage, self.row);
         self.block().set_free(row.offset());
         drop(self);
-        table.add_free_slot(row);
+        storage.add_free_slots(row.block(), [row]);
     }
 
     /// Makes the row that was written visible from `commit` on, and gives it up.
@@ -291,7 +312,7 @@ impl<'t> OwnedRow<'t> {
     #[inline]
     pub unsafe fn install_delete(self, commit: Timestamp) {
         self.block().install_delete(self.row.offset(), commit);
-        self.table.count_deletion();
+        self.storage.count_deletion();
         std::mem::forget(self);
     }
 }
@@ -343,7 +364,7 @@ impl OwnedRow<'_> {
     pub fn withdraw_insert(&self) {
         self.block().withdraw_insert(self.row.offset());
         // Its slot is swept like that of a deleted row.
-        self.table.count_deletion();
+        self.storage.count_deletion();
     }
 
     /// Puts back what the update of these columns has overwritten.
@@ -383,7 +404,7 @@ impl OwnedRow<'_> {
     #[inline]
     pub fn settle_delete(self, commit: Timestamp) {
         self.block().settle_delete(self.row.offset(), commit);
-        self.table.count_deletion();
+        self.storage.count_deletion();
         std::mem::forget(self);
     }
 }
@@ -392,5 +413,64 @@ impl Drop for OwnedRow<'_> {
     #[inline]
     fn drop(&mut self) {
         self.block().unlock(self.row.offset());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cell, ColumnDefinition, ReadAt, TableDefinition};
+    use ankerdb_value::DataType;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const COLUMNS: [&str; 16] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
+
+    /// A table with a key of many columns that always have the same value, and its row.
+    fn table_of_a_wide_key() -> (Storage, RowId) {
+        let definition = TableDefinition::new("wide");
+        let columns = COLUMNS.iter().map(|name| ColumnDefinition::new(*name, DataType::BigInt));
+        let definition = columns.fold(definition, TableDefinition::column).primary_key(&COLUMNS);
+        let table = Storage::new(&definition, None).expect("there is memory");
+        let row = table.allocate_row(0).expect("there is memory");
+        let (id, pin) = (row.id(), crossbeam_epoch::pin());
+        let cells = [Cell::Word(1); COLUMNS.len()].into_iter().enumerate();
+        row.write_new(cells.clone(), &mut Vec::new(), &pin).expect("there is memory");
+        // SAFETY: written just now; no text.
+        unsafe { row.install_insert(Timestamp(1), cells, &mut std::iter::empty(), &pin) };
+        (table, id)
+    }
+
+    #[test]
+    fn the_newest_key_of_several_columns_is_of_one_state() {
+        let (table, row) = table_of_a_wide_key();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for commit in 2..100_000 {
+                    let pin = crossbeam_epoch::pin();
+                    let owned = table.try_own(row).expect("nobody else writes");
+                    let changes = [Cell::Word(commit); COLUMNS.len()].into_iter().enumerate();
+                    let in_use = [Timestamp(commit - 1)];
+                    owned
+                        .save_update(changes.clone(), &in_use, &mut Vec::new(), &pin)
+                        .expect("there is memory");
+                    // SAFETY: saved just now; no text.
+                    unsafe {
+                        owned.install_update(Timestamp(commit), changes, &mut std::iter::empty(), &pin)
+                    };
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                let pin = crossbeam_epoch::pin();
+                let (key, _) = table
+                    .key_at(table.indexes().get(0).expect("it has one"), row, ReadAt::Newest, &pin)
+                    .unwrap()
+                    .unwrap();
+                let parts: Vec<_> = key.chunks(8).collect();
+                assert!(parts.iter().all(|part| *part == parts[0]), "a part of the key is of another commit");
+            }
+        });
     }
 }

@@ -21,7 +21,7 @@
 use crate::append_list::AppendList;
 use crate::area::Area;
 use crate::cell::CellLayout;
-use crate::table::Derived;
+use crate::derived::Derived;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result};
 use ankerdb_region::{PageSize, Region, Technique};
 use crossbeam_utils::CachePadded;
@@ -256,22 +256,22 @@ impl Drop for Exclusive<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cell, ColumnDefinition, Table, TableDefinition};
-    use ankerdb_base::{RowId, TableId, Timestamp};
+    use crate::{Cell, ColumnDefinition, Storage, TableDefinition};
+    use ankerdb_base::{RowId, Timestamp};
     use ankerdb_value::DataType;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    fn table() -> Table {
+    fn table() -> Storage {
         let definition = TableDefinition::new("t")
             .column(ColumnDefinition::new("a", DataType::BigInt))
             .column(ColumnDefinition::new("b", DataType::Text).nullable())
             .column(ColumnDefinition::new("c", DataType::Boolean).nullable());
         let placement = Placement { blocks_per_segment: 2, ..Placement::of(Technique::Physical) };
-        Table::in_regions(TableId(1), definition, placement).expect("copying needs nothing")
+        Storage::new(&definition, Some(placement)).expect("copying needs nothing")
     }
 
-    fn insert(table: &Table, commit: u64) -> RowId {
+    fn insert(table: &Storage, commit: u64) -> RowId {
         let row = table.allocate_row(0).expect("there is memory");
         let (id, pin, mut views) = (row.id(), crossbeam_epoch::pin(), Vec::new());
         let cells = [Cell::Word(commit), Cell::Bytes(b"more than twelve bytes"), Cell::Null];
@@ -282,7 +282,7 @@ mod tests {
         id
     }
 
-    fn update(table: &Table, row: RowId, commit: u64, column: usize, cell: Cell<'_>) {
+    fn update(table: &Storage, row: RowId, commit: u64, column: usize, cell: Cell<'_>) {
         let (row, pin) = (table.try_own(row).expect("it is free"), crossbeam_epoch::pin());
         let changes = std::iter::once((column, cell));
         row.save_update(changes.clone(), &[], &mut Vec::new(), &pin).expect("there is memory");
@@ -290,7 +290,7 @@ mod tests {
         unsafe { row.install_update(Timestamp(commit), changes, &mut std::iter::empty(), &pin) };
     }
 
-    fn delete(table: &Table, row: RowId, commit: u64) {
+    fn delete(table: &Storage, row: RowId, commit: u64) {
         let row = table.try_own(row).expect("it is free");
         row.save_delete(&[], &crossbeam_epoch::pin()).expect("there is memory");
         // SAFETY: saved just now.

@@ -54,7 +54,7 @@ impl Transaction {
         let write = &self.writes.writes[place];
         let cells = self.writes.cells(write);
         let row = rows[place].as_mut().expect("the rows of a commit are owned");
-        self.tables[write.table].with_kept(row, |row| {
+        self.tables.storage(write.table).with_kept(row, |row| {
             let mut views = views.iter().copied();
             // SAFETY: the row was written or saved just now, and added these views; `insert` and `update` let only UTF-8
             // into text columns.
@@ -91,7 +91,7 @@ impl Transaction {
                 continue;
             }
             failpoint::pass("timestamp of a row");
-            let row = progress.take(place, &self.tables[write.table]);
+            let row = progress.take(place, self.tables.storage(write.table));
             match write.kind {
                 WriteKind::Insert => row.settle_insert(commit),
                 WriteKind::Update => {
@@ -111,7 +111,7 @@ impl Transaction {
                 let_go(pin);
             }
             let Some(row) = progress.rows[place].as_mut() else { continue };
-            self.tables[write.table].with_kept(row, |row| match write.kind {
+            self.tables.storage(write.table).with_kept(row, |row| match write.kind {
                 WriteKind::Insert => row.withdraw_insert(),
                 WriteKind::Update => {
                     let columns = self.writes.cells(write).map(|(column, _)| column);

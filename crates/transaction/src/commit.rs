@@ -40,7 +40,7 @@ use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_memory::release;
 use ankerdb_sync::memory_limit::Claim;
-use ankerdb_table::{Index, KeptRow, OwnedRow, ReadAt, RowChange, Table};
+use ankerdb_table::{Entries, Index, IndexLife, KeptRow, OwnedRow, ReadAt, RowChange, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -105,8 +105,8 @@ impl Progress {
     }
 
     /// Gives a row out of hand.
-    pub fn take<'t>(&mut self, place: usize, table: &'t Table) -> OwnedRow<'t> {
-        table.resume(self.rows[place].take().expect("the rows of a commit are owned"))
+    pub fn take<'t>(&mut self, place: usize, storage: &'t Storage) -> OwnedRow<'t> {
+        storage.resume(self.rows[place].take().expect("the rows of a commit are owned"))
     }
 }
 
@@ -168,7 +168,7 @@ impl Transaction {
         }
         drop(committing);
         if let Some(table) = self.buffers.crowded.take() {
-            table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+            Storage::of(&table).sweep(self.manager.horizon(), &crossbeam_epoch::pin());
             self.bury_dead(&table);
         }
         self.manager.relieve(&relieved);
@@ -179,7 +179,7 @@ impl Transaction {
     fn bury_dead(&self, table: &Table) {
         let (watermark, mut in_use) = (self.manager.watermark(), Vec::new());
         let anchored = self.manager.readers().in_use_and_anchored(watermark, &mut in_use);
-        table.bury(in_use[0], watermark, &in_use, anchored);
+        Storage::of(table).bury(in_use[0], watermark, &in_use, anchored);
     }
 
     fn commit_writes(&mut self) -> Result<Timestamp> {
@@ -306,14 +306,14 @@ impl Transaction {
         let table = &self.tables[write.table];
         failpoint::reach("lock of a row")?;
         if let Some(kept) = self.locked.take(table.id(), write.row) {
-            let row = table.resume(kept);
+            let row = Storage::of(table).resume(kept);
             let exists = row.header().exists();
             progress.rows[place] = Some(row.keep());
             return if exists { Ok(()) } else { Err(concurrent_update()) };
         }
         let mut spins = 0;
         let row = loop {
-            match table.try_own(write.row) {
+            match Storage::of(table).try_own(write.row) {
                 Some(row) => break row,
                 None => {
                     let key = (table.id().0, write.row.0);
@@ -345,13 +345,13 @@ impl Transaction {
             let pin = &*pin;
             let table = &self.tables[write.table];
             let old_key = |index: &Index, key: &mut Vec<u8>| {
-                let known = table.push_key_at(index, write.row, ReadAt::Newest, pin, key)?;
+                let known = Storage::of(table).push_key_at(index, write.row, ReadAt::Newest, pin, key)?;
                 known.map(drop).ok_or_else(concurrent_update)
             };
             match write.kind {
                 WriteKind::Nothing => {}
                 WriteKind::Insert => {
-                    let slot = table.allocate_row(self.worker.number())?;
+                    let slot = Storage::of(table).allocate_row(self.worker.number())?;
                     let row = slot.id();
                     progress.rows[place] = Some(slot.keep());
                     progress.slots.push((place, row));
@@ -375,7 +375,7 @@ impl Transaction {
                             continue;
                         }
                         record.add_key(position, |key| old_key(index, key))?;
-                        index.set_keys_move();
+                        IndexLife::of(index).set_keys_move();
                         self.enter_key(place, position, index, write.row, progress, record, pin)?;
                     }
                 }
@@ -408,7 +408,7 @@ impl Transaction {
         if index.definition().unique && !has_null {
             self.enter_unique(write, index, key, row, progress, pin)?;
         } else {
-            index.tree().insert(key, row.0)?;
+            Entries::of(index).insert(key, row.0)?;
         }
         // Also of an entry that was there: what it was there for may be pruned by this commit.
         progress.entries.push(Entered { place, key: number });
@@ -434,7 +434,7 @@ impl Transaction {
         let (write, in_use) = (&self.writes.writes[place], &self.buffers.in_use[..]);
         let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
         let (cells, views) = (self.writes.cells(write), &mut progress.views);
-        self.tables[write.table].with_kept(row, |row| match write.kind {
+        self.tables.storage(write.table).with_kept(row, |row| match write.kind {
             WriteKind::Insert => row.write_new(cells, views, pin),
             WriteKind::Update => row.save_update(cells, in_use, views, pin),
             WriteKind::Delete | WriteKind::Nothing => row.save_delete(in_use, pin),
@@ -464,8 +464,7 @@ impl Transaction {
                 continue;
             }
             failpoint::pass("install of a row");
-            let table = &self.tables[write.table];
-            let row = progress.take(place, table);
+            let row = progress.take(place, self.tables.storage(write.table));
             let cells = self.writes.cells(write);
             // SAFETY: step 3 has written or saved the same rows in the same order, and added these views; `insert` and
             // `update` let only UTF-8 into text columns.
@@ -490,7 +489,7 @@ impl Transaction {
             return None;
         }
         let mut deletions = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Delete);
-        let crowded = deletions.find(|write| self.tables[write.table].wants_relief())?;
+        let crowded = deletions.find(|write| self.tables.storage(write.table).wants_relief())?;
         Some(self.tables[crowded.table].clone())
     }
 
@@ -506,7 +505,7 @@ impl Transaction {
         let mut views = std::mem::take(&mut progress.views).into_iter();
         for (place, write) in self.writes.writes.iter().enumerate().skip(installed) {
             let Some(kept) = progress.rows.get_mut(place).and_then(Option::take) else { continue };
-            let row = self.tables[write.table].resume(kept);
+            let row = self.tables.storage(write.table).resume(kept);
             if place < progress.ahead {
                 // SAFETY: the cells that were written or saved, in the same order; the views were added for them.
                 unsafe { row.take_back(self.writes.cells(write), &mut views, pin) };
@@ -533,8 +532,8 @@ impl Transaction {
             // The entry may have been there because the row has or had this key; or it was ours to make only because the
             // index is still being filled, and who fills it counts on it.
             let row_id = row.id();
-            if !table.with_kept(row, |row| row.has_had_key(index, key, pin)) {
-                index.tree().remove(key, row_id.0);
+            if !Storage::of(table).with_kept(row, |row| row.has_had_key(index, key, pin)) {
+                Entries::of(index).remove(key, row_id.0);
             }
         }
     }

@@ -11,6 +11,7 @@
 mod ahead;
 mod commit;
 mod gate;
+mod installs;
 mod key_batch;
 mod key_filter;
 mod lock;
@@ -39,6 +40,7 @@ pub use ankerdb_sync::interrupt::{Cause, Interrupt};
 pub use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 pub use ankerdb_sync::patience::Patience;
 pub use gate::CommitsHeld;
+pub use installs::{Installer, Installs, Loader};
 pub use key_batch::KeyBatch;
 pub use lock::{LockWait, Locked};
 pub use manager::{History, TransactionManager, Worker};

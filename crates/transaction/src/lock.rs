@@ -5,7 +5,7 @@ use crate::write::concurrent_update;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
 use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
-use ankerdb_table::{OwnedRow, Table};
+use ankerdb_table::{OwnedRow, Storage, Table};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -90,7 +90,7 @@ impl Transaction {
         let patience = Patience::new();
         let mut deadline = None;
         loop {
-            if let Some(owned) = table.try_own(row) {
+            if let Some(owned) = Storage::of(table).try_own(row) {
                 return Ok(Some(owned));
             }
             let is_held = self.manager.locks.is_held(key).is_some();
@@ -164,7 +164,8 @@ impl Transaction {
     /// Waits until a row is given up; returns which commit has changed it last. Does not wait for whoever has it next.
     fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
         let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
-        let (key, block) = ((table.id().0, blocker.row.0), table.block(blocker.row.block()));
+        let block = Storage::of(&table).block(blocker.row.block());
+        let key = (table.id().0, blocker.row.0);
         let header = || block.header(blocker.row.offset());
         let (first, deadline, patience) = (header(), self.lock_deadline(), Patience::new());
         loop {

@@ -22,7 +22,7 @@ use ankerdb_base::{ColumnSet, Result, RowId, TableId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::interrupt::Interrupt;
-use ankerdb_table::{ReadAt, Table};
+use ankerdb_table::{ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::ops::Bound;
@@ -417,10 +417,11 @@ pub(crate) fn row_matches(
     window: (Timestamp, Timestamp),
     pin: &Guard,
 ) -> bool {
-    let block = read.table.block(row.block());
+    let storage = Storage::of(&read.table);
+    let block = storage.block(row.block());
     [window.0, window.1].into_iter().map(ReadAt::Snapshot).any(|at| {
         block.exists_at(row.offset(), at, pin)
-            && filter(&|column| read.table.value(row, column, at, pin).unwrap_or(Value::Null))
+            && filter(&|column| storage.value(row, column, at, pin).unwrap_or(Value::Null))
     })
 }
 

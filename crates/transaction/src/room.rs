@@ -11,7 +11,7 @@ use crate::write_set::{Needs, Purpose, ROWS_KEPT, WriteKind, WriteSet};
 use ankerdb_base::{Error, Result};
 use ankerdb_memory::account;
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
-use ankerdb_table::{Cell, Table};
+use ankerdb_table::{Cell, Storage, Table};
 use std::sync::Arc;
 
 /// About what an index needs for the entry of a short key.
@@ -83,9 +83,9 @@ impl Transaction {
         let inserted = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Insert);
         inserted.for_each(|write| *inserts.entry(write.table).or_default() += 1);
         let blocks = inserts.iter().map(|(&table, &rows)| {
-            let table = &self.tables[table];
+            let (storage, table) = (self.tables.storage(table), &self.tables[table]);
             let entries = rows * table.maintained_indexes().count() * ENTRY_BYTES;
-            rows.saturating_sub(table.free_slots()) * table.row_bytes() + entries
+            rows.saturating_sub(storage.free_slots()) * storage.row_bytes() + entries
         });
         let written: usize = self.writes.writes.len() * WRITTEN_BYTES;
         blocks.sum::<usize>() + self.writes.string_bytes() + written
@@ -106,7 +106,7 @@ impl TransactionManager {
         }
         let horizon = self.horizon();
         for table in tables {
-            table.sweep(horizon, &crossbeam_epoch::pin());
+            Storage::of(table).sweep(horizon, &crossbeam_epoch::pin());
         }
         self.reclaim();
     }

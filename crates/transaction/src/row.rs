@@ -3,7 +3,7 @@
 use crate::transaction::{Isolation, Transaction};
 use crate::write_set::Write;
 use ankerdb_base::RowId;
-use ankerdb_table::{Cell, ReadAt, RowBlock, Table};
+use ankerdb_table::{Cell, ReadAt, RowBlock, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::sync::atomic::Ordering;
@@ -30,7 +30,7 @@ impl<'t> RowReader<'t> {
         pending: Option<&'t Write>,
     ) -> RowReader<'t> {
         let is_committed = row.provisional_number().is_none();
-        let place = is_committed.then(|| (table.block(row.block()), row.offset()));
+        let place = is_committed.then(|| (Storage::of(table).block(row.block()), row.offset()));
         RowReader {
             transaction,
             table,

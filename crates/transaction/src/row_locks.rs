@@ -1,7 +1,7 @@
 //! The rows that an interactive transaction has locked, by table: a bit for each once they are many.
 
 use ankerdb_base::{RowId, TableId};
-use ankerdb_table::{KeptRow, KeptRows, OwnedRow, Table};
+use ankerdb_table::{KeptRow, KeptRows, OwnedRow, Storage, Table};
 use std::sync::Arc;
 
 /// Rows locked until the end of a transaction, but for those that its commit has taken.
@@ -17,7 +17,7 @@ impl RowLocks {
     /// Adds a row that was not locked yet.
     pub fn add(&mut self, table: &Arc<Table>, owned: OwnedRow<'_>) {
         let known = self.of(table.id()).unwrap_or_else(|| {
-            self.0.push((table.clone(), KeptRows::new(table)));
+            self.0.push((table.clone(), KeptRows::new(Storage::of(table))));
             self.0.len() - 1
         });
         self.0[known].1.keep(owned);
@@ -38,7 +38,7 @@ impl RowLocks {
     /// Gives up all rows that no commit has taken, and forgets them.
     pub fn give_up(&mut self) {
         for (table, mut rows) in self.0.drain(..) {
-            rows.give_up(&table);
+            rows.give_up(Storage::of(&table));
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::write_set::WriteKind;
 use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_sync::readers::ReaderSlot;
-use ankerdb_table::{Index, ReadAt, Table};
+use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -62,8 +62,9 @@ impl DeadRun {
 /// that was given away already, and whose row is on its way in, is locked.
 #[cold]
 fn mark_dead(table: &Table, index: &Index, (key, row): (&[u8], RowId)) {
-    index.tree().mark_dead(key, row.0, |row| {
-        let header = table.block(RowId(row).block()).header(RowId(row).offset());
+    let storage = Storage::of(table);
+    Entries::of(index).mark_dead(key, row.0, |row| {
+        let header = storage.block(RowId(row).block()).header(RowId(row).offset());
         let is_dead = !header.exists() && !header.is_locked() && header.timestamp() > Timestamp::ZERO;
         is_dead.then_some(header.timestamp().0)
     });
@@ -178,7 +179,7 @@ impl Transaction {
         let columns = columns.union(index.key_columns());
         let mut outcome = Ok(ControlFlow::Continue(()));
         let mut dead = DeadRun::default();
-        index.tree().scan_since(lower, upper, direction, moment.since(), |key, row| {
+        Entries::of(index).scan_since(lower, upper, direction, moment.since(), |key, row| {
             let is_before = |own: &[u8]| match direction {
                 Direction::Forward => own < key,
                 Direction::Backward => own > key,
@@ -273,7 +274,7 @@ impl Transaction {
     /// The rows of one block that exist for this transaction before its own writes to them by the visitor.
     fn visible_rows(&self, table: usize, number: usize, at: ReadAt, rows: &mut Vec<RowId>) {
         let pin = crossbeam_epoch::pin();
-        let block = self.tables[table].block(number);
+        let block = self.tables.storage(table).block(number);
         let exists = (0..block.fill()).filter(|&offset| block.exists_at(offset, at, &pin));
         rows.extend(exists.map(|offset| RowId::new(number, offset)).filter(|&row| {
             let kind = self.writes.get(table, row).map(|write| write.kind);

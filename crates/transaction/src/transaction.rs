@@ -18,7 +18,7 @@ use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Holder;
 use ankerdb_sync::readers::ReaderSlot;
-use ankerdb_table::{Cell, Index, ReadAt, Table};
+use ankerdb_table::{Cell, Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 use std::ops::{Bound, ControlFlow};
@@ -248,16 +248,6 @@ impl Transaction {
         self.keeps_tables = keeps;
     }
 
-    /// The worker that this transaction runs as.
-    pub fn worker(&self) -> &Arc<Worker> {
-        &self.worker
-    }
-
-    /// The slot that announces what this transaction reads; whoever holds it keeps that readable.
-    pub fn reader_slot(&self) -> &Arc<ReaderSlot> {
-        &self.slot
-    }
-
     /// Its isolation level.
     pub fn isolation(&self) -> Isolation {
         self.isolation
@@ -381,9 +371,9 @@ impl Transaction {
         if self.writes.hides(number, row, index.key_columns()) {
             return false;
         }
-        let table = &self.tables[number];
+        let storage = self.tables.storage(number);
         if !index.keys_move() {
-            let block = table.block(row.block());
+            let block = storage.block(row.block());
             if !block.exists_at(row.offset(), at, pin) {
                 return false;
             }
@@ -392,7 +382,7 @@ impl Transaction {
                 return true;
             }
         }
-        table.key_at(index, row, at, pin).ok().flatten().is_some_and(|(found, _)| found == key)
+        storage.key_at(index, row, at, pin).ok().flatten().is_some_and(|(found, _)| found == key)
     }
 
     /// The visible row with exactly this key in a unique index. `columns` are those the caller is going to look at:
@@ -443,11 +433,12 @@ impl Transaction {
             return Ok(());
         }
         let pin = crossbeam_epoch::pin();
-        keys.iter().for_each(|key| index.prefetch(key));
+        let (storage, entries) = (Storage::of(table), Entries::of(index));
+        keys.iter().for_each(|key| entries.prefetch(key));
         rows.extend(keys.iter().map(|key| {
             let row = candidate(index, key);
             if let Some(row) = row {
-                table.block(row.block()).prefetch(row.offset(), columns, &pin);
+                storage.block(row.block()).prefetch(row.offset(), columns, &pin);
             }
             row
         }));
@@ -466,7 +457,7 @@ impl Transaction {
     /// The committed row that this transaction sees under a key.
     fn committed_row(&self, number: usize, index: &Index, key: &[u8], pin: &Guard) -> Option<RowId> {
         let mut found = None;
-        index.tree().get(key, |row| {
+        Entries::of(index).get(key, |row| {
             let row = RowId(row);
             if self.visible_as(number, index, (key, row), self.read_at(), pin) {
                 found = Some(row);
@@ -543,7 +534,8 @@ impl Transaction {
     #[inline]
     pub fn prefetch_texts(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
         if row.provisional_number().is_none() {
-            table.block(row.block()).prefetch_bytes(row.offset(), columns, &crossbeam_epoch::pin());
+            let block = Storage::of(table).block(row.block());
+            block.prefetch_bytes(row.offset(), columns, &crossbeam_epoch::pin());
         }
     }
 
@@ -640,7 +632,7 @@ impl Drop for Transaction {
 /// The first row that has an entry under a key, to ask for its memory: not yet known to be visible.
 fn candidate(index: &Index, key: &[u8]) -> Option<RowId> {
     let mut candidate = None;
-    index.tree().get(key, |row| {
+    Entries::of(index).get(key, |row| {
         candidate = Some(RowId(row));
         ControlFlow::Break(())
     });
@@ -679,7 +671,7 @@ pub(crate) fn push_pending_key(
             push(part, cell)?;
             continue;
         }
-        let block = table.block(write.row.block());
+        let block = Storage::of(table).block(write.row.block());
         match block.read(write.row.offset(), column, at, pin, |cell| push(part, cell)) {
             Some(pushed) => pushed?,
             None => push(part, Cell::Null)?,

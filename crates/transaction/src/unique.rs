@@ -26,7 +26,7 @@ use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{Result, RowId, TableId, Timestamp};
 use ankerdb_index::UniqueInsert;
 use ankerdb_sync::patience::Patience;
-use ankerdb_table::{Index, ReadAt, Table};
+use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
@@ -87,7 +87,7 @@ impl Transaction {
         let table = &self.tables[write.table];
         let patience = Patience::new();
         loop {
-            let found = index.tree().insert_unique(key, row.0, |other| {
+            let found = Entries::of(index).insert_unique(key, row.0, |other| {
                 self.key_conflict(write.table, index, key, row, RowId(other), progress, pin)
             })?;
             match found {
@@ -96,7 +96,9 @@ impl Transaction {
                 UniqueInsert::Conflict(KeyConflict::Taken) => {
                     let value = |column: usize| match self.writes.cell(write, column) {
                         Some(cell) => cell.to_value(table.data_type(column)),
-                        None => table.value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null),
+                        None => {
+                            Storage::of(table).value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null)
+                        }
                     };
                     return Err(duplicate_key(table, index, &value));
                 }
@@ -141,7 +143,7 @@ impl Transaction {
             }
             _ => {}
         }
-        let block = table.block(other.block());
+        let block = Storage::of(table).block(other.block());
         let rests = block.header(other.offset()).is_locked() && self.owner_rests(table, other);
         let header = block.header(other.offset());
         let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided(other));
@@ -153,7 +155,7 @@ impl Transaction {
             let taken = header.is_locked() && is_mine(progress);
             return if taken { Some(KeyConflict::Taken) } else { undecided() };
         }
-        let current = table.key_at(index, other, ReadAt::Newest, pin).ok().flatten();
+        let current = Storage::of(table).key_at(index, other, ReadAt::Newest, pin).ok().flatten();
         if current.is_none_or(|(current, _)| current != key) {
             return undecided();
         }

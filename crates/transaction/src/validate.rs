@@ -14,6 +14,7 @@ use crate::read_set::{RangeRead, RowFilter, Steps, TableRead, row_matches};
 use crate::transaction::Transaction;
 use ankerdb_base::{Error, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::commit_order::Visited;
+use ankerdb_table::{Entries, Storage};
 use crossbeam_epoch::Guard;
 use std::ops::ControlFlow;
 
@@ -124,7 +125,7 @@ impl Transaction {
         for read in &self.reads.rows {
             steps.take()?;
             let table = self.tables.find(read.table).expect("a table that was read was touched");
-            let block = self.tables[table].block(read.row.block());
+            let block = self.tables.storage(table).block(read.row.block());
             if block.changed_since(read.row.offset(), self.start, pin).concerns(read.columns) {
                 return Ok(false);
             }
@@ -148,9 +149,9 @@ impl Transaction {
         let index = table.index(read.index);
         let (lower, upper) = self.reads.bounds(read);
         let mut changed = steps.take().map(|()| false);
-        index.tree().scan(lower, upper, ankerdb_index::Direction::Forward, |_, row| {
+        Entries::of(index).scan(lower, upper, ankerdb_index::Direction::Forward, |_, row| {
             let row = RowId(row);
-            let block = table.block(row.block());
+            let block = Storage::of(table).block(row.block());
             let is_newer = block.header(row.offset()).timestamp() > self.start;
             let concerns = || {
                 let change = block.changed_since(row.offset(), self.start, pin);
@@ -170,8 +171,9 @@ impl Transaction {
         steps: &mut Steps,
         pin: &Guard,
     ) -> Result<bool> {
-        for number in 0..read.table.block_count() {
-            let block = read.table.block(number);
+        let storage = Storage::of(&read.table);
+        for number in 0..storage.block_count() {
+            let block = storage.block(number);
             if block.last_change() <= self.start {
                 continue;
             }

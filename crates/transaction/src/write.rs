@@ -4,7 +4,7 @@ use crate::key_filter::key_hash;
 use crate::transaction::{Isolation, Transaction};
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
-use ankerdb_table::{Cell, CellLayout, Index, Table};
+use ankerdb_table::{Cell, CellLayout, Entries, Index, Table};
 use ankerdb_value::{Value, format_text};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Transaction {
             && self.may_have_key(number, position, index, hash)?
             && self.own_keys(number, position, index)?.get(key).is_some();
         if !found {
-            index.tree().get(key, |_| {
+            Entries::of(index).get(key, |_| {
                 found = true;
                 ControlFlow::Break(())
             });

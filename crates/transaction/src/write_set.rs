@@ -10,7 +10,7 @@ use ankerdb_base::{ColumnSet, Result, RowId, TableId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::row_set::RowSet;
-use ankerdb_table::{Cell, Index, Table};
+use ankerdb_table::{Cell, Index, Storage, Table};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -102,6 +102,12 @@ impl TouchedTables {
     #[inline]
     pub fn find(&self, table: TableId) -> Option<usize> {
         self.0.iter().position(|touched| touched.id() == table)
+    }
+
+    /// What a table is made of, by its number.
+    #[inline]
+    pub fn storage(&self, number: usize) -> &Storage {
+        Storage::of(&self.0[number])
     }
 
     pub fn len(&self) -> usize {

@@ -6,7 +6,7 @@
 
 use crate::finding::{Findings, Panel, Series};
 use crate::lab::{Lab, unless_stopped};
-use crate::rows::Rows;
+use crate::rows::{Rows, row_at};
 use crate::technique::{Memory, OURS, WORDS_PER_PAGE, shuffled_pages, time_of_fork};
 use ankerdb_engine::{Cell, Isolation, Result, SqlState, Technique};
 use std::sync::atomic::Ordering::Relaxed;
@@ -166,7 +166,7 @@ fn measure_ours(lab: &Lab<'_>, rows: &Rows) -> Result<Line> {
         rows.lend(&newest.read_view(), 1)?;
         let begun = Instant::now();
         for page in pages {
-            let row = rows.row(page * WORDS_PER_PAGE);
+            let row = row_at(page * WORDS_PER_PAGE);
             session.run(Isolation::Serializable, |transaction| {
                 transaction.update_cells(&rows.table, row, &[(0, Cell::Word(1))])
             })?;

@@ -4,12 +4,13 @@
 //! words up block by block.
 
 use crate::lab::Lab;
-use crate::rows::{Installs, Rows, Writer};
+use crate::rows::{Rows, load_installs, row_at};
 use crate::technique::{Memory, OURS, fork_and_sum, sum, sum_of_child, sum_shared};
 use ankerdb_base::ROWS_PER_BLOCK;
-use ankerdb_engine::{Cell, Isolation, ReadView, Result, Technique};
+use ankerdb_engine::{Cell, Isolation, ReadView, Result, Table, Technique};
 use ankerdb_region::RegionSnapshot;
 use ankerdb_region::fork::Child;
+use ankerdb_transaction::Installs;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -73,7 +74,7 @@ pub struct Contender {
 enum Data {
     Memory(Memory),
     Rows(usize, Rows),
-    Installs(Rows, Box<Installs>),
+    Installs(Installs),
 }
 
 /// What a reader reads.
@@ -98,11 +99,7 @@ impl Contender {
             Kind::Unprotected => Data::Memory(Memory::new(Technique::Physical, 1, megabytes)?),
             Kind::Technique(technique, _) => Data::Memory(Memory::new(technique, 1, megabytes)?),
             Kind::Transactions(size) => Data::Rows(size, Rows::load(lab, 1, megabytes)?),
-            Kind::Installs => {
-                let rows = Rows::load(lab, 1, megabytes)?;
-                let installs = Box::new(Installs::on(&rows));
-                Data::Installs(rows, installs)
-            }
+            Kind::Installs => Data::Installs(load_installs(lab, megabytes)?),
         };
         Ok(Contender { kind, data })
     }
@@ -111,7 +108,8 @@ impl Contender {
     pub fn rows(&self) -> usize {
         match &self.data {
             Data::Memory(memory) => memory.words(0).len(),
-            Data::Rows(_, rows) | Data::Installs(rows, _) => rows.count,
+            Data::Rows(_, rows) => rows.count,
+            Data::Installs(installs) => installs.table().row_count(),
         }
     }
 
@@ -147,14 +145,12 @@ impl Contender {
                     Ok(())
                 })
             }
-            Data::Installs(rows, installs) => {
-                let mut writer = Writer::default();
+            Data::Installs(installs) => {
+                let mut installer = installs.installer();
                 Box::new(move |places| {
-                    for places in places.chunks(ROWS_PER_COMMIT) {
-                        let word = places[0] as u64;
-                        installs.write(&mut writer, places.iter().map(|place| rows.row(*place)), word);
-                    }
-                    Ok(())
+                    places.chunks(ROWS_PER_COMMIT).try_for_each(|places| {
+                        installer.install(places.iter().map(|place| row_at(*place)), places[0] as u64)
+                    })
                 })
             }
             Data::Rows(size, rows) => {
@@ -164,7 +160,7 @@ impl Contender {
                         session.run(Isolation::Serializable, |transaction| {
                             let changes = [(0, Cell::Word(places[0] as u64))];
                             places.iter().try_for_each(|place| {
-                                transaction.update_cells(&rows.table, rows.row(*place), &changes)
+                                transaction.update_cells(&rows.table, row_at(*place), &changes)
                             })
                         })
                     })
@@ -186,7 +182,7 @@ impl Contender {
             }
             (Data::Memory(memory), ..) => Ok(Image::Snapshot(memory.snapshot(1)?)),
             (Data::Rows(_, rows), ..) => Ok(Image::View(rows.database.snapshot().read_view())),
-            (Data::Installs(_, installs), ..) => Ok(Image::View(installs.snapshot().read_view())),
+            (Data::Installs(installs), ..) => Ok(Image::View(installs.snapshot().read_view())),
         }
     }
 
@@ -207,12 +203,13 @@ impl Contender {
                 *image = Image::Snapshot(snapshot);
                 total
             }
-            (Image::View(view), Data::Rows(_, rows) | Data::Installs(rows, _)) => {
-                let mut total = 0u64;
-                for block in range {
-                    let read = view.read(&rows.table, block, &[0])?;
-                    total = total.wrapping_add(sum(&read.columns[0].words()[..read.rows]));
-                }
+            (Image::View(view), Data::Rows(_, rows)) => {
+                let total = sum_of_blocks(&view, &rows.table, range)?;
+                *image = Image::View(view);
+                total
+            }
+            (Image::View(view), Data::Installs(installs)) => {
+                let total = sum_of_blocks(&view, installs.table(), range)?;
                 *image = Image::View(view);
                 total
             }
@@ -224,10 +221,17 @@ impl Contender {
 
     /// Between phases: history that nobody needs goes, as it does in the background otherwise.
     pub fn rest(&self) {
-        if let Data::Installs(_, installs) = &self.data {
+        if let Data::Installs(installs) = &self.data {
             installs.sweep();
         }
     }
+}
+
+fn sum_of_blocks(view: &ReadView, table: &Table, blocks: Range<usize>) -> Result<u64> {
+    blocks.into_iter().try_fold(0u64, |total, block| {
+        let read = view.read(table, block, &[0])?;
+        Ok(total.wrapping_add(sum(&read.columns[0].words()[..read.rows])))
+    })
 }
 
 fn words_of(blocks: Range<usize>) -> Range<usize> {

@@ -3,7 +3,7 @@
 use crate::schedule::{RowState, State, World};
 use crate::script::{COLUMNS, Call, Level, Outcome, ROWS};
 use ankerdb_base::{ColumnSet, Error, RowId, TableId, Timestamp};
-use ankerdb_table::{Cell, ColumnDefinition, Table, TableDefinition};
+use ankerdb_table::{Cell, ColumnDefinition, Storage, Table, TableDefinition};
 use ankerdb_transaction::{History, Isolation, LockWait, Locked, Transaction, TransactionManager};
 use ankerdb_value::{DataType, Value};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Engine {
     pub fn new() -> Engine {
         let columns = ["id", "a", "b"].map(|name| ColumnDefinition::new(name, DataType::BigInt));
         let definition = columns.into_iter().fold(TableDefinition::new("t"), TableDefinition::column);
-        let table = Arc::new(Table::new(TableId(1), definition.primary_key(&["id"])));
+        let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
         let manager = TransactionManager::new(History::default());
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         transaction.begin(Isolation::Serializable, false);
@@ -32,7 +32,7 @@ impl Engine {
         }
         assert_eq!(transaction.commit().expect("nobody else is there"), Timestamp(MADE));
         // At a horizon that no later pass has.
-        table.sweep(Timestamp(1 << 40), &crossbeam_epoch::pin());
+        Storage::of(&table).sweep(Timestamp(1 << 40), &crossbeam_epoch::pin());
         let mut engine = Engine { manager, table, rows: Vec::new() };
         transaction.begin(Isolation::Serializable, false);
         engine.rows = (0..ROWS).map(|row| engine.find(&mut transaction, row, 0)).collect();
@@ -56,7 +56,7 @@ impl Engine {
 
     fn copy(&self, transaction: &Transaction) -> Outcome {
         // What an earlier reader has left would be handed out without a step.
-        *self.table.block(0).derived().lock() = None;
+        *Storage::of(&self.table).block(0).derived().lock() = None;
         let image = transaction.read_view().read(&self.table, 0, &[1, 2]).expect("there is memory");
         let row = |row: usize| [0, 1].map(|column: usize| image.columns[column].words()[row]);
         Outcome::Cells((0..ROWS).map(row).collect())
@@ -99,7 +99,7 @@ impl Engine {
 
     fn row_state(&self, row: RowId) -> RowState {
         let pin = crossbeam_epoch::pin();
-        let (block, offset) = (self.table.block(row.block()), row.offset());
+        let (block, offset) = (Storage::of(&self.table).block(row.block()), row.offset());
         let header = block.header(offset);
         let word = |cell: Cell<'_>| match cell {
             Cell::Word(word) => word,
@@ -148,7 +148,7 @@ impl World for Engine {
                     self.begin(&mut transaction, level)
                 }
                 (Call::Sweep, _) => {
-                    self.table.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
+                    Storage::of(&self.table).sweep(self.manager.horizon(), &crossbeam_epoch::pin());
                     Outcome::Done
                 }
                 (_, None) => continue,
@@ -182,7 +182,7 @@ impl World for Engine {
     fn state(&self) -> State {
         let mut in_use = Vec::new();
         self.manager.readers().in_use(self.manager.watermark(), &mut in_use);
-        let block = self.table.block(0);
+        let block = Storage::of(&self.table).block(0);
         State {
             watermark: self.manager.watermark().0 - MADE,
             in_use: in_use.into_iter().map(|used| used.0 - MADE).collect(),
