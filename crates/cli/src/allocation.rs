@@ -10,11 +10,14 @@
 //!
 //! What is allocated is in the account that the memory limit is held against (`ankerdb_memory::account`).
 //!
+//! When the system refuses memory, small pieces come from an emergency pool until the statement has ended (`ankerdb_memory::emergency_pool`).
+//!
 //! In a process made by `fork`, where mimalloc promises nothing, memory comes from elsewhere (`ankerdb_memory::child`).
 #![allow(unsafe_code)]
 
 use ankerdb_memory::account::Counted;
 use ankerdb_memory::child::Forkable;
+use ankerdb_memory::emergency_pool::Backed;
 use libmimalloc_sys as mi;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -33,7 +36,7 @@ fn note() {
     COUNT.set(COUNT.get().wrapping_add(1));
 }
 
-const MEMORY: Counted<Forkable<MiMalloc>> = Counted(Forkable(MiMalloc));
+const MEMORY: Counted<Backed<Forkable<MiMalloc>>> = Counted(Backed(Forkable(MiMalloc)));
 
 /// Alignment of every piece of mimalloc's.
 const ALIGNMENT: usize = 8;

@@ -28,6 +28,7 @@
 
 pub mod account;
 pub mod child;
+pub mod emergency_pool;
 pub mod machine;
 mod mapping;
 mod release;
@@ -83,10 +84,10 @@ fn piece_bytes(power: u32) -> usize {
 }
 
 /// Zeroed memory of at least `bytes` bytes, aligned to 64 bytes at least. Costs a short mutex; zeroes what was used
-/// before; asks the operating system once per slab. Ends the process when there is no memory left, as the global
-/// allocator does.
+/// before; asks the operating system once per slab. When there is no memory left it comes from the [`emergency_pool`], of which the
+/// caller is to ask soon whether it was touched; without that, too, the process ends.
 pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
-    zeroed(bytes, Caller::CannotCope).unwrap_or_else(|| out_of_memory(bytes))
+    zeroed(bytes, Caller::CannotCope).unwrap_or_else(|| from_emergency_pool(bytes, true))
 }
 
 /// As [`allocate_zeroed`]; `None` when there is no memory left, or the thread's [`Ceiling`](account::Ceiling) is met.
@@ -95,6 +96,9 @@ pub fn try_allocate_zeroed(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 fn zeroed(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
+    if emergency_pool::is_shortage_planned() {
+        return None;
+    }
     match Source::of(bytes) {
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc_zeroed(layout) }),
@@ -136,13 +140,22 @@ unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
 /// The same with any content, for who is going to write all of it.
 pub fn allocate(bytes: usize) -> NonNull<u8> {
     let pointer = match Source::of(bytes) {
+        _ if emergency_pool::is_shortage_planned() => None,
         // SAFETY: the layout has a size above zero.
         Source::Small(layout) => NonNull::new(unsafe { alloc(layout) }),
         _ if child::is_child() => child::blocks(bytes, false),
         Source::Class(class, piece) => CLASSES[class].allocate(piece),
         Source::Mapping(bytes) => map(bytes, Caller::CannotCope),
     };
-    pointer.unwrap_or_else(|| out_of_memory(bytes))
+    pointer.unwrap_or_else(|| from_emergency_pool(bytes, false))
+}
+
+/// What a caller gets who cannot do without.
+#[cold]
+fn from_emergency_pool(bytes: usize, is_zeroed: bool) -> NonNull<u8> {
+    let is_power_aligned = bytes > 1 << (POWER_ALIGNED - 1);
+    let alignment = if is_power_aligned { bytes.next_power_of_two() } else { ALIGNMENT };
+    emergency_pool::allocate(bytes, alignment, is_zeroed).unwrap_or_else(|| out_of_memory(bytes))
 }
 
 #[cold]
@@ -155,6 +168,11 @@ fn out_of_memory(bytes: usize) -> ! {
 /// # Safety
 /// The memory came from [`allocate_zeroed`] or [`allocate`] with the same `bytes`; nobody uses it any more.
 pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
+    if emergency_pool::owns(pointer) {
+        // SAFETY: the caller's promise.
+        unsafe { emergency_pool::free(pointer, bytes) };
+        return;
+    }
     match Source::of(bytes) {
         // SAFETY: allocated with the same layout, by the caller's promise.
         Source::Small(layout) => unsafe { dealloc(pointer.as_ptr(), layout) },

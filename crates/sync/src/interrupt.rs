@@ -20,7 +20,8 @@
 //! # Memory
 //! The loops that look here are those that can be long, and so those that can take much memory. The same look therefore
 //! tells them when they have taken more than they may ([`MemoryLimit`]): where an interrupt has a limit, a statement whose
-//! thread has taken memory since the last look compares what the process uses with what it may.
+//! thread has taken memory since the last look compares what the process uses with what it may. So does one that was refused
+//! memory by the system ([`check_system`]).
 //!
 //! # Not here
 //! No deadlines: who watches the clock raises [`Cause::Timeout`].
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{Thread, ThreadId};
 
-use crate::memory_limit::MemoryLimit;
+use crate::memory_limit::{MemoryLimit, check_system};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_memory::account;
 use parking_lot::Mutex;
@@ -149,6 +150,7 @@ impl Interrupt {
         if self.is_raised() {
             return self.cause().map_or(Ok(()), |cause| Err(cause.error()));
         }
+        check_system()?;
         if account::has_grown() { self.check_memory() } else { Ok(()) }
     }
 

@@ -260,6 +260,17 @@ impl LockTable {
         }
     }
 
+    /// Makes room for one more row of a holder that has many.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn make_room(&self, holder: &Holder) -> ankerdb_base::Result<()> {
+        let Some(large) = &holder.large else { return Ok(()) };
+        let rows = &mut large.held.lock().rows;
+        if rows.has_room() { Ok(()) } else { rows.try_grow() }
+    }
+
     #[cold]
     fn add_large(&self, owner: Owner) -> Arc<LargeHolder> {
         let holder = Arc::new(LargeHolder { owner, held: Mutex::default() });

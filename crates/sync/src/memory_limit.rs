@@ -27,6 +27,27 @@
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_memory::account::{self, Ceiling};
+use ankerdb_memory::emergency_pool;
+
+/// Whether the system gave what this thread has asked it for since the last look; if not, the thread has lived on the
+/// [emergency pool](ankerdb_memory::emergency_pool), and has to stop. One load of the thread's own.
+///
+/// # Errors
+/// `OutOfMemory`.
+#[inline]
+pub fn check_system() -> Result<()> {
+    if emergency_pool::is_short() { Err(refused_by_system()) } else { Ok(()) }
+}
+
+#[cold]
+fn refused_by_system() -> Error {
+    let error = Error::new(SqlState::OutOfMemory, "out of memory");
+    let error =
+        error.with_detail("The system has no memory left; what it has refused came from an emergency pool.");
+    // What the error has taken is no reason to refuse what comes next.
+    emergency_pool::forget();
+    error
+}
 
 /// The largest reserve, of which three are kept.
 const RESERVE_MAX: usize = 256 << 20;

@@ -4,6 +4,7 @@
 //! are neighbours. Rows that were met in the order of a scan, or that fill their table to some degree, take a bit or a few;
 //! rows far apart take a chunk of 512 bytes each, at most one for every chunk of the table.
 
+use ankerdb_base::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -79,7 +80,28 @@ impl RowSet {
         self.chunks.get(&chunk).is_some_and(|chunk| chunk[word] & bit != 0)
     }
 
-    /// Adds a row; false if it was in the set.
+    /// Whether one more row finds room, but for a chunk of its own.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.chunks.capacity() > self.chunks.len() || (self.many == 0 && self.few.capacity() > self.few.len())
+    }
+
+    /// Makes room for one more row, but for a chunk of its own.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; the set is as it was.
+    pub fn try_grow(&mut self) -> Result<()> {
+        let count = if self.many > 0 { 1 } else { 2 * FEW };
+        let reserved = match self.many == 0 && self.few.len() < FEW {
+            true => self.few.try_reserve(1).map_err(drop),
+            false => self.chunks.try_reserve(count).map_err(drop),
+        };
+        reserved
+            .map_err(|()| Error::out_of_memory((self.chunks.len() + count) * size_of::<(RowKey, Chunk)>()))
+    }
+
+    /// Adds a row; false if it was in the set. Where there may be many, [room](Self::try_grow) is made before: growing
+    /// here cannot fail.
     #[inline]
     pub fn insert(&mut self, key: RowKey) -> bool {
         if self.many > 0 {

@@ -78,7 +78,16 @@ impl KeptRows {
         (0, row.0)
     }
 
-    /// Puts an owned row by. Panics if it is one of another table.
+    /// Makes room for one more row.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn make_room(&mut self) -> Result<()> {
+        if self.rows.has_room() { Ok(()) } else { self.rows.try_grow() }
+    }
+
+    /// Puts an owned row by, for which there is [room](Self::make_room). Panics if it is one of another table.
     pub fn keep(&mut self, row: OwnedRow<'_>) {
         let kept = row.keep();
         assert_eq!(kept.table, self.table, "kept rows are of one table");

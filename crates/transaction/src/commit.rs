@@ -39,7 +39,7 @@ use crate::write::concurrent_update;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_memory::release;
-use ankerdb_sync::memory_limit::Claim;
+use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_table::{Entries, Index, IndexLife, KeptRow, OwnedRow, ReadAt, RowChange, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -186,6 +186,8 @@ impl Transaction {
         if let Some(holder) = &self.holder {
             self.manager.locks.leave(holder);
         }
+        check_system()?;
+        self.reads.check()?;
         let limit = self.manager.memory_limit();
         self.admit(self.commit_claim(Claim::Write), self.commit_bytes())?;
         let _ceiling = limit.put_up(self.commit_claim(Claim::Table));
@@ -276,6 +278,8 @@ impl Transaction {
         self.enter_keys(progress, record, pin)?;
         self.write_ahead(progress, pin)?;
         let clear = self.validate_ahead(pin)?;
+        // The last look: from here on nobody can be told.
+        check_system()?;
         failpoint::reach("timestamp").map(|()| clear)
     }
 
@@ -397,6 +401,7 @@ impl Transaction {
         pin: &Guard,
     ) -> Result<()> {
         failpoint::reach("entry of a key")?;
+        check_system()?;
         let reserved = progress.entries.try_reserve(1);
         reserved.map_err(|_| Error::out_of_memory(size_of::<Entered>()))?;
         let write = &self.writes.writes[place];
@@ -424,6 +429,7 @@ impl Transaction {
             if write.kind == WriteKind::Nothing {
                 continue;
             }
+            check_system()?;
             self.write_row_ahead(place, progress, pin)?;
             self.install_row_ahead(place, progress, pin)?;
         }

@@ -5,7 +5,8 @@
 //! when a pending row changes its key or goes, so the answer "maybe" is looked into with the keys themselves (`own_keys`).
 
 use crate::number_map::NumberSet;
-use ankerdb_base::ColumnSet;
+use ankerdb_base::{ColumnSet, Error, Result};
+use std::collections::TryReserveError;
 
 /// The hash of an encoded key.
 pub(crate) fn key_hash(key: &[u8]) -> u64 {
@@ -48,9 +49,34 @@ impl KeyFilter {
         }
     }
 
+    /// Whether there is a write that has changed.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// The next write that has changed.
     pub fn take_changed(&mut self) -> Option<usize> {
         self.changed.pop()
+    }
+
+    /// Makes room for one more.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn make_room(&mut self) -> Result<()> {
+        let reserved = self.hashes.try_reserve(1);
+        reserved.map_err(|_| Error::out_of_memory(2 * self.hashes.capacity() * size_of::<u64>()))
+    }
+
+    /// Whether a change of what it knows can be noted.
+    pub fn can_note(&self) -> bool {
+        self.changed.len() < self.changed.capacity()
+    }
+
+    /// Makes room to note a change.
+    pub fn try_grow(&mut self) -> Result<(), TryReserveError> {
+        self.changed.try_reserve(1)
     }
 
     pub fn add(&mut self, hash: u64) {
@@ -59,7 +85,7 @@ impl KeyFilter {
 
     /// Adds the key of a write that is the next one to be absorbed; others are looked at later.
     pub fn add_next(&mut self, write: usize, hash: u64) {
-        if self.absorbed == write {
+        if self.absorbed == write && self.hashes.try_reserve(1).is_ok() {
             self.hashes.insert(hash);
             self.absorbed += 1;
         }

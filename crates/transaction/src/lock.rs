@@ -56,6 +56,11 @@ impl Transaction {
         if row.provisional_number().is_some() || self.has_locked(table, row) {
             return Ok(Locked::Unchanged);
         }
+        self.check_interrupt()?;
+        self.locked.make_room(table)?;
+        self.holder();
+        let holder = self.holder.as_mut().expect("made just now");
+        self.manager.locks.make_room(holder)?;
         let Some(owned) = self.acquire(table, row, wait)? else { return Ok(Locked::Busy) };
         let header = owned.header();
         failpoint::step("row locked by a statement");

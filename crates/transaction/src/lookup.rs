@@ -5,7 +5,7 @@
 //! it costs as much as a part of the reading did. Transactions that have read little are matched without.
 
 use crate::number_map::NumberMap;
-use ankerdb_base::{ColumnSet, RowId, TableId};
+use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -21,8 +21,10 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    pub fn reserve_rows(&mut self, count: usize) {
-        self.rows.reserve(count);
+    /// Makes room for so many rows. 53200 if there is none.
+    pub fn reserve_rows(&mut self, count: usize) -> Result<()> {
+        let bytes = count * size_of::<((u32, u64), ColumnSet)>();
+        self.rows.try_reserve(count).map_err(|_| Error::out_of_memory(bytes))
     }
 
     pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {

@@ -14,11 +14,11 @@
 //! row 7       key 5 ───┼── key 5 becomes 9 ──► ended at 1, kept for the scan    key 9 from 1: not for the scan
 //! ```
 
-use ankerdb_base::{ColumnSet, RowId};
+use ankerdb_base::{ColumnSet, Error, Result, RowId};
 use ankerdb_index::Direction;
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, TryReserveError, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -121,6 +121,26 @@ impl OwnKeys {
         }
     }
 
+    /// Makes room to take one more write in, but for the nodes of the tree.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn make_room(&mut self) -> Result<()> {
+        let reserved = self.current.try_reserve(1).and_then(|()| self.ended.try_reserve(1));
+        reserved.map_err(|_| Error::out_of_memory(2 * self.current.len() * size_of::<Option<Entry>>()))
+    }
+
+    /// Whether a change of what it knows can be noted.
+    pub fn can_note(&self) -> bool {
+        self.changed.len() < self.changed.capacity()
+    }
+
+    /// Makes room to note a change.
+    pub fn try_grow(&mut self) -> Result<(), TryReserveError> {
+        self.changed.try_reserve(1)
+    }
+
     /// Writes looked at so far.
     pub fn absorbed(&self) -> usize {
         self.current.len()
@@ -131,6 +151,11 @@ impl OwnKeys {
         if self.place.0 == table && write < self.absorbed() && self.key_columns.intersects(columns) {
             self.changed.push(write);
         }
+    }
+
+    /// Whether there is a write that has changed.
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// The next write that has changed; its former key ends in this turn.

@@ -18,10 +18,11 @@
 
 use crate::lookup::Lookup;
 use crate::record::{CommitRecord, WriteRecord};
-use ankerdb_base::{ColumnSet, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::interrupt::Interrupt;
+use ankerdb_sync::memory_limit::check_system;
 use ankerdb_table::{ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -178,6 +179,8 @@ pub(crate) struct ReadSet {
     pub tables: Vec<TableRead>,
     keys: Vec<u8>,
     bloom: [u64; BLOOM_WORDS],
+    /// Whether there was no memory to note something.
+    is_incomplete: bool,
     /// Of all reads up to a mark, if there are many.
     lookup: Option<(Mark, Box<Lookup>)>,
 }
@@ -201,7 +204,40 @@ impl ReadSet {
         self.tables.clear();
         self.keys.clear();
         self.bloom = [0; BLOOM_WORDS];
+        self.is_incomplete = false;
         self.lookup = None;
+    }
+
+    /// Whether all that was read is noted. A transaction that has read more does not go on.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_incomplete { Err(self.refusal()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refusal(&self) -> Error {
+        Error::out_of_memory(2 * (self.rows.len() * size_of::<RowRead>() + self.keys.len()))
+    }
+
+    /// Whether there is room for what is noted next.
+    #[inline]
+    fn has_room(&mut self, key_bytes: usize) -> bool {
+        let is_there = self.rows.len() < self.rows.capacity()
+            && self.ranges.len() < self.ranges.capacity()
+            && self.keys.capacity() - self.keys.len() >= key_bytes;
+        is_there || self.make_room(key_bytes)
+    }
+
+    #[cold]
+    fn make_room(&mut self, key_bytes: usize) -> bool {
+        let reserved = (self.rows.try_reserve(1))
+            .and_then(|()| self.ranges.try_reserve(1))
+            .and_then(|()| self.keys.try_reserve(key_bytes));
+        self.is_incomplete |= reserved.is_err();
+        reserved.is_ok()
     }
 
     /// Whether so much was read that it takes a while to arrange it.
@@ -234,13 +270,14 @@ impl ReadSet {
 
     fn make_lookup(&self, steps: &mut Steps) -> Result<Box<Lookup>> {
         let mut lookup = Box::<Lookup>::default();
-        lookup.reserve_rows(self.rows.len());
+        lookup.reserve_rows(self.rows.len())?;
         for read in &self.rows {
             steps.take()?;
             lookup.add_row(read.table, read.row, read.columns);
         }
         for read in &self.ranges {
             steps.take()?;
+            check_system()?;
             lookup.add_range((read.table, read.number), read.index, self.bounds(read));
         }
         self.tables.iter().filter(|read| read.filter.is_none()).for_each(|read| {
@@ -276,6 +313,13 @@ impl ReadSet {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
+        let length = |bound: Bound<&[u8]>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.len(),
+            Bound::Unbounded => 0,
+        };
+        if !self.has_room(length(lower) + length(upper)) {
+            return;
+        }
         let (lower, upper) = (lower.map(|key| self.keep(key)), upper.map(|key| self.keep(key)));
         self.ranges.push(RangeRead { table, number, index, lower, upper });
     }
@@ -297,7 +341,8 @@ impl ReadSet {
 
     /// A range turned out to be read only as far as this key, if it was noted at all.
     pub fn narrow_range(&mut self, position: usize, direction: Direction, last_key: &[u8]) {
-        if position < self.ranges.len() {
+        // Without room the range stays as wide as it was noted, which is no harm.
+        if position < self.ranges.len() && self.keys.try_reserve(last_key.len()).is_ok() {
             let end = Bound::Included(self.keep(last_key));
             let range = &mut self.ranges[position];
             match direction {
@@ -308,6 +353,9 @@ impl ReadSet {
     }
 
     pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+        if !self.has_room(0) {
+            return;
+        }
         let (word, bit) = bloom_place(table, row);
         self.bloom[word] |= bit;
         self.rows.push(RowRead { table, row, columns });

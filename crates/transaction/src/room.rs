@@ -10,7 +10,7 @@ use crate::transaction::Transaction;
 use crate::write_set::{Needs, Purpose, ROWS_KEPT, WriteKind, WriteSet};
 use ankerdb_base::{Error, Result};
 use ankerdb_memory::account;
-use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
+use ankerdb_sync::memory_limit::{Claim, MemoryLimit, check_system};
 use ankerdb_table::{Cell, Storage, Table};
 use std::sync::Arc;
 
@@ -33,6 +33,7 @@ impl Transaction {
         purpose: Purpose,
         cells: impl Iterator<Item = Cell<'a>>,
     ) -> Result<()> {
+        check_system()?;
         if self.writes.set_purpose(purpose) {
             self.interrupt.set_frees(purpose == Purpose::Frees);
         }

@@ -1,6 +1,6 @@
 //! The rows that an interactive transaction has locked, by table: a bit for each once they are many.
 
-use ankerdb_base::{RowId, TableId};
+use ankerdb_base::{Result, RowId, TableId};
 use ankerdb_table::{KeptRow, KeptRows, OwnedRow, Storage, Table};
 use std::sync::Arc;
 
@@ -12,6 +12,14 @@ impl RowLocks {
     #[inline]
     fn of(&self, table: TableId) -> Option<usize> {
         self.0.iter().position(|(locked, _)| locked.id() == table)
+    }
+
+    /// Makes room for one more row of a table.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn make_room(&mut self, table: &Table) -> Result<()> {
+        self.of(table.id()).map_or(Ok(()), |known| self.0[known].1.make_room())
     }
 
     /// Adds a row that was not locked yet.

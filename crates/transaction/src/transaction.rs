@@ -13,10 +13,11 @@ use crate::statement::Statement;
 use crate::write::concurrent_update;
 use crate::write_set::{ROWS_KEPT, TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
-use ankerdb_memory::{account, release};
+use ankerdb_memory::{account, emergency_pool, release};
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Holder;
+use ankerdb_sync::memory_limit::check_system;
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{Cell, Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
@@ -161,6 +162,7 @@ impl Transaction {
     pub fn begin(&mut self, isolation: Isolation, interactive: bool) {
         assert!(!self.active, "a transaction ends before it begins again");
         account::begin_work();
+        emergency_pool::forget();
         self.isolation = isolation;
         self.interactive = interactive;
         self.blocked_by = None;
@@ -295,6 +297,8 @@ impl Transaction {
     #[inline]
     pub(crate) fn before_read(&mut self) -> Result<()> {
         debug_assert!(self.active);
+        check_system()?;
+        self.reads.check()?;
         if self.acts_before_reads { self.act_before_read() } else { Ok(()) }
     }
 

@@ -66,7 +66,11 @@ impl OwnSlots {
     /// Whether `row` is among the slots, given as positions in the write set with their rows, in a table given by
     /// number.
     fn contains(&mut self, slots: &[(usize, RowId)], writes: &[Write], table: usize, row: RowId) -> bool {
-        let new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
+        let mut new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
+        if self.known.try_reserve(new.len()).is_err() {
+            // Slow, but right.
+            return self.known.contains(&(table, row.0)) || new.any(|slot| slot == (table, row.0));
+        }
         self.known.extend(new);
         self.absorbed = slots.len();
         self.known.contains(&(table, row.0))

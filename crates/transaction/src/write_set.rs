@@ -234,6 +234,9 @@ impl WriteSet {
             && room(&self.cells) >= needs.cells + MOVED_MAX
             && room(&self.bytes) >= needs.bytes
             && self.places.has_room()
+            && self.written.as_ref().is_none_or(|written| written.has_room())
+            && self.own_keys.iter().all(OwnKeys::can_note)
+            && self.key_filters.iter().all(KeyFilter::can_note)
     }
 
     /// Bytes that [`try_grow`](Self::try_grow) would add.
@@ -254,6 +257,9 @@ impl WriteSet {
             .and_then(|()| self.cells.try_reserve(needs.cells + MOVED_MAX).map_err(drop))
             .and_then(|()| self.bytes.try_reserve(needs.bytes).map_err(drop))
             .and_then(|()| self.places.try_grow(|place| self.writes[place].name()))
+            .and_then(|()| self.written.as_mut().map_or(Ok(()), |written| written.try_grow().map_err(drop)))
+            .and_then(|()| self.own_keys.iter_mut().try_for_each(|own| own.try_grow().map_err(drop)))
+            .and_then(|()| self.key_filters.iter_mut().try_for_each(|own| own.try_grow().map_err(drop)))
     }
 
     /// Bytes of strings.
@@ -510,13 +516,15 @@ impl WriteSet {
             let is_given = self.push_given_key(own.place.0, write, index, &push_key, &mut key);
             own.set(place, is_given.then_some(&key), write.row, self.turn);
         };
-        while let Some(place) = own.take_changed(self.turn) {
-            take_in(own, place);
+        while own.has_changed() {
+            own.make_room()?;
+            if let Some(place) = own.take_changed(self.turn) {
+                take_in(own, place);
+            }
         }
         while own.absorbed() < self.writes.len() {
-            if own.absorbed().is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                check()?;
-            }
+            check()?;
+            own.make_room()?;
             take_in(own, own.absorbed());
         }
         Ok(())
@@ -588,13 +596,19 @@ impl WriteSet {
                 filter.add(key_hash(&key));
             }
         };
-        while let Some(place) = filter.take_changed() {
-            take_in(&mut filter, place);
-        }
         let mut checked = Ok(());
+        while checked.is_ok() && filter.has_changed() {
+            checked = filter.make_room();
+            if checked.is_ok()
+                && let Some(place) = filter.take_changed()
+            {
+                take_in(&mut filter, place);
+            }
+        }
         while filter.absorbed < self.writes.len() && checked.is_ok() {
-            if filter.absorbed.is_multiple_of(STEPS_BETWEEN_CHECKS) {
-                checked = check();
+            checked = check().and_then(|()| filter.make_room());
+            if checked.is_err() {
+                break;
             }
             let next = filter.absorbed;
             take_in(&mut filter, next);

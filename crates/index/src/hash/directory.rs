@@ -12,7 +12,7 @@
 //! begins as untouched zeros: buckets that are not born. Large ones cost nothing before they are touched.
 
 use super::line::{LINE_BYTES, Line};
-use ankerdb_memory::{allocate_zeroed, free};
+use ankerdb_memory::{allocate_zeroed, free, try_allocate_zeroed};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -46,6 +46,11 @@ impl Segment {
         Segment { address: allocate_zeroed(bytes), bytes }
     }
 
+    fn try_allocate(lines: usize) -> Option<Segment> {
+        let bytes = lines.checked_mul(LINE_BYTES)?;
+        try_allocate_zeroed(bytes).map(|address| Segment { address, bytes })
+    }
+
     fn lines(&self) -> *mut Line {
         self.address.as_ptr().cast()
     }
@@ -76,13 +81,12 @@ impl Directory {
             segments: std::array::from_fn(|_| AtomicPtr::default()),
             memory: Mutex::new(Vec::new()),
         };
-        directory.add_segment(&mut directory.memory.lock(), 1 << FIRST_LEVEL);
+        directory.add_segment(&mut directory.memory.lock(), Segment::allocate(1 << FIRST_LEVEL));
         (0..1 << FIRST_LEVEL).for_each(|bucket| directory.head(bucket).set_depth(FIRST_LEVEL));
         directory
     }
 
-    fn add_segment(&self, memory: &mut Vec<Segment>, lines: usize) {
-        let segment = Segment::allocate(lines);
+    fn add_segment(&self, memory: &mut Vec<Segment>, segment: Segment) {
         self.segments[memory.len()].store(segment.lines(), Ordering::Release);
         memory.push(segment);
     }
@@ -105,13 +109,15 @@ impl Directory {
         unsafe { &*lines.add(index) }
     }
 
-    /// Doubles the number of buckets, unless it is not `level` any more or somebody else is at it.
+    /// Doubles the number of buckets, unless it is not `level` any more, somebody else is at it, or there is no memory: the
+    /// buckets get longer then, until there is some.
     pub(crate) fn grow(&self, level: u32) -> bool {
         let Some(mut memory) = self.memory.try_lock() else { return false };
         if self.level() != level || level == LEVEL_MAX {
             return false;
         }
-        self.add_segment(&mut memory, 1 << level);
+        let Some(segment) = Segment::try_allocate(1 << level) else { return false };
+        self.add_segment(&mut memory, segment);
         self.level.store(level + 1, Ordering::Release);
         true
     }
