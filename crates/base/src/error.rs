@@ -30,6 +30,8 @@ macro_rules! sql_states {
 }
 
 sql_states! {
+    /// There is no row where one was wanted.
+    NoData = "02000",
     /// The connection to the client broke.
     ConnectionFailure = "08006",
     /// Client sent something that the protocol does not allow.
@@ -40,6 +42,8 @@ sql_states! {
     CardinalityViolation = "21000",
     /// A value is too long for its type.
     StringDataRightTruncation = "22001",
+    /// A value is NULL, and its reader has no place for that.
+    NullValueNotAllowed = "22004",
     /// A number does not fit its type.
     NumericValueOutOfRange = "22003",
     /// A date or time is malformed.

@@ -5,9 +5,9 @@ use crate::database::Database;
 use ankerdb_base::{Result, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_transaction::Patience;
-use ankerdb_transaction::{Isolation, Transaction, Worker};
+use ankerdb_transaction::{Interrupt, Isolation, Transaction, Worker};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Failed tries of a procedure after which others let it go first.
 const TRIES_BEFORE_PRECEDENCE: u32 = 8;
@@ -58,6 +58,34 @@ impl Session {
         let mut transaction = Transaction::new(manager, self.worker.clone());
         transaction.begin(isolation, true);
         transaction
+    }
+
+    /// Begins a procedure's transaction that is kept between calls, such as a load that gets its rows one by one: it locks no
+    /// rows, and the keys of new ones are checked when it commits.
+    pub fn begin_procedure(&mut self, isolation: Isolation) -> Transaction {
+        let manager = self.database.shared.manager.clone();
+        let mut transaction = Transaction::new(manager, self.worker.clone());
+        transaction.begin(isolation, false);
+        transaction
+    }
+
+    /// Begins a transaction that reads what a snapshot shows; its writes would fail to commit, so there should be none.
+    pub fn begin_at(&mut self, snapshot: &Snapshot) -> Transaction {
+        let manager = self.database.shared.manager.clone();
+        let mut transaction = Transaction::new(manager, self.worker.clone());
+        transaction.begin_at(snapshot);
+        transaction
+    }
+
+    /// What ends this session's procedures, and their waits, when another thread raises it. Transactions that it hands out
+    /// have their own.
+    pub fn set_interrupt(&mut self, interrupt: Interrupt) {
+        self.transaction.set_interrupt(interrupt);
+    }
+
+    /// How long procedures wait for a row that an interactive transaction has locked; see [`Transaction::set_lock_timeout`].
+    pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
+        self.transaction.set_lock_timeout(limit);
     }
 
     /// Runs a procedure in a transaction and commits it; again from the start while that fails with a serialization

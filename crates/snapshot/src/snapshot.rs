@@ -64,6 +64,12 @@ impl KeptBlock {
     }
 }
 
+/// The slot that announces the snapshot's timestamp: its holder keeps readable what the snapshot shows. Not for programs, who
+/// could leave it.
+pub fn reader_slot(snapshot: &Snapshot) -> &Arc<ReaderSlot> {
+    &snapshot.0.slot
+}
+
 impl Snapshot {
     /// The image at `timestamp`, which `slot` announces.
     pub fn new(

@@ -36,6 +36,7 @@ mod version;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use copy::{CopyIn, CopyOut, Lines};
+pub use datafusion::arrow;
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;

@@ -30,12 +30,14 @@ pub struct Statement {
     /// `None` for a string without a statement.
     pub(crate) ast: Option<Arc<ast::Statement>>,
     pub(crate) sql: Arc<str>,
+    /// Of parameters that were written with names: the name of $1 first.
+    pub(crate) names: Arc<[String]>,
 }
 
 impl Statement {
     /// The statement of an empty query string, which does nothing.
     pub fn empty() -> Statement {
-        Statement { ast: None, sql: "".into() }
+        Statement { ast: None, sql: "".into(), names: Arc::default() }
     }
 
     /// The text that it was parsed from.
@@ -44,8 +46,22 @@ impl Statement {
     }
 }
 
+/// Whether parameters may have names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ParameterNames {
+    /// PostgreSQL knows $1, $2, ... only.
+    Refused,
+    /// `$balance` is one, in all places of a statement the same.
+    Allowed,
+}
+
 /// Splits a query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
 pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
+    parse_with(sql, ParameterNames::Refused)
+}
+
+/// As [`parse`], with parameters that may have names.
+pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Statement>> {
     if sql.contains('\0') {
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
@@ -67,15 +83,51 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
         let end = offsets.of(last.span.end);
         check_operators(piece)?;
         check_calls(piece)?;
-        let ast = parse_one(&dialect, piece)?;
-        statements.push(Statement { ast: Some(Arc::new(ast)), sql: sql[start..end].into() });
+        let mut tokens = piece.to_vec();
+        let names = match names {
+            ParameterNames::Allowed => number_parameters(&mut tokens)?,
+            ParameterNames::Refused => Vec::new(),
+        };
+        let ast = parse_one(&dialect, tokens)?;
+        statements.push(Statement {
+            ast: Some(Arc::new(ast)),
+            sql: sql[start..end].into(),
+            names: names.into(),
+        });
     }
     Ok(statements)
 }
 
-fn parse_one(dialect: &PostgreSqlDialect, tokens: &[TokenWithSpan]) -> Result<ast::Statement> {
+/// Gives parameters with names their numbers, in the order in which the names come first. 42601 if others have numbers.
+fn number_parameters(tokens: &mut [TokenWithSpan]) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    let mut numbered = None;
+    for token in tokens {
+        let Token::Placeholder(written) = &mut token.token else { continue };
+        let name = written.strip_prefix('$').unwrap_or(written);
+        if !name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            numbered = Some(written.clone());
+            continue;
+        }
+        let known = names.iter().position(|known| known == name);
+        let number = known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        *written = format!("${}", number + 1);
+    }
+    match numbered {
+        Some(written) if !names.is_empty() => Err(near(&written).with_detail(format!(
+            "${} has a name: parameters have names, or numbers, but not both",
+            names[0]
+        ))),
+        _ => Ok(names),
+    }
+}
+
+fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<ast::Statement> {
     let mut parser =
-        Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens.to_vec());
+        Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let statement = parser.parse_statement().map_err(syntax_error)?;
     let rest = parser.next_token();
     match rest.token {
@@ -269,6 +321,19 @@ mod tests {
         let texts: Vec<&str> = statements.iter().map(|statement| statement.sql()).collect();
         assert_eq!(texts, ["select 'a;b'", "select $$;$$"]);
         assert!(parse(" ; -- only a comment").unwrap().is_empty());
+    }
+
+    #[test]
+    fn parameters_with_names_get_numbers_where_that_is_allowed() {
+        let sql = "select $low, '$low', $high where $low < 1";
+        let statement = parse_with(sql, ParameterNames::Allowed).unwrap().remove(0);
+        assert_eq!(*statement.names, ["low", "high"]);
+        assert_eq!(statement.ast.unwrap().to_string(), "SELECT $1, '$low', $2 WHERE $1 < 1");
+        let mixed = parse_with("select $1, $low", ParameterNames::Allowed).err().unwrap();
+        assert_eq!(mixed.state().code(), "42601");
+        let refused = parse("select $low").unwrap().remove(0);
+        assert!(refused.names.is_empty());
+        assert_eq!(refused.ast.unwrap().to_string(), "SELECT $low");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Prepared statements.
 
 use crate::parse::Statement;
-use crate::plan::{Kind, Planned, Planner};
+use crate::plan::{Kind, Planned, Planner, Utility};
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
@@ -53,6 +53,22 @@ impl Prepared {
     /// Whether the statement is the empty one.
     pub fn is_empty(&self) -> bool {
         self.statement.ast.is_none()
+    }
+
+    /// The command's name if it writes data or definitions.
+    pub fn writes(&self) -> Option<&'static str> {
+        self.planned.read().kind.writes()
+    }
+
+    /// Whether it says something to the session rather than to the database, and changes what later statements of the session
+    /// do: transaction control and settings, but not SHOW.
+    pub fn is_about_session(&self) -> bool {
+        matches!(&self.planned.read().kind, Kind::Utility(utility) if !matches!(utility, Utility::Show(_)))
+    }
+
+    /// The names of parameters that have one, in the order of their numbers; see [`SqlSession::parse_named`](crate::SqlSession::parse_named).
+    pub fn parameter_names(&self) -> &[String] {
+        &self.statement.names
     }
 
     /// Whether it may run in a transaction that has failed.

@@ -1,7 +1,7 @@
 //! One cell inside of storage: what a value looks like as bits.
 
 use ankerdb_base::{Error, Result};
-use ankerdb_value::{DataType, Decimal, Value};
+use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 
 /// Longest byte string that lies in its view.
 pub(crate) const INLINE_BYTES: usize = 12;
@@ -125,53 +125,66 @@ impl<'a> Cell<'a> {
     /// The bits of a value in a column of this type. XX000 if the value is of another type: callers convert
     /// before they store.
     pub fn of(value: &'a Value, data_type: DataType) -> Result<Cell<'a>> {
+        Cell::of_borrowed(ValueRef::from(value), data_type)
+    }
+
+    /// As [`of`](Self::of), of a value that borrows its text or bytes.
+    #[inline]
+    pub fn of_borrowed(value: ValueRef<'a>, data_type: DataType) -> Result<Cell<'a>> {
         Ok(match (value, data_type) {
-            (Value::Null, _) => Cell::Null,
-            (Value::Boolean(value), DataType::Boolean) => Cell::Word(*value as u64),
-            (Value::SmallInt(value), DataType::SmallInt) => Cell::Word(*value as i64 as u64),
-            (Value::Integer(value), DataType::Integer) => Cell::Word(*value as i64 as u64),
-            (Value::Date(value), DataType::Date) => Cell::Word(*value as i64 as u64),
-            (Value::BigInt(value), DataType::BigInt)
-            | (Value::Timestamp(value), DataType::Timestamp)
-            | (Value::TimestampTz(value), DataType::TimestampTz) => Cell::Word(*value as u64),
-            (Value::Real(value), DataType::Real) => Cell::Word(value.to_bits() as u64),
-            (Value::Double(value), DataType::DoublePrecision) => Cell::Word(value.to_bits()),
-            (Value::Numeric(value), DataType::Numeric { scale, .. }) if value.scale == scale => {
+            (ValueRef::Null, _) => Cell::Null,
+            (ValueRef::Boolean(value), DataType::Boolean) => Cell::Word(value as u64),
+            (ValueRef::SmallInt(value), DataType::SmallInt) => Cell::smallint(value),
+            (ValueRef::Integer(value), DataType::Integer) | (ValueRef::Date(value), DataType::Date) => {
+                Cell::integer(value)
+            }
+            (ValueRef::BigInt(value), DataType::BigInt)
+            | (ValueRef::Timestamp(value), DataType::Timestamp)
+            | (ValueRef::TimestampTz(value), DataType::TimestampTz) => Cell::bigint(value),
+            (ValueRef::Real(value), DataType::Real) => Cell::Word(value.to_bits() as u64),
+            (ValueRef::Double(value), DataType::DoublePrecision) => Cell::Word(value.to_bits()),
+            (ValueRef::Numeric(value), DataType::Numeric { scale, .. }) if value.scale == scale => {
                 match CellLayout::of(data_type) {
                     CellLayout::Wide => Cell::Wide(value.unscaled as u128),
                     _ => Cell::Word(value.unscaled as i64 as u64),
                 }
             }
-            (Value::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(*value)),
-            (Value::Text(value), _) if data_type.is_text() => Cell::Bytes(value.as_bytes()),
-            (Value::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
-            _ => return Err(Error::internal(format!("{value:?} is not a value of type {data_type}"))),
+            (ValueRef::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(value)),
+            (ValueRef::Text(value), _) if data_type.is_text() => Cell::Bytes(value.as_bytes()),
+            (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
+            _ => return Err(misfit(value, data_type)),
         })
     }
 
-    /// The value that these bits are in a column of this type.
+    /// The value that these bits are in a column of this type. Allocates for text and bytea.
     pub fn to_value(self, data_type: DataType) -> Value {
+        self.to_borrowed(data_type).to_value()
+    }
+
+    /// As [`to_value`](Self::to_value), without a copy of text or bytes.
+    #[inline]
+    pub fn to_borrowed(self, data_type: DataType) -> ValueRef<'a> {
         match (self, data_type) {
-            (Cell::Null, _) => Value::Null,
-            (Cell::Word(word), DataType::Boolean) => Value::Boolean(word != 0),
-            (Cell::Word(word), DataType::SmallInt) => Value::SmallInt(word as i16),
-            (Cell::Word(word), DataType::Integer) => Value::Integer(word as i32),
-            (Cell::Word(word), DataType::BigInt) => Value::BigInt(word as i64),
-            (Cell::Word(word), DataType::Real) => Value::Real(f32::from_bits(word as u32)),
-            (Cell::Word(word), DataType::DoublePrecision) => Value::Double(f64::from_bits(word)),
-            (Cell::Word(word), DataType::Date) => Value::Date(word as i32),
-            (Cell::Word(word), DataType::Timestamp) => Value::Timestamp(word as i64),
-            (Cell::Word(word), DataType::TimestampTz) => Value::TimestampTz(word as i64),
+            (Cell::Null, _) => ValueRef::Null,
+            (Cell::Word(word), DataType::Boolean) => ValueRef::Boolean(word != 0),
+            (Cell::Word(word), DataType::SmallInt) => ValueRef::SmallInt(word as i16),
+            (Cell::Word(word), DataType::Integer) => ValueRef::Integer(word as i32),
+            (Cell::Word(word), DataType::BigInt) => ValueRef::BigInt(word as i64),
+            (Cell::Word(word), DataType::Real) => ValueRef::Real(f32::from_bits(word as u32)),
+            (Cell::Word(word), DataType::DoublePrecision) => ValueRef::Double(f64::from_bits(word)),
+            (Cell::Word(word), DataType::Date) => ValueRef::Date(word as i32),
+            (Cell::Word(word), DataType::Timestamp) => ValueRef::Timestamp(word as i64),
+            (Cell::Word(word), DataType::TimestampTz) => ValueRef::TimestampTz(word as i64),
             (Cell::Word(word), DataType::Numeric { scale, .. }) => {
-                Value::Numeric(Decimal::new(word as i64 as i128, scale))
+                ValueRef::Numeric(Decimal::new(word as i64 as i128, scale))
             }
             (Cell::Wide(wide), DataType::Numeric { scale, .. }) => {
-                Value::Numeric(Decimal::new(wide as i128, scale))
+                ValueRef::Numeric(Decimal::new(wide as i128, scale))
             }
-            (Cell::Wide(wide), DataType::Uuid) => Value::Uuid(wide.to_le_bytes()),
-            (Cell::Bytes(bytes), DataType::Bytea) => Value::Bytea(bytes.into()),
+            (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
+            (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
             (Cell::Bytes(bytes), _) if data_type.is_text() => {
-                Value::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8").into())
+                ValueRef::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8"))
             }
             (cell, _) => unreachable!("{cell:?} in a column of type {data_type}"),
         }
@@ -195,4 +208,9 @@ impl<'a> Cell<'a> {
             Cell::Bytes(bytes) => OwnedCell::Bytes(bytes.into()),
         }
     }
+}
+
+#[cold]
+fn misfit(value: ValueRef<'_>, data_type: DataType) -> Error {
+    Error::internal(format!("{value:?} is not a value of type {data_type}"))
 }

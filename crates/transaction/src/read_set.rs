@@ -361,6 +361,18 @@ impl ReadSet {
         self.rows.push(RowRead { table, row, columns });
     }
 
+    /// Notes that more columns of a row were looked at: of the row read last, usually, which then stays one read.
+    pub fn add_columns(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+        match self.rows.last_mut() {
+            Some(last) if last.row == row && last.table == table => {
+                last.columns = last.columns.union(columns);
+                // It was made of what the read was before.
+                self.lookup = None;
+            }
+            _ => self.add_row(table, row, columns),
+        }
+    }
+
     pub fn add_table(&mut self, table: Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
         self.tables.push(TableRead { table, columns, filter });
     }

@@ -1,7 +1,7 @@
 //! Reading the cells of one row: what all cells have in common is looked up once.
 
 use crate::transaction::{Isolation, Transaction};
-use crate::write_set::Write;
+use crate::write_set::{Write, WriteKind};
 use ankerdb_base::RowId;
 use ankerdb_table::{Cell, ReadAt, RowBlock, Storage, Table};
 use ankerdb_value::Value;
@@ -57,6 +57,12 @@ impl<'t> RowReader<'t> {
             Ok(result) => result,
             Err(use_cell) => self.vanished_cell(column, use_cell),
         }
+    }
+
+    /// Whether the transaction itself has deleted the row since it was found. Its cells must not be read then.
+    #[inline]
+    pub fn is_deleted(&self) -> bool {
+        self.pending.is_some_and(|write| matches!(write.kind, WriteKind::Delete | WriteKind::Nothing))
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::write::concurrent_update;
 use crate::write_set::{ROWS_KEPT, TouchedTables, Write, WriteKind, WriteSet};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_memory::{account, emergency_pool, release};
-use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot};
+use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot, reader_slot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Holder;
 use ankerdb_sync::memory_limit::check_system;
@@ -253,6 +253,11 @@ impl Transaction {
     /// Its isolation level.
     pub fn isolation(&self) -> Isolation {
         self.isolation
+    }
+
+    /// Whether somebody waits for its next statement: rows are locked then before they are written. Not of procedures.
+    pub fn is_interactive(&self) -> bool {
+        self.interactive
     }
 
     /// What this transaction (at READ COMMITTED: this statement) reads: everything committed up to here. Moves at
@@ -521,6 +526,24 @@ impl Transaction {
         if self.validates() {
             self.reads.add_table(table.clone(), columns, filter);
         }
+    }
+
+    /// Notes that cells of a visible row were looked at which its `find` or scan had not named: from here on a concurrent
+    /// change of these columns is a conflict, too. For callers that learn late what they read; a few nanoseconds.
+    #[inline]
+    pub fn note_columns_read(&mut self, table: &Table, row: RowId, columns: ColumnSet) {
+        if self.validates() && row.provisional_number().is_none() {
+            self.reads.add_columns(table.id(), row, columns);
+        }
+    }
+
+    /// Begins to read what a snapshot shows, at REPEATABLE READ, so that nothing is validated. Further
+    /// statements read the same. Costs what an allocation does.
+    pub fn begin_at(&mut self, snapshot: &Snapshot) {
+        self.begin(Isolation::RepeatableRead, false);
+        self.slot.leave();
+        self.slot = reader_slot(snapshot).clone();
+        self.start_at(snapshot.timestamp());
     }
 
     /// A visible row, to read cells of it. Rows come from this transaction's own finds and scans.

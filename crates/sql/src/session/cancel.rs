@@ -18,6 +18,11 @@ struct Shared {
 }
 
 impl CancelHandle {
+    /// A handle whose interrupt others look at as well: raising the handle ends them, too.
+    pub fn of(interrupt: Interrupt) -> CancelHandle {
+        CancelHandle(Arc::new(Shared { interrupt, bell: Notify::default() }))
+    }
+
     /// Ends the statement that runs now, if any, with 57014.
     pub fn cancel(&self) {
         self.raise(Cause::Request);

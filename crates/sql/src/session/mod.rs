@@ -13,6 +13,7 @@ mod cancel;
 mod setting;
 mod time;
 pub use cancel::CancelHandle;
+mod led;
 mod transaction;
 
 use crate::copy;
@@ -20,9 +21,11 @@ use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
 use crate::olap::OlapPlan;
-use crate::parse::{self, Statement};
+use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::access::Access;
-use crate::plan::{Definition, DeletePlan, InsertSource, Kind, Planned, QueryPlan, SelectPlan, WritePlan};
+use crate::plan::{
+    Definition, DeletePlan, InsertSource, Kind, Planned, QueryPlan, SelectPlan, Setting, WritePlan,
+};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
 use crate::{Outcome, Rows};
@@ -63,16 +66,20 @@ pub struct SqlSession {
 impl SqlEngine {
     /// A session: one connection.
     pub fn session(&self) -> SqlSession {
-        SqlSession::new(self.clone())
+        SqlSession::new(self.clone(), CancelHandle::default())
+    }
+
+    /// A session whose statements this handle ends.
+    pub fn session_with(&self, cancel: CancelHandle) -> SqlSession {
+        SqlSession::new(self.clone(), cancel)
     }
 }
 
 impl SqlSession {
-    fn new(engine: SqlEngine) -> SqlSession {
+    fn new(engine: SqlEngine, cancel: CancelHandle) -> SqlSession {
         let mut session = engine.database().session();
         // A client may think for long between two statements.
         session.set_keeps_tables(false);
-        let cancel = CancelHandle::default();
         let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };
         let block = Block::default();
@@ -87,6 +94,15 @@ impl SqlSession {
     /// Splits a simple-query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
         parse::parse(sql)
+    }
+
+    /// As [`parse`](Self::parse); parameters may be written as `$name`, and are numbered in the order in which their names
+    /// come first ([`Prepared::parameter_names`]).
+    ///
+    /// # Errors
+    /// `SyntaxError`, also where some parameters have names and others numbers.
+    pub fn parse_named(&self, sql: &str) -> Result<Vec<Statement>> {
+        parse::parse_with(sql, ParameterNames::Allowed)
     }
 
     /// Binds names and types. `parameters`: types the client declared, by position; missing or None = infer. An
@@ -154,14 +170,7 @@ impl SqlSession {
     }
 
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
-        if parameters.len() < prepared.parameters().len() {
-            let message = format!(
-                "bind message supplies {} parameters, but prepared statement requires {}",
-                parameters.len(),
-                prepared.parameters().len()
-            );
-            return Err(Error::new(SqlState::ProtocolViolation, message));
-        }
+        check_count(prepared, parameters)?;
         self.check_usable(prepared)?;
         let planned = prepared.current(&self.runner)?;
         if let Some(command) = planned.kind.writes() {
@@ -191,6 +200,19 @@ impl SqlSession {
     /// keep others waiting.
     pub fn idle_limit(&self) -> Option<Duration> {
         self.block.is_open().then_some(self.settings.limits.idle_in_transaction).flatten()
+    }
+
+    /// Limits of time, as `SET statement_timeout` and `SET lock_timeout` set them. `None` is without end.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` for times of more than 24 days.
+    pub fn set_limits(&mut self, statement: Option<Duration>, lock: Option<Duration>) -> Result<()> {
+        for (name, limit) in [("statement_timeout", statement), ("lock_timeout", lock)] {
+            let shown = |limit: Duration| format!("{}us", limit.as_micros().max(1000));
+            self.settings
+                .set(&Setting { name: name.into(), value: Some(limit.map_or("0".into(), shown)) })?;
+        }
+        Ok(())
     }
 
     /// The isolation level of transactions that name none.
@@ -309,6 +331,17 @@ impl SqlSession {
         }
         Ok(())
     }
+}
+
+/// 08P01 if there are fewer parameters than the statement has.
+fn check_count(prepared: &Prepared, parameters: &[Value]) -> Result<()> {
+    let (given, needed) = (parameters.len(), prepared.parameters().len());
+    if given >= needed {
+        return Ok(());
+    }
+    let message =
+        format!("bind message supplies {given} parameters, but prepared statement requires {needed}");
+    Err(Error::new(SqlState::ProtocolViolation, message))
 }
 
 /// Whether the statement of a transaction block may sleep before it commits, with what it has read or locked.

@@ -1,0 +1,116 @@
+//! With what a database is opened.
+
+use crate::error::Result;
+use ankerdb_engine::{Configuration, Isolation};
+use std::time::Duration;
+
+/// With what a database is opened: [`Database::with`](crate::Database::with).
+///
+/// ```
+/// use ankerdb::{Database, Options};
+/// use std::time::Duration;
+///
+/// let options = Options::new().memory_limit(512 << 20).threads(2).statement_timeout(Duration::from_secs(30));
+/// let db = Database::with(options)?;
+/// # let _ = db;
+/// # Ok::<(), ankerdb::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Options {
+    pub(crate) engine: ankerdb_engine::Options,
+    pub(crate) threads: usize,
+    pub(crate) query_memory: Option<usize>,
+    isolation: Option<Isolation>,
+    pub(crate) statement_timeout: Option<Duration>,
+    pub(crate) lock_timeout: Option<Duration>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl Options {
+    /// What [`Database::in_memory`](crate::Database::in_memory) takes: all cores for queries, four fifths of the machine's
+    /// memory, SERIALIZABLE transactions, no limits of time.
+    pub fn new() -> Options {
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+        Options {
+            engine: ankerdb_engine::Options::default(),
+            threads,
+            query_memory: None,
+            isolation: None,
+            statement_timeout: None,
+            lock_timeout: None,
+        }
+    }
+
+    /// Bytes that the process may use before statements and transactions that ask for more fail with 53200; at least 32 MB.
+    /// Counted is the whole process, since all databases of it share its memory.
+    pub fn memory_limit(mut self, bytes: usize) -> Options {
+        self.engine.memory_limit = Some(bytes);
+        self
+    }
+
+    /// No limit of memory: the system's own ends the process.
+    pub fn without_memory_limit(mut self) -> Options {
+        self.engine.memory_limit = None;
+        self
+    }
+
+    /// Threads that run analytical queries, at least one. They start with the first SQL statement.
+    pub fn threads(mut self, count: usize) -> Options {
+        self.threads = count.max(1);
+        self
+    }
+
+    /// Bytes that all analytical queries together may use for hash tables, sorts and the like; a quarter of the memory limit
+    /// if nothing is said.
+    pub fn query_memory(mut self, bytes: usize) -> Options {
+        self.query_memory = Some(bytes);
+        self
+    }
+
+    /// The isolation level of transactions and statements that name none; SERIALIZABLE if nothing is said.
+    pub fn isolation(mut self, isolation: Isolation) -> Options {
+        self.isolation = Some(isolation);
+        self
+    }
+
+    /// How long an SQL statement may take before it ends with 57014.
+    pub fn statement_timeout(mut self, limit: Duration) -> Options {
+        self.statement_timeout = Some(limit);
+        self
+    }
+
+    /// How long to wait for a row that another transaction has locked before 55P03. Without, until it is free.
+    pub fn lock_timeout(mut self, limit: Duration) -> Options {
+        self.lock_timeout = Some(limit);
+        self
+    }
+
+    /// How transactions and queries are processed: AnKerDB's own way, or one that research compares it with.
+    pub fn configuration(mut self, configuration: Configuration) -> Options {
+        self.engine.configuration = configuration;
+        self
+    }
+
+    /// The isolation level of transactions that name none: the configuration's own, which is SERIALIZABLE in ours.
+    pub(crate) fn default_isolation(&self) -> Isolation {
+        self.isolation.unwrap_or_else(|| self.engine.configuration.isolation())
+    }
+
+    /// Bytes for analytical queries.
+    #[cfg(feature = "sql")]
+    pub(crate) fn query_bytes(&self) -> usize {
+        const LEAST: usize = 64 << 20;
+        let quarter = || self.engine.memory_limit.map_or(1 << 30, |limit| limit / 4);
+        self.query_memory.unwrap_or_else(quarter).max(LEAST)
+    }
+
+    pub(crate) fn open(&self) -> Result<ankerdb_engine::Database> {
+        Ok(ankerdb_engine::Database::open(self.engine.clone())?)
+    }
+}

@@ -1,0 +1,324 @@
+//! A transaction in the hands of a program.
+//!
+//! Three kinds share one type, because what can be done in them is the same:
+//!
+//! | kind | made by | rows written | ends |
+//! | --- | --- | --- | --- |
+//! | procedure | [`Database::transaction`](crate::Database::transaction) | are checked at the commit; all of it runs again after a conflict | with the closure |
+//! | interactive | [`Database::begin`](crate::Database::begin) | are locked before they are written | [`commit`](Transaction::commit), [`rollback`](Transaction::rollback), or when dropped |
+//! | of a snapshot | [`Snapshot::reader`](crate::Snapshot::reader) | none: 25006 | when dropped |
+//!
+//! Tables and rows borrow the transaction, several at a time, so it is changed behind a `RefCell`. What a program runs while
+//! that is borrowed are conversions of single cells; one that used the transaction itself would get an error.
+
+use crate::connection::{Alarm, Lease, Shared, SqlSlot};
+use crate::error::{Error, Result};
+use crate::table::Opened;
+use ankerdb_engine::{Isolation, Result as EngineResult, SqlState, Transaction as EngineTransaction};
+use std::cell::{RefCell, RefMut};
+use std::ops::{Deref, DerefMut};
+#[cfg(feature = "sql")]
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Something of the transaction's own, or of its caller's.
+pub(crate) enum Held<'c, T> {
+    Borrowed(&'c mut T),
+    Owned(T),
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        match self {
+            Held::Borrowed(held) => held,
+            Held::Owned(held) => held,
+        }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        match self {
+            Held::Borrowed(held) => held,
+            Held::Owned(held) => held,
+        }
+    }
+}
+
+/// Why a transaction can only be rolled back.
+pub(crate) enum Failure {
+    /// A conflict: all of it is to run again.
+    Conflict(ankerdb_engine::Error),
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "of SQL statements"))]
+    /// An SQL statement has failed, and may have written a part of its rows.
+    Statement(ankerdb_engine::Error),
+}
+
+impl Failure {
+    /// What the error of an SQL statement means for its transaction.
+    #[cfg(feature = "sql")]
+    pub fn of(error: &ankerdb_engine::Error) -> Failure {
+        match error.is_retryable() {
+            true => Failure::Conflict(error.clone()),
+            false => Failure::Statement(error.clone()),
+        }
+    }
+}
+
+/// What changes while a transaction runs.
+pub(crate) struct Inner<'c> {
+    pub engine: Held<'c, EngineTransaction>,
+    pub sql: Held<'c, SqlSlot>,
+    pub failure: Option<Failure>,
+    /// The key that is looked up, as bytes.
+    pub key: Vec<u8>,
+    /// When it began, in microseconds since 1970; asked for by SQL only.
+    #[cfg(feature = "sql")]
+    began: Option<i64>,
+}
+
+impl<'c> Inner<'c> {
+    #[inline]
+    fn new(engine: Held<'c, EngineTransaction>, sql: Held<'c, SqlSlot>) -> Inner<'c> {
+        Inner {
+            engine,
+            sql,
+            failure: None,
+            key: Vec::new(),
+            #[cfg(feature = "sql")]
+            began: None,
+        }
+    }
+
+    /// The time that `now()` gives in all statements of the transaction.
+    #[cfg(feature = "sql")]
+    pub fn began(&mut self) -> i64 {
+        *self.began.get_or_insert_with(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+            since.as_micros() as i64
+        })
+    }
+
+    /// Notes what an error means for the transaction.
+    #[cold]
+    fn note(&mut self, error: ankerdb_engine::Error) -> Error {
+        if error.is_retryable() {
+            self.failure = Some(Failure::Conflict(error.clone()));
+        }
+        error.into()
+    }
+}
+
+/// Whether, and how, a transaction writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Procedure,
+    Interactive,
+    Snapshot,
+}
+
+/// A transaction: see [`Database::transaction`](crate::Database::transaction), [`Database::begin`](crate::Database::begin)
+/// and [`Snapshot::reader`](crate::Snapshot::reader).
+///
+/// After an error with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and after a failed SQL statement, the transaction takes nothing
+/// more and cannot commit, whatever the program makes of the error. After other errors it goes on as if the call had not been
+/// made.
+///
+/// One thread at a time; it may move to another one.
+pub struct Transaction<'c> {
+    inner: RefCell<Inner<'c>>,
+    shared: &'c Shared,
+    kind: Kind,
+    tables: Opened,
+    /// Always there but while being taken apart.
+    connection: Option<Hold<'c>>,
+}
+
+/// The connection that it runs on.
+enum Hold<'c> {
+    /// Its caller has it.
+    #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "SQL sessions are made with it"))]
+    Lent(&'c Alarm),
+    /// It has one itself, to which it gives the SQL session back.
+    Kept(Lease<&'c Shared>),
+}
+
+impl<'c> Transaction<'c> {
+    /// A procedure's, in a transaction of the caller's.
+    #[inline]
+    pub(crate) fn procedure(
+        shared: &'c Shared,
+        engine: &'c mut EngineTransaction,
+        (sql, alarm): (&'c mut SqlSlot, &'c Alarm),
+    ) -> Transaction<'c> {
+        let inner = Inner::new(Held::Borrowed(engine), Held::Borrowed(sql));
+        Transaction::new(shared, inner, Kind::Procedure, Hold::Lent(alarm))
+    }
+
+    #[inline]
+    fn new(shared: &'c Shared, inner: Inner<'c>, kind: Kind, connection: Hold<'c>) -> Transaction<'c> {
+        Transaction {
+            inner: RefCell::new(inner),
+            shared,
+            kind,
+            tables: Opened::default(),
+            connection: Some(connection),
+        }
+    }
+
+    /// One of its own, on a connection that it keeps.
+    pub(crate) fn own(
+        mut lease: Lease<&'c Shared>,
+        kind: Kind,
+        begin: impl FnOnce(&mut ankerdb_engine::Session) -> EngineTransaction,
+    ) -> Transaction<'c> {
+        let mut engine = begin(&mut lease.session);
+        engine.set_interrupt(lease.alarm.interrupt.clone());
+        let shared = *lease.shared();
+        engine.set_lock_timeout(shared.options.lock_timeout);
+        let sql = std::mem::take(&mut lease.sql);
+        let inner = Inner::new(Held::Owned(engine), Held::Owned(sql));
+        Transaction::new(shared, inner, kind, Hold::Kept(lease))
+    }
+
+    /// Its isolation level.
+    pub fn isolation(&self) -> Isolation {
+        self.inner.borrow().engine.isolation()
+    }
+
+    /// Commits. When this returns, whoever begins later sees it.
+    ///
+    /// # Errors
+    /// `SerializationFailure` and `UniqueViolation` as for any commit; the error of an earlier call that the transaction
+    /// could not go on after. Nothing of the transaction remains then.
+    pub fn commit(self) -> Result<()> {
+        let mut inner = self.inner.borrow_mut();
+        match inner.failure.take() {
+            Some(Failure::Conflict(error) | Failure::Statement(error)) => Err(error.into()),
+            None => Ok(inner.engine.commit().map(drop)?),
+        }
+    }
+
+    /// Ends the transaction; nothing of it remains. As dropping it does.
+    pub fn rollback(self) {}
+
+    /// What a procedure ended in, besides its closure's result.
+    pub(crate) fn into_failure(self) -> Option<Failure> {
+        self.inner.borrow_mut().failure.take()
+    }
+
+    #[inline]
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn shared(&self) -> &'c Shared {
+        self.shared
+    }
+
+    pub(crate) fn tables(&self) -> &Opened {
+        &self.tables
+    }
+
+    /// What ends the work of its connection.
+    #[cfg(feature = "sql")]
+    pub(crate) fn alarm(&self) -> Option<&Alarm> {
+        match self.connection.as_ref()? {
+            Hold::Lent(alarm) => Some(alarm),
+            Hold::Kept(lease) => Some(&lease.alarm),
+        }
+    }
+
+    /// Ends the transaction; its connection goes on to its next user.
+    #[cfg(feature = "sql")]
+    pub(crate) fn into_lease(mut self) -> Option<Lease<&'c Shared>> {
+        match self.give_back()? {
+            Hold::Kept(lease) => Some(lease),
+            Hold::Lent(_) => None,
+        }
+    }
+
+    /// Lets the connection go, with the SQL session that came with it.
+    fn give_back(&mut self) -> Option<Hold<'c>> {
+        let mut connection = self.connection.take()?;
+        if let Hold::Kept(lease) = &mut connection {
+            lease.sql = std::mem::take(&mut *self.inner.get_mut().sql);
+        }
+        Some(connection)
+    }
+
+    /// The transaction's state, unless it has failed.
+    ///
+    /// # Errors
+    /// The failure's, or `InFailedSqlTransaction`.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<RefMut<'_, Inner<'c>>> {
+        let inner = self.inner.try_borrow_mut().map_err(|_| in_use())?;
+        if inner.failure.is_some() {
+            return Err(failed(&inner));
+        }
+        Ok(inner)
+    }
+
+    /// Does something with the engine's transaction.
+    ///
+    /// # Errors
+    /// Those of `work`; the failure's, or `InFailedSqlTransaction`, if the transaction has failed already.
+    #[inline]
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>) -> Result<R> {
+        let mut inner = self.enter()?;
+        work(&mut inner).map_err(|error| inner.note(error))
+    }
+
+    /// As [`with`](Self::with), for something that may write.
+    #[inline]
+    pub(crate) fn write<R>(
+        &self,
+        command: &str,
+        work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>,
+    ) -> Result<R> {
+        self.check_writable(command)?;
+        self.with(work)
+    }
+
+    /// 25006 in a transaction that only reads.
+    #[inline]
+    pub(crate) fn check_writable(&self, command: &str) -> Result<()> {
+        if self.kind != Kind::Snapshot {
+            return Ok(());
+        }
+        let message = format!("cannot execute {command} in a read-only transaction");
+        Err(Error::new(SqlState::ReadOnlySqlTransaction, message))
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // The engine's transaction ends before its session has another user.
+        let connection = self.give_back();
+        if matches!(connection, Some(Hold::Kept(_))) {
+            self.inner.get_mut().engine.rollback();
+        }
+    }
+}
+
+#[cold]
+fn failed(inner: &Inner) -> Error {
+    match &inner.failure {
+        Some(Failure::Conflict(error)) => error.clone().into(),
+        _ => {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            Error::new(SqlState::InFailedSqlTransaction, message)
+        }
+    }
+}
+
+/// The error for a conversion of a cell that uses the transaction that the cell is read in.
+#[cold]
+fn in_use() -> Error {
+    let message = "the transaction is reading a cell: its conversion cannot use the transaction";
+    Error::new(SqlState::FeatureNotSupported, message)
+}

@@ -1,0 +1,141 @@
+//! chrono's dates and times: `NaiveDate` as `date`, `NaiveDateTime` as `timestamp`, `DateTime<Utc>` (and other zones, on the way
+//! in) as `timestamptz`.
+//!
+//! SQL counts microseconds. Nanoseconds below are cut off on the way in, towards the past.
+
+use super::wrong_type;
+use crate::error::{Error, Result};
+use crate::{FromValue, ToValue};
+use ankerdb_engine::{DataType, SqlState, ValueRef};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+
+/// The day from which SQL's dates count here.
+const EPOCH: NaiveDate = match NaiveDate::from_ymd_opt(1970, 1, 1) {
+    Some(day) => day,
+    None => panic!("there was such a day"),
+};
+
+const DAYS_MICROSECONDS: i64 = 86_400_000_000;
+
+fn out_of_range(what: &str) -> Error {
+    Error::new(SqlState::DatetimeFieldOverflow, format!("{what} out of range"))
+}
+
+/// Microseconds since 1970, rounded towards the past.
+fn microseconds(moment: &NaiveDateTime) -> i64 {
+    // chrono's years are at most 262,143, whose microseconds fit by far.
+    moment.and_utc().timestamp_micros()
+}
+
+fn moment(microseconds: i64) -> Result<NaiveDateTime> {
+    let moment = DateTime::from_timestamp_micros(microseconds);
+    moment.map(|moment| moment.naive_utc()).ok_or_else(|| out_of_range("timestamp"))
+}
+
+impl ToValue for NaiveDate {
+    fn to_value(&self) -> Result<ValueRef<'_>> {
+        let days = self.signed_duration_since(EPOCH).num_days();
+        i32::try_from(days).map(ValueRef::Date).map_err(|_| out_of_range("date"))
+    }
+}
+
+impl FromValue for NaiveDate {
+    fn from_value(value: ValueRef<'_>) -> Result<NaiveDate> {
+        let ValueRef::Date(days) = value else { return Err(wrong_type(value, "NaiveDate")) };
+        let date =
+            chrono::TimeDelta::try_days(i64::from(days)).and_then(|days| EPOCH.checked_add_signed(days));
+        date.ok_or_else(|| out_of_range("date"))
+    }
+
+    fn reads(data_type: DataType) -> bool {
+        data_type == DataType::Date
+    }
+}
+
+impl ToValue for NaiveDateTime {
+    fn to_value(&self) -> Result<ValueRef<'_>> {
+        Ok(ValueRef::Timestamp(microseconds(self)))
+    }
+}
+
+impl FromValue for NaiveDateTime {
+    fn from_value(value: ValueRef<'_>) -> Result<NaiveDateTime> {
+        match value {
+            ValueRef::Timestamp(microseconds) => moment(microseconds),
+            ValueRef::Date(days) => moment(i64::from(days) * DAYS_MICROSECONDS),
+            other => Err(wrong_type(other, "NaiveDateTime")),
+        }
+    }
+
+    fn reads(data_type: DataType) -> bool {
+        matches!(data_type, DataType::Timestamp | DataType::Date)
+    }
+}
+
+impl<Z: TimeZone> ToValue for DateTime<Z> {
+    fn to_value(&self) -> Result<ValueRef<'_>> {
+        Ok(ValueRef::TimestampTz(microseconds(&self.naive_utc())))
+    }
+}
+
+impl FromValue for DateTime<Utc> {
+    fn from_value(value: ValueRef<'_>) -> Result<DateTime<Utc>> {
+        match value {
+            ValueRef::TimestampTz(microseconds) => moment(microseconds).map(|moment| moment.and_utc()),
+            other => Err(wrong_type(other, "DateTime<Utc>")),
+        }
+    }
+
+    fn reads(data_type: DataType) -> bool {
+        data_type == DataType::TimestampTz
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ankerdb_value::parse_text;
+
+    /// By the text forms of both, so that neither is measured by itself.
+    #[test]
+    fn dates_and_times_are_the_same_days_and_moments() {
+        for written in ["1970-01-01", "2000-02-29", "1582-10-15", "0001-01-01", "9999-12-31"] {
+            let date: NaiveDate = written.parse().unwrap();
+            let value = date.to_value().unwrap();
+            assert_eq!(value.to_value(), parse_text(DataType::Date, written).unwrap());
+            assert_eq!(NaiveDate::from_value(value).unwrap(), date);
+        }
+        for written in ["1969-12-31 23:59:59.999999", "2024-06-30 12:00:00.5", "0001-01-01 00:00:00"] {
+            let moment = NaiveDateTime::parse_from_str(written, "%Y-%m-%d %H:%M:%S%.f").unwrap();
+            let value = moment.to_value().unwrap();
+            assert_eq!(value.to_value(), parse_text(DataType::Timestamp, written).unwrap());
+            assert_eq!(NaiveDateTime::from_value(value).unwrap(), moment);
+        }
+        let zoned = DateTime::parse_from_rfc3339("2024-06-30T12:00:00+02:00").unwrap();
+        let value = zoned.to_value().unwrap();
+        assert_eq!(DateTime::<Utc>::from_value(value).unwrap(), zoned);
+        assert_eq!(value.to_value(), parse_text(DataType::TimestampTz, "2024-06-30 10:00:00+00").unwrap());
+    }
+
+    #[test]
+    fn nanoseconds_are_cut_towards_the_past() {
+        let before = NaiveDate::from_ymd_opt(1969, 12, 31).unwrap().and_hms_nano_opt(23, 59, 59, 999_999_999);
+        assert_eq!(before.unwrap().to_value().unwrap(), ValueRef::Timestamp(-1));
+    }
+
+    #[test]
+    fn extremes_are_errors_or_come_back() {
+        for days in [i32::MIN, i32::MAX] {
+            assert!(NaiveDate::from_value(ValueRef::Date(days)).is_err());
+        }
+        for moment in [i64::MIN, i64::MAX] {
+            assert!(NaiveDateTime::from_value(ValueRef::Timestamp(moment)).is_err());
+        }
+        for date in [NaiveDate::MIN, NaiveDate::MAX] {
+            assert_eq!(NaiveDate::from_value(date.to_value().unwrap()).unwrap(), date);
+        }
+        for moment in [NaiveDateTime::MIN, NaiveDateTime::MAX] {
+            assert!(moment.to_value().is_ok());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Into a column's type, or a parameter's: what loses nothing, or only what SQL's own assignment loses too.
+//!
+//! Texts become dates, numbers and so on by their text forms, as constants in quotes do in SQL. Fractions never become whole numbers silently, as
+//! they would in an SQL assignment: who passes `1.5` for an integer has made a mistake.
+
+use crate::error::{Error, Result};
+#[cfg(feature = "sql")]
+use ankerdb_engine::Decimal;
+use ankerdb_engine::{DataType, SqlState, Value, ValueRef};
+#[cfg(feature = "sql")]
+use ankerdb_value::MAX_NUMERIC_PRECISION;
+use ankerdb_value::assign;
+
+/// The value as a column of this type stores it. Costs a comparison or two where it has that type already; allocates only
+/// where a text is converted.
+///
+/// # Errors
+/// `DatatypeMismatch` if there is no such conversion; `NumericValueOutOfRange`, `StringDataRightTruncation` and those of
+/// texts that are no such value.
+#[inline]
+pub(crate) fn stored(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
+    match (value, data_type) {
+        (ValueRef::Null, _)
+        | (ValueRef::SmallInt(_), DataType::SmallInt)
+        | (ValueRef::Integer(_), DataType::Integer)
+        | (ValueRef::BigInt(_), DataType::BigInt)
+        | (ValueRef::Text(_), DataType::Text) => Ok(value),
+        (ValueRef::Integer(narrow), DataType::BigInt) => Ok(ValueRef::BigInt(i64::from(narrow))),
+        _ => converted(value, data_type),
+    }
+}
+
+/// The value as a parameter of this type. A parameter has no length, precision or scale: the column decides about those.
+///
+/// # Errors
+/// As [`stored`].
+#[cfg(feature = "sql")]
+pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
+    match (value, data_type) {
+        (ValueRef::Numeric(_), DataType::Numeric { .. }) => Ok(value),
+        (_, DataType::Numeric { .. }) => {
+            let scale = if value_is_text(value) { fraction_digits(value) } else { 0 };
+            match value {
+                ValueRef::Real(real) => decimal(Decimal::from_f32(real)),
+                ValueRef::Double(double) => decimal(Decimal::from_f64(double)),
+                _ => stored(value, DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale }),
+            }
+        }
+        (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
+        _ => stored(value, data_type),
+    }
+}
+
+fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
+    match (value, data_type) {
+        (ValueRef::Text(text), DataType::Varchar(_) | DataType::Char(_)) => fitted(text, data_type),
+        (ValueRef::Text(_), DataType::Bytea) => Err(mismatch(value, data_type)),
+        (ValueRef::Text(_), _) => copied(assign(value.to_value(), data_type)?),
+        (ValueRef::Bytea(_), DataType::Bytea) => Ok(value),
+        _ if is_lossless(value, data_type) => copied(assign(value.to_value(), data_type)?),
+        _ => Err(mismatch(value, data_type)),
+    }
+}
+
+/// Whether assignment loses at most digits behind a numeric's scale, or precision of a floating-point number.
+fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
+    use DataType as To;
+    match value {
+        ValueRef::SmallInt(_) | ValueRef::Integer(_) | ValueRef::BigInt(_) => data_type.is_numeric(),
+        ValueRef::Numeric(_) | ValueRef::Real(_) | ValueRef::Double(_) => {
+            matches!(data_type, To::Numeric { .. } | To::Real | To::DoublePrecision)
+        }
+        ValueRef::Boolean(_) => data_type == To::Boolean,
+        ValueRef::Date(_) => matches!(data_type, To::Date | To::Timestamp | To::TimestampTz),
+        ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => {
+            matches!(data_type, To::Timestamp | To::TimestampTz)
+        }
+        ValueRef::Uuid(_) => data_type == To::Uuid,
+        ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) => false,
+    }
+}
+
+/// The text as a column of limited length stores it: the whole of it, or the part before blanks that are too many.
+fn fitted(text: &str, data_type: DataType) -> Result<ValueRef<'_>> {
+    match assign(Value::text(text), data_type)? {
+        Value::Text(kept) => Ok(ValueRef::Text(text.get(..kept.len()).unwrap_or(text))),
+        _ => Ok(ValueRef::Text(text)),
+    }
+}
+
+/// A value that owns nothing.
+fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
+    Ok(match value {
+        Value::Null => ValueRef::Null,
+        Value::Boolean(value) => ValueRef::Boolean(value),
+        Value::SmallInt(value) => ValueRef::SmallInt(value),
+        Value::Integer(value) => ValueRef::Integer(value),
+        Value::BigInt(value) => ValueRef::BigInt(value),
+        Value::Real(value) => ValueRef::Real(value),
+        Value::Double(value) => ValueRef::Double(value),
+        Value::Numeric(value) => ValueRef::Numeric(value),
+        Value::Date(value) => ValueRef::Date(value),
+        Value::Timestamp(value) => ValueRef::Timestamp(value),
+        Value::TimestampTz(value) => ValueRef::TimestampTz(value),
+        Value::Uuid(value) => ValueRef::Uuid(value),
+        Value::Text(_) | Value::Bytea(_) => {
+            return Err(Error::new(SqlState::InternalError, "a conversion gave a text or bytes"));
+        }
+    })
+}
+
+#[cfg(feature = "sql")]
+fn value_is_text(value: ValueRef<'_>) -> bool {
+    matches!(value, ValueRef::Text(_))
+}
+
+/// As many digits as a number in a text has behind its point.
+#[cfg(feature = "sql")]
+fn fraction_digits(value: ValueRef<'_>) -> u8 {
+    let ValueRef::Text(text) = value else { return 0 };
+    Decimal::parse(text).map_or(0, |number| number.scale)
+}
+
+#[cfg(feature = "sql")]
+fn decimal<'a>(number: Option<Decimal>) -> Result<ValueRef<'a>> {
+    let overflow = || Error::new(SqlState::NumericValueOutOfRange, "value overflows numeric format");
+    number.map(ValueRef::Numeric).ok_or_else(overflow)
+}
+
+#[cold]
+fn mismatch(value: ValueRef<'_>, data_type: DataType) -> Error {
+    let message = format!("a value of type {} does not go into {data_type}", value.to_value().type_name());
+    Error::new(SqlState::DatatypeMismatch, message)
+}

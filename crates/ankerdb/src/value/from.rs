@@ -1,0 +1,175 @@
+//! From SQL to Rust.
+
+use crate::error::{Error, Result};
+use ankerdb_engine::{DataType, Decimal, SqlState, Value, ValueRef};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What the cell of a row can be read as.
+///
+/// Nothing is rounded or cut on the way, and nothing wraps around: what does not fit is an error, see the
+/// [crate's table of types](crate#types). NULL is read as `Option<T>`, or as a [`Value`].
+///
+/// ```
+/// use ankerdb::{DataType, FromValue, Result, ValueRef};
+///
+/// #[derive(Debug, PartialEq)]
+/// struct Cents(i64);
+///
+/// impl FromValue for Cents {
+///     fn from_value(value: ValueRef<'_>) -> Result<Cents> {
+///         i64::from_value(value).map(Cents)
+///     }
+///
+///     fn reads(data_type: DataType) -> bool {
+///         i64::reads(data_type)
+///     }
+/// }
+///
+/// assert_eq!(Cents::from_value(ValueRef::BigInt(5))?, Cents(5));
+/// # Ok::<(), ankerdb::Error>(())
+/// ```
+pub trait FromValue: Sized {
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// `DatatypeMismatch` for a value of another type, `NullValueNotAllowed` for NULL, `NumericValueOutOfRange` for a number that does not
+    /// fit.
+    fn from_value(value: ValueRef<'_>) -> Result<Self>;
+
+    /// Whether values of a column of this type can be read at all, so that a [column handle](crate::Column) can be refused
+    /// before the first row is read. True if nothing else is said.
+    fn reads(data_type: DataType) -> bool {
+        let _ = data_type;
+        true
+    }
+
+    /// Whether this can be NULL.
+    #[doc(hidden)]
+    const READS_NULL: bool = false;
+}
+
+/// The error for a value that is not what it is read as.
+#[cold]
+pub(crate) fn wrong_type(value: ValueRef<'_>, wanted: &str) -> Error {
+    if value.is_null() {
+        let error = ankerdb_engine::Error::new(
+            SqlState::NullValueNotAllowed,
+            format!("NULL cannot be read as {wanted}"),
+        );
+        return error.with_hint("Read it as an Option.").into();
+    }
+    let found = value.to_value().type_name();
+    Error::new(SqlState::DatatypeMismatch, format!("a value of type {found} cannot be read as {wanted}"))
+}
+
+/// Integers are read from every integer type that has room for the value.
+macro_rules! integers {
+    ($($name:ident)*) => {
+        $(impl FromValue for $name {
+            #[inline]
+            fn from_value(value: ValueRef<'_>) -> Result<$name> {
+                let wide = match value {
+                    ValueRef::SmallInt(value) => i64::from(value),
+                    ValueRef::Integer(value) => i64::from(value),
+                    ValueRef::BigInt(value) => value,
+                    other => return Err(wrong_type(other, stringify!($name))),
+                };
+                $name::try_from(wide).map_err(|_| out_of_range(wide, stringify!($name)))
+            }
+
+            fn reads(data_type: DataType) -> bool {
+                matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt)
+            }
+        })*
+    };
+}
+
+integers! { i8 i16 i32 i64 isize u8 u16 u32 u64 usize }
+
+#[cold]
+fn out_of_range(value: i64, wanted: &str) -> Error {
+    Error::new(SqlState::NumericValueOutOfRange, format!("{value} does not fit {wanted}"))
+}
+
+/// Types that are read from some variants as they are.
+macro_rules! direct {
+    ($($name:ty, $types:pat, { $($variant:pat => $made:expr,)* })*) => {
+        $(impl FromValue for $name {
+            #[inline]
+            fn from_value(value: ValueRef<'_>) -> Result<$name> {
+                match value {
+                    $($variant => Ok($made),)*
+                    other => Err(wrong_type(other, stringify!($name))),
+                }
+            }
+
+            fn reads(data_type: DataType) -> bool {
+                matches!(data_type, $types)
+            }
+        })*
+    };
+}
+
+direct! {
+    bool, DataType::Boolean, {
+        ValueRef::Boolean(value) => value,
+    }
+    f32, DataType::Real, {
+        ValueRef::Real(value) => value,
+    }
+    f64, DataType::Real | DataType::DoublePrecision | DataType::SmallInt | DataType::Integer, {
+        ValueRef::Double(value) => value,
+        ValueRef::Real(value) => f64::from(value),
+        ValueRef::SmallInt(value) => f64::from(value),
+        ValueRef::Integer(value) => f64::from(value),
+    }
+    Decimal, DataType::Numeric { .. } | DataType::SmallInt | DataType::Integer | DataType::BigInt, {
+        ValueRef::Numeric(value) => value,
+        ValueRef::SmallInt(value) => Decimal::from(i64::from(value)),
+        ValueRef::Integer(value) => Decimal::from(i64::from(value)),
+        ValueRef::BigInt(value) => Decimal::from(value),
+    }
+    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+        ValueRef::Text(text) => text.to_owned(),
+    }
+    Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+        ValueRef::Text(text) => text.into(),
+    }
+    Rc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+        ValueRef::Text(text) => text.into(),
+    }
+    Arc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+        ValueRef::Text(text) => text.into(),
+    }
+    Vec<u8>, DataType::Bytea, {
+        ValueRef::Bytea(bytes) => bytes.to_owned(),
+    }
+    Box<[u8]>, DataType::Bytea, {
+        ValueRef::Bytea(bytes) => bytes.into(),
+    }
+    [u8; 16], DataType::Uuid, {
+        ValueRef::Uuid(bytes) => bytes,
+    }
+}
+
+impl FromValue for Value {
+    fn from_value(value: ValueRef<'_>) -> Result<Value> {
+        Ok(value.to_value())
+    }
+
+    const READS_NULL: bool = true;
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    #[inline]
+    fn from_value(value: ValueRef<'_>) -> Result<Option<T>> {
+        if value.is_null() { Ok(None) } else { T::from_value(value).map(Some) }
+    }
+
+    fn reads(data_type: DataType) -> bool {
+        T::reads(data_type)
+    }
+
+    const READS_NULL: bool = true;
+}

@@ -1,0 +1,84 @@
+//! Statements inside of a transaction that the caller leads: a procedure, an interactive transaction of an embedding program,
+//! or one that reads a snapshot. The session lends its settings, its interrupt and its limit of time; when the transaction
+//! begins, commits, or runs again is the caller's business.
+
+use super::{SqlSession, check_count, note_reads};
+use crate::Outcome;
+use crate::execute;
+use crate::plan::{Kind, QueryPlan};
+use crate::prepared::Prepared;
+use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
+
+impl SqlSession {
+    /// Runs a statement in the caller's transaction. `began`: when that began, in microseconds since 1970, which `now()`
+    /// gives. Rows are locked before they are written in interactive transactions, and in no others.
+    ///
+    /// What was asked of earlier statements is not forgotten: once the interrupt is raised, the transaction is to end.
+    /// After an error nothing more should be done in it, as the statement may have written a part of its rows.
+    ///
+    /// # Errors
+    /// Those of the statement. `ActiveSqlTransaction` for one that has no place in a transaction: definitions, COPY,
+    /// transaction control, settings.
+    pub fn execute_in(
+        &mut self,
+        transaction: &mut Transaction,
+        began: i64,
+        prepared: &Prepared,
+        parameters: &[Value],
+    ) -> Result<Outcome> {
+        self.deadline = None;
+        self.runner.interrupt().check()?;
+        let limit = self.settings.limits.statement;
+        self.deadline = limit.map(|limit| self.runner.engine.deadlines().set(limit, self.cancel_handle()));
+        let outcome = self.run_in(transaction, began, prepared, parameters);
+        if !matches!(&outcome, Ok(Outcome::Rows(rows)) if !rows.is_complete()) {
+            self.deadline = None;
+        }
+        outcome
+    }
+
+    fn run_in(
+        &mut self,
+        transaction: &mut Transaction,
+        began: i64,
+        prepared: &Prepared,
+        parameters: &[Value],
+    ) -> Result<Outcome> {
+        check_count(prepared, parameters)?;
+        let planned = prepared.current(&self.runner)?;
+        transaction.begin_statement();
+        let locking = transaction.is_interactive();
+        match &planned.kind {
+            Kind::Empty => Ok(Outcome::Command(String::new())),
+            Kind::Query(QueryPlan::Select(plan)) => {
+                let environment = self.runner.environment(parameters, began, locking);
+                let done = execute::select(plan, transaction, &environment)?;
+                Ok(self.ready(&planned, done.rows, None))
+            }
+            Kind::Query(QueryPlan::Analytical(plan)) => {
+                note_reads(plan, transaction);
+                let (view, cancel) = (transaction.read_view(), self.runner.cancel.clone());
+                Ok(Outcome::Rows(self.runner.engine.olap().run(plan, parameters, view, cancel)))
+            }
+            Kind::Write(plan) => {
+                let done = self.runner.run_write(plan, transaction, parameters, began, locking)?;
+                let tag = plan.tag(done.count);
+                Ok(match planned.output {
+                    Some(_) => self.ready(&planned, done.rows, Some(tag)),
+                    None => Outcome::Command(tag),
+                })
+            }
+            Kind::Explain(lines) => {
+                let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
+                Ok(self.ready(&planned, rows, Some("EXPLAIN".into())))
+            }
+            Kind::Define(definition) => Err(out_of_place(definition.command())),
+            Kind::Copy(_) => Err(out_of_place("COPY")),
+            Kind::Utility(_) => Err(out_of_place("a statement about the session")),
+        }
+    }
+}
+
+fn out_of_place(command: &str) -> Error {
+    Error::new(SqlState::ActiveSqlTransaction, format!("{command} cannot run inside a transaction block"))
+}
