@@ -276,6 +276,7 @@ impl<'t> OwnedRow<'t> {
         self.block().set_free(row.offset());
         drop(self);
         storage.add_free_slots(row.block(), [row]);
+        failpoint::step("slot given back");
     }
 
     /// Makes the row that was written visible from `commit` on, and gives it up.

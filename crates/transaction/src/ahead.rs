@@ -110,6 +110,7 @@ impl Transaction {
             if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
                 let_go(pin);
             }
+            failpoint::step("row withdrawn");
             let Some(row) = progress.rows[place].as_mut() else { continue };
             self.tables.storage(write.table).with_kept(row, |row| match write.kind {
                 WriteKind::Insert => row.withdraw_insert(),

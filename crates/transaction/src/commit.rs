@@ -510,6 +510,9 @@ impl Transaction {
         let installed = large.as_ref().map_or(0, |large| large.installed);
         let mut views = std::mem::take(&mut progress.views).into_iter();
         for (place, write) in self.writes.writes.iter().enumerate().skip(installed) {
+            if place.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+                let_go(pin);
+            }
             let Some(kept) = progress.rows.get_mut(place).and_then(Option::take) else { continue };
             let row = self.tables.storage(write.table).resume(kept);
             if place < progress.ahead {
@@ -530,6 +533,7 @@ impl Transaction {
             if step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
                 let_go(pin);
             }
+            failpoint::step("entry taken back");
             let pin = &*pin;
             let table = &self.tables[self.writes.writes[place].table];
             let (position, key) = record.key(key);
