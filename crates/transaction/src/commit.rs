@@ -40,13 +40,15 @@ use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_memory::release;
 use ankerdb_sync::memory_limit::{Claim, check_system};
+use ankerdb_sync::patience::Patience;
 use ankerdb_table::{Entries, Index, IndexLife, KeptRow, OwnedRow, ReadAt, RowChange, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// Looks at a row that another commit holds for a moment.
-const LOCK_SPINS: u32 = 200;
+/// For how long a commit waits for a row in somebody's hands before it takes him for a rival: some slices of the scheduler.
+const MOMENT: Duration = Duration::from_millis(20);
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
 
@@ -296,7 +298,7 @@ impl Transaction {
         order.sort_unstable();
         let mut outcome = Ok(());
         for (step, &(.., place)) in order.iter().enumerate() {
-            outcome = self.pause_at(step, pin).and_then(|()| self.lock_row(place, progress));
+            outcome = self.pause_at(step, pin).and_then(|()| self.lock_row(place, progress, pin));
             if outcome.is_err() {
                 break;
             }
@@ -305,7 +307,7 @@ impl Transaction {
         outcome
     }
 
-    fn lock_row(&mut self, place: usize, progress: &mut Progress) -> Result<()> {
+    fn lock_row(&mut self, place: usize, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
         let write = &self.writes.writes[place];
         let table = &self.tables[write.table];
         failpoint::reach("lock of a row")?;
@@ -315,20 +317,9 @@ impl Transaction {
             progress.rows[place] = Some(row.keep());
             return if exists { Ok(()) } else { Err(concurrent_update()) };
         }
-        let mut spins = 0;
-        let row = loop {
-            match Storage::of(table).try_own(write.row) {
-                Some(row) => break row,
-                None => {
-                    let key = (table.id().0, write.row.0);
-                    spins += 1;
-                    if spins > LOCK_SPINS || self.manager.locks.is_held(key).is_some() {
-                        self.blocked_by = Some(Blocker::new(table, write.row));
-                        return Err(concurrent_update());
-                    }
-                    std::hint::spin_loop();
-                }
-            }
+        let Some(row) = self.own_row(table, write.row, pin)? else {
+            self.blocked_by = Some(Blocker::new(table, write.row));
+            return Err(concurrent_update());
         };
         let header = row.header();
         failpoint::step("row owned by a commit");
@@ -340,6 +331,30 @@ impl Transaction {
             return Err(concurrent_update());
         }
         Ok(())
+    }
+
+    /// Takes a row. `None` if a rival has it: somebody who has locked it, a large commit, or a commit that is not over in a
+    /// moment. A sweep is.
+    fn own_row<'t>(&self, table: &'t Table, row: RowId, pin: &mut Guard) -> Result<Option<OwnedRow<'t>>> {
+        let storage = Storage::of(table);
+        if let Some(owned) = storage.try_own(row) {
+            return Ok(Some(owned));
+        }
+        let (key, begun, patience) = ((table.id().0, row.0), Instant::now(), Patience::new());
+        loop {
+            let has_rival = self.manager.locks.is_held(key).is_some()
+                || storage.block(row.block()).header(row.offset()).is_pending();
+            if has_rival || begun.elapsed() >= MOMENT {
+                return Ok(None);
+            }
+            patience.wait();
+            // Whoever has the row may be without a processor for a while: nobody's memory waits for that.
+            pin.repin();
+            self.check_interrupt()?;
+            if let Some(owned) = storage.try_own(row) {
+                return Ok(Some(owned));
+            }
+        }
     }
 
     /// Step 2; fills the record on the way.

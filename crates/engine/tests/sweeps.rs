@@ -1,0 +1,82 @@
+//! A sweep that has a row for a moment is no rival of a commit that writes to it: the commit waits for it. In a debug build, where a
+//! sweep can be kept at a step (`ankerdb_base::failpoint`).
+#![cfg(debug_assertions)]
+
+use ankerdb_base::{RowId, TableId, failpoint};
+use ankerdb_engine::*;
+use ankerdb_table::Storage;
+use ankerdb_transaction::{History, TransactionManager};
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// How long a sweep has the row: as long as one that has lost its processor.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// One row, and no pruner that would sweep it.
+struct Stage {
+    manager: Arc<TransactionManager>,
+    table: Arc<Table>,
+    row: RowId,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let definition = TableDefinition::new("t").column(ColumnDefinition::new("id", DataType::BigInt));
+        let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
+        let mut stage = Stage { manager: TransactionManager::new(History::default()), table, row: RowId(0) };
+        let mut transaction = stage.begin();
+        transaction.insert(&stage.table, vec![Value::BigInt(1)]).unwrap();
+        transaction.commit().unwrap();
+        transaction.begin(Isolation::RepeatableRead, false);
+        let mut key = Vec::new();
+        stage.table.index(0).encode(&[Value::BigInt(1)], &mut key).unwrap();
+        let found = transaction.find(&stage.table, 0, &key, ColumnSet::EMPTY).unwrap();
+        stage.row = found.expect("the row is there");
+        stage
+    }
+
+    fn begin(&self) -> Transaction {
+        let mut transaction = Transaction::new(self.manager.clone(), self.manager.acquire_worker());
+        transaction.begin(Isolation::RepeatableRead, false);
+        transaction
+    }
+
+    /// A transaction that has written to the row.
+    fn written(&self) -> Transaction {
+        let mut transaction = self.begin();
+        transaction.update(&self.table, self.row, vec![(0, Value::BigInt(2))]).unwrap();
+        transaction
+    }
+}
+
+#[test]
+fn a_commit_waits_for_a_sweep_that_has_its_row() {
+    let stage = Stage::new();
+    let mut transaction = stage.written();
+    let (owns, owned) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (table, horizon) = (&stage.table, stage.manager.horizon());
+        scope.spawn(move || {
+            failpoint::watch(Some(Rc::new(move |name| {
+                if name == "row owned by a sweep" {
+                    owns.send(()).unwrap();
+                    std::thread::sleep(MOMENT);
+                }
+            })));
+            Storage::of(table).sweep(horizon, &crossbeam_epoch::pin());
+            failpoint::watch(None);
+        });
+        owned.recv().expect("there is a new row to sweep");
+        transaction.commit().expect("a sweep is no rival");
+    });
+}
+
+#[test]
+fn a_commit_does_not_wait_for_who_has_locked_its_row() {
+    let stage = Stage::new();
+    let mut holder = stage.begin();
+    holder.lock(&stage.table, stage.row, LockWait::NoWait).unwrap();
+    let error = stage.written().commit().unwrap_err();
+    assert_eq!(error.state(), SqlState::SerializationFailure);
+}
