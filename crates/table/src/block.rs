@@ -29,6 +29,7 @@
 //!    dirty.)
 
 mod ahead;
+mod install;
 
 pub use ahead::begin_pending;
 
@@ -43,7 +44,7 @@ use crate::version::{Version, VersionChain};
 use crate::zone::Zone;
 use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, Timestamp, failpoint};
 use ankerdb_memory::{free, try_allocate_zeroed};
-use ankerdb_sync::lending::{Columns, Writing};
+use ankerdb_sync::lending::Columns;
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
@@ -545,242 +546,6 @@ impl RowBlock {
         RowChange::between(existed, header.exists(), changed)
     }
 
-    /// Writes what can be written of a new row before it has a timestamp, in a slot that the caller owns and in which
-    /// nobody sees a row: cells that one store writes, and the bytes of long strings, whose views are added to `views`.
-    /// The views themselves, and other compound cells, are left to `install_insert`: half of one in the copy of a
-    /// column would be no cell at all, and a row that has no timestamp yet cannot be told from one that never was.
-    pub(crate) fn write_new<'a>(
-        &self,
-        row: usize,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        views: &mut Vec<u128>,
-        pin: &Guard,
-    ) -> Result<()> {
-        debug_assert!(self.rows[row].chain.is_empty() && !self.header(row).exists());
-        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(cells.clone())));
-        let writing = self.columns.begin_write();
-        let first_view = views.len();
-        for (column, cell) in cells {
-            if let Some(zone) = &self.zones[column] {
-                zone.widen(cell);
-            }
-            let array = self.array_to_write(&writing, column, pin);
-            if !array.layout().is_compound() {
-                array.store(row, cell, None);
-            } else if let Some(bytes) = cell.long_bytes() {
-                self.place(array, bytes, first_view, views)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps what an update of a row is about to overwrite, and puts its long strings into the heaps. The caller owns
-    /// the row, which exists.
-    pub(crate) fn save<'a>(
-        &self,
-        row: usize,
-        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        views: &mut Vec<u128>,
-        pin: &Guard,
-    ) -> Result<()> {
-        if changes.clone().any(|(_, cell)| cell.long_bytes().is_some()) {
-            let writing = self.columns.begin_write();
-            let first_view = views.len();
-            for (column, cell) in changes.clone() {
-                if let Some(bytes) = cell.long_bytes() {
-                    let array = self.array_to_write(&writing, column, pin);
-                    self.place(array, bytes, first_view, views)?;
-                }
-            }
-        }
-        failpoint::reach("version of a row")?;
-        let header = self.mark(row);
-        let mut version = Version::new(header.timestamp(), header.exists())?;
-        for (column, _) in changes {
-            let (array, raw) = self.load(row, column, pin);
-            // SAFETY: the caller owns the row, so no write to the cell is under way.
-            version.add(column as u32, unsafe { array.resolve(&raw) })?;
-        }
-        self.dirty.set(row);
-        self.rows[row].chain.push(version);
-        failpoint::step("row saved");
-        Ok(())
-    }
-
-    /// Places a string, the first one of a row if `views` is as long as it was. Whoever is registered as a writer has an
-    /// array that nobody is copying, so the count is there before a copy looks at it.
-    fn place(
-        &self,
-        array: &ColumnArray,
-        bytes: &[u8],
-        first_view: usize,
-        views: &mut Vec<u128>,
-    ) -> Result<()> {
-        failpoint::reach("string of a row")?;
-        views.try_reserve(1).map_err(|_| Error::out_of_memory(size_of::<u128>()))?;
-        let view = array.place(bytes)?;
-        if views.len() == first_view {
-            self.rows_placed.fetch_add(1, Ordering::Relaxed);
-        }
-        views.push(view);
-        Ok(())
-    }
-
-    /// Takes back what [`write_new`](Self::write_new) or [`save`](Self::save) has done, of strings as many as there are
-    /// views left. The caller owns the row.
-    pub(crate) fn take_back<'a>(
-        &self,
-        row: usize,
-        cells: impl Iterator<Item = (usize, Cell<'a>)>,
-        views: &mut impl Iterator<Item = u128>,
-        pin: &Guard,
-    ) {
-        let header = self.header(row);
-        if header.exists() {
-            self.rows[row].chain.take_back(header.timestamp(), pin);
-        }
-        let mut was_placed = false;
-        for (column, cell) in cells {
-            if let Some(bytes) = cell.long_bytes()
-                && views.next().is_some()
-            {
-                // SAFETY: inside a pin.
-                unsafe { self.columns.current(column) }.forget(bytes.len());
-                was_placed = true;
-            }
-        }
-        if was_placed {
-            self.rows_placed.fetch_sub(1, Ordering::Release);
-        }
-    }
-
-    #[inline]
-    fn array_to_write<'w>(
-        &self,
-        writing: &'w Writing<'_, ColumnArray>,
-        column: usize,
-        pin: &Guard,
-    ) -> &'w ColumnArray {
-        let copy = |array: &ColumnArray| array.duplicate(self.may_leave_heaps());
-        writing.column(column, copy, |retired| {
-            // SAFETY: the array is no longer reachable; those pinned now may still read it.
-            unsafe { pin.defer_unchecked(move || drop(retired)) }
-        })
-    }
-
-    /// Installs an update for commit `commit` and gives up the row. The caller owns the row, which exists and was saved.
-    ///
-    /// # Safety
-    /// Cells of text columns are UTF-8. The cells are those that were saved, and `views` those of their long strings.
-    pub(crate) unsafe fn install_update<'a>(
-        &self,
-        row: usize,
-        commit: Timestamp,
-        changes: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        views: &mut impl Iterator<Item = u128>,
-        pin: &Guard,
-    ) {
-        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(changes.clone())));
-        let _old = self.owned_header(row, commit);
-        let writing = self.columns.begin_write();
-        self.dirty.set(row);
-        changes.clone().for_each(|(column, _)| raise(&self.column_updates[column], commit));
-        failpoint::step("change told");
-        let new = Header::committed(commit, true);
-        self.announce(row, new);
-        let mut was_placed = false;
-        for (column, cell) in changes {
-            if let Some(zone) = &self.zones[column] {
-                zone.widen(cell);
-            }
-            let view = cell.long_bytes().and_then(|_| views.next());
-            was_placed |= view.is_some();
-            self.array_to_write(&writing, column, pin).store(row, cell, view);
-            failpoint::step("cell written");
-        }
-        self.settle(row, new, was_placed, writing);
-    }
-
-    /// Installs a new row for commit `commit` in a slot the caller owns and has written the row to, and gives up the slot.
-    ///
-    /// # Safety
-    /// As for [`install_update`](Self::install_update); the cells are those that were written.
-    pub(crate) unsafe fn install_insert<'a>(
-        &self,
-        row: usize,
-        commit: Timestamp,
-        cells: impl Iterator<Item = (usize, Cell<'a>)> + Clone,
-        views: &mut impl Iterator<Item = u128>,
-        pin: &Guard,
-    ) {
-        let _old = self.owned_header(row, commit);
-        let new = Header::committed(commit, true);
-        if !self.has_compound {
-            self.dirty.set(row);
-            raise(&self.insertion, commit);
-            self.announce(row, new);
-            self.exists.set(row);
-            self.rows[row].header.store(new.0, Ordering::Release);
-            return;
-        }
-        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(cells.clone())));
-        let writing = self.columns.begin_write();
-        self.dirty.set(row);
-        raise(&self.insertion, commit);
-        self.announce(row, new);
-        let mut was_placed = false;
-        for (column, cell) in cells {
-            let array = self.array_to_write(&writing, column, pin);
-            if array.layout().is_compound() {
-                let view = cell.long_bytes().and_then(|_| views.next());
-                was_placed |= view.is_some();
-                array.store(row, cell, view);
-            }
-        }
-        self.exists.set(row);
-        self.settle(row, new, was_placed, writing);
-    }
-
-    /// Installs a deletion for commit `commit` and gives up the row. The cells stay as they are until the slot is
-    /// handed out again. The caller owns the row, which exists and was saved.
-    pub(crate) fn install_delete(&self, row: usize, commit: Timestamp) {
-        let _old = self.owned_header(row, commit);
-        let new = Header::committed(commit, false);
-        self.dirty.set(row);
-        raise(&self.deletion, commit);
-        self.announce(row, new);
-        self.exists.clear(row);
-        self.rows[row].header.store(new.0, Ordering::Release);
-    }
-
-    /// The header shows the commit before anything else does.
-    #[inline]
-    fn announce(&self, row: usize, new: Header) {
-        self.rows[row].header.store(new.installing().0, Ordering::Release);
-        fence(Ordering::Release);
-        failpoint::step("commit announced");
-    }
-
-    /// The last steps of a row whose cells were written.
-    #[inline]
-    fn settle(&self, row: usize, new: Header, was_placed: bool, writing: Writing<'_, ColumnArray>) {
-        if was_placed {
-            self.rows_placed.fetch_sub(1, Ordering::Release);
-        }
-        drop(writing);
-        self.rows[row].header.store(new.0, Ordering::Release);
-        failpoint::step("row installed");
-    }
-
-    fn owned_header(&self, row: usize, commit: Timestamp) -> Header {
-        let header = Header(self.rows[row].header.load(Ordering::Relaxed));
-        assert!(
-            header.is_locked() && header.timestamp() < commit,
-            "a commit installs into rows that it owns"
-        );
-        header
-    }
-
     /// A cell of a row that the caller owns, as it is in place.
     pub(crate) fn owned_cell(&self, row: usize, column: usize, pin: &Guard) -> OwnedCell {
         let (array, raw) = self.load(row, column, pin);
@@ -853,20 +618,6 @@ fn prefetch(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
-}
-
-/// Raises a timestamp of change before the change itself; see invariant 2.
-fn raise(change: &AtomicU64, commit: Timestamp) {
-    // Commits on the same block often come in order, and then nobody has been here since.
-    if change.load(Ordering::Relaxed) < commit.0 {
-        change.fetch_max(commit.0, Ordering::AcqRel);
-    }
-}
-
-fn columns_of<'a>(cells: impl Iterator<Item = (usize, Cell<'a>)>) -> ColumnSet {
-    let mut columns = ColumnSet::EMPTY;
-    cells.for_each(|(column, _)| columns.insert(column));
-    columns
 }
 
 enum Older<'pin> {

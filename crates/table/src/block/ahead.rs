@@ -18,7 +18,8 @@
 //! had committed: readers from before *c'* take the cells from the version, and those from after it find them in place.
 //! A slot of a new row is at *c'* that of a deleted one, and is swept like it.
 
-use super::{RowBlock, columns_of, raise};
+use super::RowBlock;
+use super::install::raise;
 use crate::array::ColumnArray;
 use crate::cell::Cell;
 use crate::change::RowChange;
@@ -91,24 +92,8 @@ impl RowBlock {
         pin: &Guard,
     ) {
         let new = Header::pending(number, true);
-        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(cells.clone())));
-        let writing = self.columns.begin_write();
-        self.announce_ahead(row, new, &[&self.pending_cells, &self.pending_rows]);
-        if self.has_compound {
-            let mut was_placed = false;
-            for (column, cell) in cells {
-                let array = self.array_to_write(&writing, column, pin);
-                if array.layout().is_compound() {
-                    let view = cell.long_bytes().and_then(|_| views.next());
-                    was_placed |= view.is_some();
-                    array.store(row, cell, view);
-                }
-            }
-            self.count_placed(was_placed);
-        }
-        self.exists.set(row);
-        drop(writing);
-        self.rows[row].header.store(new.0, Ordering::Release);
+        let announce = || self.announce_ahead(row, new, &[&self.pending_cells, &self.pending_rows]);
+        self.complete_row(row, new, cells, views, pin, announce);
     }
 
     /// Makes an update of a pending commit of what `save` has saved. Views of long strings that are overwritten are added to
@@ -129,23 +114,9 @@ impl RowBlock {
         let count = changes.clone().count();
         displaced.try_reserve(count).map_err(|_| Error::out_of_memory(count * size_of::<u128>()))?;
         let new = Header::pending(number, true);
-        let _shared = self.segment.as_ref().map(|segment| segment.lock_shared(columns_of(changes.clone())));
-        let writing = self.columns.begin_write();
-        self.announce_ahead(row, new, &[&self.pending_cells]);
-        let mut was_placed = false;
-        for (column, cell) in changes {
-            if let Some(zone) = &self.zones[column] {
-                zone.widen(cell);
-            }
-            let array: &ColumnArray = self.array_to_write(&writing, column, pin);
-            displaced.extend(array.long_view(row));
-            let view = cell.long_bytes().and_then(|_| views.next());
-            was_placed |= view.is_some();
-            array.store(row, cell, view);
-        }
-        self.count_placed(was_placed);
-        drop(writing);
-        self.rows[row].header.store(new.0, Ordering::Release);
+        let announce = || self.announce_ahead(row, new, &[&self.pending_cells]);
+        let keep = |array: &ColumnArray| displaced.extend(array.long_view(row));
+        self.change_cells(row, new, changes, views, pin, announce, keep);
         Ok(())
     }
 
@@ -168,12 +139,6 @@ impl RowBlock {
             count.fetch_add(1, Ordering::Relaxed);
         }
         self.announce(row, new);
-    }
-
-    fn count_placed(&self, was_placed: bool) {
-        if was_placed {
-            self.rows_placed.fetch_sub(1, Ordering::Release);
-        }
     }
 
     /// The new row of a pending commit does not come about.
