@@ -15,26 +15,15 @@
 //! If the commit ends, by an error ahead of the timestamp or a conflict behind it, the rows are withdrawn: they become
 //! what they were, as of a timestamp that is drawn for that. It holds up nobody either.
 
-use crate::commit::{EndsProcess, Progress};
-use crate::record::CommitRecord;
+use crate::ends_process::EndsProcess;
+use crate::progress::{Ahead, Progress};
 use crate::retired::let_go;
 use crate::transaction::Transaction;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{Result, Timestamp, failpoint};
-use ankerdb_table::{PendingCommit, begin_pending};
+use ankerdb_table::begin_pending;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
-
-/// The state of a large commit.
-pub(crate) struct Ahead {
-    commit: PendingCommit<'static>,
-    /// How many rows of the write set have been installed: the first ones.
-    pub installed: usize,
-    /// Views of long strings that updates have overwritten.
-    displaced: Vec<u128>,
-    /// What is published should the commit change nothing; made now, so that ending cannot fail.
-    nothing: Arc<CommitRecord>,
-}
 
 impl Transaction {
     /// The state of a commit that is to install ahead of its timestamp, if this is such a one.

@@ -28,20 +28,20 @@
 //! Nobody waits for a commit with a higher timestamp or for another's lock while holding a timestamp, so commits do
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
-use crate::ahead::Ahead;
-use crate::lock::Blocker;
-use crate::manager::Worker;
+use crate::blocker::{Blocker, Obstacle};
+use crate::ends_process::EndsProcess;
+use crate::pending_key::push_pending_key;
+use crate::progress::{Entered, Progress};
 use crate::record::CommitRecord;
+use crate::refusal::concurrent_update;
 use crate::retired::let_go;
-use crate::transaction::{Isolation, Transaction, push_pending_key};
-use crate::unique::{Obstacle, OwnSlots};
-use crate::write::concurrent_update;
+use crate::transaction::{Kind, Transaction};
+use crate::worker::Worker;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
-use ankerdb_memory::release;
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
-use ankerdb_table::{Entries, Index, IndexLife, KeptRow, OwnedRow, ReadAt, RowChange, Storage, Table};
+use ankerdb_table::{Entries, Index, IndexLife, OwnedRow, ReadAt, RowChange, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -51,82 +51,6 @@ use std::time::{Duration, Instant};
 const MOMENT: Duration = Duration::from_millis(20);
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
-
-/// What a commit has done so far and takes back if it ends. The memory is kept for the next commit.
-#[derive(Default)]
-pub(crate) struct Progress {
-    /// The rows that are owned, by position in the write set.
-    pub rows: Vec<Option<KeptRow>>,
-    /// Slots of new rows: position in the write set and row.
-    pub slots: Vec<(usize, RowId)>,
-    pub own_slots: OwnSlots,
-    /// What stood in the way of a key.
-    pub obstacle: Option<Obstacle>,
-    entries: Vec<Entered>,
-    /// How many rows of the write set have been written ahead, wholly or in part: the first ones.
-    ahead: usize,
-    /// Views of their long strings, one after the other; of those that have not been installed.
-    pub views: Vec<u128>,
-    /// Of a large commit.
-    pub large: Option<Ahead>,
-}
-
-/// An entry of a new key.
-struct Entered {
-    /// Position in the write set.
-    place: usize,
-    /// Number of the key in the commit's record.
-    key: usize,
-}
-
-impl Progress {
-    /// Nothing done so far for so many writes. Fails without memory for what is known to come.
-    fn start(&mut self, writes: usize) -> Result<()> {
-        let outcome = (self.rows.try_reserve(writes))
-            .and_then(|()| self.slots.try_reserve(writes))
-            .and_then(|()| self.entries.try_reserve(writes));
-        outcome.map_err(|_| Error::out_of_memory(writes * (size_of::<KeptRow>() + size_of::<Entered>())))?;
-        self.rows.clear();
-        self.slots.clear();
-        self.own_slots.clear();
-        self.obstacle = None;
-        self.entries.clear();
-        self.ahead = 0;
-        self.views.clear();
-        self.large = None;
-        self.rows.resize_with(writes, || None);
-        Ok(())
-    }
-
-    /// Gives its memory back, without holding up others.
-    pub fn release(self) {
-        release(self.rows);
-        release(self.slots);
-        release(self.entries);
-        release(self.views);
-    }
-
-    /// Gives a row out of hand.
-    pub fn take<'t>(&mut self, place: usize, storage: &'t Storage) -> OwnedRow<'t> {
-        storage.resume(self.rows[place].take().expect("the rows of a commit are owned"))
-    }
-}
-
-/// Ends the process when a panic passes by, where going on would do harm to others. What was committed is not lost by it:
-/// it is what a crash is to whoever keeps a log.
-pub(crate) struct EndsProcess(pub &'static str);
-
-impl Drop for EndsProcess {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!(
-                "ankerdb: a commit panicked {}; the process ends, so that nobody sees half of it.",
-                self.0
-            );
-            std::process::abort();
-        }
-    }
-}
 
 /// A commit under way, to be counted out in any case.
 struct Committing(Arc<Worker>);
@@ -143,9 +67,9 @@ impl Transaction {
     ///
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        assert!(self.active, "a transaction commits once");
+        assert!(self.kind != Kind::Over, "a transaction commits once");
         // What was read is out of date, and the statement that found out was not run again.
-        if *self.has_read_vanished.get_mut() || self.statement.must_restart {
+        if self.stale.is_any() {
             self.rollback();
             return Err(concurrent_update());
         }
@@ -324,8 +248,7 @@ impl Transaction {
         let header = row.header();
         failpoint::step("row owned by a commit");
         progress.rows[place] = Some(row.keep());
-        let first_committer_wins =
-            matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
+        let first_committer_wins = self.isolation.first_committer_wins();
         if !header.exists() || (first_committer_wins && header.timestamp() > self.start) {
             self.conflict = Some(header.timestamp());
             return Err(concurrent_update());

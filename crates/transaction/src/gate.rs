@@ -22,9 +22,8 @@
 //! Only databases that are going to fork have a gate at all ([`History::has_gate`](crate::History)): others pay a
 //! predicted branch per commit.
 
-use crate::manager::{TransactionManager, Worker};
+use crate::worker::Worker;
 use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Default)]
@@ -60,30 +59,11 @@ impl Gate {
     }
 
     /// H4.
-    fn open(&self) {
+    pub fn open(&self) {
         // Under the mutex, so that nobody who has just seen a holder misses the call.
         let sleep = self.sleep.lock();
         self.holders.fetch_sub(1, Ordering::SeqCst);
         drop(sleep);
         self.opened.notify_all();
-    }
-}
-
-/// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it for as short as
-/// can be; a thread that holds it must not commit.
-pub struct CommitsHeld {
-    manager: Arc<TransactionManager>,
-}
-
-impl CommitsHeld {
-    /// The commits of the manager are held already.
-    pub(crate) fn new(manager: Arc<TransactionManager>) -> CommitsHeld {
-        CommitsHeld { manager }
-    }
-}
-
-impl Drop for CommitsHeld {
-    fn drop(&mut self) {
-        self.manager.gate().open();
     }
 }

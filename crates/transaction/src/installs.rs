@@ -12,9 +12,11 @@
 //!
 //! For experiments; the engine does not export this.
 
-use crate::manager::{History, TransactionManager, Worker};
+use crate::isolation::Isolation;
+use crate::manager::{History, TransactionManager};
 use crate::record::CommitRecord;
-use crate::transaction::{Isolation, Transaction};
+use crate::transaction::Transaction;
+use crate::worker::Worker;
 use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Cell, ColumnDefinition, KeptRow, OwnedRow, Storage, Table, TableDefinition};

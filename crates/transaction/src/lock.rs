@@ -1,12 +1,14 @@
 //! Row locks of interactive transactions: taking them, waiting for those of others, giving them up.
 
-use crate::transaction::{Isolation, Transaction};
-use crate::write::concurrent_update;
+use crate::blocker::Blocker;
+use crate::isolation::Isolation;
+use crate::refusal::{concurrent_update, lock_timed_out};
+use crate::transaction::Transaction;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
 use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{OwnedRow, Storage, Table};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Whether and how long to wait for a row that another transaction has locked.
@@ -31,19 +33,6 @@ pub enum Locked {
     Changed,
     /// Somebody else has it ([`LockWait::Skip`] only).
     Busy,
-}
-
-/// A row in the hands of somebody else.
-pub(crate) struct Blocker {
-    /// Not kept in memory if it is dropped before there is another try.
-    table: Weak<Table>,
-    row: RowId,
-}
-
-impl Blocker {
-    pub fn new(table: &Arc<Table>, row: RowId) -> Blocker {
-        Blocker { table: Arc::downgrade(table), row }
-    }
 }
 
 impl Transaction {
@@ -73,9 +62,9 @@ impl Transaction {
         }
         match self.isolation {
             Isolation::RepeatableRead => Err(concurrent_update()),
-            Isolation::Serializable if !self.interactive => Err(concurrent_update()),
+            Isolation::Serializable if !self.is_interactive() => Err(concurrent_update()),
             level => {
-                self.statement.must_restart = level == Isolation::Serializable;
+                self.stale.set_statement(level == Isolation::Serializable);
                 // The commit that changed the row gave it up a moment before it became visible. The next statement
                 // must see it, as this transaction will be taken to know the row's newest state.
                 self.wait_until_visible(header.timestamp())?;
@@ -222,10 +211,4 @@ impl Transaction {
         self.locked.give_up();
         self.manager.locks.release(holder);
     }
-}
-
-/// 55P03 in PostgreSQL's words.
-#[cold]
-fn lock_timed_out() -> Error {
-    Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout")
 }

@@ -1,10 +1,11 @@
 //! What all transactions of a database share.
 
-use crate::gate::{CommitsHeld, Gate};
+use crate::gate::Gate;
+use crate::isolation::Isolation;
 use crate::old_records::OldRecords;
 use crate::record::CommitRecord;
 use crate::retired::{collect_retired, free_retired};
-use crate::transaction::Isolation;
+use crate::worker::{Worker, Workers};
 use ankerdb_base::{Error, Result, SqlState, Timestamp};
 use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
@@ -12,11 +13,8 @@ use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ActiveReaders;
-use ankerdb_sync::under_way::UnderWay;
-use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Commits whose write sets are kept for validation. A transaction during whose life more commits happened is
 /// validated against the tables themselves (`validate`).
@@ -29,7 +27,7 @@ pub struct TransactionManager {
     pub(crate) locks: LockTable,
     owners: AtomicU64,
     definitions: AtomicU64,
-    workers: Mutex<Workers>,
+    workers: Workers,
     snapshots: Arc<SnapshotCounters>,
     history: History,
     gate: Gate,
@@ -70,48 +68,6 @@ impl Default for History {
     }
 }
 
-#[derive(Default)]
-struct Workers {
-    all: Vec<Arc<Worker>>,
-    free: Vec<Arc<Worker>>,
-}
-
-/// What one session at a time owns: a place to insert, counters on a cache line of their own.
-pub struct Worker(CachePadded<WorkerState>);
-
-#[derive(Default)]
-struct WorkerState {
-    number: AtomicUsize,
-    /// Commits under way: from before the first index entry until the commit is over and visible. More than one
-    /// when a session has several interactive transactions.
-    committing: UnderWay,
-    commits: AtomicU64,
-    aborts: AtomicU64,
-}
-
-impl Worker {
-    /// Spreads sessions over a table's tails.
-    pub(crate) fn number(&self) -> usize {
-        self.0.number.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn begin_commit(&self) {
-        self.0.committing.begin();
-    }
-
-    pub(crate) fn end_commit(&self) {
-        self.0.committing.end();
-    }
-
-    pub(crate) fn count_commit(&self) {
-        self.0.commits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_abort(&self) {
-        self.0.aborts.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 impl TransactionManager {
     /// Nothing committed yet, and as much memory as there is.
     pub fn new(history: History) -> Arc<TransactionManager> {
@@ -126,7 +82,7 @@ impl TransactionManager {
             locks: LockTable::new(),
             owners: AtomicU64::new(1),
             definitions: AtomicU64::new(0),
-            workers: Mutex::default(),
+            workers: Workers::default(),
             snapshots: Arc::default(),
             history,
             gate: Gate::default(),
@@ -230,28 +186,19 @@ impl TransactionManager {
 
     /// A worker for a new session; give it back with [`release_worker`](Self::release_worker).
     pub fn acquire_worker(&self) -> Arc<Worker> {
-        let mut workers = self.workers.lock();
-        if let Some(worker) = workers.free.pop() {
-            return worker;
-        }
-        let worker = Arc::new(Worker(CachePadded::new(WorkerState::default())));
-        worker.0.number.store(workers.all.len(), Ordering::Relaxed);
-        workers.all.push(worker.clone());
-        worker
+        self.workers.acquire()
     }
 
     /// Takes a worker back. Its counters go on counting for the database.
     pub fn release_worker(&self, worker: Arc<Worker>) {
-        self.workers.lock().free.push(worker);
+        self.workers.release(worker);
     }
 
     /// Returns when every commit that was under way at the call is over, and visible to snapshots taken from now on.
     /// Commits that begin later see whatever list of indexes the caller has published before; why, is argued in
     /// [`under_way`](ankerdb_sync::under_way).
     pub fn wait_for_commits(&self) {
-        // A worker that is made later is made behind this mutex, and so sees what the caller has published.
-        let all = self.workers.lock().all.clone();
-        all.iter().for_each(|worker| worker.0.committing.wait_for_present());
+        self.workers.wait_for_commits();
     }
 
     /// What every commit of a transaction with writes begins with.
@@ -263,10 +210,6 @@ impl TransactionManager {
         }
     }
 
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
-    }
-
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
     /// dropped. Waits for the commits under way. 0A000 where commits have no gate.
     pub fn hold_commits(self: &Arc<Self>) -> Result<CommitsHeld> {
@@ -275,17 +218,25 @@ impl TransactionManager {
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
         self.gate.close();
-        let held = CommitsHeld::new(self.clone());
+        let held = CommitsHeld { manager: self.clone() };
         self.wait_for_commits();
         Ok(held)
     }
 
     /// Commits and aborts so far.
     pub fn counts(&self) -> (u64, u64) {
-        let workers = self.workers.lock();
-        let sum = |counter: fn(&WorkerState) -> &AtomicU64| {
-            workers.all.iter().map(|worker| counter(&worker.0).load(Ordering::Relaxed)).sum()
-        };
-        (sum(|worker| &worker.commits), sum(|worker| &worker.aborts))
+        self.workers.counts()
+    }
+}
+
+/// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it for as short as
+/// can be; a thread that holds it must not commit.
+pub struct CommitsHeld {
+    manager: Arc<TransactionManager>,
+}
+
+impl Drop for CommitsHeld {
+    fn drop(&mut self) {
+        self.manager.gate.open();
     }
 }

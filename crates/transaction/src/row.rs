@@ -1,12 +1,84 @@
 //! Reading the cells of one row: what all cells have in common is looked up once.
 
-use crate::transaction::{Isolation, Transaction};
+use crate::isolation::Isolation;
+use crate::read_set::RowFilter;
+use crate::transaction::Transaction;
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::RowId;
+use ankerdb_base::{ColumnSet, RowId};
 use ankerdb_table::{Cell, ReadAt, RowBlock, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+impl Transaction {
+    /// A visible row, to read cells of it. Rows come from this transaction's own finds and scans.
+    #[inline]
+    pub fn row<'t>(&'t self, table: &'t Arc<Table>, row: RowId) -> RowReader<'t> {
+        let pending = match self.writes.is_empty() {
+            true => None,
+            false => self.tables.find(table.id()).and_then(|number| self.writes.get(number, row)),
+        };
+        RowReader::new(self, table, row, pending)
+    }
+
+    /// Asks for the memory of the strings in cells of rows that [`find_all`](Self::find_all) has found: their bytes lie
+    /// elsewhere.
+    #[inline]
+    pub fn prefetch_texts(&self, table: &Arc<Table>, row: RowId, columns: ColumnSet) {
+        if row.provisional_number().is_none() {
+            let block = Storage::of(table).block(row.block());
+            block.prefetch_bytes(row.offset(), columns, &crossbeam_epoch::pin());
+        }
+    }
+
+    /// One cell of a visible row, own writes included. Panics if the row is not visible: rows come from this
+    /// transaction's own `find` and scans.
+    pub fn value(&self, table: &Arc<Table>, row: RowId, column: usize) -> Value {
+        self.row(table, row).value(column)
+    }
+
+    /// As [`RowReader::cell`].
+    #[inline]
+    pub fn cell<R>(
+        &self,
+        table: &Arc<Table>,
+        row: RowId,
+        column: usize,
+        use_cell: impl FnOnce(Cell<'_>) -> R,
+    ) -> R {
+        self.row(table, row).cell(column, use_cell)
+    }
+
+    /// A smallint cell that is not NULL. As the other typed reads: for procedures, no [`Value`] is built; panics if the
+    /// column has another type or the cell is NULL.
+    pub fn smallint(&self, table: &Arc<Table>, row: RowId, column: usize) -> i16 {
+        self.row(table, row).smallint(column)
+    }
+
+    /// An integer cell that is not NULL.
+    pub fn integer(&self, table: &Arc<Table>, row: RowId, column: usize) -> i32 {
+        self.row(table, row).integer(column)
+    }
+
+    /// A bigint cell, or a timestamp, that is not NULL.
+    pub fn bigint(&self, table: &Arc<Table>, row: RowId, column: usize) -> i64 {
+        self.row(table, row).bigint(column)
+    }
+
+    /// The unscaled digits of a numeric that is not NULL; the scale is the column's.
+    pub fn decimal(&self, table: &Arc<Table>, row: RowId, column: usize) -> i128 {
+        self.row(table, row).decimal(column)
+    }
+
+    /// A text cell that is not NULL.
+    pub fn text(&self, table: &Arc<Table>, row: RowId, column: usize) -> Box<str> {
+        self.row(table, row).text(column, |text| text.into())
+    }
+
+    pub(crate) fn passes(&self, table: &Arc<Table>, row: RowId, filter: &Option<RowFilter>) -> bool {
+        filter.as_ref().is_none_or(|filter| filter(&|column| self.value(table, row, column)))
+    }
+}
 
 /// A row that a transaction can see, own writes included. Typed reads are for procedures: no [`Value`] is built; they
 /// panic if the column has another type or the cell is NULL.
@@ -76,18 +148,18 @@ impl<'t> RowReader<'t> {
         let (block, offset) = self.place();
         if let ReadAt::InPlace(start) = self.at {
             // The transaction ends with its next read, or its commit. Until then it goes on with what was right.
-            self.transaction.has_read_vanished.store(true, Ordering::Relaxed);
+            self.transaction.stale.note_cells();
             // By a copy, so that `read_or` is instantiated, and inlined, in one place only.
             let owned = |cell: Cell<'_>| cell.to_owned();
             let old = block.read(offset, column, ReadAt::Snapshot(start), &self.pin, owned);
             return use_cell(old.expect("the row was there when it was found").borrow());
         }
         let isolation = self.transaction.isolation;
-        let is_weak = matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted);
-        assert!(is_weak, "rows come from this transaction's own finds and scans");
+        assert!(isolation.reads_by_statement(), "rows come from this transaction's own finds and scans");
         // At READ UNCOMMITTED the slot stays as it is: the transaction has announced an older timestamp.
-        let vanished = isolation == Isolation::ReadCommitted;
-        self.transaction.has_read_vanished.fetch_or(vanished, Ordering::Relaxed);
+        if isolation == Isolation::ReadCommitted {
+            self.transaction.stale.note_cells();
+        }
         block.read_in_place(offset, column, &self.pin, use_cell)
     }
 

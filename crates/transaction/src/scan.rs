@@ -9,7 +9,7 @@
 
 use crate::own_keys::OwnScan;
 use crate::read_set::{KeyRange, RowFilter, end_of_prefix};
-use crate::transaction::Transaction;
+use crate::transaction::{BeforeReads, Transaction};
 use crate::write_set::WriteKind;
 use ankerdb_base::{ColumnSet, Result, RowId, Timestamp};
 use ankerdb_index::Direction;
@@ -77,8 +77,8 @@ impl Transaction {
     /// transaction's timestamp. Were the rest of the scan read at that one, then an entry of the index that the
     /// scan has copied already might belong to a row that has been swept since, and whose slot holds another row by then.
     fn moment(&self) -> Moment {
-        let moves = self.acts_before_reads && !self.is_strict();
-        Moment { at: self.read_at(), _announced: moves.then(|| self.slot.clone()) }
+        let moves = self.before_reads == BeforeReads::NewStatement;
+        Moment { at: self.read_at(), _announced: moves.then(|| self.announced.slot().clone()) }
     }
 
     /// Begins to visit the pending rows whose keys come from this transaction and lie in the range, in key order.

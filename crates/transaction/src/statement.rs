@@ -23,22 +23,12 @@
 //!
 //! A transaction's first statement has no earlier reads, so it can always be run again.
 
-use crate::read_set::Mark;
-use crate::transaction::{Isolation, Transaction};
-use crate::write::concurrent_update;
+use crate::isolation::Isolation;
+use crate::refusal::concurrent_update;
+use crate::transaction::Transaction;
 use ankerdb_base::{Result, Timestamp, failpoint};
 use ankerdb_sync::readers::ReaderSlot;
 use std::sync::Arc;
-
-/// What there was when the running statement began.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Statement {
-    reads: Mark,
-    /// How often the write set had been changed.
-    changes: usize,
-    /// Whether a lock found a row changed (at SERIALIZABLE): unless the statement is restarted, no commit.
-    pub must_restart: bool,
-}
 
 impl Transaction {
     /// Starts a new statement. READ COMMITTED and below: it reads everything committed up to now. At SERIALIZABLE: its
@@ -76,21 +66,19 @@ impl Transaction {
             Isolation::RepeatableRead => return Err(concurrent_update()),
             Isolation::Serializable => self.restart_serializable()?,
         }
-        self.statement.must_restart = false;
+        self.stale.set_statement(false);
         Ok(())
     }
 
     fn restart_serializable(&mut self) -> Result<()> {
         // A procedure's closure has seen what it has read; only running all of it again would help.
-        if !self.interactive || self.writes.changes() != self.statement.changes {
+        if !self.is_interactive() || self.writes.changes() != self.statement.changes {
             return Err(concurrent_update());
         }
         self.reads.forget_since(self.statement.reads);
         failpoint::step("statement restarts");
-        if self.has_unlocked_writes {
-            self.slot.set_anchor();
-        }
-        let slot = self.spare_slot();
+        self.announced.prepare_move();
+        let slot = self.announced.take_spare();
         let manager = self.manager.clone();
         let now = slot.enter(|| manager.watermark());
         failpoint::step("newer timestamp announced");
@@ -98,30 +86,15 @@ impl Transaction {
         let validated = self.validate_up_to(now, &crossbeam_epoch::pin());
         match &validated {
             Ok(()) => self.move_to(slot, now),
-            Err(_) => {
-                slot.leave();
-                self.spare = Some(slot);
-            }
+            Err(_) => self.announced.give_back(slot),
         }
         validated
-    }
-
-    /// A slot to announce another timestamp in.
-    pub(crate) fn spare_slot(&mut self) -> Arc<ReaderSlot> {
-        self.spare.take().unwrap_or_else(|| Arc::new(self.manager.readers().register()))
     }
 
     /// Reads at another timestamp from now on, which `slot` announces. Views that were made before keep reading at the
     /// former one.
     fn move_to(&mut self, slot: Arc<ReaderSlot>, timestamp: Timestamp) {
-        let former = std::mem::replace(&mut self.slot, slot);
-        if self.has_unlocked_writes && !self.has_anchor() {
-            // Rows that are going to be written stay in their slots; see `enter`.
-            self.anchor = Some(former);
-        } else if Arc::strong_count(&former) == 1 {
-            former.leave();
-            self.spare = Some(former);
-        }
+        self.announced.move_to(slot);
         self.start_at(timestamp);
         // Parts of these keys were read at the former timestamp.
         self.writes.forget_keys();

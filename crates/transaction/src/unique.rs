@@ -18,10 +18,11 @@
 //! rests is asked before the row is looked at: what changes in between has entered its keys after the entries were
 //! read, and then the index asks again.
 
-use crate::commit::Progress;
-use crate::number_map::NumberSet;
-use crate::transaction::{Isolation, Transaction, push_pending_key};
-use crate::write::{concurrent_update, duplicate_key};
+use crate::blocker::Obstacle;
+use crate::pending_key::push_pending_key;
+use crate::progress::Progress;
+use crate::refusal::{concurrent_update, duplicate_key};
+use crate::transaction::Transaction;
 use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{Result, RowId, TableId, Timestamp};
 use ankerdb_index::UniqueInsert;
@@ -39,42 +40,6 @@ enum KeyConflict {
     /// A row that got the key by this commit, after this transaction's snapshot: no duplicate to it, but not
     /// serializable either.
     Newer(Timestamp),
-}
-
-/// What a key could not be entered for; another try waits for it.
-#[derive(Clone, Copy)]
-pub(crate) enum Obstacle {
-    /// A commit.
-    Commit(Timestamp),
-    /// A row in the hands of a commit, in a table given by number.
-    Row(usize, RowId),
-}
-
-/// The slots of a commit's new rows as a set: filled when it is first asked for, and from then on with what is new.
-#[derive(Default)]
-pub(crate) struct OwnSlots {
-    known: NumberSet<(usize, u64)>,
-    absorbed: usize,
-}
-
-impl OwnSlots {
-    pub fn clear(&mut self) {
-        self.known.clear();
-        self.absorbed = 0;
-    }
-
-    /// Whether `row` is among the slots, given as positions in the write set with their rows, in a table given by
-    /// number.
-    fn contains(&mut self, slots: &[(usize, RowId)], writes: &[Write], table: usize, row: RowId) -> bool {
-        let mut new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
-        if self.known.try_reserve(new.len()).is_err() {
-            // Slow, but right.
-            return self.known.contains(&(table, row.0)) || new.any(|slot| slot == (table, row.0));
-        }
-        self.known.extend(new);
-        self.absorbed = slots.len();
-        self.known.contains(&(table, row.0))
-    }
 }
 
 impl Transaction {
@@ -167,8 +132,7 @@ impl Transaction {
             // It has the key as far as is known, and its commit no timestamp yet.
             return Some(KeyConflict::Undecided(other));
         }
-        let is_new = header.timestamp() > self.start
-            && matches!(self.isolation, Isolation::RepeatableRead | Isolation::Serializable);
+        let is_new = header.timestamp() > self.start && self.isolation.first_committer_wins();
         Some(if is_new { KeyConflict::Newer(header.timestamp()) } else { KeyConflict::Taken })
     }
 

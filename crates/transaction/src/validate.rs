@@ -11,8 +11,9 @@
 //! The same function moves a transaction's timestamp when a statement restarts (`statement`).
 
 use crate::read_set::{RangeRead, RowFilter, Steps, TableRead, row_matches};
+use crate::refusal::dependencies;
 use crate::transaction::Transaction;
-use ankerdb_base::{Error, Result, RowId, Timestamp, failpoint};
+use ankerdb_base::{Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::commit_order::Visited;
 use ankerdb_table::{Entries, Storage};
 use crossbeam_epoch::Guard;
@@ -25,11 +26,6 @@ const REST_MAX: u64 = 16;
 
 /// A transaction with more writes takes a while to lock rows and to enter keys.
 const FEW_WRITES: usize = 1000;
-
-/// 40001: what was read has changed meanwhile.
-fn dependencies() -> Error {
-    Error::serialization("could not serialize access due to read/write dependencies among transactions")
-}
 
 impl Transaction {
     /// Whether validating, or locking and entering keys, may take so long that many others commit meanwhile.
@@ -52,10 +48,9 @@ impl Transaction {
             return self.validate_rounds(|| manager.order.drawn(), pin);
         }
         // Filters look at rows as of the last timestamp, which must not be pruned away meanwhile.
-        let (slot, manager) = (self.spare_slot(), self.manager.clone());
+        let (slot, manager) = (self.announced.take_spare(), self.manager.clone());
         let clear = self.validate_rounds(|| slot.enter(|| manager.watermark()), pin);
-        slot.leave();
-        self.spare = Some(slot);
+        self.announced.give_back(slot);
         clear
     }
 

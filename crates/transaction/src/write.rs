@@ -1,11 +1,13 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
+use crate::isolation::Isolation;
 use crate::key_filter::key_hash;
-use crate::transaction::{Isolation, Transaction};
+use crate::refusal::duplicate_key;
+use crate::transaction::Transaction;
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Entries, Index, Table};
-use ankerdb_value::{Value, format_text};
+use ankerdb_value::Value;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ impl Transaction {
         }
         values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
         self.buffers.checked_keys.clear();
-        if self.interactive {
+        if self.is_interactive() {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
             {
                 self.check_key_is_free(table, position, index, None, &|column| values[column].clone())?;
@@ -64,7 +66,7 @@ impl Transaction {
     /// Changes columns of a visible row. Errors as [`insert`](Self::insert).
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
-        if self.interactive {
+        if self.is_interactive() {
             let mut changed = ColumnSet::EMPTY;
             changes.iter().for_each(|(column, _)| changed.insert(*column));
             for (position, index) in table.maintained_indexes() {
@@ -100,11 +102,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// The row must stay in its slot until the commit, which a lock would take care of; see `enter`.
+    /// The row must stay in its slot until the commit, which a lock would take care of; see `announced`.
     fn note_unlocked(&mut self, table: &Table, row: RowId) {
         let may_move = self.isolation != Isolation::RepeatableRead;
-        if self.interactive && may_move && !self.has_unlocked_writes && row.provisional_number().is_none() {
-            self.has_unlocked_writes = !self.has_locked(table, row);
+        if may_move && !self.announced.keeps_rows() && row.provisional_number().is_none() {
+            self.announced.set_keeps_rows(!self.has_locked(table, row));
         }
     }
 
@@ -230,26 +232,4 @@ fn not_null(table: &Table, column: usize) -> Error {
         table.name()
     );
     Error::new(SqlState::NotNullViolation, message)
-}
-
-/// 23505 in PostgreSQL's words.
-pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) -> Value) -> Error {
-    let definition = index.definition();
-    let message = format!("duplicate key value violates unique constraint \"{}\"", definition.name);
-    let names: Vec<&str> =
-        definition.columns.iter().map(|&column| &table.columns()[column].name[..]).collect();
-    let values: Vec<String> = (definition.columns.iter())
-        .map(|&column| {
-            let mut text = String::new();
-            format_text(&value(column), table.data_type(column), &mut text);
-            text
-        })
-        .collect();
-    let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
-    Error::new(SqlState::UniqueViolation, message).with_detail(detail)
-}
-
-/// 40001 in PostgreSQL's words.
-pub(crate) fn concurrent_update() -> Error {
-    Error::serialization("could not serialize access due to concurrent update")
 }

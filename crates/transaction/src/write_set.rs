@@ -6,13 +6,12 @@
 use crate::key_filter::{KeyFilter, key_hash};
 use crate::own_keys::{OwnKeys, OwnScan};
 use crate::places::{Places, RowName};
-use ankerdb_base::{ColumnSet, Result, RowId, TableId};
+use ankerdb_base::{ColumnSet, Result, RowId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
 use ankerdb_sync::row_set::RowSet;
-use ankerdb_table::{Cell, Index, Storage, Table};
+use ankerdb_table::{Cell, Index};
 use std::ops::Bound;
-use std::sync::Arc;
 
 /// What a write is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +44,7 @@ pub(crate) enum WriteKind {
 
 /// One row's pending change.
 pub(crate) struct Write {
-    /// Position in [`TouchedTables`].
+    /// Its number in `TouchedTables`.
     pub table: usize,
     /// The committed row; for a new row its provisional identity.
     pub row: RowId,
@@ -78,53 +77,6 @@ enum Stored {
 struct PendingCell {
     column: u32,
     stored: Stored,
-}
-
-/// The tables that transactions of one session have touched, by small numbers. They are kept from one procedure to
-/// the next, so that a procedure does not count references up and down that all threads share.
-#[derive(Default)]
-pub(crate) struct TouchedTables(Vec<Arc<Table>>);
-
-impl TouchedTables {
-    /// The table's number.
-    #[inline]
-    pub fn number(&mut self, table: &Arc<Table>) -> usize {
-        match self.0.iter().position(|touched| Arc::ptr_eq(touched, table)) {
-            Some(number) => number,
-            None => {
-                self.0.push(table.clone());
-                self.0.len() - 1
-            }
-        }
-    }
-
-    /// The number of a table that was touched.
-    #[inline]
-    pub fn find(&self, table: TableId) -> Option<usize> {
-        self.0.iter().position(|touched| touched.id() == table)
-    }
-
-    /// What a table is made of, by its number.
-    #[inline]
-    pub fn storage(&self, number: usize) -> &Storage {
-        Storage::of(&self.0[number])
-    }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-}
-
-impl std::ops::Index<usize> for TouchedTables {
-    type Output = Arc<Table>;
-
-    fn index(&self, number: usize) -> &Arc<Table> {
-        &self.0[number]
-    }
 }
 
 /// What is known about the writes to one table.

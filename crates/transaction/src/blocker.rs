@@ -1,0 +1,27 @@
+//! What stands in a transaction's way, for the next try to wait for.
+
+use ankerdb_base::{RowId, Timestamp};
+use ankerdb_table::Table;
+use std::sync::{Arc, Weak};
+
+/// A row in the hands of somebody else.
+pub(crate) struct Blocker {
+    /// Not kept in memory if it is dropped before there is another try.
+    pub table: Weak<Table>,
+    pub row: RowId,
+}
+
+impl Blocker {
+    pub fn new(table: &Arc<Table>, row: RowId) -> Blocker {
+        Blocker { table: Arc::downgrade(table), row }
+    }
+}
+
+/// What a key could not be entered for; another try waits for it.
+#[derive(Clone, Copy)]
+pub(crate) enum Obstacle {
+    /// A commit.
+    Commit(Timestamp),
+    /// A row in the hands of a commit, in a table given by number.
+    Row(usize, RowId),
+}

@@ -1,0 +1,38 @@
+//! What transactions fail with, in PostgreSQL's words.
+
+use ankerdb_base::{Error, SqlState};
+use ankerdb_table::{Index, Table};
+use ankerdb_value::{Value, format_text};
+
+/// 40001: somebody else has changed what this transaction was going to write to.
+pub(crate) fn concurrent_update() -> Error {
+    Error::serialization("could not serialize access due to concurrent update")
+}
+
+/// 40001: what was read has changed meanwhile.
+pub(crate) fn dependencies() -> Error {
+    Error::serialization("could not serialize access due to read/write dependencies among transactions")
+}
+
+/// 23505: another row has the key.
+pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) -> Value) -> Error {
+    let definition = index.definition();
+    let message = format!("duplicate key value violates unique constraint \"{}\"", definition.name);
+    let names: Vec<&str> =
+        definition.columns.iter().map(|&column| &table.columns()[column].name[..]).collect();
+    let values: Vec<String> = (definition.columns.iter())
+        .map(|&column| {
+            let mut text = String::new();
+            format_text(&value(column), table.data_type(column), &mut text);
+            text
+        })
+        .collect();
+    let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
+    Error::new(SqlState::UniqueViolation, message).with_detail(detail)
+}
+
+/// 55P03: a row was waited for for too long.
+#[cold]
+pub(crate) fn lock_timed_out() -> Error {
+    Error::new(SqlState::LockNotAvailable, "canceling statement due to lock timeout")
+}
