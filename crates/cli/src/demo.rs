@@ -2,7 +2,8 @@
 //!
 //! 1. Load TPC-C.
 //! 2. Run each analytical query a few times while nothing else runs: what "idle" means in the summary.
-//! 3. Run transactions and random queries side by side, every query on a fresh snapshot and checked for freshness.
+//! 3. Run transactions, and twice for a while random queries beside them, every query on a fresh snapshot and checked for
+//!    freshness.
 //! 4. Run the queries alone again: New-Order has made the tables grow meanwhile.
 //! 5. Check TPC-C's consistency conditions, print a summary, write the plot.
 
@@ -38,6 +39,8 @@ use std::time::{Duration, Instant};
 
 /// How often the display is drawn and throughput sampled.
 const TICK: Duration = Duration::from_millis(250);
+/// How often the analytical stream looks whether it is its turn.
+const QUERIES_POLL: Duration = Duration::from_millis(2);
 /// Runs of each query before the transactions start, and after they have stopped.
 const IDLE_RUNS: usize = 5;
 /// Seed of data and inputs.
@@ -52,7 +55,7 @@ pub struct Options {
     /// Seconds that both streams run
     #[arg(long, value_name = "S", default_value_t = 20)]
     seconds: u64,
-    /// Where the plot goes (SVG)
+    /// Where the plot goes (SVG, or PNG if the name ends so)
     #[arg(long, value_name = "FILE", default_value = "ankerdb-demo.svg")]
     plot: PathBuf,
     #[command(flatten)]
@@ -159,9 +162,11 @@ impl Stage {
         let (queries, watched) = std::thread::scope(|scope| {
             let analytics = scope.spawn(|| {
                 let order = Order::Random(fastrand::Rng::with_seed(SEED));
+                wait_for_queries(&live, &ended);
                 let beside = Beside { oltp: &stream, marker: &self.world.marker, begin, ended: &ended };
                 let result = analyst.stream(order, Some(beside), &mut |run| {
                     live.add_run(*run);
+                    wait_for_queries(&live, &ended);
                     if ended.load(Ordering::Relaxed) {
                         ControlFlow::Break(())
                     } else {
@@ -211,10 +216,17 @@ impl Stage {
             if stream.has_ended_early() || display.wait(TICK)? {
                 break;
             }
-            live.sample(stream.completed());
+            live.sample(stream.latencies());
             display.draw(live)?;
         }
         Ok(())
+    }
+}
+
+/// Returns when queries are to run, or the demo has ended.
+fn wait_for_queries(live: &Live, ended: &AtomicBool) {
+    while !live.queries_run() && !ended.load(Ordering::Relaxed) {
+        std::thread::sleep(QUERIES_POLL);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Experiment;
 use crate::finding::Findings;
 use crate::lab::Measurement;
-use crate::render::picture::Picture;
+use crate::render::picture::{self, Picture};
 use crate::render::{csv, text};
 use crate::setup::invalid;
 use ankerdb_engine::{Error, Result};
@@ -117,8 +117,8 @@ impl Report {
         write(&paths[1], csv::table(&self.findings.panels))?;
         let (title, footer) = (self.title(), self.footer());
         let picture = Picture { title: &title, panels: &self.findings.panels, footer: &footer };
-        picture.write_svg(&paths[2])?;
-        picture.write_png(&paths[3])?;
+        picture::write(&paths[2], &picture)?;
+        picture::write(&paths[3], &picture)?;
         Ok(paths.to_vec())
     }
 

@@ -8,6 +8,7 @@
 //! Quantiles are off by less than 1/64 of their value. Latencies in [`Latencies`](crate::latency::Latencies) are
 //! ten times finer, and take a hundred times the cache: too much beside transactions of a few microseconds.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Bits of a value that choose the count within its power of two.
@@ -16,22 +17,53 @@ const FINE: u64 = 1 << FINE_BITS;
 /// Up to 2^40 ns, 18 minutes; longer ones count as the longest.
 const POWERS: usize = 40 - FINE_BITS as usize + 1;
 
+/// How many there are.
+const COUNTS: usize = POWERS << FINE_BITS;
+
 /// A histogram of durations.
 #[derive(Clone)]
 pub struct Histogram {
-    counts: Box<[u64; POWERS << FINE_BITS]>,
+    counts: Box<[u64; COUNTS]>,
 }
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: Box::new([0; POWERS << FINE_BITS]) }
+        Histogram { counts: Box::new([0; COUNTS]) }
+    }
+}
+
+/// A histogram that one thread fills while others look.
+pub struct LiveHistogram {
+    counts: Box<[AtomicU64; COUNTS]>,
+}
+
+impl Default for LiveHistogram {
+    fn default() -> LiveHistogram {
+        LiveHistogram { counts: Box::new([const { AtomicU64::new(0) }; COUNTS]) }
+    }
+}
+
+impl LiveHistogram {
+    /// Adds one duration. For one thread only: of two that add at once, one may be lost.
+    #[inline]
+    pub fn record(&self, latency: Duration) {
+        let count = &self.counts[place(latency.as_nanos().min(u128::from(u64::MAX)) as u64)];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// What was recorded so far.
+    pub fn so_far(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        let both = histogram.counts.iter_mut().zip(self.counts.iter());
+        both.for_each(|(count, live)| *count = live.load(Ordering::Relaxed));
+        histogram
     }
 }
 
 fn place(ns: u64) -> usize {
     let coarse = ns.max(FINE).ilog2() - FINE_BITS;
     let place = ((coarse as usize) << FINE_BITS) + (ns >> coarse) as usize;
-    place.min((POWERS << FINE_BITS) - 1)
+    place.min(COUNTS - 1)
 }
 
 /// The largest value that is counted at a place.
@@ -50,6 +82,13 @@ impl Histogram {
     /// Adds all of another histogram's.
     pub fn add(&mut self, other: &Histogram) {
         self.counts.iter_mut().zip(other.counts.iter()).for_each(|(count, other)| *count += other);
+    }
+
+    /// What was recorded since an earlier look at the same.
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let mut newer = self.clone();
+        newer.counts.iter_mut().zip(earlier.counts.iter()).for_each(|(count, earlier)| *count -= earlier);
+        newer
     }
 
     /// How many were recorded.
@@ -85,7 +124,19 @@ mod tests {
             assert!(place == previous || place == previous + 1 || ns > 100_000);
             previous = place;
         }
-        assert_eq!(place(u64::MAX), (POWERS << FINE_BITS) - 1);
+        assert_eq!(place(u64::MAX), COUNTS - 1);
+    }
+
+    #[test]
+    fn what_one_thread_records_another_one_sees_and_tells_from_what_was_before() {
+        let live = LiveHistogram::default();
+        (0..10).for_each(|_| live.record(Duration::from_nanos(50)));
+        let earlier = live.so_far();
+        std::thread::scope(|scope| scope.spawn(|| live.record(Duration::from_secs(1))).join())
+            .expect("it ends");
+        let newer = live.so_far().since(&earlier);
+        assert_eq!((earlier.count(), newer.count(), live.so_far().count()), (10, 1, 11));
+        assert!(newer.quantile_us(0.01) >= 1e6);
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! The live display: the whole terminal where there is one, a line every second elsewhere.
 
-use super::live::{Live, QueryLine};
+use super::live::{Live, QueryLine, Sample};
 use ankerdb_engine::{Error, Result};
 use ankerdb_workload::htap::queries::QUERIES;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, SparklineBar, Table};
 use ratatui::{DefaultTerminal, Frame};
 use std::time::{Duration, Instant};
 
 /// Pause between lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Of samples without queries, and with them.
+const ALONE: Color = Color::Green;
+const BESIDE: Color = Color::Cyan;
 
 /// See the module. Restores the terminal when dropped.
 pub enum Display {
@@ -81,9 +86,11 @@ fn line(live: &Live) -> String {
     let last = queries.last().map_or_else(String::new, |point| {
         format!(", last {} in {:.1} ms", QUERIES[point.query].name, point.latency_ms)
     });
-    let per_second = live.samples().last().map_or(0.0, |sample| sample.per_second);
+    let samples = live.samples();
+    let (per_second, p99) = samples.last().map_or((0.0, 0.0), |sample| (sample.per_second, sample.p99_us));
+    let beside = if live.queries_run() { last } else { ", none now".to_owned() };
     format!(
-        "{:>3} s left: {per_second:>8.0} transactions/s, {} queries on fresh snapshots{last}",
+        "{:>3} s left: {per_second:>8.0} transactions/s, p99 {p99:>6.0} us, {} queries on fresh snapshots{beside}",
         live.seconds_left(),
         queries.len()
     )
@@ -117,9 +124,23 @@ fn draw_oltp(frame: &mut Frame<'_>, area: Rect, live: &Live) {
     let samples = live.samples();
     let width = usize::from(area.width.saturating_sub(2)).max(1);
     let recent = &samples[samples.len().saturating_sub(width)..];
-    let bars: Vec<u64> = recent.iter().map(|sample| sample.per_second as u64).collect();
-    let title = format!(" OLTP: {} transactions/s ", bars.last().copied().unwrap_or(0));
-    let sparkline = Sparkline::default().data(&bars).style(Style::new().fg(Color::Green));
+    let bars = recent.iter().map(|sample| {
+        let colour = if sample.is_beside_queries { BESIDE } else { ALONE };
+        SparklineBar::from(sample.per_second as u64).style(Style::new().fg(colour))
+    });
+    let newest = samples.last();
+    let number = |of: fn(&Sample) -> f64| newest.map_or(0.0, of);
+    let title = Line::from(vec![
+        Span::from(format!(
+            " Transactions: {:.0}/s, p50 {:.0} us, p99 {:.0} us  ",
+            number(|sample| sample.per_second),
+            number(|sample| sample.p50_us),
+            number(|sample| sample.p99_us)
+        )),
+        Span::styled("\u{2588} alone ", ALONE),
+        Span::styled("\u{2588} beside queries ", BESIDE),
+    ]);
+    let sparkline = Sparkline::default().data(bars);
     frame.render_widget(sparkline.block(Block::bordered().title(title)), area);
 }
 
@@ -135,8 +156,9 @@ fn draw_olap(frame: &mut Frame<'_>, area: Rect, live: &Live) {
         Constraint::Length(9),
         Constraint::Min(20),
     ];
-    let header = Row::new(["", "runs", "last ms", "p50 ms", "idle ms", "query"]).bold();
-    let title = format!(" OLAP: {total} queries ");
+    let header = Row::new(["", "runs", "last ms", "p50 ms", "alone ms", "query"]).bold();
+    let now = if live.queries_run() { "running" } else { "resting, so that transactions are alone" };
+    let title = format!(" Queries: {total}, {now} ");
     let table = Table::new(rows, widths).header(header).block(Block::bordered().title(title));
     frame.render_widget(table, area);
 }
@@ -158,17 +180,33 @@ fn query_row(number: usize, line: &QueryLine) -> Row<'static> {
 mod tests {
     use super::*;
     use ankerdb_engine::Isolation;
+    use ankerdb_measure::histogram::Histogram;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+
+    /// So many, of 10 us each.
+    fn transactions(count: u64) -> Histogram {
+        let mut histogram = Histogram::default();
+        (0..count).for_each(|_| histogram.record(Duration::from_micros(10)));
+        histogram
+    }
 
     #[test]
     fn everything_fits_a_small_terminal() {
         let live = Live::new(vec![1.5; QUERIES.len()], 20, Isolation::Serializable);
-        live.sample(1000);
+        live.sample(transactions(1000));
         let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("a test backend works");
         terminal.draw(|frame| draw(frame, &live)).expect("drawing works");
         let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
-        for part in ["OLTP:", "transactions/s", "OLAP: 0 queries", "Q8", "1.50", "1000 serializable"] {
+        for part in [
+            "Transactions: ",
+            "p99 10 us",
+            "beside queries",
+            "Queries: 0, resting",
+            "Q8",
+            "1.50",
+            "1000 serializable",
+        ] {
             assert!(text.contains(part), "{part} is missing");
         }
         for size in [(20, 5), (1, 1)] {

@@ -1,6 +1,7 @@
 //! What the demo has seen so far, shared between the streams and the display.
 
 use ankerdb_engine::Isolation;
+use ankerdb_measure::histogram::Histogram;
 use ankerdb_measure::latency::median;
 use ankerdb_workload::htap::config::isolation_name;
 use ankerdb_workload::htap::olap::QueryRun;
@@ -8,13 +9,27 @@ use ankerdb_workload::htap::queries::QUERIES;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// One sample of the OLTP stream.
+/// When queries run, in shares of the demo's time. Transactions are alone in between, so that a difference would show.
+pub const QUERIES_RUN: [(f64, f64); 2] = [(0.2, 0.5), (0.7, 1.0)];
+
+/// Whether queries run after that share of the demo's time.
+fn queries_run_at(share: f64) -> bool {
+    QUERIES_RUN.iter().any(|(begin, end)| (*begin..*end).contains(&share))
+}
+
+/// One sample of the OLTP stream: what it did since the last one.
 #[derive(Clone, Copy)]
 pub struct Sample {
     /// Since the start.
     pub seconds: f64,
-    /// Since the last sample.
+    /// Transactions completed.
     pub per_second: f64,
+    /// Half of them took no longer, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 of them took no longer, in microseconds.
+    pub p99_us: f64,
+    /// Whether queries ran beside them.
+    pub is_beside_queries: bool,
 }
 
 /// One query that ran.
@@ -50,7 +65,8 @@ pub struct Live {
 struct State {
     samples: Vec<Sample>,
     queries: Vec<QueryPoint>,
-    completed: u64,
+    /// At the last sample.
+    transactions: Histogram,
     sampled_at: f64,
 }
 
@@ -77,14 +93,34 @@ impl Live {
         self.state().queries.push(QueryPoint { seconds, query: run.query, latency_ms });
     }
 
-    /// Samples the OLTP stream: transactions completed since the start.
-    pub fn sample(&self, completed: u64) {
+    /// Samples the OLTP stream: transactions completed since the start, by how long they took.
+    pub fn sample(&self, transactions: Histogram) {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut state = self.state();
-        let passed = (seconds - state.sampled_at).max(1e-6);
-        let per_second = (completed - state.completed) as f64 / passed;
-        state.samples.push(Sample { seconds, per_second });
-        (state.completed, state.sampled_at) = (completed, seconds);
+        let newer = transactions.since(&state.transactions);
+        let begun = state.sampled_at;
+        state.samples.push(Sample {
+            seconds,
+            per_second: newer.count() as f64 / (seconds - begun).max(1e-6),
+            p50_us: newer.quantile_us(0.5),
+            p99_us: newer.quantile_us(0.99),
+            is_beside_queries: queries_run_at(begun / self.seconds as f64),
+        });
+        (state.transactions, state.sampled_at) = (transactions, seconds);
+    }
+
+    /// Whether queries are to run now.
+    pub fn queries_run(&self) -> bool {
+        queries_run_at(self.started.elapsed().as_secs_f64() / self.seconds as f64)
+    }
+
+    /// Medians of the samples' throughputs: alone, and beside queries.
+    pub fn per_second(&self) -> [Option<f64>; 2] {
+        let samples = self.samples();
+        [false, true].map(|beside| {
+            let of = samples.iter().filter(|sample| sample.is_beside_queries == beside);
+            median(&mut of.map(|sample| sample.per_second).collect::<Vec<_>>())
+        })
     }
 
     /// Seconds that are left.
@@ -105,7 +141,7 @@ impl Live {
     /// Transactions completed, and queries: one snapshot each.
     pub fn totals(&self) -> (u64, usize) {
         let state = self.state();
-        (state.completed, state.queries.len())
+        (state.transactions.count(), state.queries.len())
     }
 
     /// One line for each query.

@@ -19,6 +19,9 @@ pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
         total.latency.quantile_us(0.99),
         total.retries
     );
+    if let [Some(alone), Some(beside)] = outcome.live.per_second() {
+        println!("transactions per second: {alone:.0} alone, {beside:.0} beside queries (medians)");
+    }
     println!("{} analytical queries beside them:", outcome.olap.runs.len());
     println!("      runs   p50 ms   alone before, after   query");
     for (line, after_ms) in outcome.live.query_lines().iter().zip(&outcome.idle_after_ms) {

@@ -27,7 +27,43 @@ const LEGEND_HEIGHT: i32 = 22;
 /// From this ratio of the largest to the smallest value on, bars are drawn on a logarithmic scale.
 const LOG_FROM: f64 = 50.0;
 
-type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
+/// Whether drawing went well.
+pub type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
+
+/// What can be drawn in either format.
+pub trait Drawing {
+    /// Width and height in pixels.
+    fn size(&self) -> (u32, u32);
+
+    /// Draws it into an area of that size.
+    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn
+    where
+        B::ErrorType: 'static;
+}
+
+/// Writes a drawing: as PNG if the path ends so, otherwise as SVG.
+pub fn write(path: &Path, drawing: &impl Drawing) -> Result<()> {
+    font::prepare();
+    let is_png = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
+    let written = if is_png {
+        write_png(path, drawing)
+    } else {
+        drawing.draw(&SVGBackend::new(path, drawing.size()).into_drawing_area())
+    };
+    written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
+}
+
+fn write_png(path: &Path, drawing: &impl Drawing) -> Drawn {
+    let (width, height) = drawing.size();
+    let mut pixels = vec![0u8; (width * height * 3) as usize];
+    drawing.draw(&BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area())?;
+    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    let mut encoder = png::Encoder::new(file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.write_header()?.write_image_data(&pixels)?;
+    Ok(())
+}
 
 /// A picture to be drawn.
 pub struct Picture<'a> {
@@ -47,28 +83,12 @@ impl Picture<'_> {
     fn rows(&self) -> u32 {
         (self.panels.len() as u32).div_ceil(self.columns()).max(1)
     }
+}
 
+impl Drawing for Picture<'_> {
     fn size(&self) -> (u32, u32) {
         let footer = LINE_HEIGHT * self.footer.len() as u32 + 8;
         (PANEL_WIDTH * self.columns(), TITLE_HEIGHT + PANEL_HEIGHT * self.rows() + footer)
-    }
-
-    /// Writes the picture as SVG.
-    pub fn write_svg(&self, path: &Path) -> Result<()> {
-        font::prepare();
-        let drawn = self.draw(&SVGBackend::new(path, self.size()).into_drawing_area());
-        drawn.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
-    }
-
-    /// Writes the picture as PNG.
-    pub fn write_png(&self, path: &Path) -> Result<()> {
-        font::prepare();
-        let (width, height) = self.size();
-        let mut pixels = vec![0u8; (width * height * 3) as usize];
-        let backend = BitMapBackend::with_buffer(&mut pixels, (width, height));
-        let drawn = self.draw(&backend.into_drawing_area());
-        let written = drawn.and_then(|()| Ok(write_pixels(path, &pixels, width, height)?));
-        written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
     }
 
     fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Drawn
@@ -91,19 +111,6 @@ impl Picture<'_> {
         area.present()?;
         Ok(())
     }
-}
-
-fn write_pixels(
-    path: &Path,
-    pixels: &[u8],
-    width: u32,
-    height: u32,
-) -> std::result::Result<(), png::EncodingError> {
-    let file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    let mut encoder = png::Encoder::new(file, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.write_header()?.write_image_data(pixels)
 }
 
 /// The colour of a series. A configuration has the same one in the paper's numbers, only paler.
@@ -256,7 +263,7 @@ mod tests {
     /// Draws as PNG and reads it back: size and pixels.
     fn drawn(picture: &Picture<'_>, name: &str) -> (u32, u32, Vec<u8>) {
         let path = std::env::temp_dir().join(format!("ankerdb-{name}-{}.png", std::process::id()));
-        picture.write_png(&path).expect("drawing works");
+        write(&path, &picture).expect("drawing works");
         let file = std::io::BufReader::new(std::fs::File::open(&path).expect("the file is there"));
         let mut reader = png::Decoder::new(file).read_info().expect("a PNG");
         let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];
@@ -288,7 +295,7 @@ mod tests {
         let title = &pixels[..(width * TITLE_HEIGHT * 3) as usize];
         assert!(title.chunks_exact(3).filter(|pixel| pixel[0] < 128).count() > 50, "the title is written");
         let path = std::env::temp_dir().join(format!("ankerdb-bars-{}.svg", std::process::id()));
-        picture.write_svg(&path).expect("drawing works");
+        write(&path, &picture).expect("drawing works");
         let svg = std::fs::read_to_string(&path).expect("the file is there");
         std::fs::remove_file(&path).expect("the file is ours");
         for part in ["<svg", "Figure 6", "Q2", "see-fs", "a machine", "</svg>"] {

@@ -12,6 +12,7 @@ use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{Client, Outcome};
 use ankerdb_engine::{Database, Error, Isolation, Result, SqlState};
 use ankerdb_measure::cpu::ThreadClock;
+use ankerdb_measure::histogram::{Histogram, LiveHistogram};
 use ankerdb_measure::latency::Latencies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -114,6 +115,7 @@ struct Tally {
     orders: AtomicI64,
     quantity: AtomicI64,
     paid: AtomicI64,
+    latencies: LiveHistogram,
 }
 
 impl Tally {
@@ -178,6 +180,13 @@ impl OltpStream {
     /// Transactions completed since the start, recorded or not.
     pub fn completed(&self) -> u64 {
         self.shared.tallies.iter().map(|tally| tally.completed.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How long they took, each from its first start to its completion.
+    pub fn latencies(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.shared.tallies.iter().for_each(|tally| all.add(&tally.latencies.so_far()));
+        all
     }
 
     /// What clients know to be committed since the start; of payments nothing at levels at which they may be lost.
@@ -282,7 +291,10 @@ impl Worker {
             }
             pause(failures);
         };
-        self.shared.tallies[self.number].add(&input, &outcome);
+        let latency = started.elapsed();
+        let tally = &self.shared.tallies[self.number];
+        tally.add(&input, &outcome);
+        tally.latencies.record(latency);
         if self.shared.recording.load(Ordering::Relaxed) {
             if let Some((clock, since @ None)) = &mut self.clock {
                 *since = Some(clock.read());
@@ -292,7 +304,7 @@ impl Worker {
             kind.rolled_back += u64::from(matches!(outcome, Outcome::NewOrderRolledBack));
             kind.aborts += failures;
             kind.retries += failures;
-            kind.latency.record(started.elapsed());
+            kind.latency.record(latency);
         }
         Ok(())
     }
