@@ -16,6 +16,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
@@ -117,6 +118,22 @@ pub(crate) enum Lasting {
     WithQuery,
 }
 
+/// Whether a run of a query has ended for those who wanted its rows. Its operators may be at work for a while yet: they
+/// look here where they cannot be stopped otherwise. Clones are for the same run.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct RunEnd(Arc<AtomicBool>);
+
+impl RunEnd {
+    /// Whether it has. One load.
+    pub fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn come(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A result being read. The OLTP path's are complete; the OLAP path's arrive while the query runs.
 pub struct Rows {
     columns: Arc<[OutputColumn]>,
@@ -136,8 +153,8 @@ impl Rows {
         Rows { columns, tag, source: Source::Ready(Batch(Content::Values(rows))) }
     }
 
-    /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it when it is canceled or
-    /// nobody reads on.
+    /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it, and tells `end`, when it is
+    /// canceled or nobody reads on.
     pub(crate) fn spawn(
         threads: &Handle,
         watch: &Handle,
@@ -145,6 +162,7 @@ impl Rows {
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
         lasting: Lasting,
         cancel: CancelHandle,
+        end: RunEnd,
     ) -> Rows {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
         let batches = sender.clone();
@@ -158,10 +176,12 @@ impl Rows {
                     Err(failure) => lost(failure),
                 },
                 () = sender.closed() => {
+                    end.come();
                     query.abort();
                     return;
                 }
                 error = cancel.raised() => {
+                    end.come();
                     query.abort();
                     error
                 }

@@ -263,7 +263,7 @@ mod tests {
     /// Draws as PNG and reads it back: size and pixels.
     fn drawn(picture: &Picture<'_>, name: &str) -> (u32, u32, Vec<u8>) {
         let path = std::env::temp_dir().join(format!("ankerdb-{name}-{}.png", std::process::id()));
-        write(&path, &picture).expect("drawing works");
+        write(&path, picture).expect("drawing works");
         let file = std::io::BufReader::new(std::fs::File::open(&path).expect("the file is there"));
         let mut reader = png::Decoder::new(file).read_info().expect("a PNG");
         let mut pixels = vec![0; reader.output_buffer_size().expect("a size")];

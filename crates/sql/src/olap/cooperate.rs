@@ -1,20 +1,43 @@
-//! Makes joins give way.
+//! Makes joins give way, and end when nobody wants their rows any more.
 //!
 //! A task of the async runtime can be canceled only where it gives way, and lets others run only there. Scans do
-//! after some batches, but a join turns one batch that it reads into thousands without reading another: the
-//! operators above would run for hours in one piece. This rule puts an operator above each join that counts
-//! batches against the task's budget and gives way when that is used up.
+//! after some batches, but a join turns one batch that it reads into thousands without reading another, and may look at
+//! millions of pairs of rows for each row that it gives: the operators above would run for hours in one piece.
 //!
-//! Not covered: a join whose condition rejects everything works through one batch of its outer side before it
-//! can give way.
+//! - An operator above each join ([`TimeSlices`]) gives way when the join has worked for some milliseconds. The rule
+//!   [`YieldAboveJoins`] puts it there when a query is planned.
+//! - A join whose condition rejects nearly everything does not come back to that operator for long. So its condition, which
+//!   it computes for a batch of pairs at a time, fails once the run of the query has ended ([`interruptible`]).
+//!
+//! Not covered: a join that rejects everything works through one batch of its outer side before it gives way to other
+//! queries.
 
+use crate::rows::RunEnd;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::exec_err;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{NestedLoopJoinExec, NestedLoopJoinExecBuilder};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::Stream;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long a join works before it gives way.
+const SLICE: Duration = Duration::from_millis(10);
 
 /// See the module.
 #[derive(Debug)]
@@ -38,7 +61,7 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
             Ok(match MULTIPLYING.contains(&node.name()) {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>),
+                true => Transformed::yes(Arc::new(TimeSlices { input: node }) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(node),
             })
         })?;
@@ -51,5 +74,162 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Passes batches on, and gives way when making them has taken long.
+#[derive(Debug)]
+struct TimeSlices {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for TimeSlices {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for TimeSlices {
+    fn name(&self) -> &str {
+        "TimeSlices"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(TimeSlices { input: children.swap_remove(0) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(TimeSlices { input: children.swap_remove(0) }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        Ok(Box::pin(Slices { input, worked: Duration::ZERO }))
+    }
+}
+
+struct Slices {
+    input: SendableRecordBatchStream,
+    /// Since it gave way.
+    worked: Duration,
+}
+
+impl Stream for Slices {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.worked >= SLICE {
+            self.worked = Duration::ZERO;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let begun = Instant::now();
+        let next = self.input.as_mut().poll_next(context);
+        self.worked = if next.is_pending() { Duration::ZERO } else { self.worked + begun.elapsed() };
+        next
+    }
+}
+
+impl RecordBatchStream for Slices {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+/// The plan, for one run: its joins fail soon after the run has ended.
+pub(super) fn interruptible(plan: Arc<dyn ExecutionPlan>, end: &RunEnd) -> Result<Arc<dyn ExecutionPlan>> {
+    let with_conditions = plan.transform_up(|node| {
+        let Some((join, filter)) =
+            node.downcast_ref::<NestedLoopJoinExec>().and_then(|join| Some((join, join.filter()?)))
+        else {
+            return Ok(Transformed::no(node));
+        };
+        let condition = Interruptible { condition: filter.expression().clone(), end: end.clone() };
+        let filter =
+            JoinFilter::new(Arc::new(condition), filter.column_indices().to_vec(), filter.schema().clone());
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+        Ok(Transformed::yes(Arc::new(join) as Arc<dyn ExecutionPlan>))
+    })?;
+    Ok(with_conditions.data)
+}
+
+/// A join's condition that fails once the run has ended.
+#[derive(Debug)]
+struct Interruptible {
+    condition: Arc<dyn PhysicalExpr>,
+    end: RunEnd,
+}
+
+impl PartialEq for Interruptible {
+    fn eq(&self, other: &Interruptible) -> bool {
+        self.condition.eq(&other.condition)
+    }
+}
+
+impl Eq for Interruptible {}
+
+impl Hash for Interruptible {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.condition.hash(state);
+    }
+}
+
+impl fmt::Display for Interruptible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.condition.fmt(f)
+    }
+}
+
+impl PhysicalExpr for Interruptible {
+    fn return_field(&self, input: &Schema) -> Result<FieldRef> {
+        self.condition.return_field(input)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if self.end.has_come() {
+            return exec_err!("nobody waits for the query any more");
+        }
+        self.condition.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.condition]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(Interruptible { condition: children.swap_remove(0), end: self.end.clone() }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.condition.fmt_sql(f)
     }
 }

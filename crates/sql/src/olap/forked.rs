@@ -23,7 +23,7 @@ use super::error::from_datafusion;
 use super::memory::LimitedPool;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
-use crate::rows::Lasting;
+use crate::rows::{Lasting, RunEnd};
 use ankerdb_engine::{ColumnSet, Database, Error, ReadView, Result, SqlState, Table, Value};
 use ankerdb_region::fork::{Output, SharedBytes, spawn};
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
@@ -319,7 +319,13 @@ impl OlapEngine {
             let stream: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
             Ok(stream)
         };
-        Ok(self.threads.rows(plan.output.as_slice().into(), start, Lasting::WithBatch, cancel))
+        Ok(self.threads.rows(
+            plan.output.as_slice().into(),
+            start,
+            Lasting::WithBatch,
+            cancel,
+            RunEnd::default(),
+        ))
     }
 
     /// Runs the query in a copy of the process and waits; returns the batches, and how long it took to make

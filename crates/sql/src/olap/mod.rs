@@ -45,7 +45,7 @@ mod tests;
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
-use crate::rows::{Lasting, Rows};
+use crate::rows::{Lasting, Rows, RunEnd};
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
@@ -111,9 +111,10 @@ impl Threads {
         start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
         lasting: Lasting,
         cancel: CancelHandle,
+        end: RunEnd,
     ) -> Rows {
         let watch = self.watch.as_ref().expect("the runtime lives as long as its owner");
-        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel)
+        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel, end)
     }
 }
 
@@ -272,14 +273,16 @@ impl OlapEngine {
         let plan = plan.clone();
         let lasting =
             if self.named_columns(&plan).is_empty() { Lasting::WithBatch } else { Lasting::WithQuery };
+        let end = RunEnd::default();
+        let seen = end.clone();
         let start = async move {
             let logical = engine.instantiate(&plan, &parameters, &view)?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;
-            let rows = start(&engine.state, engine.tasks.clone(), &logical).await?;
+            let rows = start(&engine.state, engine.tasks.clone(), &logical, &seen).await?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
-        self.threads.rows(output, start, lasting, cancel)
+        self.threads.rows(output, start, lasting, cancel, end)
     }
 
     /// The columns to take snapshots of before the plan runs: none where queries read block by block.
@@ -388,8 +391,10 @@ async fn start(
     state: &SessionState,
     tasks: Arc<TaskContext>,
     logical: &LogicalPlan,
+    end: &RunEnd,
 ) -> Result<SendableRecordBatchStream> {
     let physical = physical_plan(state, logical).await?;
+    let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
     execute_stream(physical, tasks).map_err(from_datafusion)
 }
 

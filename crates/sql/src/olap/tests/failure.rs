@@ -1,9 +1,9 @@
 //! How queries fail: with PostgreSQL's codes, and alone.
 
 use super::*;
-use crate::rows::Lasting;
+use crate::rows::{Lasting, Rows, RunEnd};
 use ankerdb_engine::SqlState;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn state(fixture: &Fixture, sql: &str) -> SqlState {
     match fixture.query(sql) {
@@ -126,11 +126,54 @@ fn dropping_the_rows_ends_the_query() {
     wait_until_let_go(&table, holders);
 }
 
+/// Pairs of rows to look at between two rows of its result: ten seconds' worth and more.
+const REJECTING: &str = "select count(*) from line a, line b where (a.id * 31 + b.id * 17) % 1000003 = -1";
+
+#[test]
+fn a_join_that_rejects_everything_ends_soon_after_its_query() {
+    let fixture = Fixture::with_lines(200_000);
+    let plan = fixture.plan(REJECTING, &[]).unwrap();
+    let table = fixture.database.catalog().table("line").unwrap();
+    let holders = Arc::strong_count(&table);
+    for is_canceled in [true, false] {
+        let cancel = never_canceled();
+        let rows = fixture.olap.run(&plan, &[], fixture.view(), cancel.clone());
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(Arc::strong_count(&table) > holders, "a running query holds its table");
+        if is_canceled {
+            cancel.cancel();
+        } else {
+            drop(rows);
+        }
+        let ended = Instant::now();
+        wait_until_let_go(&table, holders);
+        assert!(ended.elapsed() < Duration::from_secs(2), "{:?}", ended.elapsed());
+    }
+}
+
+#[test]
+fn a_join_of_many_pairs_gives_way_to_other_queries() {
+    let fixture = Fixture::with_lines(200_000);
+    let heavy = "select count(*) from line a, line b where (a.id * 31 + b.id * 17) % 1009 = 5";
+    let plan = fixture.plan(heavy, &[]).unwrap();
+    // More of them than there are threads.
+    let heavy: Vec<Rows> =
+        (0..4).map(|_| fixture.olap.run(&plan, &[], fixture.view(), never_canceled())).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(200_000));
+    // A join that counts batches only, and not its time, keeps the others waiting for minutes.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(heavy);
+}
+
 #[test]
 fn a_panic_is_the_error_of_one_query() {
     let fixture = Fixture::with_lines(3);
     let start = async { panic!("on purpose") };
-    let mut rows = fixture.olap.threads.rows(Vec::new().into(), start, Lasting::WithBatch, never_canceled());
+    let threads = &fixture.olap.threads;
+    let (cancel, end) = (never_canceled(), RunEnd::default());
+    let mut rows = threads.rows(Vec::new().into(), start, Lasting::WithBatch, cancel, end);
     let error = rows.next().unwrap_err();
     assert_eq!(error.state(), SqlState::InternalError);
     assert!(error.message().contains("on purpose"));
