@@ -2,7 +2,7 @@
 //! names, and through prepared SQL. A benchmark: `cargo run --release -p ankerdb --example door_cost`.
 //!
 //! All ways run side by side, in short turns; told is the median of the turns. `door_cost <way> <operations>` runs one way
-//! alone, for `valgrind --tool=callgrind`: the difference of two counts of operations is what these cost.
+//! alone, for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='door_cost::run'`, which counts its instructions.
 
 use ankerdb::procedure::{self, ColumnSet, Session};
 use ankerdb::{Column, Database, Isolation, Result, Statement, Table};
@@ -72,6 +72,7 @@ impl Bench {
 }
 
 /// Nanoseconds for each operation.
+#[inline(never)]
 fn run(bench: &mut Bench, way: fn(&mut Bench, i32) -> Result<i64>, operations: i32) -> Result<f64> {
     let begun = Instant::now();
     let mut sum = 0;

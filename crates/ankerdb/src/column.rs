@@ -161,6 +161,12 @@ impl<T> ColumnIndex<T> for &str {
     }
 }
 
+impl<T> ColumnIndex<T> for &String {
+    fn position(&self, header: Header<'_>) -> Result<usize> {
+        ColumnIndex::<T>::position(&self.as_str(), header)
+    }
+}
+
 impl<T> ColumnIndex<T> for Column<T> {
     #[inline]
     fn position(&self, header: Header<'_>) -> Result<usize> {

@@ -31,7 +31,7 @@ const IDLE_MAX: usize = 16;
 
 /// A session of SQL, once there is one.
 #[cfg(feature = "sql")]
-pub(crate) type SqlSlot = Option<SqlSession>;
+pub(crate) type SqlSlot = Option<Box<SqlSession>>;
 /// Nothing, without SQL.
 #[cfg(not(feature = "sql"))]
 #[derive(Default)]
@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub session: Session,
     pub sql: SqlSlot,
     pub alarm: Arc<Alarm>,
+    /// Memory for keys, kept from one procedure to the next.
+    pub key: Vec<u8>,
 }
 
 /// What ends the work of a connection.
@@ -75,7 +77,10 @@ impl Alarm {
 pub(crate) struct Shared {
     pub engine: Database,
     pub options: Options,
-    #[expect(clippy::vec_box, reason = "a connection is large, and changes hands under a lock")]
+    #[allow(
+        clippy::vec_box,
+        reason = "a connection is large, with SQL at least, and changes hands under a lock"
+    )]
     shelves: [CachePadded<Mutex<Vec<Box<Connection>>>>; SHELVES],
     alarms: Mutex<Vec<Weak<Alarm>>>,
     #[cfg(feature = "sql")]
@@ -98,7 +103,7 @@ impl Shared {
         })
     }
 
-    #[expect(clippy::vec_box, reason = "as they lie there")]
+    #[allow(clippy::vec_box, reason = "as they lie there")]
     fn shelf(&self) -> &Mutex<Vec<Box<Connection>>> {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed));
@@ -116,7 +121,7 @@ impl Shared {
         let mut alarms = self.alarms.lock();
         alarms.retain(|alarm| alarm.strong_count() > 0);
         alarms.push(Arc::downgrade(&alarm));
-        Box::new(Connection { session, sql: Default::default(), alarm })
+        Box::new(Connection { session, sql: Default::default(), alarm, key: Vec::new() })
     }
 
     /// Ends what runs now, with 57014.
@@ -159,7 +164,7 @@ impl Shared {
                 let mut session = self.sql()?.session_with(alarm.cancel.clone());
                 session.set_default_isolation(self.options.default_isolation());
                 session.set_limits(self.options.statement_timeout, self.options.lock_timeout)?;
-                Ok(slot.insert(session))
+                Ok(slot.insert(Box::new(session)))
             }
         }
     }

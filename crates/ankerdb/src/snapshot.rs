@@ -50,7 +50,7 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Database {
-    /// A snapshot of everything committed so far. Costs about a tenth of a microsecond at any size: nothing is copied.
+    /// A snapshot of everything committed so far. Costs well under a microsecond at any size: nothing is copied.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { shared: self.shared.clone(), snapshot: self.shared.engine.snapshot() }
     }

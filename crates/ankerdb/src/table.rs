@@ -58,11 +58,22 @@ pub trait TableName<'t>: sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
     impl Sealed for &str {}
+    impl Sealed for &String {}
     impl Sealed for &super::Table {}
 }
 
 impl<'t> TableName<'t> for &str {
     #[inline]
+    fn open(self, opened: &'t Opened, find: Find<'_>) -> Result<&'t Arc<EngineTable>> {
+        opened.named(self, find)
+    }
+
+    fn find(self, find: Find<'_>) -> Result<Table> {
+        find(self).map(Table)
+    }
+}
+
+impl<'t> TableName<'t> for &String {
     fn open(self, opened: &'t Opened, find: Find<'_>) -> Result<&'t Arc<EngineTable>> {
         opened.named(self, find)
     }

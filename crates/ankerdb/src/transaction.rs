@@ -20,10 +20,16 @@ use std::ops::{Deref, DerefMut};
 #[cfg(feature = "sql")]
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Something of the transaction's own, or of its caller's.
+/// Something of the transaction's own, or of its caller's. As large as a pointer in either case: transactions are moved.
 pub(crate) enum Held<'c, T> {
     Borrowed(&'c mut T),
-    Owned(T),
+    Owned(Box<T>),
+}
+
+impl<T> Held<'_, T> {
+    fn own(owned: T) -> Self {
+        Held::Owned(Box::new(owned))
+    }
 }
 
 impl<T> Deref for Held<'_, T> {
@@ -73,8 +79,8 @@ pub(crate) struct Inner<'c> {
     pub engine: Held<'c, EngineTransaction>,
     pub sql: Held<'c, SqlSlot>,
     pub failure: Option<Failure>,
-    /// The key that is looked up, as bytes.
-    pub key: Vec<u8>,
+    /// Memory for the key that is looked up, as bytes.
+    pub key: Held<'c, Vec<u8>>,
     /// When it began, in microseconds since 1970; asked for by SQL only.
     #[cfg(feature = "sql")]
     began: Option<i64>,
@@ -82,12 +88,12 @@ pub(crate) struct Inner<'c> {
 
 impl<'c> Inner<'c> {
     #[inline]
-    fn new(engine: Held<'c, EngineTransaction>, sql: Held<'c, SqlSlot>) -> Inner<'c> {
+    fn new(engine: Held<'c, EngineTransaction>, sql: Held<'c, SqlSlot>, key: Held<'c, Vec<u8>>) -> Inner<'c> {
         Inner {
             engine,
             sql,
             failure: None,
-            key: Vec::new(),
+            key,
             #[cfg(feature = "sql")]
             began: None,
         }
@@ -153,8 +159,9 @@ impl<'c> Transaction<'c> {
         shared: &'c Shared,
         engine: &'c mut EngineTransaction,
         (sql, alarm): (&'c mut SqlSlot, &'c Alarm),
+        key: &'c mut Vec<u8>,
     ) -> Transaction<'c> {
-        let inner = Inner::new(Held::Borrowed(engine), Held::Borrowed(sql));
+        let inner = Inner::new(Held::Borrowed(engine), Held::Borrowed(sql), Held::Borrowed(key));
         Transaction::new(shared, inner, Kind::Procedure, Hold::Lent(alarm))
     }
 
@@ -180,7 +187,7 @@ impl<'c> Transaction<'c> {
         let shared = *lease.shared();
         engine.set_lock_timeout(shared.options.lock_timeout);
         let sql = std::mem::take(&mut lease.sql);
-        let inner = Inner::new(Held::Owned(engine), Held::Owned(sql));
+        let inner = Inner::new(Held::own(engine), Held::own(sql), Held::own(Vec::new()));
         Transaction::new(shared, inner, kind, Hold::Kept(lease))
     }
 

@@ -5,6 +5,8 @@ mod support;
 use ankerdb::*;
 use support::{accounts, filled, state};
 
+const NONE: [i32; 0] = [];
+
 fn ids(scan: Scan<'_, '_>) -> Result<Vec<i32>> {
     scan.into_iter().map(|row| row?.get(0)).collect()
 }
@@ -99,10 +101,10 @@ fn scans_give_ranges_in_order_with_own_rows_between() -> Result<()> {
         assert_eq!(ids(account.range::<i32>(..).descending().limit(2))?, [1000, 99]);
         assert_eq!(ids(account.range((std::ops::Bound::Excluded(97), std::ops::Bound::Excluded(99))))?, [98]);
         let (low, high) = (2, 5);
-        assert_eq!(ids(account.range(high..low))?, [], "nothing lies between");
-        assert_eq!(ids(account.range(7..7))?, []);
+        assert_eq!(ids(account.range(high..low))?, NONE, "nothing lies between");
+        assert_eq!(ids(account.range(7..7))?, NONE);
         assert_eq!(ids(account.range(7..=7))?, [7]);
-        assert_eq!(ids(account.range(Some(7)..=None))?, [], "nothing equals NULL");
+        assert_eq!(ids(account.range(Some(7)..=None))?, NONE, "nothing equals NULL");
         assert_eq!(account.scan().count()?, 100);
         assert_eq!(account.scan().limit(0).count()?, 0);
         let owners = account.index("account_owner")?;

@@ -206,6 +206,34 @@ fn many_threads_move_money_and_none_is_lost() -> Result<()> {
     Ok(())
 }
 
+/// Threads count words: whoever finds no row inserts it, and somebody else may have done so a moment before.
+#[test]
+fn threads_that_upsert_the_same_keys_lose_nothing() -> Result<()> {
+    const THREADS: i64 = 8;
+    const KEYS: i32 = 300;
+    let db = accounts();
+    let barrier = Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        let counters: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    (0..KEYS).try_for_each(|id| {
+                        db.transaction(|tx| {
+                            let account = tx.table("account")?;
+                            let counted = account.get(id)?.map_or(Ok(0), |row| row.get::<i64>("balance"))?;
+                            account.upsert(named! { id: id, balance: counted + 1 }).map(drop)
+                        })
+                    })
+                })
+            })
+            .collect();
+        counters.into_iter().try_for_each(|counter| counter.join().expect("no panic"))
+    })?;
+    assert_eq!(total(&db), THREADS * i64::from(KEYS));
+    Ok(())
+}
+
 #[test]
 fn interactive_transactions_lock_what_they_write() -> Result<()> {
     let db = Database::with(Options::new().lock_timeout(Duration::from_millis(50)))?;

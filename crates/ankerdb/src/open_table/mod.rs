@@ -215,8 +215,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// The position of the index of the primary key.
     #[inline]
     pub(crate) fn primary_key(&self) -> Result<usize> {
-        let mut indexes = self.table.usable_indexes();
-        let primary = indexes.find(|(_, index)| index.definition().primary);
+        // There from the beginning, and never dropped.
+        let primary = self.table.all_indexes().find(|(_, index)| index.definition().primary);
         primary.map(|(position, _)| position).ok_or_else(|| {
             let message = format!("table \"{}\" has no primary key", self.table.name());
             Error::new(SqlState::UndefinedObject, message)
@@ -234,7 +234,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         self.transaction.with(|inner| {
             inner.begin_statement();
             let found = inner.engine.find(self.table, index, &bytes, ColumnSet::EMPTY);
-            inner.key = bytes;
+            *inner.key = bytes;
             found
         })
     }
@@ -243,7 +243,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     #[inline]
     pub(crate) fn encoded(&self, index: usize, key: &impl Values) -> Result<Option<Vec<u8>>> {
         let index = self.table.index(index);
-        let mut bytes = self.transaction.with(|inner| Ok(std::mem::take(&mut inner.key)))?;
+        let mut bytes = self.transaction.with(|inner| Ok(std::mem::take(&mut *inner.key)))?;
         bytes.clear();
         for (part, &column) in index.definition().columns.iter().enumerate().take(key.count()) {
             if key.target(part) != Target::InOrder {
