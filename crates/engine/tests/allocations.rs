@@ -21,8 +21,8 @@ const ROWS: i64 = 1_200;
 const SOME: i64 = 150;
 /// Requests tried by each test.
 const TRIES: usize = 150;
-/// What a transaction takes from the emergency pool until it looks, at most.
-const TAKEN_MAX: usize = 96 << 10;
+/// What a transaction takes from the emergency pool until it looks, at most: all of its buffers may grow in one step.
+const TAKEN_MAX: usize = 200 << 10;
 
 /// There is one emergency pool, of which the tests look how much of it is in use.
 static ONE: Mutex<()> = Mutex::new(());

@@ -129,7 +129,13 @@ impl Transaction {
     }
 
     /// The committed row that this transaction sees under a key.
-    fn committed_row(&self, number: usize, index: &Index, key: &[u8], pin: &Guard) -> Option<RowId> {
+    pub(crate) fn committed_row(
+        &self,
+        number: usize,
+        index: &Index,
+        key: &[u8],
+        pin: &Guard,
+    ) -> Option<RowId> {
         let mut found = None;
         Entries::of(index).get(key, |row| {
             let row = RowId(row);
@@ -143,7 +149,7 @@ impl Transaction {
     }
 
     /// Notes what a lookup has read: the row, or that there is none with the key.
-    fn note_lookup(
+    pub(crate) fn note_lookup(
         &mut self,
         number: usize,
         position: usize,

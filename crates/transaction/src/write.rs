@@ -6,9 +6,8 @@ use crate::refusal::duplicate_key;
 use crate::transaction::Transaction;
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
-use ankerdb_table::{Cell, CellLayout, Entries, Index, Table};
+use ankerdb_table::{Cell, CellLayout, Index, Table};
 use ankerdb_value::Value;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Transaction {
@@ -122,42 +121,42 @@ impl Transaction {
         let mut key = std::mem::take(&mut self.buffers.key);
         key.clear();
         let has_null = index.encode_row(value, &mut key);
-        let may_be_taken = match has_null {
-            Ok(false) if index.valid_from() <= self.start => self.is_entered(table, position, index, &key),
-            has_null => has_null.map(|_| false),
+        let found = match has_null {
+            Ok(false) if index.valid_from() <= self.start => {
+                self.row_with_key(table, position, index, &key, myself)
+            }
+            has_null => has_null.map(|_| None),
         };
-        let range = matches!(may_be_taken, Ok(true)).then(|| crate::KeyRange::exactly(&key));
         self.buffers.key = key;
-        may_be_taken?;
-        let Some(range) = range else { return Ok(()) };
-        let mut taken = false;
-        let mark = self.reads.mark();
-        let forward = ankerdb_index::Direction::Forward;
-        self.scan_index(table, position, &range, forward, ColumnSet::EMPTY, &mut |_, row| {
-            taken = Some(row) != myself;
-            Ok(if taken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        if taken {
-            return Err(duplicate_key(table, index, value));
-        }
-        // The commit checks the key again, whatever happens until then: nothing was learnt that could go stale.
-        self.reads.forget_since(mark);
-        Ok(())
+        // Where none has it, the commit checks the key again, whatever happens until then: nothing was learnt that could go
+        // stale, and nothing is noted.
+        if found?.is_some() { Err(duplicate_key(table, index, value)) } else { Ok(()) }
     }
 
-    /// Whether any row, pending or not, visible or not, has an entry under the key: for most new keys none has, and
-    /// nothing more need be asked.
-    fn is_entered(&mut self, table: &Arc<Table>, position: usize, index: &Index, key: &[u8]) -> Result<bool> {
+    /// The row other than `myself` that has a key for this transaction, pending or committed. A committed one is noted as
+    /// read. Costs a descent in the index, and a look at each row that has or had the key.
+    fn row_with_key(
+        &mut self,
+        table: &Arc<Table>,
+        position: usize,
+        index: &Index,
+        key: &[u8],
+        myself: Option<RowId>,
+    ) -> Result<Option<RowId>> {
+        self.before_read()?;
         let (number, hash) = (self.tables.number(table), key_hash(key));
         self.buffers.checked_keys.push((position, hash));
-        let mut found = self.writes.has_own_keys(number, index.key_columns())
+        let is_other = |row: &RowId| Some(*row) != myself;
+        if self.writes.has_own_keys(number, index.key_columns())
             && self.may_have_key(number, position, index, hash)?
-            && self.own_keys(number, position, index)?.get(key).is_some();
-        if !found {
-            Entries::of(index).get(key, |_| {
-                found = true;
-                ControlFlow::Break(())
-            });
+            && let Some(row) = self.own_keys(number, position, index)?.get(key).filter(is_other)
+        {
+            return Ok(Some(row));
+        }
+        let found = self.committed_row(number, index, key, &crossbeam_epoch::pin()).filter(is_other);
+        self.check_still_there(index)?;
+        if found.is_some() {
+            self.note_lookup(number, position, index, key, ColumnSet::EMPTY, found);
         }
         Ok(found)
     }
