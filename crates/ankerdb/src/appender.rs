@@ -15,9 +15,9 @@ const ROWS_PER_TRANSACTION: usize = 65_536;
 
 /// Loads rows into a table: of [`Database::appender`].
 ///
-/// Rows are committed in transactions of 65,536, or as many as [`rows_per_transaction`](Self::rows_per_transaction) says: with
-/// `usize::MAX` the load is there as a whole, or not at all. Others are not held up by it. [`finish`](Self::finish) commits the
-/// rest; without it the rows since the last commit are gone.
+/// Rows are committed in transactions of 65,536, or as many as [`rows_per_transaction`](Self::rows_per_transaction)
+/// says: with `usize::MAX` the load is there as a whole, or not at all. Others are not held up by it.
+/// [`finish`](Self::finish) commits the rest; without it the rows since the last commit are gone.
 ///
 /// ```
 /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
@@ -84,8 +84,8 @@ impl Appender<'_> {
     /// Adds a row: a value for each column, or values by name, as [`OpenTable::insert`] takes them.
     ///
     /// # Errors
-    /// What is wrong with the row's values, with its number (from 1) before the message: the row is left out, and the load may
-    /// go on. What is wrong with the commit of a full transaction, as [`flush`](Self::flush) has it.
+    /// What is wrong with the row's values, with its number (from 1) before the message: the row is left out, and the
+    /// load may go on. What is wrong with the commit of a full transaction, as [`flush`](Self::flush) has it.
     pub fn append_row(&mut self, values: impl Values) -> Result<()> {
         self.check()?;
         let (shared, number) = (self.shared, self.appended + 1);
@@ -123,8 +123,8 @@ impl Appender<'_> {
     /// Commits the rows since the last commit.
     ///
     /// # Errors
-    /// `UniqueViolation` if one of the keys is taken, with the numbers of the rows that were to be committed before the message;
-    /// `OutOfMemory`, `QueryCanceled`. None of these rows is there then, and the load takes no more.
+    /// `UniqueViolation` if one of the keys is taken, with the numbers of the rows that were to be committed before the
+    /// message; `OutOfMemory`, `QueryCanceled`. None of these rows is there then, and the load takes no more.
     pub fn flush(&mut self) -> Result<()> {
         let Some(transaction) = self.transaction.take() else { return Ok(()) };
         transaction.commit().map_err(|error| {

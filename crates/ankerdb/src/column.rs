@@ -6,7 +6,8 @@ use ankerdb_engine::{DataType, SqlState, Table, TableId};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A column of a table, found by its name once, and read as `T`: for loops in which names would be looked up again and again.
+/// A column of a table, found by its name once, and read as `T`: for loops in which names would be looked up again and
+/// again.
 ///
 /// Of [`Table::column`](crate::Table::column). Good for all rows of its table; a table of the same name that is made
 /// later is another one.
@@ -123,7 +124,8 @@ pub enum Header<'a> {
     Result(&'a [ColumnInfo]),
 }
 
-/// What names a column of a row that is read as `T`: its position from 0, its name, or (of a table's row) a [`Column`] handle.
+/// What names a column of a row that is read as `T`: its position from 0, its name, or (of a table's row) a [`Column`]
+/// handle.
 pub trait ColumnIndex<T> {
     /// The position.
     ///

@@ -9,11 +9,11 @@ use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
 use std::sync::Arc;
 
-/// An in-memory database. Clones are handles to the same one: cheap, and good for all threads at once. The data goes with the
-/// last handle, snapshot, statement and iterator.
+/// An in-memory database. Clones are handles to the same one: cheap, and good for all threads at once. The data goes
+/// with the last handle, snapshot, statement and iterator.
 ///
-/// There are no connections to manage: each call takes a session from a pool and gives it back, so that any number of threads
-/// can use one `Database` without waiting for each other. What belongs together is a
+/// There are no connections to manage: each call takes a session from a pool and gives it back, so that any number of
+/// threads can use one `Database` without waiting for each other. What belongs together is a
 /// [transaction](Database::transaction).
 #[derive(Clone)]
 pub struct Database {
@@ -40,8 +40,8 @@ impl Database {
     /// An empty database.
     ///
     /// # Errors
-    /// `InvalidParameterValue` for a memory limit that is too small to work with; `FeatureNotSupported` for a configuration that
-    /// this machine cannot run.
+    /// `InvalidParameterValue` for a memory limit that is too small to work with; `FeatureNotSupported` for a
+    /// configuration that this machine cannot run.
     pub fn with(options: Options) -> Result<Database> {
         Ok(Database { shared: Arc::new(Shared::new(options)?) })
     }
@@ -73,8 +73,8 @@ impl Database {
     /// Adds an index to a table, and fills it from the rows there are while transactions go on.
     ///
     /// # Errors
-    /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key, and `OutOfMemory`,
-    /// in which cases nothing remains of it.
+    /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key, and
+    /// `OutOfMemory`, in which cases nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
         Ok(self.shared.engine.create_index(table, definition)?)
     }
@@ -100,20 +100,21 @@ impl Database {
         self.shared.engine.catalog().tables().map(|table| Table(table.clone())).collect()
     }
 
-    /// Runs a closure in a transaction and commits it; from the start again while others are in its way (40001, 40P01). So the
-    /// closure may run several times, and what it does beside the database should bear that.
+    /// Runs a closure in a transaction and commits it; from the start again while others are in its way (40001, 40P01).
+    /// So the closure may run several times, and what it does beside the database should bear that.
     ///
-    /// Of the closure's errors those that call for another try are never seen outside; any other one rolls back and is returned. A
-    /// panic rolls back as well, and goes on.
+    /// Of the closure's errors those that call for another try are never seen outside; any other one rolls back and is
+    /// returned. A panic rolls back as well, and goes on.
     ///
-    /// The transaction is SERIALIZABLE unless the [options](Options::isolation) say something else. It locks no rows; keys of
-    /// new rows are checked when it commits, so `UniqueViolation` comes from here rather than from the insertion.
+    /// The transaction is SERIALIZABLE unless the [options](Options::isolation) say something else. It locks no rows;
+    /// keys of new rows are checked when it commits, so `UniqueViolation` comes from here rather than from the
+    /// insertion.
     ///
     /// To take a session and give it back costs some 150 instructions.
     ///
     /// # Errors
-    /// The closure's, and those of the commit: `UniqueViolation`, `OutOfMemory`, `QueryCanceled`. An SQL statement's, too, if the
-    /// closure has swallowed it.
+    /// The closure's, and those of the commit: `UniqueViolation`, `OutOfMemory`, `QueryCanceled`. An SQL statement's,
+    /// too, if the closure has swallowed it.
     ///
     /// ```
     /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
@@ -255,8 +256,8 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Ends all statements, transactions and iterators that run now: they fail with `QueryCanceled` (57014) as soon as they look, which
-    /// is within milliseconds. Those that begin later run.
+    /// Ends all statements, transactions and iterators that run now: they fail with `QueryCanceled` (57014) as soon as
+    /// they look, which is within milliseconds. Those that begin later run.
     pub fn interrupt(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.interrupt_all();

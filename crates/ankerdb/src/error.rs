@@ -37,8 +37,8 @@ pub enum ErrorKind {
     Constraint,
     /// A value has the wrong type, does not fit, or is NULL where none is expected (class 22, 42804, 42846).
     Value,
-    /// The statement, or a call that stands for one, is wrong or asks for what there is not: syntax, names, features (the rest
-    /// of class 42, 08P01, 0A000).
+    /// The statement, or a call that stands for one, is wrong or asks for what there is not: syntax, names, features
+    /// (the rest of class 42, 08P01, 0A000).
     Statement,
     /// Exactly one row was wanted, and there was none (02000).
     NoRows,

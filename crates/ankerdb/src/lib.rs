@@ -47,13 +47,13 @@
 //! | count nanoseconds | the module [`procedure`], the engine itself |
 //! | end what runs | [`Database::interrupt_handle`], and the limits of time in [`Options`] |
 //!
-//! A [`Database`] is shared: clone it, or lend it to as many threads as you like. There are no connections; each call takes a
-//! session from a pool. Everything is in memory and nothing is durable: the data goes with the last handle.
+//! A [`Database`] is shared: clone it, or lend it to as many threads as you like. There are no connections; each call
+//! takes a session from a pool. Everything is in memory and nothing is durable: the data goes with the last handle.
 //!
 //! # Types
 //!
-//! Values go into columns and parameters by [`ToValue`], and come back by [`FromValue`]. Nothing panics, wraps around or is cut:
-//! what does not fit is an [`Error`].
+//! Values go into columns and parameters by [`ToValue`], and come back by [`FromValue`]. Nothing panics, wraps around
+//! or is cut: what does not fit is an [`Error`].
 //!
 //! | SQL | written from | read as |
 //! | --- | --- | --- |
@@ -67,7 +67,8 @@
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!
-//! A text is taken for any type but `bytea` if it is written as one, as a constant in quotes is in SQL.
+//! A text is taken for any type but `bytea` if it is written as one, as a constant in quotes is in SQL. Integers are
+//! all of Rust's but `u8` and 128 bits; a `Vec<u8>` is bytes.
 //!
 //! # Features
 //!

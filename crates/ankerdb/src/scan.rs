@@ -1,8 +1,8 @@
 //! Many rows of a table: all of them, or a range of an index in the order of its keys.
 //!
 //! The rows are found when the iteration begins, all at once, and read one by one after that. So a loop may change the
-//! table as it likes: what it does to rows does not change which ones come. A [`limit`](Scan::limit) ends the search early, and
-//! then only what was searched counts as read.
+//! table as it likes: what it does to rows does not change which ones come. A [`limit`](Scan::limit) ends the search
+//! early, and then only what was searched counts as read.
 
 use crate::column::position_of;
 use crate::error::{Error, Result};
@@ -21,11 +21,11 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         Scan::new(*self, Ok(Where::All))
     }
 
-    /// The rows whose primary keys lie in a range, in the order of the keys: `1..=5`, `(1, 10)..(2, 0)`, `100..`. A bound may be
-    /// the first parts of a key: it stands for all keys that begin so.
+    /// The rows whose primary keys lie in a range, in the order of the keys: `1..=5`, `(1, 10)..(2, 0)`, `100..`. A
+    /// bound may be the first parts of a key: it stands for all keys that begin so.
     ///
-    /// Errors come from the iteration: those of [`get`](OpenTable::get), and `FeatureNotSupported` if the primary key has no order (`USING
-    /// HASH`).
+    /// Errors come from the iteration: those of [`get`](OpenTable::get), and `FeatureNotSupported` if the primary key
+    /// has no order (`USING HASH`).
     pub fn range<K: Values>(&self, keys: impl RangeBounds<K>) -> Scan<'t, 'c> {
         let range = self.primary_key().and_then(|index| range_of(self, index, &keys));
         Scan::new(*self, range)
@@ -157,8 +157,8 @@ impl<'t, 'c> Scan<'t, 'c> {
         self
     }
 
-    /// Names the columns that are going to be read, so that they need not be noted row by row: fewer conflicts for a scan of all
-    /// rows, and less work for a range. Others can be read all the same.
+    /// Names the columns that are going to be read, so that they need not be noted row by row: fewer conflicts for a
+    /// scan of all rows, and less work for a range. Others can be read all the same.
     pub fn columns(mut self, names: &[&str]) -> Scan<'t, 'c> {
         let positions = names.iter().map(|name| position_of(self.table.engine(), name));
         let positions = positions.collect::<Result<Vec<_>>>();

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// Everything that was committed when it was taken, and nothing else: of [`Database::snapshot`]. Clones are the same one.
 ///
-/// Several queries of one snapshot fit together, however long they take and whatever is committed meanwhile. Rows that change
-/// are kept in their old state for as long as the snapshot lives, so drop it when it is not needed any more.
+/// Several queries of one snapshot fit together, however long they take and whatever is committed meanwhile. Rows that
+/// change are kept in their old state for as long as the snapshot lives, so drop it when it is not needed any more.
 ///
 /// ```
 /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};

@@ -129,9 +129,9 @@ pub(crate) enum Kind {
 /// A transaction: see [`Database::transaction`](crate::Database::transaction), [`Database::begin`](crate::Database::begin)
 /// and [`Snapshot::reader`](crate::Snapshot::reader).
 ///
-/// After an error with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and after a failed SQL statement, the transaction takes nothing
-/// more and cannot commit, whatever the program makes of the error. After other errors it goes on as if the call had not been
-/// made.
+/// After an error with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and after a failed SQL statement, the
+/// transaction takes nothing more and cannot commit, whatever the program makes of the error. After other errors it
+/// goes on as if the call had not been made.
 ///
 /// One thread at a time; it may move to another one.
 pub struct Transaction<'c> {

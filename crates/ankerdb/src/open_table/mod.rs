@@ -1,12 +1,12 @@
 //! A table in a transaction: rows by key, one at a time.
 //!
 //! Keys are encoded here, values brought to the columns' types, and columns found by name, so that a caller does none
-//! of it by hand. A row that is found is not read: its cells are, one by one, and only those that a program looks at count as
-//! read when the commit is validated.
+//! of it by hand. A row that is found is not read: its cells are, one by one, and only those that a program looks at
+//! count as read when the commit is validated.
 //!
-//! In a procedure rows are written at once, and their keys are checked at the commit. In an interactive transaction a row is
-//! locked before it is written, as others would else have to begin again after minutes; where the lock shows that the row has
-//! changed, it is looked up once more.
+//! In a procedure rows are written at once, and their keys are checked at the commit. In an interactive transaction a
+//! row is locked before it is written, as others would else have to begin again after minutes; where the lock shows
+//! that the row has changed, it is looked up once more.
 
 mod row;
 
@@ -67,7 +67,8 @@ impl fmt::Debug for OpenTable<'_, '_> {
 }
 
 impl<'c> Transaction<'c> {
-    /// A table, by its name or by a [`Table`](crate::Table) handle. A name is looked up once in a transaction, a handle never.
+    /// A table, by its name or by a [`Table`](crate::Table) handle. A name is looked up once in a transaction, a handle
+    /// never.
     ///
     /// # Errors
     /// `UndefinedTable`.
@@ -137,8 +138,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         })
     }
 
-    /// Adds a row, or gives the row with the same primary key these values: those of columns that are not named stay as they are. Returns
-    /// whether there was one.
+    /// Adds a row, or gives the row with the same primary key these values: those of columns that are not named stay as
+    /// they are. Returns whether there was one.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -163,7 +164,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         Ok(ankerdb_engine::ValueRef::Null)
     }
 
-    /// The row with this primary key, or `None`: a value, or a tuple for a key of several columns. Its cells are not read yet.
+    /// The row with this primary key, or `None`: a value, or a tuple for a key of several columns. Its cells are not
+    /// read yet.
     ///
     /// # Errors
     /// `UndefinedObject` if the table has no primary key, or `SyntaxError` for a key with more or fewer parts;
@@ -182,8 +184,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         Ok(self.find(self.primary_key()?, &key)?.is_some())
     }
 
-    /// Changes columns of the row with this primary key: `[("balance", 75)]`, [`named!`](crate::named)` { balance: 75 }`, or by
-    /// [handles](Column). Returns whether there is such a row.
+    /// Changes columns of the row with this primary key: `[("balance", 75)]`, [`named!`](crate::named)` { balance: 75
+    /// }`, or by [handles](Column). Returns whether there is such a row.
     ///
     /// # Errors
     /// As [`get`](Self::get) and [`insert`](Self::insert).
@@ -239,7 +241,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         })
     }
 
-    /// A key, or its first parts, as bytes in the transaction's buffer, which goes back when it has been used. `None` for one with NULL.
+    /// A key, or its first parts, as bytes in the transaction's buffer, which goes back when it has been used. `None`
+    /// for one with NULL.
     #[inline]
     pub(crate) fn encoded(&self, index: usize, key: &impl Values) -> Result<Option<Vec<u8>>> {
         let index = self.table.index(index);
@@ -306,8 +309,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         })
     }
 
-    /// Makes sure that the row is there, and in an interactive transaction that nobody else can change it until the end. False
-    /// if it has to be looked up once more: below SERIALIZABLE it may be another one by now.
+    /// Makes sure that the row is there, and in an interactive transaction that nobody else can change it until the
+    /// end. False if it has to be looked up once more: below SERIALIZABLE it may be another one by now.
     #[inline]
     fn take_row(&self, inner: &mut Inner, row: RowId) -> EngineResult<bool> {
         if inner.engine.has_writes() && inner.engine.row(self.table, row).is_deleted() {

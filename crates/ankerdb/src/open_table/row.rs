@@ -35,8 +35,8 @@ impl<'t, 'c> TableRow<'t, 'c> {
     /// A cell, by the column's position from 0, its name, or a [handle](crate::Column).
     ///
     /// # Errors
-    /// `UndefinedColumn`; `DatatypeMismatch`, `NumericValueOutOfRange` and `NullValueNotAllowed` as [`FromValue::from_value`]
-    /// has them; `NoData` if the transaction itself has deleted the row meanwhile.
+    /// `UndefinedColumn`; `DatatypeMismatch`, `NumericValueOutOfRange` and `NullValueNotAllowed` as
+    /// [`FromValue::from_value`] has them; `NoData` if the transaction itself has deleted the row meanwhile.
     #[inline]
     pub fn get<T: FromValue>(&self, column: impl ColumnIndex<T>) -> Result<T> {
         let table = self.table.engine();

@@ -7,8 +7,8 @@ use ankerdb_sql::arrow::record_batch::RecordBatch;
 use std::fmt;
 use std::sync::Arc;
 
-/// The batches of a result, one by one. An analytical query runs meanwhile, a few batches ahead of the reader, and ends when the
-/// last one was read or this is dropped. Its arrays are handed over as they are.
+/// The batches of a result, one by one. An analytical query runs meanwhile, a few batches ahead of the reader, and ends
+/// when the last one was read or this is dropped. Its arrays are handed over as they are.
 pub struct ArrowBatches {
     source: ankerdb_sql::Rows,
     failed: bool,
@@ -26,8 +26,8 @@ impl ArrowBatches {
         ArrowBatches { source, failed: false, _lease: lease }
     }
 
-    /// The columns: their names and types in Arrow's terms. Where SQL's type has several of Arrow's (texts, numerics) a batch may have
-    /// another one than this, so ask the batch where there is one.
+    /// The columns: their names and types in Arrow's terms. Where SQL's type has several of Arrow's (texts, numerics) a
+    /// batch may have another one than this, so ask the batch where there is one.
     pub fn schema(&self) -> SchemaRef {
         Arc::new(self.source.arrow_schema())
     }

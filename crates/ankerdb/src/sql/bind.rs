@@ -9,8 +9,8 @@ use ankerdb_sql::Prepared;
 /// The parameters of a statement, `$1` first.
 ///
 /// # Errors
-/// `ProtocolViolation` for too many or too few, `UndefinedParameter` for a name that the statement has not; what a value can have wrong with
-/// it.
+/// `ProtocolViolation` for too many or too few, `UndefinedParameter` for a name that the statement has not; what a
+/// value can have wrong with it.
 pub(super) fn bind(prepared: &Prepared, values: &impl Values) -> Result<Vec<Value>> {
     let (count, types) = (values.count(), prepared.parameters());
     if count != types.len() {

@@ -16,12 +16,13 @@ use ankerdb_sql::Prepared;
 impl Database {
     /// Runs a statement and returns how many rows it wrote (of a query: read).
     ///
-    /// It is a transaction of its own, and is run again by itself after a serialization failure. Text is parsed and planned each
-    /// time; a [`Statement`](crate::Statement) is not.
+    /// It is a transaction of its own, and is run again by itself after a serialization failure. Text is parsed and
+    /// planned each time; a [`Statement`](crate::Statement) is not.
     ///
     /// # Errors
-    /// The statement's. `ActiveSqlTransaction` for transaction control and SET, which belong to a session, that a `Database` is not: see
-    /// [`begin`](Self::begin), [`transaction`](Self::transaction) and [`Options`](crate::Options).
+    /// The statement's. `ActiveSqlTransaction` for transaction control and SET, which belong to a session, that a
+    /// `Database` is not: see [`begin`](Self::begin), [`transaction`](Self::transaction) and
+    /// [`Options`](crate::Options).
     ///
     /// ```
     /// # let db = ankerdb::Database::in_memory()?;

@@ -14,9 +14,9 @@ impl Transaction<'_> {
     /// Runs a statement in the transaction and returns how many rows it wrote (of a query: read).
     ///
     /// # Errors
-    /// The statement's. If it had begun to run, the transaction takes nothing more and cannot commit: a part of its rows may have
-    /// been written. `ActiveSqlTransaction` for definitions, transaction control and SET; `ReadOnlySqlTransaction` for writes of a snapshot's
-    /// reader.
+    /// The statement's. If it had begun to run, the transaction takes nothing more and cannot commit: a part of its
+    /// rows may have been written. `ActiveSqlTransaction` for definitions, transaction control and SET;
+    /// `ReadOnlySqlTransaction` for writes of a snapshot's reader.
     ///
     /// ```
     /// # let db = ankerdb::Database::in_memory()?;

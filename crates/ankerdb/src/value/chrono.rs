@@ -1,5 +1,5 @@
-//! chrono's dates and times: `NaiveDate` as `date`, `NaiveDateTime` as `timestamp`, `DateTime<Utc>` (and other zones, on the way
-//! in) as `timestamptz`.
+//! chrono's dates and times: `NaiveDate` as `date`, `NaiveDateTime` as `timestamp`, `DateTime<Utc>` (and other zones,
+//! on the way in) as `timestamptz`.
 //!
 //! SQL counts microseconds. Nanoseconds below are cut off on the way in, towards the past.
 

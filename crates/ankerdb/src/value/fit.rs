@@ -1,7 +1,7 @@
 //! Into a column's type, or a parameter's: what loses nothing, or only what SQL's own assignment loses too.
 //!
-//! Texts become dates, numbers and so on by their text forms, as constants in quotes do in SQL. Fractions never become whole numbers silently, as
-//! they would in an SQL assignment: who passes `1.5` for an integer has made a mistake.
+//! Texts become dates, numbers and so on by their text forms, as constants in quotes do in SQL. Fractions never become
+//! whole numbers silently, as they would in an SQL assignment: who passes `1.5` for an integer has made a mistake.
 
 use crate::error::{Error, Result};
 #[cfg(feature = "sql")]

@@ -33,8 +33,8 @@ pub trait FromValue: Sized {
     /// Reads a value.
     ///
     /// # Errors
-    /// `DatatypeMismatch` for a value of another type, `NullValueNotAllowed` for NULL, `NumericValueOutOfRange` for a number that does not
-    /// fit.
+    /// `DatatypeMismatch` for a value of another type, `NullValueNotAllowed` for NULL, `NumericValueOutOfRange` for a
+    /// number that does not fit.
     fn from_value(value: ValueRef<'_>) -> Result<Self>;
 
     /// Whether values of a column of this type can be read at all, so that a [column handle](crate::Column) can be refused

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// What can be stored in a column, be part of a key, or be a parameter of a statement.
 ///
-/// Nothing is copied or allocated on the way. The value need not have the column's own type: it is brought to that if nothing
-/// is lost by it, see the [crate's table of types](crate#types).
+/// Nothing is copied or allocated on the way. The value need not have the column's own type: it is brought to that if
+/// nothing is lost by it, see the [crate's table of types](crate#types).
 ///
 /// ```
 /// use ankerdb::{Result, ToValue, ValueRef};
