@@ -8,9 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates whose files still go in circles. Whoever breaks the last circle of one takes it off the list: the test asks for it.
-const WITH_CIRCLES: [&str; 1] = ["sql"];
-
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 fn crates() -> PathBuf {
@@ -163,10 +160,7 @@ fn names() -> Vec<String> {
 fn files_of_a_crate_use_each_other_in_one_direction() {
     for name in names() {
         let found = circles(&graph(&name));
-        match WITH_CIRCLES.contains(&&name[..]) {
-            false => assert!(found.is_empty(), "{name}: these files go in a circle: {found:#?}"),
-            true => assert!(!found.is_empty(), "{name} has no circles any more: take it off WITH_CIRCLES"),
-        }
+        assert!(found.is_empty(), "{name}: these files go in a circle: {found:#?}");
     }
 }
 

@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod column_name;
+mod columns;
 mod copy;
 mod deadline;
 mod engine;
@@ -28,6 +29,7 @@ mod olap;
 mod parse;
 mod plan;
 mod prepared;
+mod result;
 mod rows;
 mod runner;
 mod session;

@@ -7,13 +7,14 @@
 //! Both come as a [`Batch`], which is read cell by cell where the cells lie: no row of values is made of an analytical
 //! result on its way to a client.
 
-use crate::olap::{Columns, batch_of_rows, renamed, schema_of, translate};
+use crate::columns::Columns;
+use crate::result::{batch_of_rows, renamed, schema_of};
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -159,7 +160,7 @@ impl Rows {
         threads: &Handle,
         watch: &Handle,
         columns: Arc<[OutputColumn]>,
-        start: impl Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
+        start: impl Future<Output = Result<BoxStream<'static, Result<RecordBatch>>>> + Send + 'static,
         lasting: Lasting,
         cancel: CancelHandle,
         end: RunEnd,
@@ -247,13 +248,13 @@ impl Rows {
 }
 
 async fn send_all(
-    start: impl Future<Output = Result<SendableRecordBatchStream>>,
+    start: impl Future<Output = Result<BoxStream<'static, Result<RecordBatch>>>>,
     lasting: Lasting,
     sender: &mpsc::Sender<Result<Batch>>,
 ) -> Result<()> {
     let mut batches = start.await?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(translate)?;
+        let batch = batch?;
         let columns = Columns::new(&batch)?;
         let batch = Batch(Content::Columns(batch, columns));
         let batch = match lasting {

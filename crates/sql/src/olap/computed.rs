@@ -6,9 +6,9 @@
 //! (`typing/emit.rs` chooses).
 
 use super::arrow::{UTC, wide_type};
-use super::columns::Cells;
 use super::error::external;
 use super::value::{scalar, with_type};
+use crate::columns::Cells;
 use crate::expression::{Arithmetic, Context, Expression, Function, Like, evaluate};
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
 use datafusion::arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray, new_empty_array};

@@ -17,9 +17,8 @@
 
 mod aggregate;
 mod analytical;
-mod arrow;
+pub(crate) mod arrow;
 mod checked;
-mod columns;
 mod computed;
 mod cooperate;
 mod duplicate;
@@ -33,10 +32,9 @@ mod narrow;
 mod parameter;
 mod planner;
 mod project;
-mod result;
 mod scan;
 mod typing;
-mod value;
+pub(crate) mod value;
 mod written;
 
 #[cfg(test)]
@@ -51,7 +49,6 @@ use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
 use ankerdb_memory::account;
-pub(crate) use columns::Columns;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -63,12 +60,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::Statement;
-pub(crate) use error::from_datafusion as translate;
 use error::from_datafusion;
 use futures::StreamExt;
 use memory::LimitedPool;
 use planner::TableSources;
-pub(crate) use result::{batch_of_rows, renamed, schema_of};
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,6 +109,10 @@ impl Threads {
         end: RunEnd,
     ) -> Rows {
         let watch = self.watch.as_ref().expect("the runtime lives as long as its owner");
+        let start = async move {
+            let batches = start.await?;
+            Ok(batches.map(|batch| batch.map_err(from_datafusion)).boxed())
+        };
         Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel, end)
     }
 }

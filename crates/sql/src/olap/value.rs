@@ -1,5 +1,5 @@
 //! Types and values between the engine and Arrow: of results, parameters, statistics. (Results themselves are read
-//! through [`super::columns`].)
+//! through [`crate::columns`].)
 
 use super::arrow::UTC;
 use ankerdb_engine::{DataType, Error, Result, Value};

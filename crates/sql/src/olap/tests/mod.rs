@@ -5,7 +5,8 @@ mod failure;
 mod layout;
 mod query;
 
-use super::{Columns, OlapEngine, OlapPlan, analytical};
+use super::{OlapEngine, OlapPlan, analytical};
+use crate::columns::Columns;
 use crate::{CancelHandle, SqlOptions};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Database, Decimal, Isolation, ReadView, Result, Table, TableDefinition, Value,

@@ -82,17 +82,17 @@ impl Columns {
 }
 
 /// One array, read as a column of a result is.
-pub(super) struct Cells(Column);
+pub(crate) struct Cells(Column);
 
 impl Cells {
     /// # Errors
     /// As [`Columns::new`].
-    pub(super) fn new(array: &ArrayRef) -> Result<Cells> {
+    pub(crate) fn new(array: &ArrayRef) -> Result<Cells> {
         column(array).map(Cells)
     }
 
     /// The cell at a position.
-    pub(super) fn value(&self, row: usize) -> ValueRef<'_> {
+    pub(crate) fn value(&self, row: usize) -> ValueRef<'_> {
         self.0.value(row)
     }
 }

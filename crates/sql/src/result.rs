@@ -1,9 +1,9 @@
 //! Results as Arrow batches, for callers that read those instead of rows: batches of the OLAP path under the names that
 //! clients see, and batches made of the rows of the OLTP path.
 
-use super::arrow::wide_type;
-use super::value::scalar;
 use crate::OutputColumn;
+use crate::olap::arrow::wide_type;
+use crate::olap::value::scalar;
 use ankerdb_engine::{DataType, Error, Result, Value};
 use ankerdb_value::Decimal;
 use datafusion::arrow::array::{ArrayRef, new_empty_array};
