@@ -50,12 +50,20 @@ sql_states! {
     InvalidDatetimeFormat = "22007",
     /// A date or time does not exist or does not fit.
     DatetimeFieldOverflow = "22008",
+    /// The length of a part of a text is negative.
+    SubstringError = "22011",
     /// Division by zero.
     DivisionByZero = "22012",
+    /// A logarithm of zero or of a negative number.
+    InvalidArgumentForLogarithm = "2201E",
+    /// A root of a negative number, or a power that does not exist.
+    InvalidArgumentForPowerFunction = "2201F",
     /// Text is not valid in the server's encoding.
     CharacterNotInRepertoire = "22021",
     /// An argument is outside of what the function takes.
     InvalidParameterValue = "22023",
+    /// A pattern's escape character is none, or stands in front of nothing.
+    InvalidEscapeSequence = "22025",
     /// A binary parameter is malformed.
     InvalidBinaryRepresentation = "22P03",
     /// Text is not a literal of its type.

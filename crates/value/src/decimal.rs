@@ -133,6 +133,12 @@ impl Decimal {
             return Err(division_by_zero());
         }
         let scale = self.scale.max(other.scale);
+        if let (Some(dividend), Some(divisor)) = (self.raised(scale), other.raised(scale)) {
+            let (_, remainder) = divided(dividend, divisor);
+            if fits(remainder) {
+                return Ok(Decimal { unscaled: remainder, scale });
+            }
+        }
         let dividend = self.unscaled.unsigned_abs();
         let remainder = match other.raised(scale) {
             Some(divisor) => {
@@ -158,7 +164,7 @@ impl Decimal {
             return Ok(Decimal { unscaled, scale });
         }
         let divisor = POWERS[usize::from(self.scale - scale)] as i128;
-        let (quotient, remainder) = (self.unscaled / divisor, self.unscaled % divisor);
+        let (quotient, remainder) = divided(self.unscaled, divisor);
         let up = remainder.unsigned_abs() >= (divisor as u128) / 2;
         let step = if up { self.unscaled.signum() } else { 0 };
         Ok(Decimal { unscaled: quotient + step, scale })
@@ -192,6 +198,19 @@ impl Decimal {
         self.rescale(0).map_or(self.unscaled, |whole| whole.unscaled)
     }
 
+    /// The largest integer that is not larger, and whether the number has a fraction.
+    pub fn floor(self) -> (i128, bool) {
+        let (quotient, remainder) = divided(self.unscaled, POWERS[usize::from(self.scale)] as i128);
+        (quotient - i128::from(remainder < 0), remainder != 0)
+    }
+
+    /// The number without the fractional digits behind so many.
+    pub fn truncated(self, digits: u8) -> Decimal {
+        let cut = self.scale.saturating_sub(digits);
+        let (kept, _) = divided(self.unscaled, POWERS[usize::from(cut)] as i128);
+        Decimal { unscaled: kept, scale: self.scale - cut }
+    }
+
     /// The nearest 64-bit integer, half away from zero, if it fits.
     pub fn to_i64(self) -> Option<i64> {
         i64::try_from(self.to_integer()).ok()
@@ -209,6 +228,9 @@ impl Decimal {
     /// A double as PostgreSQL converts it: 15 significant digits. `None` for NaN and infinity, and where the
     /// integer part has more than 38 digits.
     pub fn from_f64(value: f64) -> Option<Decimal> {
+        if let Some(quick) = few_digits(value) {
+            return Some(quick);
+        }
         value.is_finite().then(|| Decimal::parse(&format!("{value:.14e}")).ok())?.map(Decimal::trimmed)
     }
 
@@ -236,9 +258,12 @@ impl Decimal {
 
     /// Without trailing fractional zeros.
     fn trimmed(mut self) -> Decimal {
-        while self.scale > 0 && self.unscaled % 10 == 0 {
-            self.unscaled /= 10;
-            self.scale -= 1;
+        while self.scale > 0 {
+            let (shorter, digit) = divided(self.unscaled, 10);
+            if digit != 0 {
+                break;
+            }
+            self = Decimal { unscaled: shorter, scale: self.scale - 1 };
         }
         self
     }
@@ -262,6 +287,38 @@ impl From<i64> for Decimal {
     fn from(value: i64) -> Decimal {
         Decimal { unscaled: i128::from(value), scale: 0 }
     }
+}
+
+/// Quotient and remainder, truncated toward zero. A division of 128 bits takes several times as long as one of 64.
+fn divided(dividend: i128, divisor: i128) -> (i128, i128) {
+    match (i64::try_from(dividend), i64::try_from(divisor)) {
+        // The smallest number has no quotient by -1.
+        (Ok(dividend), Ok(divisor)) if divisor != -1 => {
+            (i128::from(dividend / divisor), i128::from(dividend % divisor))
+        }
+        _ => (dividend / divisor, dividend % divisor),
+    }
+}
+
+/// The first 15 digits of a double where they can be told by one multiplication; writing them out takes ten times as long.
+///
+/// A power of ten up to 10^22 is a double, so the product is off by half a unit in its last place at most. Below 10^15
+/// that is 1/16: what is further away from the middle between two integers is rounded as the exact product would be.
+fn few_digits(value: f64) -> Option<Decimal> {
+    const SAFE: f64 = 0.5 - 0.0626;
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return Some(Decimal::ZERO);
+    }
+    if !(1e-6..1e14).contains(&magnitude) {
+        return None;
+    }
+    let scale = (14 - magnitude.log10().floor() as i32) as u8;
+    let digits = magnitude * 10f64.powi(i32::from(scale));
+    let whole = digits.round();
+    let is_sure = (1e14..1e15).contains(&digits) && (digits - whole).abs() < SAFE && whole < 1e15;
+    let unscaled = i128::from(whole as i64);
+    is_sure.then(|| Decimal { unscaled: if value < 0.0 { -unscaled } else { unscaled }, scale }.trimmed())
 }
 
 fn field_overflow(precision: u8, scale: u8) -> Error {

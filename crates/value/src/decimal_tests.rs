@@ -203,3 +203,24 @@ fn conversions_round_to_the_nearest() {
     assert_eq!(Decimal::from_f64(1e38), None);
     assert_eq!(Decimal::from_f64(f64::NAN), None);
 }
+
+proptest! {
+    /// Doubles whose digits are told by a multiplication have those that are written out: amounts, where ties are near, and any.
+    #[test]
+    fn doubles_convert_quickly_to_what_is_written_out(units: i32, scale in 0i32..9, bits: u64, small in -1e9f64..1e9) {
+        for value in [f64::from(units) / 10f64.powi(scale), f64::from(units) * 0.1, f64::from_bits(bits), small] {
+            let written = value.is_finite().then(|| Decimal::parse(&format!("{value:.14e}")).ok()).flatten();
+            prop_assert_eq!(Decimal::from_f64(value), written.map(Decimal::trimmed));
+        }
+    }
+
+    #[test]
+    fn floor_and_truncation_are_those_of_fractions(a in any_decimal(), digits in 0u8..10) {
+        let (top, bottom) = rational(a);
+        prop_assert_eq!(a.floor(), (top.div_euclid(bottom), top % bottom != 0));
+        let cut = a.truncated(digits);
+        prop_assert_eq!(cut.scale, a.scale.min(digits));
+        let unit = 10i128.pow(u32::from(a.scale - cut.scale));
+        prop_assert_eq!(cut.unscaled, top / unit);
+    }
+}

@@ -18,6 +18,15 @@ pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
     Ok(cut_text(text, data_type))
 }
 
+/// Text as a cast to the type cuts it: to its length; `char` loses its trailing blanks as well. Other types cut nothing.
+pub fn cut(text: &str, data_type: DataType) -> &str {
+    match data_type {
+        DataType::Varchar(length) => prefix_of(text, length),
+        DataType::Char(length) => prefix_of(text, length).trim_end_matches(' '),
+        _ => text,
+    }
+}
+
 /// Whether text surely is what a column of this text type stores, told without counting characters.
 pub(crate) fn is_stored_form(text: &str, data_type: DataType) -> bool {
     match data_type {
@@ -29,11 +38,7 @@ pub(crate) fn is_stored_form(text: &str, data_type: DataType) -> bool {
 
 /// Text cut to the type's length; `char` loses its trailing blanks as well.
 pub(crate) fn cut_text(text: &str, data_type: DataType) -> Value {
-    match data_type {
-        DataType::Varchar(length) => Value::text(prefix_of(text, length)),
-        DataType::Char(length) => Value::text(prefix_of(text, length).trim_end_matches(' ')),
-        _ => Value::text(text),
-    }
+    Value::text(cut(text, data_type))
 }
 
 /// The first `length` characters.

@@ -26,6 +26,7 @@ mod strategy;
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use decimal::Decimal;
+pub use fit::cut;
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use text::{format_text, parse_text};

@@ -1,9 +1,10 @@
 //! Computes bound expressions. NULL follows SQL's three-valued logic; errors are those of the operators.
 
+use super::pattern::Pattern;
 use super::types::numeric;
-use super::{Arithmetic, Comparison, Expression, Function, Like, pattern};
+use super::{Arithmetic, Comparison, Expression, Function, Like, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::{add, cast, compare, divide, modulo, multiply, negate, subtract};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, add, cast, compare, divide, modulo, multiply, negate, subtract};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -200,11 +201,8 @@ fn matches(like: &Like, context: &Context) -> Result<Option<bool>> {
         (Value::Null, _) | (_, Value::Null) => return Ok(None),
         (text, pattern) => (into_text(text)?, into_text(pattern)?),
     };
-    let found = if like.ignore_case {
-        pattern::like(&text.to_lowercase(), &pattern.to_lowercase(), like.escape, context.interrupt)?
-    } else {
-        pattern::like(&text, &pattern, like.escape, context.interrupt)?
-    };
+    let pattern = Pattern::new(&pattern, like.escape, like.ignore_case)?;
+    let found = pattern.matches(&text, context.interrupt)?;
     Ok(Some(found != like.negated))
 }
 
@@ -281,10 +279,7 @@ fn extreme(values: Vec<Value>, wanted: Ordering) -> Result<Value> {
 
 fn number_call(function: Function, values: &[Value]) -> Result<Value> {
     match (function, values) {
-        (Function::Abs, [value]) => {
-            let zero = cast_like(value)?;
-            if order(value, &zero)? == Some(Ordering::Less) { negate(value) } else { Ok(value.clone()) }
-        }
+        (Function::Abs, [value]) => absolute(value),
         (_, [Value::Double(value)]) => Ok(Value::Double(double_call(function, *value))),
         (_, [Value::Real(value)]) => Ok(Value::Double(double_call(function, f64::from(*value)))),
         (_, [Value::Numeric(value)]) => Ok(Value::Numeric(decimal_call(function, *value)?)),
@@ -296,7 +291,7 @@ fn number_call(function: Function, values: &[Value]) -> Result<Value> {
         }
         (Function::Truncate, [Value::Numeric(value), Value::Integer(digits)]) => {
             match u8::try_from(*digits) {
-                Ok(digits) => Ok(Value::Numeric(truncated(*value, digits))),
+                Ok(digits) => Ok(Value::Numeric(value.truncated(digits))),
                 _ => Err(crate::name::not_supported("cutting off so many digits")),
             }
         }
@@ -304,26 +299,19 @@ fn number_call(function: Function, values: &[Value]) -> Result<Value> {
     }
 }
 
-/// The number without the fractional digits behind so many.
-fn truncated(value: Decimal, digits: u8) -> Decimal {
-    let cut = value.scale.saturating_sub(digits);
-    Decimal::new(value.unscaled / 10i128.pow(u32::from(cut)), value.scale - cut)
-}
-
-/// Zero in the value's type.
-fn cast_like(value: &Value) -> Result<Value> {
+/// The number without its sign. The smallest integers have no opposite.
+fn absolute(value: &Value) -> Result<Value> {
     Ok(match value {
-        Value::SmallInt(_) => Value::SmallInt(0),
-        Value::Integer(_) => Value::Integer(0),
-        Value::BigInt(_) => Value::BigInt(0),
-        Value::Real(_) => Value::Real(0.0),
-        Value::Double(_) => Value::Double(0.0),
-        Value::Numeric(decimal) => Value::Numeric(Decimal::new(0, decimal.scale)),
-        _ => return Err(wrong_argument()),
+        Value::SmallInt(0..) | Value::Integer(0..) | Value::BigInt(0..) => value.clone(),
+        Value::Real(value) => Value::Real(value.abs()),
+        Value::Double(value) => Value::Double(value.abs()),
+        Value::Numeric(decimal) if decimal.unscaled >= 0 => value.clone(),
+        negative => negate(negative)?,
     })
 }
 
-fn double_call(function: Function, value: f64) -> f64 {
+/// A function of a double that gives a whole number.
+pub(crate) fn double_call(function: Function, value: f64) -> f64 {
     match function {
         Function::Round => value.round_ties_even(),
         Function::Truncate => value.trunc(),
@@ -334,27 +322,25 @@ fn double_call(function: Function, value: f64) -> f64 {
     }
 }
 
-fn decimal_call(function: Function, value: Decimal) -> Result<Decimal> {
-    let unit = 10i128.pow(u32::from(value.scale));
-    let floor = value.unscaled.div_euclid(unit);
-    let fraction = value.unscaled.rem_euclid(unit) != 0;
+/// A function of a numeric that gives a whole number.
+pub(crate) fn decimal_call(function: Function, value: Decimal) -> Result<Decimal> {
     Ok(match function {
-        Function::Floor => Decimal::new(floor, 0),
-        Function::Truncate => truncated(value, 0),
-        Function::Ceil => Decimal::new(floor + i128::from(fraction), 0),
+        Function::Floor => Decimal::new(value.floor().0, 0),
+        Function::Truncate => value.truncated(0),
+        Function::Ceil => {
+            let (floor, has_fraction) = value.floor();
+            Decimal::new(floor + i128::from(has_fraction), 0)
+        }
         Function::Sign => Decimal::new(value.unscaled.signum(), 0),
-        _ => match cast(Value::Numeric(value), numeric(0))? {
-            Value::Numeric(rounded) => rounded,
-            _ => return Err(wrong_argument()),
-        },
+        _ => value.fit(MAX_NUMERIC_PRECISION, 0)?,
     })
 }
 
 fn text_call(function: Function, values: &[Value]) -> Result<Value> {
     if let (Function::OctetLength, [Value::Bytea(bytes)]) = (function, values) {
-        return length(bytes.len());
+        return text::length(bytes.len()).map(Value::Integer);
     }
-    let text = |position: usize| match values.get(position) {
+    let argument = |position: usize| match values.get(position) {
         Some(Value::Text(text)) => Ok(&**text),
         _ => Err(wrong_argument()),
     };
@@ -363,59 +349,26 @@ fn text_call(function: Function, values: &[Value]) -> Result<Value> {
         Some(Value::SmallInt(value)) => Ok(i64::from(*value)),
         _ => Err(wrong_argument()),
     };
-    let subject = text(0)?;
+    let subject = argument(0)?;
     Ok(match function {
         Function::Lower => Value::text(subject.to_lowercase()),
         Function::Upper => Value::text(subject.to_uppercase()),
-        Function::Length => length(subject.chars().count())?,
-        Function::OctetLength => length(subject.len())?,
-        Function::Replace if text(1)?.is_empty() => Value::text(subject),
-        Function::Replace => Value::text(subject.replace(text(1)?, text(2)?)),
-        Function::Position => match subject.find(text(1)?) {
-            Some(offset) => length(subject[..offset].chars().count() + 1)?,
-            None => Value::Integer(0),
-        },
+        Function::Length => Value::Integer(text::length(subject.chars().count())?),
+        Function::OctetLength => Value::Integer(text::length(subject.len())?),
+        Function::Replace => Value::text(text::replace(subject, argument(1)?, argument(2)?)),
+        Function::Position => Value::Integer(text::position(subject, argument(1)?)?),
         Function::Substring => {
-            let start = integer(1)?;
-            let end = if values.len() > 2 { Some(start + integer(2)?) } else { None };
-            if end.is_some_and(|end| end < start) {
-                let message = "negative substring length not allowed";
-                return Err(Error::new(SqlState::InvalidParameterValue, message));
-            }
-            slice(subject, start - 1, end.map_or(i64::MAX, |end| end - 1))
+            let length = if values.len() > 2 { Some(integer(2)?) } else { None };
+            Value::text(text::substring(subject, integer(1)?, length)?)
         }
-        // A negative count means all but so many at the other end.
-        Function::Left => match integer(1)? {
-            count @ 0.. => slice(subject, 0, count),
-            count => slice(subject, 0, subject.chars().count() as i64 + count),
-        },
-        Function::Right => match integer(1)? {
-            count @ 0.. => slice(subject, subject.chars().count() as i64 - count, i64::MAX),
-            count => slice(subject, -count, i64::MAX),
-        },
+        Function::Left => Value::text(text::left(subject, integer(1)?)),
+        Function::Right => Value::text(text::right(subject, integer(1)?)),
         Function::Trim | Function::TrimStart | Function::TrimEnd => {
-            let blanks = if values.len() > 1 { text(1)? } else { " " };
-            let trimmed = |character: char| blanks.contains(character);
-            Value::text(match function {
-                Function::TrimStart => subject.trim_start_matches(trimmed),
-                Function::TrimEnd => subject.trim_end_matches(trimmed),
-                _ => subject.trim_matches(trimmed),
-            })
+            let characters = if values.len() > 1 { argument(1)? } else { " " };
+            Value::text(text::trim(function, subject, characters))
         }
         _ => return Err(wrong_argument()),
     })
-}
-
-fn length(length: usize) -> Result<Value> {
-    let out_of_range = |_| Error::new(SqlState::NumericValueOutOfRange, "integer out of range");
-    Ok(Value::Integer(i32::try_from(length).map_err(out_of_range)?))
-}
-
-/// The characters from position `start` up to but without position `end`.
-fn slice(text: &str, start: i64, end: i64) -> Value {
-    let skipped = usize::try_from(start).unwrap_or(0);
-    let taken = usize::try_from(end.saturating_sub(start.max(0))).unwrap_or(0);
-    Value::text(text.chars().skip(skipped).take(taken).collect::<String>())
 }
 
 fn wrong_argument() -> Error {

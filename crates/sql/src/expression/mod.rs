@@ -9,7 +9,8 @@ pub(crate) mod evaluate;
 mod fold;
 pub(crate) mod function;
 mod operator;
-mod pattern;
+pub(crate) mod pattern;
+pub(crate) mod text;
 pub(crate) mod types;
 
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};

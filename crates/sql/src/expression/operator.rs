@@ -397,7 +397,7 @@ impl Binder<'_> {
             Some(_) => {
                 let message = "invalid escape string";
                 let hint = "Escape string must be empty or one character.";
-                return Err(Error::new(SqlState::InvalidParameterValue, message).with_hint(hint).into());
+                return Err(Error::new(SqlState::InvalidEscapeSequence, message).with_hint(hint).into());
             }
         };
         self.like_values(text, pattern, escape, negated, ignore_case)

@@ -5,12 +5,33 @@ use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 /// Characters compared between two looks at the interrupt: well under a millisecond.
 const STEPS_BETWEEN_CHECKS: u32 = 1 << 16;
 
-/// Whether the text matches the pattern, in which `%` stands for any characters, `_` for one, and the escape
-/// character takes the next one literally. Time is at most the product of both lengths, so the interrupt ends it.
-pub(super) fn like(text: &str, pattern: &str, escape: Option<char>, interrupt: &Interrupt) -> Result<bool> {
-    let pattern = parse(pattern, escape)?;
-    let text: Vec<char> = text.chars().collect();
-    let (mut t, mut p) = (0, 0);
+/// A pattern, read: `%` stands for any characters, `_` for one, and the escape character takes the next one literally.
+pub(crate) struct Pattern {
+    parts: Vec<Part>,
+    ignore_case: bool,
+}
+
+impl Pattern {
+    /// # Errors
+    /// 22025 if nothing stands behind an escape character.
+    pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Pattern> {
+        let parts =
+            if ignore_case { parse(&pattern.to_lowercase(), escape)? } else { parse(pattern, escape)? };
+        Ok(Pattern { parts, ignore_case })
+    }
+
+    /// Whether the text matches. Time is at most the product of both lengths, so the interrupt ends it.
+    pub fn matches(&self, text: &str, interrupt: &Interrupt) -> Result<bool> {
+        match self.ignore_case {
+            true => matches(&text.to_lowercase(), &self.parts, interrupt),
+            false => matches(text, &self.parts, interrupt),
+        }
+    }
+}
+
+fn matches(text: &str, pattern: &[Part], interrupt: &Interrupt) -> Result<bool> {
+    // The rest of the text, and the next part of the pattern.
+    let (mut rest, mut p) = (text.chars(), 0);
     // Where to go on if the rest does not match: behind the last `%`, with one more character swallowed by it.
     let mut retry = None;
     let mut steps: u32 = 0;
@@ -23,23 +44,24 @@ pub(super) fn like(text: &str, pattern: &str, escape: Option<char>, interrupt: &
         match pattern.get(p) {
             Some(Part::Any) => {
                 p += 1;
-                retry = Some((t, p));
+                retry = Some((rest.clone(), p));
                 continue;
             }
-            Some(part) if t < text.len() && part.takes(text[t]) => {
-                (t, p) = (t + 1, p + 1);
-                continue;
+            Some(part) => {
+                let mut behind = rest.clone();
+                if behind.next().is_some_and(|character| part.takes(character)) {
+                    (rest, p) = (behind, p + 1);
+                    continue;
+                }
             }
-            None if t == text.len() => return Ok(true),
-            _ => {}
+            None if rest.as_str().is_empty() => return Ok(true),
+            None => {}
         }
-        match retry {
-            Some((start, after)) if start < text.len() => {
-                retry = Some((start + 1, after));
-                (t, p) = (start + 1, after);
-            }
-            _ => return Ok(false),
+        let Some((start, after)) = &mut retry else { return Ok(false) };
+        if start.next().is_none() {
+            return Ok(false);
         }
+        (rest, p) = (start.clone(), *after);
     }
 }
 
@@ -66,7 +88,7 @@ fn parse(pattern: &str, escape: Option<char>) -> Result<Vec<Part>> {
         parts.push(if Some(character) == escape {
             let message = "LIKE pattern must not end with escape character";
             let next = characters.next();
-            Part::Exactly(next.ok_or_else(|| Error::new(SqlState::InvalidParameterValue, message))?)
+            Part::Exactly(next.ok_or_else(|| Error::new(SqlState::InvalidEscapeSequence, message))?)
         } else {
             match character {
                 '%' => Part::Any,
@@ -85,7 +107,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn matches(text: &str, pattern: &str) -> bool {
-        like(text, pattern, Some('\\'), &Interrupt::new()).unwrap()
+        let pattern = Pattern::new(pattern, Some('\\'), false).unwrap();
+        pattern.matches(text, &Interrupt::new()).unwrap()
     }
 
     #[test]
@@ -96,7 +119,7 @@ mod tests {
         assert!(matches("aXbXc", "a%X%c") && !matches("aXbX", "a%X%c"));
         assert!(matches("100%", "100\\%") && !matches("1000", "100\\%"));
         assert!(!matches("abc", "ab") && !matches("ab", "abc"));
-        assert!(like("a", "a\\", Some('\\'), &Interrupt::new()).is_err());
+        assert!(Pattern::new("a\\", Some('\\'), false).is_err());
     }
 
     #[test]
@@ -112,7 +135,7 @@ mod tests {
         let interrupt = Interrupt::new();
         interrupt.raise(Cause::Timeout);
         let begun = Instant::now();
-        assert!(like(&text, &pattern, None, &interrupt).is_err());
+        assert!(Pattern::new(&pattern, None, false).unwrap().matches(&text, &interrupt).is_err());
         assert!(begun.elapsed() < Duration::from_secs(1));
     }
 }

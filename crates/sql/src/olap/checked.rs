@@ -1,14 +1,13 @@
 //! Arithmetic that fails where PostgreSQL's fails, instead of wrapping around or going on with infinity.
 //!
-//! - Integers: the result has the wider type of the operands, and what does not fit it is 22003.
+//! - Integers: the result has the wider type of the operands, and what does not fit it is 22003. (Remainders have a kernel.)
 //! - Doubles: a division by zero is 22012; a result that is infinite although its operands are not is 22003, and so is
 //!   one that became zero although no operand was. Two reals give a real, anything else a double.
 
 use crate::expression::Arithmetic;
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, PrimitiveArray};
-use datafusion::arrow::compute::kernels::arity::try_binary;
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum};
 use datafusion::arrow::compute::kernels::numeric::{add, div, mul, sub};
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -24,14 +23,14 @@ pub(super) fn is_checked(operator: Arithmetic, left: &DataType, right: &DataType
     let integer = |operand: &DataType| matches!(operand, DataType::Int16 | DataType::Int32 | DataType::Int64);
     let floating = |operand: &DataType| matches!(operand, DataType::Float32 | DataType::Float64);
     let both = |is: &dyn Fn(&DataType) -> bool| is(left) && is(right);
-    both(&integer) || (both(&floating) && operator != Arithmetic::Modulo)
+    operator != Arithmetic::Modulo && (both(&integer) || both(&floating))
 }
 
 /// `left operator right`, checked.
 pub(super) fn call(operator: Arithmetic, left: Expr, right: Expr) -> Expr {
     use Arithmetic::*;
-    static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
-        [Add, Subtract, Multiply, Divide, Modulo].map(|operation| {
+    static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+        [Add, Subtract, Multiply, Divide].map(|operation| {
             let signature = Signature::user_defined(Volatility::Immutable);
             Arc::new(ScalarUDF::new_from_impl(Checked { operation, signature }))
         })
@@ -97,10 +96,6 @@ impl ScalarUDFImpl for Checked {
             return internal_err!("an operator has two operands");
         };
         let operation = self.operation;
-        if operation == Arithmetic::Modulo {
-            let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-            return Ok(ColumnarValue::Array(remainder(&arrays[0], &arrays[1])?));
-        }
         apply(left, right, |left, right| {
             let result = match operation {
                 Arithmetic::Add => add(left, right),
@@ -115,29 +110,6 @@ impl ScalarUDFImpl for Checked {
             }
             Ok(result)
         })
-    }
-}
-
-/// The remainder of the smallest integer by -1 is zero, although the quotient overflows.
-fn remainder(left: &ArrayRef, right: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    fn of<T: ArrowPrimitiveType>(
-        left: &ArrayRef,
-        right: &ArrayRef,
-        remainder: impl Fn(T::Native, T::Native) -> Option<T::Native>,
-    ) -> Result<ArrayRef, ArrowError> {
-        let (left, right) = (left.as_primitive::<T>(), right.as_primitive::<T>());
-        let result: PrimitiveArray<T> =
-            try_binary(left, right, |left, right| remainder(left, right).ok_or(ArrowError::DivideByZero))?;
-        Ok(Arc::new(result))
-    }
-    match left.data_type() {
-        DataType::Int16 => {
-            of::<Int16Type>(left, right, |left, right| (right != 0).then(|| left.wrapping_rem(right)))
-        }
-        DataType::Int32 => {
-            of::<Int32Type>(left, right, |left, right| (right != 0).then(|| left.wrapping_rem(right)))
-        }
-        _ => of::<Int64Type>(left, right, |left, right| (right != 0).then(|| left.wrapping_rem(right))),
     }
 }
 

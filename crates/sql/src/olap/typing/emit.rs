@@ -1,7 +1,8 @@
 //! Bound expressions as DataFusion's: Arrow's kernels where they do what PostgreSQL does, calls of ours elsewhere.
 
 use super::super::checked;
-use super::super::computed::{self, Operation};
+use super::super::computed;
+use super::super::operation::Operation;
 use super::super::value::{field_type, scalar};
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike};
 use crate::olap::arrow::wide_type;
@@ -155,6 +156,11 @@ impl Emitter<'_> {
                 };
                 DataType::Numeric { precision: 38, scale: scale.unsigned_abs() }
             }
+            // Remainders; the other operators of integers are checked ones.
+            (ArrowType::Int16, ArrowType::Int16) => DataType::SmallInt,
+            (ArrowType::Int64, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64)
+            | (ArrowType::Int16 | ArrowType::Int32, ArrowType::Int64) => DataType::BigInt,
+            (ArrowType::Int16 | ArrowType::Int32, ArrowType::Int16 | ArrowType::Int32) => DataType::Integer,
             (ArrowType::Date32, ArrowType::Date32) => DataType::Integer,
             (ArrowType::Date32, _) | (_, ArrowType::Date32) => DataType::Date,
             // One of them is NULL or a parameter without a type.

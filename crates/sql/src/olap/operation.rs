@@ -1,0 +1,121 @@
+//! Scalar operations as the OLTP path computes them, over Arrow's columns value by value.
+//!
+//! PostgreSQL's meaning of a cast or a function is written once, in `expression/evaluate.rs` and the crate of values; here a
+//! batch of arguments becomes a batch of results by asking there for each row. That costs one to several hundred nanoseconds
+//! for a row: common operations have kernels beside this (`kernel/mod.rs`), which must give the same.
+
+use super::arrow::wide_type;
+use super::error::external;
+use super::value::scalar;
+use crate::columns::Cells;
+use crate::expression::{Arithmetic, Context, Expression, Function, Like, evaluate};
+use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
+use datafusion::arrow::array::new_empty_array;
+use datafusion::common::{ScalarValue, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
+
+/// What is computed of the arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    Cast(DataType),
+    Arithmetic(Arithmetic),
+    Like { escape: Option<char>, ignore_case: bool, negated: bool },
+    Call(Function),
+}
+
+impl Operation {
+    /// Over so many arguments.
+    fn expression(&self, arguments: usize) -> Expression {
+        let column = Expression::Column;
+        match *self {
+            Operation::Cast(target) => Expression::Cast(Box::new(column(0)), target),
+            Operation::Arithmetic(operator) => {
+                Expression::Arithmetic(operator, Box::new((column(0), column(1))))
+            }
+            Operation::Like { escape, ignore_case, negated } => {
+                let (text, pattern) = (column(0), column(1));
+                Expression::Like(Box::new(Like { text, pattern, escape, ignore_case, negated }))
+            }
+            Operation::Call(function) => Expression::Call(function, (0..arguments).map(column).collect()),
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Operation::Cast(target) => format!("to {target}"),
+            Operation::Arithmetic(operator) => operator.symbol().to_owned(),
+            Operation::Like { .. } => "like".to_owned(),
+            Operation::Call(function) => format!("{function:?}").to_lowercase(),
+        }
+    }
+}
+
+/// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives.
+pub(super) fn by_value(
+    operation: &Operation,
+    arguments: &[ColumnarValue],
+    rows: usize,
+    result: DataType,
+) -> Result<ColumnarValue> {
+    let expression = operation.expression(arguments.len());
+    let arguments =
+        arguments.iter().map(Argument::new).collect::<ankerdb_engine::Result<Vec<_>>>().map_err(external)?;
+    let interrupt = Interrupt::default();
+    let value = |row: usize| {
+        let column = |position: usize| arguments[position].value(row);
+        let context =
+            Context { column: &column, parameters: &[], subqueries: &[], now: 0, interrupt: &interrupt };
+        exact(evaluate(&expression, &context).map_err(external)?, result)
+    };
+    if arguments.iter().all(|argument| matches!(argument, Argument::Constant(_))) {
+        return Ok(ColumnarValue::Scalar(value(0)?));
+    }
+    if rows == 0 {
+        return Ok(ColumnarValue::Array(new_empty_array(&wide_type(result))));
+    }
+    let values = (0..rows).map(value).collect::<Result<Vec<_>>>()?;
+    Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
+}
+
+/// An argument, for all rows.
+enum Argument {
+    Constant(Value),
+    Cells(Cells),
+}
+
+impl Argument {
+    fn new(argument: &ColumnarValue) -> ankerdb_engine::Result<Argument> {
+        Ok(match argument {
+            ColumnarValue::Array(array) => Argument::Cells(Cells::new(array)?),
+            ColumnarValue::Scalar(value) => {
+                let array = value.to_array().map_err(|error| Error::internal(error.to_string()))?;
+                Argument::Constant(Cells::new(&array)?.value(0).to_value())
+            }
+        })
+    }
+
+    fn value(&self, row: usize) -> Value {
+        match self {
+            Argument::Constant(value) => value.clone(),
+            Argument::Cells(cells) => cells.value(row).to_value(),
+        }
+    }
+}
+
+/// The value in exactly the column's type: a numeric with its scale, or 22003 where the digits have no room.
+fn exact(value: Value, data_type: DataType) -> Result<ScalarValue> {
+    let (Value::Numeric(decimal), DataType::Numeric { precision, scale }) = (&value, data_type) else {
+        return match scalar(&value, Some(data_type)) {
+            Ok(found) if found.data_type() == wide_type(data_type) => Ok(found),
+            Ok(found) => internal_err!("a result of type {} is not {data_type}", found.data_type()),
+            Err(error) => Err(external(error)),
+        };
+    };
+    let rounded = decimal.rescale(scale).map_err(external)?;
+    if rounded.unscaled.unsigned_abs() >= 10u128.pow(u32::from(precision)) {
+        let message = "value overflows numeric format";
+        return Err(external(Error::new(SqlState::NumericValueOutOfRange, message)));
+    }
+    Ok(ScalarValue::Decimal128(Some(rounded.unscaled), precision, scale as i8))
+}
