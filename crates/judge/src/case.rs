@@ -259,6 +259,27 @@ impl Judge {
         Ok(first.map(|line| if line.contains("Exec") { "olap" } else { "oltp" }))
     }
 
+    /// How PostgreSQL refuses the statement, if it does. It changes nothing.
+    ///
+    /// # Errors
+    /// When PostgreSQL does not answer.
+    pub fn refusal(&mut self, tree: &Tree, way: Way) -> io::Result<Option<String>> {
+        let (begin, end) = match self.left.status {
+            'I' => ("BEGIN", "ROLLBACK"),
+            _ => ("SAVEPOINT refusal", "ROLLBACK TO refusal"),
+        };
+        self.left.simple(begin)?;
+        let answer = match way {
+            Way::Parameters => {
+                let (sql, parameters) = tree.parameterized();
+                self.left.extended(&sql, &parameters)?
+            }
+            _ => self.left.simple(&tree.sql())?,
+        };
+        self.left.simple(end)?;
+        Ok(answer.error)
+    }
+
     fn both(&mut self, tree: &Tree, way: Way) -> io::Result<(Answer, Answer)> {
         let sql = tree.sql();
         self.asked += 1;

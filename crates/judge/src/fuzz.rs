@@ -124,7 +124,7 @@ impl Report {
         finding: &Finding,
     ) -> io::Result<bool> {
         let (tree, shown) = shrink::statement(judge, step, finding)?;
-        match known.explains(&tree.sql(), &shown) {
+        match known.explains(judge, &tree, &shown)? {
             Some(entry) => {
                 *self.known.entry(known.entries[entry].name.clone()).or_default() += 1;
                 Ok(true)
@@ -147,11 +147,10 @@ impl Report {
         steps: &[Step],
         finding: &Finding,
     ) -> io::Result<()> {
-        let last = steps.last().map(|step| step.tree.sql()).unwrap_or_default();
+        let Some(last) = steps.last() else { return Ok(()) };
         // A change is as small as it is: matched first, because its history costs hundreds of runs.
-        if let Some(entry) = known
-            .explains(&last, finding)
-            .filter(|_| steps.last().is_some_and(|step| step.kind == Kind::Change))
+        if last.kind == Kind::Change
+            && let Some(entry) = known.explains(judge, &last.tree, finding)?
         {
             *self.known.entry(known.entries[entry].name.clone()).or_default() += 1;
             return Ok(());
@@ -159,12 +158,17 @@ impl Report {
         let Some(small) = shrink::history(judge, steps.to_vec(), finding)? else {
             let way = finding.way.word();
             self.note(
-                format!("seed {seed}: does not show again ({way}): {last}\n{}\n", finding.difference),
-                &last,
+                format!(
+                    "seed {seed}: does not show again ({way}): {}\n{}\n",
+                    last.tree.sql(),
+                    finding.difference
+                ),
+                &last.tree.sql(),
             );
             return Ok(());
         };
-        match known.explains(&small.last(), &small.finding) {
+        small.prepare(judge)?;
+        match known.explains(judge, small.last(), &small.finding)? {
             Some(entry) => *self.known.entry(known.entries[entry].name.clone()).or_default() += 1,
             None => self.reproduction(seed, &small),
         }
@@ -173,7 +177,7 @@ impl Report {
 
     fn reproduction(&mut self, seed: u64, small: &Reproduction) {
         let text = format!("seed {seed}\n{}{}\n", small.sql(), small.difference());
-        let key = format!("{:?} {}", small.difference(), small.last());
+        let key = format!("{:?} {}", small.difference(), small.last().sql());
         self.note(text, &key);
     }
 

@@ -9,6 +9,7 @@
 //! ankerdb: ok
 //! way: olap                    simple, extended, parameters, olap; left out: any
 //! statement: *sum(* | *avg(*   the statement in lower case, blanks made one, patterns parted by ` | `
+//! confirmed: smaller           PostgreSQL fails with AnKerDB's code on a smaller form of the statement
 //! file: name.slt               instead of all these: this whole file
 //! example:
 //! CREATE TABLE t0 (id int PRIMARY KEY);
@@ -16,11 +17,13 @@
 //! ```
 //!
 //! Patterns are matched with statements that have been shrunk, so that an entry hides nothing that merely stands beside it.
-//! The example of each entry runs every time: an entry whose example no longer differs is stale, and as wrong as a
+//! What is *confirmed* besides is no error of AnKerDB's making: something that PostgreSQL refuses as well stands in the statement, and
+//! only whether a server comes to it differs. The example of each entry runs every time: an entry whose example no longer differs is stale, and as wrong as a
 //! difference that is in no entry. An entry with a reason only is for records of `.slt` files that name it.
 
 use crate::answer::{Difference, Order};
 use crate::case::{Finding, Judge, Kind, Step, Way};
+use crate::shrink;
 use crate::tree::{Sort, Tree};
 use std::io;
 
@@ -35,6 +38,7 @@ pub struct Entry {
     postgres: String,
     ankerdb: String,
     way: Option<String>,
+    is_confirmed: bool,
     statements: Vec<String>,
     /// A file of SQL tests that is not comparable as a whole.
     pub file: Option<String>,
@@ -87,10 +91,28 @@ impl Known {
         }
     }
 
-    /// The entry that explains the difference.
-    pub fn explains(&self, sql: &str, finding: &Finding) -> Option<usize> {
+    /// The entry that explains the difference which the statement shows on the databases as they are.
+    ///
+    /// # Errors
+    /// When PostgreSQL does not answer.
+    pub fn explains(&self, judge: &mut Judge, tree: &Tree, finding: &Finding) -> io::Result<Option<usize>> {
+        for (position, entry) in self.matching(&tree.sql(), finding) {
+            if !entry.is_confirmed || shrink::confirmed(judge, tree, finding)? {
+                return Ok(Some(position));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entry that explains what a record of an SQL test shows: such statements have no smaller form, so that nothing confirms them.
+    pub fn explains_record(&self, sql: &str, finding: &Finding) -> Option<usize> {
+        self.matching(sql, finding).find(|(_, entry)| !entry.is_confirmed).map(|(position, _)| position)
+    }
+
+    /// The entries whose patterns fit.
+    fn matching(&self, sql: &str, finding: &Finding) -> impl Iterator<Item = (usize, &Entry)> {
         let sql = normalized(sql);
-        self.entries.iter().position(|entry| entry.matches(&sql, finding))
+        self.entries.iter().enumerate().filter(move |(_, entry)| entry.matches(&sql, finding))
     }
 
     /// Whether a file of SQL tests is left out as a whole.
@@ -127,6 +149,7 @@ impl Entry {
             "ankerdb" => self.ankerdb = value.to_owned(),
             "way" => self.way = Some(value.to_owned()),
             "statement" => self.statements.extend(value.split(" | ").map(normalized)),
+            "confirmed" if value == "smaller" => self.is_confirmed = true,
             "file" => self.file = Some(value.to_owned()),
             "example" => {}
             _ => return None,
@@ -218,7 +241,7 @@ mod tests {
     fn entries_match_by_aspect_codes_way_and_pattern() {
         let known = Known::parse(LIST).unwrap();
         assert_eq!(known.entries[0].reason, "because of this");
-        let explains = |sql: &str, finding: &Finding| known.explains(sql, finding).is_some();
+        let explains = |sql: &str, finding: &Finding| known.matching(sql, finding).next().is_some();
         let zero = finding(Aspect::Error, "22012", "ok");
         assert!(explains("SELECT  d0\n/ 0", &zero));
         assert!(explains("SELECT 1 % 0", &zero));

@@ -216,7 +216,7 @@ impl Script<'_> {
     }
 
     fn note(&mut self, record: &Record, finding: &Finding) {
-        match self.known.explains(&record.sql, finding) {
+        match self.known.explains_record(&record.sql, finding) {
             Some(entry) => *self.report.known.entry(self.known.entries[entry].name.clone()).or_default() += 1,
             None => self.tell_finding(record, finding, ""),
         }

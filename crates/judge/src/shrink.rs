@@ -28,6 +28,26 @@ pub fn statement(judge: &mut Judge, step: &Step, finding: &Finding) -> io::Resul
     Ok((tree, shown.unwrap_or_else(|| finding.clone())))
 }
 
+/// Whether PostgreSQL fails as AnKerDB does on a form of the statement that is one or two steps smaller.
+///
+/// # Errors
+/// When PostgreSQL does not answer.
+pub fn confirmed(judge: &mut Judge, tree: &Tree, finding: &Finding) -> io::Result<bool> {
+    let mut tries = STATEMENT_TRIES;
+    let once = tree.smaller();
+    let twice = once.iter().flat_map(Tree::smaller);
+    for smaller in once.iter().cloned().chain(twice) {
+        if judge.refusal(&smaller, finding.way)?.as_deref() == Some(&finding.difference.ankerdb) {
+            return Ok(true);
+        }
+        tries -= 1;
+        if tries == 0 {
+            break;
+        }
+    }
+    Ok(false)
+}
+
 /// Replaces the tree by smaller ones as long as one of them shows the difference.
 fn smallest(
     mut tree: Tree,
@@ -71,8 +91,17 @@ impl Reproduction {
     }
 
     /// The statement that shows the difference.
-    pub fn last(&self) -> String {
-        self.steps.last().map(|step| step.tree.sql()).unwrap_or_default()
+    pub fn last(&self) -> &Tree {
+        &self.steps.last().expect("a history has a last step").tree
+    }
+
+    /// Runs what comes before that statement, from empty databases.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn prepare(&self, judge: &mut Judge) -> io::Result<()> {
+        judge.clear()?;
+        self.steps[..self.steps.len() - 1].iter().try_for_each(|step| judge.replay(step))
     }
 
     /// The difference.
