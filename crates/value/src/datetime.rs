@@ -168,6 +168,10 @@ fn parse_moment(text: &str, type_name: &str) -> Result<Moment> {
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
     parse_parts(body).map_err(|refusal| match refusal {
+        Refusal::Malformed if is_field_too_large(body) => Error::new(
+            SqlState::DatetimeFieldOverflow,
+            format!("date/time field value out of range: \"{text}\""),
+        ),
         Refusal::Malformed => Error::new(
             SqlState::InvalidDatetimeFormat,
             format!("invalid input syntax for type {type_name}: \"{text}\""),
@@ -181,6 +185,16 @@ fn parse_moment(text: &str, type_name: &str) -> Result<Moment> {
             format!("time zone displacement out of range: \"{text}\""),
         ),
     })
+}
+
+/// Whether a lone number is one of a month that does not exist, or has the digits of a day that does not.
+fn is_field_too_large(body: &str) -> bool {
+    let is_month = |number: u32| (1..=12).contains(&number);
+    match body.len() {
+        _ if !body.bytes().all(|byte| byte.is_ascii_digit()) => false,
+        1 | 2 => !body.parse().is_ok_and(is_month),
+        length => length >= 6,
+    }
 }
 
 /// `date [T time [zone]] [AD | BC]`

@@ -2,7 +2,7 @@
 
 use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
-use super::{Binder, Comparison, Expression};
+use super::{Binder, Comparison, Expression, Math};
 use crate::name::{DATABASE, SCHEMA};
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
@@ -40,6 +40,7 @@ pub(crate) enum Function {
     Concat,
     Greatest,
     Least,
+    Math(Math),
 }
 
 impl Function {
@@ -144,7 +145,7 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
         | "current_database"
         | "current_schema"
         | "pg_is_in_recovery" => arguments == 0,
-        _ => false,
+        _ => Math::by_name(name, arguments).is_some(),
     }
 }
 
@@ -188,6 +189,9 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             numeric_call(binder, name, items)
         }
         "concat" => concat(binder, items),
+        _ if let Some(function) = Math::by_name(name, items.len()) => {
+            math_call(binder, name, function, items)
+        }
         _ => text_call(binder, name, items),
     }
 }
@@ -253,6 +257,16 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
         bound.push(digits);
     }
     Ok(Typed::new(Expression::Call(function, bound), result))
+}
+
+/// Functions of doubles take every number.
+fn math_call(binder: &mut Binder, name: &str, function: Math, items: Vec<Typed>) -> Bound<Typed> {
+    if items.iter().any(|item| item.data_type.is_some_and(|known| !known.is_numeric())) {
+        return Err(no_function(name, &items).into());
+    }
+    let items = items.into_iter().map(|item| binder.resolve(item, DataType::DoublePrecision));
+    let call = Expression::Call(Function::Math(function), items.collect::<Bound<Vec<_>>>()?);
+    Ok(Typed::new(call, DataType::DoublePrecision))
 }
 
 fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {

@@ -8,6 +8,7 @@ pub(crate) mod bind;
 pub(crate) mod evaluate;
 mod fold;
 pub(crate) mod function;
+mod math;
 mod operator;
 pub(crate) mod pattern;
 pub(crate) mod text;
@@ -17,6 +18,7 @@ pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};
 pub(crate) use evaluate::{Context, evaluate, is_true};
 pub(crate) use fold::fold;
 pub(crate) use function::Function;
+pub(crate) use math::Math;
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
 

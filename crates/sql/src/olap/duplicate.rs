@@ -32,9 +32,11 @@ pub(super) fn unique_names(query: &Statement, tables: &dyn TableSources) -> Stat
 }
 
 /// What is done at the parts of a tree.
-trait Work {
+pub(super) trait Work {
     fn relation(&mut self, _relation: &ObjectName) {}
+    /// Before what is in it.
     fn query(&mut self, _query: &mut Query) {}
+    fn end_of_query(&mut self) {}
     fn expression(&mut self, _expression: &mut Expr) {}
 }
 
@@ -54,13 +56,18 @@ impl VisitorMut for Visitor<'_> {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
+        self.0.end_of_query();
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Self::Break> {
         self.0.expression(expression);
         ControlFlow::Continue(())
     }
 }
 
-fn visit(tree: &mut impl VisitMut, work: &mut dyn Work) {
+pub(super) fn visit(tree: &mut impl VisitMut, work: &mut dyn Work) {
     let ControlFlow::Continue(()) = tree.visit(&mut Visitor(work));
 }
 

@@ -4,6 +4,7 @@
 //! by its sentence is recognized by that sentence; a sentence it does not know becomes an error all the same,
 //! with the general code of its kind.
 
+use super::names::{HIDDEN, visible};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -17,6 +18,19 @@ pub(crate) fn external(error: Error) -> DataFusionError {
 /// The client's error for one of DataFusion's.
 pub(crate) fn from_datafusion(error: DataFusionError) -> Error {
     translate(&error)
+}
+
+/// The client's error where a plan whose names are all bound was optimized: a name that is lost then is not the client's mistake.
+/// (DataFusion loses some when it makes joins of subqueries.)
+pub(crate) fn from_optimizer(error: DataFusionError) -> Error {
+    let error = translate(&error);
+    match error.state() {
+        SqlState::UndefinedColumn | SqlState::AmbiguousColumn | SqlState::DuplicateColumn => {
+            let message = "a subquery that depends on the query around it in this way is not supported";
+            Error::new(SqlState::FeatureNotSupported, message).with_detail(error.message().to_owned())
+        }
+        _ => error,
+    }
 }
 
 fn translate(error: &DataFusionError) -> Error {
@@ -77,6 +91,13 @@ fn from_arrow(error: &ArrowError) -> Error {
 
 fn from_schema(error: &SchemaError) -> Error {
     match error {
+        // One of several columns that share a name: they got other ones (`duplicate.rs`).
+        SchemaError::FieldNotFound { field, valid_fields }
+            if valid_fields.iter().any(|other| shares_name(&other.name, &field.name)) =>
+        {
+            let message = format!("column reference \"{}\" is ambiguous", field.name);
+            Error::new(SqlState::AmbiguousColumn, message)
+        }
         SchemaError::FieldNotFound { field, .. } => {
             let name = match &field.relation {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
@@ -94,6 +115,11 @@ fn from_schema(error: &SchemaError) -> Error {
             Error::new(SqlState::DuplicateColumn, message).with_hint("Give the columns different aliases.")
         }
     }
+}
+
+/// Whether clients see the hidden name as that one.
+fn shares_name(hidden: &str, seen: &str) -> bool {
+    hidden.contains(HIDDEN) && visible(hidden) == seen
 }
 
 /// Planning errors that DataFusion tells by their sentence only.

@@ -36,7 +36,9 @@ mod planner;
 mod project;
 mod scan;
 mod typing;
+mod untyped;
 pub(crate) mod value;
+mod wildcard;
 mod written;
 
 #[cfg(test)]
@@ -62,7 +64,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::Statement;
-use error::from_datafusion;
+use error::{from_datafusion, from_optimizer};
 use futures::StreamExt;
 use memory::LimitedPool;
 use planner::TableSources;
@@ -217,11 +219,12 @@ impl OlapEngine {
         tables: &dyn TableSources,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
-        let named = duplicate::unique_names(query, tables);
+        let query = &wildcard::written_out(query, tables);
+        let named = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;
         let (bound, known) = planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
         let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
         let bound = typing::without_text_types(told.clone()).map_err(from_datafusion)?;
-        let optimized = self.state.optimize(&bound).map_err(from_datafusion)?;
+        let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized),
@@ -245,7 +248,7 @@ impl OlapEngine {
         let filled = parameter::fill(plan.bound.clone(), parameters, &plan.parameters)?;
         let mut state = self.state.as_ref().clone();
         state.mark_start_execution();
-        state.optimize(&filled).map_err(from_datafusion)
+        state.optimize(&filled).map_err(from_optimizer)
     }
 
     /// As [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement may take.

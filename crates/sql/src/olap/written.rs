@@ -5,6 +5,7 @@
 //! the functions that we compute ourselves, go through the planner as calls that take anything. When the plan is built,
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
+use crate::expression::Math;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
@@ -54,13 +55,13 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "nullif" => ("nullif", Rough::Argument),
         "greatest" => ("greatest", Rough::Argument),
         "least" => ("least", Rough::Argument),
-        "abs" => ("abs", Rough::Argument),
-        "round" => ("round", Rough::Argument),
-        "trunc" => ("trunc", Rough::Argument),
-        "ceil" | "ceiling" => ("ceil", Rough::Argument),
-        "floor" => ("floor", Rough::Argument),
-        "sign" => ("sign", Rough::Argument),
-        "mod" => ("mod", Rough::Argument),
+        "abs" => ("abs", Rough::NumberArgument),
+        "round" => ("round", Rough::NumberArgument),
+        "trunc" => ("trunc", Rough::NumberArgument),
+        "ceil" | "ceiling" => ("ceil", Rough::NumberArgument),
+        "floor" => ("floor", Rough::NumberArgument),
+        "sign" => ("sign", Rough::NumberArgument),
+        "mod" => ("mod", Rough::NumberArgument),
         "lower" => ("lower", Rough::Text),
         "upper" => ("upper", Rough::Text),
         "left" => ("left", Rough::Text),
@@ -74,7 +75,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "length" | "char_length" | "character_length" => ("length", Rough::Integer),
         "octet_length" => ("octet_length", Rough::Integer),
         "strpos" => ("strpos", Rough::Integer),
-        _ => return None,
+        other => (Math::known_name(other)?, Rough::Double),
     };
     Some(Written::function(name, result))
 }
@@ -95,12 +96,15 @@ enum Rough {
     Boolean,
     Integer,
     Text,
+    Double,
     /// That of the operands.
     Number,
     /// That of the operands, or days between dates.
     Difference,
     /// That of the first argument that has one.
     Argument,
+    /// Likewise, and a double if none has: functions of numbers prefer these.
+    NumberArgument,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -136,9 +140,11 @@ impl ScalarUDFImpl for Written {
             Rough::Boolean => DataType::Boolean,
             Rough::Integer => DataType::Int32,
             Rough::Text => DataType::Utf8View,
+            Rough::Double => DataType::Float64,
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
             Rough::Argument => known().unwrap_or(DataType::Utf8),
+            Rough::NumberArgument => known().unwrap_or(DataType::Float64),
         })
     }
 

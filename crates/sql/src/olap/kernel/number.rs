@@ -73,6 +73,15 @@ pub(super) fn function(function: Function, arguments: &[ArrowType], result: Data
         (Function::Round | Function::Truncate, [ArrowType::Decimal128(..), ArrowType::Int32]) => {
             Some(to_digits)
         }
+        (Function::Math(_), [ArrowType::Float64]) => Some(|call| {
+            let Operation::Call(Function::Math(function)) = *call.operation else { return None };
+            shared::<Float64Type>(call.mapped::<Float64Type, _>(|value| function.of(value).ok()))
+        }),
+        (Function::Math(_), [ArrowType::Float64, ArrowType::Float64]) => Some(|call| {
+            let Operation::Call(Function::Math(function)) = *call.operation else { return None };
+            let result = |left, right| function.of_two(left, right).ok();
+            shared::<Float64Type>(call.combined::<Float64Type, Float64Type, _>(result))
+        }),
         (Function::Greatest | Function::Least, [first, ..]) => extreme(first, arguments, result),
         _ => None,
     }

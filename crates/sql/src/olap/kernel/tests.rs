@@ -270,6 +270,7 @@ fn operators_agree() {
 
 #[test]
 fn functions_of_numbers_agree() {
+    use crate::expression::Math::*;
     use Function::*;
     let mut found = 0;
     for column in columns().iter().filter(|column| is_number(column.data_type())) {
@@ -296,6 +297,13 @@ fn functions_of_numbers_agree() {
             found += usize::from(compare_found(Operation::Call(function), &arguments, own));
         }
     }
+    let doubles: ArrayRef = Arc::new(doubles().into_iter().map(Some).chain([None]).collect::<Float64Array>());
+    for function in [SquareRoot, NaturalLogarithm, Exponential, Sine, AreaCosine] {
+        let operation = Operation::Call(Function::Math(function));
+        assert!(compare_found(operation, std::slice::from_ref(&doubles), DataType::DoublePrecision));
+    }
+    let operation = Operation::Call(Function::Math(Power));
+    assert!(compare_found(operation, &pairs(&doubles, &doubles), DataType::DoublePrecision));
     assert_eq!(found, 9 + 6 * 5 + 4 * 4 + 7 * 2, "absolute, whole, to digits, extremes");
 }
 

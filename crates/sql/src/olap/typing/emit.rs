@@ -237,6 +237,7 @@ impl Emitter<'_> {
         };
         let result = match (function, operand) {
             (Function::Abs, _) => operand,
+            (Function::Math(_), _) => DataType::DoublePrecision,
             (Function::Greatest | Function::Least, _) => self.widest(&arguments)?,
             (Function::Round | Function::Truncate, DataType::Numeric { scale, .. })
                 if arguments.len() > 1 =>
