@@ -220,8 +220,10 @@ impl OlapEngine {
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
         let query = &wildcard::written_out(query, tables);
-        let named = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;
-        let (bound, known) = planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
+        let (named, parameters) = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;
+        let (bound, mut known) =
+            planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
+        known.resize(known.len().max(parameters), None);
         let (told, parameters) = parameter::infer(bound, &known).map_err(from_datafusion)?;
         let bound = typing::without_text_types(told.clone()).map_err(from_datafusion)?;
         let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;

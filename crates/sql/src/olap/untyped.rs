@@ -18,24 +18,30 @@ enum Taken {
     Ambiguous,
 }
 
-/// The query with types for such parameters; `declared`: those that the client has told.
+/// The query with types for such parameters, and how many parameters it has; `declared`: those that the client has told.
 ///
 /// # Errors
 /// 42725 for an aggregate of several types.
-pub(super) fn with_types(query: &Statement, declared: &[Option<DataType>]) -> Result<Statement> {
+pub(super) fn with_types(query: &Statement, declared: &[Option<DataType>]) -> Result<(Statement, usize)> {
     let mut query = query.clone();
-    let mut calls = Calls { declared, refused: None };
+    let mut calls = Calls { declared, count: 0, refused: None };
     visit(&mut query, &mut calls);
-    calls.refused.map_or(Ok(query), Err)
+    let count = calls.count;
+    calls.refused.map_or(Ok((query, count)), Err)
 }
 
 struct Calls<'a> {
     declared: &'a [Option<DataType>],
+    /// Some parameters do not come as far as a plan: a constant to partition by, for one.
+    count: usize,
     refused: Option<Error>,
 }
 
 impl Work for Calls<'_> {
     fn expression(&mut self, expression: &mut Expr) {
+        if let Some(position) = parameter(expression) {
+            self.count = self.count.max(position + 1);
+        }
         let Expr::Function(function) = expression else { return };
         let Some((name, taken)) = aggregate(function) else { return };
         let Some(argument) = only_argument(function).filter(|argument| self.is_untyped(argument)) else {
@@ -58,11 +64,15 @@ impl Work for Calls<'_> {
 
 impl Calls<'_> {
     fn is_untyped(&self, argument: &Expr) -> bool {
-        let Expr::Value(value) = argument else { return false };
-        let Value::Placeholder(id) = &value.value else { return false };
-        let position = super::parameter::position(id).ok();
-        position.is_some_and(|position| self.declared.get(position).copied().flatten().is_none())
+        parameter(argument).is_some_and(|position| self.declared.get(position).copied().flatten().is_none())
     }
+}
+
+/// The position of a parameter.
+fn parameter(expression: &Expr) -> Option<usize> {
+    let Expr::Value(value) = expression else { return None };
+    let Value::Placeholder(id) = &value.value else { return None };
+    super::parameter::position(id).ok()
 }
 
 fn aggregate(function: &Function) -> Option<(String, Taken)> {

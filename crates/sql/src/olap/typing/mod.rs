@@ -22,9 +22,11 @@ mod shed;
 
 pub(super) use shed::without_text_types;
 
+use super::arrow::wide_type;
 use super::error::external;
 use crate::expression::{Parameters, Refusal, fold};
 use ankerdb_engine::{DataType, Error};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
@@ -61,8 +63,10 @@ impl Typing<'_> {
             LogicalPlan::Join(join) if set::is_set_operation(&join) => self.set_operation(join),
             LogicalPlan::RecursiveQuery(mut query) => {
                 // The recursive term reads rows of the types that the query was built with.
-                query.static_term = Arc::new(with_types(query.static_term.as_ref().clone(), &before)?);
-                query.recursive_term = Arc::new(with_types(query.recursive_term.as_ref().clone(), &before)?);
+                let types: Vec<ArrowType> =
+                    before.fields().iter().map(|field| field.data_type().clone()).collect();
+                query.static_term = Arc::new(with_types(query.static_term.as_ref().clone(), &types)?);
+                query.recursive_term = Arc::new(with_types(query.recursive_term.as_ref().clone(), &types)?);
                 LogicalPlan::RecursiveQuery(query).recompute_schema()
             }
             other => self.node(other),
@@ -142,6 +146,18 @@ impl Typing<'_> {
         reader.emit_as(operand, DataType::BigInt)
     }
 
+    /// A subquery that is a value, or one of which values are looked for: what has no type yet is a text in it.
+    fn value_subquery(&mut self, subquery: &Subquery, schema: &DFSchemaRef) -> Result<Subquery> {
+        let typed = self.subquery(subquery, schema)?;
+        let known = |field: &Arc<Field>| match field.data_type() {
+            ArrowType::Null => wide_type(DataType::Text),
+            known => known.clone(),
+        };
+        let types: Vec<ArrowType> = typed.subquery.schema().fields().iter().map(known).collect();
+        let plan = with_types(typed.subquery.as_ref().clone(), &types)?;
+        Ok(typed.with_plan(Arc::new(plan)))
+    }
+
     /// A subquery of an expression over `schema`.
     fn subquery(&mut self, subquery: &Subquery, schema: &DFSchemaRef) -> Result<Subquery> {
         self.outer.push(schema.clone());
@@ -175,17 +191,17 @@ impl Typing<'_> {
     }
 }
 
-/// The plan with columns of the types that `schema` has.
-fn with_types(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+/// The plan with columns of these types.
+fn with_types(plan: LogicalPlan, types: &[ArrowType]) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = plan
         .schema()
         .iter()
-        .zip(schema.fields())
+        .zip(types)
         .map(|((qualifier, field), wanted)| {
             let column = Expr::Column(Column::from((qualifier, field)));
-            match field.data_type() == wanted.data_type() {
+            match field.data_type() == wanted {
                 true => column,
-                false => cast(column, wanted.data_type().clone()).alias(field.name().clone()),
+                false => cast(column, wanted.clone()).alias(field.name().clone()),
             }
         })
         .collect();

@@ -69,7 +69,10 @@ impl<'r, 't> Reader<'r, 't> {
     fn as_type(&self, expression: Expr, data_type: Option<DataType>) -> Result<Expr> {
         let Some(known) = data_type else { return Ok(expression) };
         let (_, field) = expression.to_field(self.schema.as_ref())?;
-        let is_null = matches!(expression, Expr::Literal(ScalarValue::Null, _));
+        let is_null = *field.data_type() == ArrowType::Null;
+        if let (DataType::Text, Expr::Literal(ScalarValue::Utf8(Some(text)), _)) = (known, &expression) {
+            return Ok(lit(ScalarValue::Utf8View(Some(text.clone()))));
+        }
         let is_other_text = match known {
             DataType::Varchar(_) | DataType::Char(_) => field_type(&field) != Some(known),
             _ => false,
@@ -169,7 +172,7 @@ impl<'r, 't> Reader<'r, 't> {
                 self.leaf(call)
             }
             Expr::ScalarSubquery(subquery) => {
-                let subquery = self.typing.subquery(subquery, self.schema)?;
+                let subquery = self.typing.value_subquery(subquery, self.schema)?;
                 self.leaf(Expr::ScalarSubquery(subquery))
             }
             Expr::Exists(Exists { subquery, negated }) => {
@@ -178,7 +181,7 @@ impl<'r, 't> Reader<'r, 't> {
             }
             Expr::InSubquery(in_subquery) => self.in_subquery(in_subquery),
             Expr::SetComparison(comparison) => {
-                let subquery = self.typing.subquery(&comparison.subquery, self.schema)?;
+                let subquery = self.typing.value_subquery(&comparison.subquery, self.schema)?;
                 let operand = self.beside_subquery(&comparison.expr, &subquery.subquery)?;
                 self.leaf(Expr::SetComparison(SetComparison::new(
                     Box::new(operand),
@@ -491,8 +494,25 @@ impl<'r, 't> Reader<'r, 't> {
         self.leaf(Expr::Case(Case::new(subject, branches, otherwise)))
     }
 
+    /// A constant text that has its type, so that what is made of it is still made of a constant.
+    fn as_constant(&self, operand: Operand) -> Operand {
+        match operand {
+            Operand::Typed(Typed { expression: Expression::Column(leaf), data_type }) => {
+                let expression = match &self.leaves[leaf] {
+                    Expr::Literal(ScalarValue::Utf8View(Some(text)), _) => {
+                        Expression::Literal(Value::text(text.as_str()))
+                    }
+                    _ => Expression::Column(leaf),
+                };
+                Operand::Typed(Typed { expression, data_type })
+            }
+            other => other,
+        }
+    }
+
     fn cast(&mut self, whole: &Cast) -> Result<Operand> {
         let operand = self.read(&whole.expr)?;
+        let operand = self.as_constant(operand);
         match (operand, field_type(&whole.field)) {
             (Operand::Typed(typed), Some(target)) => {
                 let bound = match *whole.field.data_type() == UNCONSTRAINED_NUMERIC {
@@ -579,7 +599,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     fn in_subquery(&mut self, whole: &InSubquery) -> Result<Operand> {
-        let subquery = self.typing.subquery(&whole.subquery, self.schema)?;
+        let subquery = self.typing.value_subquery(&whole.subquery, self.schema)?;
         let operand = Box::new(self.beside_subquery(&whole.expr, &subquery.subquery)?);
         self.leaf(Expr::InSubquery(InSubquery { expr: operand, subquery, negated: whole.negated }))
     }

@@ -13,6 +13,7 @@ use super::{Typing, refused};
 use crate::expression::{Binder, Expression, Scope, Typed};
 use crate::olap::value::field_type;
 use ankerdb_engine::DataType;
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Column, DFSchemaRef, NullEquality};
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
@@ -140,6 +141,15 @@ impl Typing<'_> {
     }
 }
 
+fn is_untyped_parameter(expression: &Expr) -> bool {
+    match expression {
+        Expr::Placeholder(parameter) => {
+            parameter.field.as_ref().is_none_or(|field| *field.data_type() == ArrowType::Null)
+        }
+        _ => false,
+    }
+}
+
 fn columns(plan: &LogicalPlan) -> Vec<Expr> {
     plan.schema().iter().map(|field| Expr::Column(Column::from(field))).collect()
 }
@@ -167,7 +177,7 @@ fn constant(plan: &LogicalPlan, position: usize) -> Option<Expr> {
             while let Expr::Alias(alias) = expression {
                 expression = &alias.expr;
             }
-            is_unknown(expression).then(|| expression.clone())
+            (is_unknown(expression) || is_untyped_parameter(expression)).then(|| expression.clone())
         }
         _ => None,
     }
