@@ -36,6 +36,15 @@ impl Way {
     }
 }
 
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The measure.
+    Postgres,
+    /// What is measured.
+    AnKerDb,
+}
+
 /// What a step does to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -259,24 +268,28 @@ impl Judge {
         Ok(first.map(|line| if line.contains("Exec") { "olap" } else { "oltp" }))
     }
 
-    /// How PostgreSQL refuses the statement, if it does. It changes nothing.
+    /// How a server refuses the statement, if it does. It changes nothing.
     ///
     /// # Errors
-    /// When PostgreSQL does not answer.
-    pub fn refusal(&mut self, tree: &Tree, way: Way) -> io::Result<Option<String>> {
-        let (begin, end) = match self.left.status {
+    /// When the server does not answer.
+    pub fn refusal(&mut self, side: Side, tree: &Tree, way: Way) -> io::Result<Option<String>> {
+        let client = match side {
+            Side::Postgres => &mut self.left,
+            Side::AnKerDb => &mut self.right,
+        };
+        let (begin, end) = match client.status {
             'I' => ("BEGIN", "ROLLBACK"),
             _ => ("SAVEPOINT refusal", "ROLLBACK TO refusal"),
         };
-        self.left.simple(begin)?;
+        client.simple(begin)?;
         let answer = match way {
             Way::Parameters => {
                 let (sql, parameters) = tree.parameterized();
-                self.left.extended(&sql, &parameters)?
+                client.extended(&sql, &parameters)?
             }
-            _ => self.left.simple(&tree.sql())?,
+            _ => client.simple(&tree.sql())?,
         };
-        self.left.simple(end)?;
+        client.simple(end)?;
         Ok(answer.error)
     }
 

@@ -9,7 +9,7 @@
 //! ankerdb: ok
 //! way: olap                    simple, extended, parameters, olap; left out: any
 //! statement: *sum(* | *avg(*   the statement in lower case, blanks made one, patterns parted by ` | `
-//! confirmed: smaller           PostgreSQL fails with AnKerDB's code on a smaller form of the statement
+//! confirmed: smaller           the other server fails with that code on a smaller form of the statement
 //! file: name.slt               instead of all these: this whole file
 //! example:
 //! CREATE TABLE t0 (id int PRIMARY KEY);

@@ -4,7 +4,7 @@
 //! servers; the number of tries is limited, so that a difference that is hard to make smaller costs seconds, not minutes.
 
 use crate::answer::{Difference, Order};
-use crate::case::{Finding, Judge, Step, Way};
+use crate::case::{Finding, Judge, Side, Step, Way};
 use crate::tree::Tree;
 use std::io;
 
@@ -28,16 +28,22 @@ pub fn statement(judge: &mut Judge, step: &Step, finding: &Finding) -> io::Resul
     Ok((tree, shown.unwrap_or_else(|| finding.clone())))
 }
 
-/// Whether PostgreSQL fails as AnKerDB does on a form of the statement that is one or two steps smaller.
+/// Whether the other server fails as the one that fails does, or as AnKerDB does where both fail, on a form of the statement that is one
+/// or two steps smaller.
 ///
 /// # Errors
 /// When PostgreSQL does not answer.
 pub fn confirmed(judge: &mut Judge, tree: &Tree, finding: &Finding) -> io::Result<bool> {
+    let Difference { postgres, ankerdb, .. } = &finding.difference;
+    let (other, code) = match ankerdb.as_str() {
+        "ok" => (Side::AnKerDb, postgres),
+        _ => (Side::Postgres, ankerdb),
+    };
     let mut tries = STATEMENT_TRIES;
     let once = tree.smaller();
     let twice = once.iter().flat_map(Tree::smaller);
     for smaller in once.iter().cloned().chain(twice) {
-        if judge.refusal(&smaller, finding.way)?.as_deref() == Some(&finding.difference.ankerdb) {
+        if judge.refusal(other, &smaller, finding.way)?.as_ref() == Some(code) {
             return Ok(true);
         }
         tries -= 1;
