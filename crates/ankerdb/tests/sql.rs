@@ -277,6 +277,49 @@ fn statements_in_transactions_run_again() -> Result<()> {
     Ok(())
 }
 
+/// INSERT ... ON CONFLICT finds no row, and somebody else inserts it before the commit: that is a conflict, and no error of the
+/// program's.
+#[test]
+fn threads_that_merge_the_same_keys_lose_nothing() -> Result<()> {
+    const THREADS: i64 = 8;
+    const KEYS: i32 = 300;
+    let db = Database::in_memory()?;
+    db.execute("CREATE TABLE t (i int PRIMARY KEY, n bigint NOT NULL)", ())?;
+    let merge = db.prepare("INSERT INTO t VALUES ($1, 1) ON CONFLICT (i) DO UPDATE SET n = t.n + 1")?;
+    let barrier = std::sync::Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        let mergers: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    (0..KEYS).try_for_each(|i| db.transaction(|tx| tx.execute(&merge, i).map(drop)))
+                })
+            })
+            .collect();
+        mergers.into_iter().try_for_each(|merger| merger.join().expect("no panic"))
+    })?;
+    let sum: i64 = db.query_one("SELECT sum(n)::bigint FROM t", ())?.get(0)?;
+    assert_eq!(sum, THREADS * i64::from(KEYS));
+    // Once more for certain: the row comes between the look and the commit.
+    for (key, by_table) in [(1000, false), (1001, true)] {
+        let mut tries = 0;
+        db.transaction(|tx| {
+            tries += 1;
+            match by_table {
+                true => tx.table("t")?.upsert((key, 5)).map(drop)?,
+                false => tx.execute(&merge, key).map(drop)?,
+            }
+            if tries == 1 {
+                db.execute("INSERT INTO t VALUES ($1, 7)", key)?;
+            }
+            Ok(())
+        })?;
+        let n: i64 = db.query_one("SELECT n FROM t WHERE i = $1", key)?.get(0)?;
+        assert_eq!((tries, n), (2, if by_table { 5 } else { 8 }));
+    }
+    Ok(())
+}
+
 #[test]
 fn snapshots_answer_queries_of_their_moment() -> Result<()> {
     let db = numbers(50_000);

@@ -142,7 +142,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// they are. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// As [`insert`](Self::insert). Below SERIALIZABLE somebody else may insert the key meanwhile, which is
+    /// `UniqueViolation` from the commit of a procedure; at SERIALIZABLE it runs again.
     pub fn upsert(&self, values: impl Values) -> Result<bool> {
         let primary = self.primary_key()?;
         let columns = &self.table.index(primary).definition().columns[..];
