@@ -29,7 +29,9 @@ use crate::plan::{
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
 use crate::{Outcome, Rows};
-use ankerdb_engine::{ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Transaction, Value};
+use ankerdb_engine::{
+    ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Table, Transaction, Value,
+};
 use autocommit::Sleeps;
 use setting::Settings;
 use std::sync::Arc;
@@ -307,29 +309,35 @@ impl SqlSession {
         Ok(Outcome::Command(definition.command().into()))
     }
 
-    /// Deletes all rows, as a DELETE without condition does.
+    /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.
     fn truncate(&mut self, names: &[String]) -> Result<()> {
         let catalog = self.runner.engine.database().catalog();
-        for name in names {
-            let table = catalog.table(name)?;
-            let plan = DeletePlan {
-                table,
-                access: Access::Scan,
-                filter: None,
-                columns: ColumnSet::EMPTY,
-                returning: None,
-                subqueries: Vec::new(),
-            };
-            let delete = |runner: &Runner, transaction: &mut Transaction, locking| {
-                execute::delete(&plan, transaction, &runner.environment(&[], 0, locking)).map(drop)
-            };
-            if self.block.is_open() {
-                self.in_block(|runner, transaction| delete(runner, transaction, true))?;
-            } else {
-                self.autocommit(Sleeps::Perhaps, delete)?;
-            }
+        let plan = |name: &String| catalog.table(name).map(delete_all);
+        let plans: Vec<DeletePlan> = names.iter().map(plan).collect::<Result<_>>()?;
+        let delete = |plan: &DeletePlan, runner: &Runner, transaction: &mut Transaction, locking| {
+            execute::delete(plan, transaction, &runner.environment(&[], 0, locking)).map(drop)
+        };
+        if self.block.is_open() {
+            // Each a statement of its own, which can run again when it has waited.
+            return plans.iter().try_for_each(|plan| {
+                self.in_block(|runner, transaction| delete(plan, runner, transaction, true))
+            });
         }
-        Ok(())
+        self.autocommit(Sleeps::Perhaps, |runner, transaction, locking| {
+            plans.iter().try_for_each(|plan| delete(plan, runner, transaction, locking))
+        })
+    }
+}
+
+/// Deletes all rows of a table.
+fn delete_all(table: Arc<Table>) -> DeletePlan {
+    DeletePlan {
+        table,
+        access: Access::Scan,
+        filter: None,
+        columns: ColumnSet::EMPTY,
+        returning: None,
+        subqueries: Vec::new(),
     }
 }
 
