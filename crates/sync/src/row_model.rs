@@ -44,9 +44,7 @@ use std::sync::Arc as Shared;
 use ankerdb_base::{Timestamp, failpoint};
 
 use crate::commit_order::{CommitOrder, Visited};
-#[cfg(loom)]
-use crate::pending::PendingCommit;
-use crate::pending::PendingCommits;
+use crate::pending::{PendingCommit, PendingCommits};
 use crate::primitive::{Arc, AtomicU64, Ordering, Step, weakened};
 use crate::readers::{ActiveReaders, ReaderSlot};
 pub(crate) use row::COLUMNS;
@@ -96,15 +94,12 @@ pub(crate) enum RowStep {
     /// restart: the new timestamp is taken before the check, which goes as far.
     RestartTakesFirst,
     /// large commit: it is decided before it is finished.
-    #[cfg(loom)]
     DecidesFirst,
     /// large commit: pending rows are counted, and those who copy columns ask for the count.
     AheadCounts,
     /// large commit: the timestamps of change are raised before a row is counted out.
-    #[cfg(loom)]
     SettleRaisesFirst,
     /// large commit: one that does not come about gives its rows a timestamp of their own.
-    #[cfg(loom)]
     WithdrawTakesTimestamp,
 }
 
@@ -128,6 +123,9 @@ pub(crate) enum Ended {
     /// A concurrent commit writes what was read.
     Conflict,
 }
+
+/// Large commits at once, where sessions are led.
+const LARGE_COMMITS: usize = 8;
 
 /// The rows of one block, a commit order and readers.
 pub(crate) struct Database {
@@ -176,7 +174,7 @@ impl Database {
         Shared::new(Database {
             rows: (0..rows).map(|_| Row::new()).collect(),
             changes: Changes::new(),
-            large: PendingCommits::new(1),
+            large: PendingCommits::new(if cfg!(loom) { 1 } else { LARGE_COMMITS }),
             swept_at: AtomicU64::new(u64::MAX),
             order: ManuallyDrop::new(CommitOrder::new(if cfg!(loom) { 4 } else { 64 })),
             readers: ActiveReaders::new(),
@@ -196,9 +194,9 @@ impl Database {
         in_use
     }
 
-    #[cfg(loom)]
     fn settle(&self, writes: &[Write], large: PendingCommit<'_>, commit: u64) {
         for &(row, column, cell) in writes {
+            failpoint::step("timestamp of a row");
             self.rows[row].settle(commit, &[(column, cell)], &self.changes);
         }
         large.end();
@@ -342,18 +340,40 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// As a commit of many rows, one at a time: there is one number.
+    /// Commits as if there were many rows.
+    pub(crate) fn commit_large(self, writes: &[Write], serializable: bool) -> Result<u64, Ended> {
+        self.commit_ahead(writes, serializable, false)
+    }
+
+    /// A large commit that ends when its rows are installed.
     #[cfg(loom)]
-    fn commit_large(mut self, writes: &[Write], fails: bool) -> Result<u64, Ended> {
+    fn end_large(self, writes: &[Write]) -> Result<u64, Ended> {
+        self.commit_ahead(writes, true, true)
+    }
+
+    fn commit_ahead(mut self, writes: &[Write], serializable: bool, fails: bool) -> Result<u64, Ended> {
+        let database = self.database;
+        let outcome = self.ahead_steps(writes, serializable, fails);
+        self.release_locks();
+        self.slot.leave();
+        if let Ok(commit) = outcome {
+            database.order.wait_until_visible(Timestamp(commit));
+        }
+        outcome
+    }
+
+    fn ahead_steps(&mut self, writes: &[Write], serializable: bool, fails: bool) -> Result<u64, Ended> {
         let (rows, changes, order) = (&self.database.rows, &self.database.changes, &self.database.order);
-        let in_use = self.database.in_use();
+        let in_use = self.in_use.clone().unwrap_or_else(|| self.database.in_use());
         self.lock_rows(writes)?;
-        let mut large = self.database.large.begin().expect("one large commit at a time");
+        let mut large = self.database.large.begin().expect("there are numbers enough");
         for &(row, column, cell) in writes {
             rows[row].save(&[(column, cell)], &in_use);
+            failpoint::step("row ahead of its timestamp");
             rows[row].install_ahead(large.number(), &[(column, cell)], changes);
         }
-        let published = if fails { Err(Ended::Conflict) } else { self.publish_and_validate(writes, true) };
+        let published =
+            if fails { Err(Ended::Conflict) } else { self.publish_and_validate(writes, serializable) };
         let Ok(commit) = published else {
             self.withdraw(writes, large);
             return Err(Ended::Conflict);
@@ -361,20 +381,22 @@ impl Transaction<'_> {
         if without(RowStep::DecidesFirst) {
             order.finish(Timestamp(commit), true);
         }
+        failpoint::step("decision");
         large.decide(Timestamp(commit));
         if !without(RowStep::DecidesFirst) {
             order.finish(Timestamp(commit), true);
         }
         self.database.settle(writes, large, commit);
-        self.slot.leave();
-        order.wait_until_visible(Timestamp(commit));
+        failpoint::step("commit finished");
         Ok(commit)
     }
 
     /// `withdraw` and `settle_withdrawn`.
-    #[cfg(loom)]
     fn withdraw(&self, writes: &[Write], mut large: PendingCommit<'_>) {
-        writes.iter().for_each(|&(row, ..)| self.database.rows[row].withdraw());
+        for &(row, ..) in writes {
+            failpoint::step("row withdrawn");
+            self.database.rows[row].withdraw();
+        }
         if without(RowStep::WithdrawTakesTimestamp) {
             self.database.settle(writes, large, self.start);
             return;
@@ -437,6 +459,6 @@ impl Database {
     }
 
     pub(crate) fn rows(&self) -> impl Iterator<Item = row::Picture> {
-        self.rows.iter().map(Row::picture)
+        self.rows.iter().map(|row| row.picture(&self.large))
     }
 }

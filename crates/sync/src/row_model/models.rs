@@ -251,14 +251,14 @@ fn restart_and_committers() {
 
 /// The first commit of [`state`], as a large one.
 fn write_first_as_large(database: &Database) {
-    assert_eq!(database.begin().commit_large(&[(0, column_of(1), 1)], false), Ok(1));
+    assert_eq!(database.begin().commit_large(&[(0, column_of(1), 1)], true), Ok(1));
 }
 
 /// One large commit writes two rows; a reader sees both writes or none.
 fn large_commit_of_two_rows() {
     let database = Database::new(2);
     let committer = spawn(&database, |database| {
-        assert_eq!(database.begin().commit_large(&[(0, 0, 1), (1, 0, 1)], false), Ok(1));
+        assert_eq!(database.begin().commit_large(&[(0, 0, 1), (1, 0, 1)], true), Ok(1));
     });
     let mut reader = database.begin();
     let seen = [0, 1].map(|row| reader.read(row, 0));
@@ -273,7 +273,7 @@ fn early_reader_and_large_commit() {
     write_next(&database, 1);
     let mut reader = database.begin();
     let committer = spawn(&database, |database| {
-        assert_eq!(database.begin().commit_large(&[(0, column_of(2), 2)], false), Ok(2));
+        assert_eq!(database.begin().commit_large(&[(0, column_of(2), 2)], true), Ok(2));
     });
     assert_reads(&mut reader);
     committer.join().unwrap();
@@ -293,7 +293,7 @@ fn copier_and_large_commit() {
 
 /// A large commit installs, and withdraws; the second timestamp changes nothing.
 fn withdraw_second(database: &Database) {
-    assert_eq!(database.begin().commit_large(&[(0, 1, 7)], true), Err(Ended::Conflict));
+    assert_eq!(database.begin().end_large(&[(0, 1, 7)]), Err(Ended::Conflict));
 }
 
 /// Readers from before read what a large commit has written over, and put back.

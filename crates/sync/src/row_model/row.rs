@@ -55,7 +55,10 @@ impl Changes {
 
     #[cfg(not(loom))]
     pub(super) fn all(&self) -> [u64; COLUMNS] {
-        [0, 1].map(|column: usize| self.0[column].load(Ordering::Acquire))
+        match self.1.load(Ordering::Acquire) {
+            0 => [0, 1].map(|column: usize| self.0[column].load(Ordering::Acquire)),
+            _ => [u64::MAX; COLUMNS],
+        }
     }
 
     fn any_after(&self, at: u64) -> bool {
@@ -319,7 +322,6 @@ impl Row {
     }
 
     /// `install_update_ahead`: the owner makes the state of a commit that has no timestamp yet.
-    #[cfg(loom)]
     pub(super) fn install_ahead(&self, number: u64, cells: &[(usize, u64)], changes: &Changes) {
         if self.dirty.load(Ordering::Relaxed) == 0 {
             self.dirty.store(1, Ordering::Relaxed);
@@ -327,12 +329,15 @@ impl Row {
         changes.1.fetch_add(1, Ordering::Relaxed);
         self.header.store(number | PENDING | LOCKED | INSTALLING, Ordering::Release);
         fence(Ordering::Release);
-        cells.iter().for_each(|&(column, cell)| self.cells[column].store(cell, Ordering::Relaxed));
+        failpoint::step("commit announced");
+        for &(column, cell) in cells {
+            self.cells[column].store(cell, Ordering::Relaxed);
+            failpoint::step("cell written");
+        }
         self.header.store(number | PENDING | LOCKED, Ordering::Release);
     }
 
     /// `withdraw_update`: the owner puts back what it has saved.
-    #[cfg(loom)]
     pub(super) fn withdraw(&self) {
         // SAFETY: as in `read_version`.
         let before = unsafe { self.chain.load(Ordering::Relaxed).as_ref() }.expect("it was saved");
@@ -343,7 +348,6 @@ impl Row {
     }
 
     /// `settle_update`: the row gets its timestamp, and is given up.
-    #[cfg(loom)]
     pub(super) fn settle(&self, commit: u64, cells: &[(usize, u64)], changes: &Changes) {
         let raise = || cells.iter().for_each(|&(column, _)| changes.raise(column, commit));
         if !without(RowStep::SettleRaisesFirst) {
@@ -351,6 +355,7 @@ impl Row {
         }
         self.header.store(commit, Ordering::Release);
         changes.1.fetch_sub(1, Ordering::Release);
+        failpoint::step("row settled");
         if without(RowStep::SettleRaisesFirst) {
             raise();
         }
@@ -461,8 +466,8 @@ pub(crate) struct Picture {
 
 #[cfg(not(loom))]
 impl Row {
-    pub(super) fn picture(&self) -> Picture {
-        let header = self.header.load(Ordering::Acquire);
+    pub(super) fn picture(&self, commits: &PendingCommits) -> Picture {
+        let header = self.header(commits);
         let mut versions = Vec::new();
         let mut next = self.chain.load(Ordering::Acquire);
         // SAFETY: as in `read_version`.
@@ -471,7 +476,7 @@ impl Row {
             next = version.next.load(Ordering::Acquire);
         }
         Picture {
-            timestamp: header & TIMESTAMP,
+            timestamp: if header & PENDING == 0 { header & TIMESTAMP } else { u64::MAX },
             is_locked: header & LOCKED != 0,
             is_installing: header & INSTALLING != 0,
             is_dirty: self.is_dirty(),

@@ -24,7 +24,7 @@ use crate::array::ColumnArray;
 use crate::cell::Cell;
 use crate::change::RowChange;
 use crate::header::Header;
-use ankerdb_base::{ColumnSet, Error, Result, Timestamp};
+use ankerdb_base::{ColumnSet, Error, Result, Timestamp, failpoint};
 use ankerdb_sync::pending::{Decision, PendingCommit, PendingCommits};
 use crossbeam_epoch::Guard;
 use std::sync::LazyLock;
@@ -214,5 +214,6 @@ impl RowBlock {
         for count in counts {
             count.fetch_sub(1, Ordering::Release);
         }
+        failpoint::step("row settled");
     }
 }

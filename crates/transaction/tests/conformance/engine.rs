@@ -19,11 +19,13 @@ pub struct Engine {
 
 impl Engine {
     /// Rows of zeroes, as clean as if they had been there for ever.
-    pub fn new() -> Engine {
+    pub fn new(is_large: bool) -> Engine {
         let columns = ["id", "a", "b"].map(|name| ColumnDefinition::new(name, DataType::BigInt));
         let definition = columns.into_iter().fold(TableDefinition::new("t"), TableDefinition::column);
         let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
-        let manager = TransactionManager::new(History::default());
+        // The first commit is a small one, of which nothing is left.
+        let ahead_from = if is_large { 1 } else { usize::MAX };
+        let manager = TransactionManager::new(History { ahead_from, ..History::default() });
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         transaction.begin(Isolation::Serializable, false);
         for id in 0..ROWS {
@@ -118,7 +120,7 @@ impl Engine {
             word(unsafe { array.resolve(&raw) })
         });
         RowState {
-            timestamp: header.timestamp().0 - MADE,
+            timestamp: if header.is_pending() { u64::MAX } else { header.timestamp().0 - MADE },
             is_locked: header.is_locked(),
             is_installing: header.is_installing(),
             is_dirty: block.dirty().word(offset / 64) >> (offset % 64) & 1 == 1,
@@ -186,7 +188,10 @@ impl World for Engine {
         State {
             watermark: self.manager.watermark().0 - MADE,
             in_use: in_use.into_iter().map(|used| used.0 - MADE).collect(),
-            changes: std::array::from_fn::<_, COLUMNS, _>(|column| block.column_change(column + 1).0 - MADE),
+            changes: std::array::from_fn::<_, COLUMNS, _>(|column| {
+                let change = block.column_change(column + 1);
+                if change == Timestamp::MAX { u64::MAX } else { change.0 - MADE }
+            }),
             rows: self.rows.iter().map(|&row| self.row_state(row)).collect(),
         }
     }

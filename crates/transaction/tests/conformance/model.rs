@@ -11,16 +11,19 @@ use std::sync::Arc;
 pub struct Modeled {
     database: Arc<Database>,
     without: Option<RowStep>,
+    /// Whether all commits install ahead of their timestamps.
+    is_large: bool,
 }
 
 impl Modeled {
-    pub fn new(without: Option<RowStep>) -> Modeled {
-        Modeled { database: Database::new(ROWS), without }
+    pub fn new(without: Option<RowStep>, is_large: bool) -> Modeled {
+        Modeled { database: Database::new(ROWS), without, is_large }
     }
 }
 
 struct Session<'d> {
     database: &'d Database,
+    is_large: bool,
     running: Option<Running<'d>>,
     /// The list of readers that the first commit has taken, and the next ones use.
     in_use: Option<Vec<Timestamp>>,
@@ -72,7 +75,12 @@ impl<'d> Session<'d> {
         }
         let in_use = self.in_use.get_or_insert_with(|| self.database.in_use());
         transaction.in_use = Some(in_use.clone());
-        match transaction.commit(&writes, level != Level::Snapshot) {
+        let serializable = level != Level::Snapshot;
+        let outcome = match self.is_large {
+            false => transaction.commit(&writes, serializable),
+            true => transaction.commit_large(&writes, serializable),
+        };
+        match outcome {
             Ok(commit) => Outcome::Committed(commit),
             Err(Ended::Conflict) => Outcome::Reads,
             Err(Ended::Busy | Ended::Changed) => Outcome::Row,
@@ -102,7 +110,8 @@ fn lock(running: &mut Running<'_>, row: usize) -> Outcome {
 impl World for Modeled {
     fn run(&self, calls: &[Call], tell: &mut dyn FnMut(Call, Outcome)) {
         take_out(self.without);
-        let mut session = Session { database: &self.database, running: None, in_use: None };
+        let mut session =
+            Session { database: &self.database, is_large: self.is_large, running: None, in_use: None };
         for &call in calls {
             if let Some(outcome) = session.call(call) {
                 tell(call, outcome);

@@ -26,13 +26,14 @@ pub struct State {
     pub watermark: u64,
     /// Who reads at which timestamps.
     pub in_use: Vec<u64>,
-    /// When each column was last changed.
+    /// When each column was last changed; the largest number while that is not known.
     pub changes: [u64; COLUMNS],
     pub rows: Vec<RowState>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RowState {
+    /// The largest number while it has none.
     pub timestamp: u64,
     pub is_locked: bool,
     pub is_installing: bool,
