@@ -206,6 +206,7 @@ impl Installer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn loaded(rows: u64) -> Installs {
         let installs = Installs::new();
@@ -236,25 +237,29 @@ mod tests {
         assert_eq!(installs.table.version_bytes(&crossbeam_epoch::pin()), 0);
     }
 
-    /// The commits of two threads always change the same two rows; no snapshot sees them differ.
+    /// The commits of two threads always change the same rows; no snapshot sees them differ. Commits are about as long as
+    /// snapshots are apart, so that a commit that became visible too early would be seen in its middle.
     #[test]
     fn commits_are_seen_as_a_whole() {
-        let installs = loaded(2);
-        installs.installer().install((0..2).map(|row| RowId::new(0, row)), 7).expect("there is memory");
+        let (installs, commits) = (loaded(256), AtomicUsize::new(0));
+        let rows = || (0..256).map(|row| RowId::new(0, row));
+        installs.installer().install(rows(), 7).expect("there is memory");
         std::thread::scope(|scope| {
             for thread in 0..2u64 {
-                let mut installer = installs.installer();
+                let (mut installer, commits) = (installs.installer(), &commits);
                 scope.spawn(move || {
-                    for word in 0..2_000 {
-                        let rows = (0..2).map(|row| RowId::new(0, row));
-                        installer.install(rows, word * 2 + thread).expect("there is memory");
+                    for word in 0..4_000 {
+                        installer.install(rows(), word * 2 + thread).expect("there is memory");
+                        commits.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
-            for _ in 0..500 {
+            let mut halves = 0;
+            while commits.load(Ordering::Relaxed) < 8_000 {
                 let words = words(&installs.snapshot(), &installs);
-                assert_eq!(words[0], words[1], "half of a commit");
+                halves += usize::from(words.iter().any(|word| *word != words[0]));
             }
+            assert_eq!(halves, 0, "snapshots with a half of a commit");
         });
     }
 }
