@@ -322,8 +322,8 @@ pub(crate) fn double_call(function: Function, value: f64) -> f64 {
         Function::Truncate => value.trunc(),
         Function::Ceil => value.ceil(),
         Function::Floor => value.floor(),
-        _ if value == 0.0 || value.is_nan() => value,
-        _ => value.signum(),
+        // Also of what is not a number.
+        _ => f64::from(i8::from(value > 0.0) - i8::from(value < 0.0)),
     }
 }
 

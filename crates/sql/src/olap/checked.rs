@@ -103,33 +103,35 @@ impl ScalarUDFImpl for Checked {
                 Arithmetic::Multiply => mul(left, right),
                 _ => div(left, right),
             }?;
-            match result.data_type() {
-                DataType::Float32 => check::<Float32Type>(operation, left, right, &result)?,
-                DataType::Float64 => check::<Float64Type>(operation, left, right, &result)?,
-                _ => {}
-            }
-            Ok(result)
+            Ok(match result.data_type() {
+                DataType::Float32 => check::<Float32Type>(operation, left, right, result)?,
+                DataType::Float64 => check::<Float64Type>(operation, left, right, result)?,
+                _ => result,
+            })
         })
     }
 }
 
-/// Looks for results that PostgreSQL refuses. Ordinary ones cost two comparisons each.
-fn check<T: ArrowPrimitiveType<Native: Into<f64>>>(
+/// Looks for results that PostgreSQL refuses. Ordinary ones cost two comparisons each. What is not a number loses its sign, by
+/// which Arrow would sort it.
+fn check<T: ArrowPrimitiveType<Native: Into<f64> + Float>>(
     operation: Arithmetic,
     left: &dyn Datum,
     right: &dyn Datum,
-    result: &ArrayRef,
-) -> Result<(), ArrowError> {
+    result: ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
     let operand = |datum: &dyn Datum, row: usize| -> f64 {
         let (array, is_scalar) = datum.get();
         array.as_primitive::<T>().value(if is_scalar { 0 } else { row }).into()
     };
     let results = result.as_primitive::<T>();
+    let mut has_nan = false;
     for (row, &value) in results.values().iter().enumerate() {
         let value: f64 = value.into();
         if (value.is_finite() && value != 0.0) || results.is_null(row) {
             continue;
         }
+        has_nan |= value.is_nan();
         let (left, right) = (operand(left, row), operand(right, row));
         if operation == Arithmetic::Divide && right == 0.0 && !left.is_nan() {
             return Err(ArrowError::DivideByZero);
@@ -146,5 +148,25 @@ fn check<T: ArrowPrimitiveType<Native: Into<f64>>>(
             return Err(ArrowError::ArithmeticOverflow("value out of range: underflow".into()));
         }
     }
-    Ok(())
+    if has_nan {
+        return Ok(Arc::new(results.unary::<_, T>(Float::without_sign_of_nan)));
+    }
+    Ok(result)
+}
+
+/// Numbers of floating point.
+trait Float: Copy {
+    fn without_sign_of_nan(self) -> Self;
+}
+
+impl Float for f32 {
+    fn without_sign_of_nan(self) -> f32 {
+        if self.is_nan() { f32::NAN } else { self }
+    }
+}
+
+impl Float for f64 {
+    fn without_sign_of_nan(self) -> f64 {
+        if self.is_nan() { f64::NAN } else { self }
+    }
 }

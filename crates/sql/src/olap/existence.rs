@@ -86,7 +86,10 @@ fn condition(expression: Expr, schema: &DFSchema, alone: bool) -> Result<Expr> {
         Expr::Exists(Exists { subquery, negated }) => {
             Expr::Exists(Exists { subquery: without_limit(subquery), negated })
         }
-        Expr::InSubquery(InSubquery { expr, subquery, negated }) if alone || !negated => {
+        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs.
+        Expr::InSubquery(InSubquery { expr, subquery, negated })
+            if !negated || (alone && !expr.column_refs().is_empty()) =>
+        {
             let expr = Box::new(value(*expr, schema)?.data);
             Expr::InSubquery(InSubquery { expr, subquery, negated })
         }

@@ -14,6 +14,7 @@ use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::functions::unicode::expr_fn::{substr, substring};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, InList, Like, Placeholder};
+use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast, lit};
 use std::sync::Arc;
 
@@ -59,8 +60,8 @@ impl Emitter<'_> {
                 binary(self.emit(pair.0)?, operator, self.emit(pair.1)?)
             }
             Expression::InList(operand, items, negated) => {
-                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<_>>()?;
-                Expr::InList(InList::new(Box::new(self.emit(*operand)?), items, negated))
+                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<Vec<_>>>()?;
+                in_list(self.emit(*operand)?, items, negated)
             }
             Expression::Like(like) => self.like(*like)?,
             Expression::Case(branches, otherwise) => self.case(branches, *otherwise)?,
@@ -277,6 +278,16 @@ impl Emitter<'_> {
         }
         Ok(widest.unwrap_or(DataType::Text))
     }
+}
+
+/// A list of constants, or, since the optimizer takes others for constants when it intersects lists, comparisons with each item.
+fn in_list(operand: Expr, items: Vec<Expr>, negated: bool) -> Expr {
+    if items.iter().all(|item| matches!(item, Expr::Literal(..) | Expr::Placeholder(_))) {
+        return Expr::InList(InList::new(Box::new(operand), items, negated));
+    }
+    let equal = items.into_iter().map(|item| binary(operand.clone(), Operator::Eq, item));
+    let any = disjunction(equal).unwrap_or_else(|| lit(false));
+    if negated { Expr::Not(Box::new(any)) } else { any }
 }
 
 fn literal(value: &Value) -> Result<Expr> {
