@@ -513,7 +513,7 @@ impl ExactGroups {
 }
 
 /// The rows that count: not NULL and accepted by the FILTER clause; `None` if all do.
-fn counted_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
+pub(super) fn counted_rows(values: &ArrayRef, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
     let accepted = filter.map(|filter| match filter.nulls() {
         Some(nulls) => NullBuffer::new(filter.values() & nulls.inner()),
         None => NullBuffer::new(filter.values().clone()),

@@ -186,13 +186,26 @@ fn label(item: &SelectItem) -> Label {
             let (name, qualifier) = parts.split_last().expect("an identifier has parts");
             Label::Column { qualifier: qualifier.last().map(folded), name: folded(name) }
         }
-        SelectItem::UnnamedExpr(expression) => Label::Computed(unqualified_text(expression)),
+        SelectItem::UnnamedExpr(expression) => match only_subquery(expression) {
+            // DataFusion gives it its column's name.
+            Some(subquery) => Label::Alias(column_name(subquery)),
+            None => Label::Computed(unqualified_text(expression)),
+        },
         SelectItem::ExprWithAlias { alias, .. } => Label::Alias(folded(alias)),
         SelectItem::Wildcard(_) => Label::Wildcard { qualifier: None },
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
             Label::Wildcard { qualifier: name.0.last().and_then(|part| part.as_ident()).map(folded) }
         }
         SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => Label::Other,
+    }
+}
+
+/// The subquery that the expression is, perhaps in a cast.
+fn only_subquery(expression: &Expr) -> Option<&Expr> {
+    match expression {
+        Expr::Subquery(_) => Some(expression),
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => only_subquery(inner),
+        _ => None,
     }
 }
 

@@ -24,6 +24,7 @@ mod cooperate;
 mod duplicate;
 mod error;
 mod existence;
+mod extreme;
 mod forked;
 mod function;
 mod kernel;
@@ -35,6 +36,7 @@ mod parameter;
 mod planner;
 mod project;
 mod scan;
+mod single;
 mod typing;
 mod untyped;
 pub(crate) mod value;
@@ -386,6 +388,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     }
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
     Ok(builder.build())
 }
 
