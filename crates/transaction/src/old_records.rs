@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use ankerdb_base::{RowId, TableId};
     use ankerdb_table::RowChange;
+    use std::time::{Duration, Instant};
 
     fn record(rows: usize) -> Arc<CommitRecord> {
         let mut record = CommitRecord::default();
@@ -120,13 +121,16 @@ mod tests {
         Arc::new(record)
     }
 
-    /// More often than anything needs to be freed that nobody keeps; other tests may be pinned for a while.
-    fn collect_until(is_freed: impl Fn() -> bool) -> bool {
-        (0..10_000).any(|_| {
-            crossbeam_epoch::pin().flush();
-            std::thread::yield_now();
-            is_freed()
-        })
+    /// Whether it is freed by collecting again and again, for much longer than other tests are pinned.
+    fn freed_by(collect: impl Fn(), is_freed: impl Fn() -> bool) -> bool {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            collect();
+            match is_freed() {
+                false if Instant::now() < end => std::thread::yield_now(),
+                is_freed => return is_freed,
+            }
+        }
     }
 
     #[test]
@@ -138,7 +142,8 @@ mod tests {
         let pin = crossbeam_epoch::pin();
         [small, large].into_iter().for_each(|record| records.retire(record, &pin));
         drop(pin);
-        assert!(collect_until(|| is_gone(0) && !records.unwanted.lock().is_empty()));
+        let is_collected = || is_gone(0) && !records.unwanted.lock().is_empty();
+        assert!(freed_by(|| crossbeam_epoch::pin().flush(), is_collected));
         assert!(!is_gone(1), "a stranger frees a large record");
         records.free_unwanted();
         assert!(is_gone(1) && records.retired.load(Ordering::Relaxed) == 0);
@@ -150,11 +155,6 @@ mod tests {
         let large = record(1_000);
         let watched = Arc::downgrade(&large);
         records.retire(large, &crossbeam_epoch::pin());
-        let is_freed = (0..10_000).any(|_| {
-            records.free_unwanted();
-            std::thread::yield_now();
-            watched.strong_count() == 0
-        });
-        assert!(is_freed);
+        assert!(freed_by(|| records.free_unwanted(), || watched.strong_count() == 0));
     }
 }
