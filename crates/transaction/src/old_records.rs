@@ -32,7 +32,7 @@ pub(crate) struct OldRecords {
     /// Large records that nobody looks at any more.
     unwanted: Arc<Mutex<Vec<Arc<CommitRecord>>>>,
     /// How many large records have been retired and not been freed.
-    retired: AtomicUsize,
+    retired: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -83,11 +83,13 @@ impl OldRecords {
     pub fn retire(&self, former: Arc<CommitRecord>, pin: &Guard) {
         if is_large(&former) {
             self.retired.fetch_add(1, Ordering::Relaxed);
-            let unwanted = self.unwanted.clone();
+            let (unwanted, retired) = (self.unwanted.clone(), self.retired.clone());
             pin.defer(move || {
                 let mut unwanted = unwanted.lock();
                 if unwanted.try_reserve(1).is_ok() {
                     unwanted.push(former);
+                } else {
+                    retired.fetch_sub(1, Ordering::Relaxed);
                 }
             });
         } else {
