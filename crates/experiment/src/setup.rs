@@ -239,9 +239,8 @@ impl Setup {
         if needed <= available {
             return Ok(());
         }
-        let fitting: Vec<u32> = self.warehouses.iter().copied().collect::<Vec<_>>();
-        let fitting: Vec<u32> =
-            fitting.into_iter().filter(|&count| self.memory_bytes(count) <= available).collect();
+        let warehouses = self.warehouses.iter().copied();
+        let fitting: Vec<u32> = warehouses.filter(|&count| self.memory_bytes(count) <= available).collect();
         if !fitting.is_empty() {
             deviations.push(format!(
                 "{} does not fit into {} of available memory: at most {} warehouses instead of {largest}",

@@ -49,7 +49,7 @@ fn answer(database: &Database, sql: &str) -> Vec<Vec<String>> {
         panic!("no rows")
     };
     let mut found = Vec::new();
-    while let Some(batch) = rows.next().expect("it goes on") {
+    while let Some(batch) = rows.next_batch().expect("it goes on") {
         found.extend(batch.into_iter().map(|row| row.iter().map(text).collect()));
     }
     found
@@ -62,8 +62,11 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// The answers to all queries: for each its rows, as texts.
+type Answers = Vec<Vec<Vec<String>>>;
+
 /// All answers before and after the same transactions.
-fn answers(configuration: Configuration) -> (Vec<Vec<Vec<String>>>, Vec<Vec<Vec<String>>>) {
+fn answers(configuration: Configuration) -> (Answers, Answers) {
     with_world(configuration, |world| {
         let queries: Vec<String> =
             KINDS.iter().map(|kind| (kind.sql)(&mut fastrand::Rng::with_seed(5))).collect();

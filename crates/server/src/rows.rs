@@ -85,7 +85,7 @@ impl RunningRows {
         let mut sent = 0;
         while sent < limit {
             if self.next == self.fetched.len() {
-                match guard(|| self.rows.next())? {
+                match guard(|| self.rows.next_batch())? {
                     Some(batch) => (self.fetched, self.next) = (batch, 0),
                     None => return Ok(Progress::Complete(self.rows.tag(sent))),
                 }

@@ -41,7 +41,7 @@ impl Connection {
         match self.execute(&prepared, &[])? {
             Outcome::Command(tag) => Ok(tag),
             Outcome::Rows(rows) => self.send_all(rows),
-            Outcome::CopyIn(copy) => self.copy_in(copy),
+            Outcome::CopyIn(copy) => self.copy_in(*copy),
             Outcome::CopyOut(copy) => self.copy_out(copy),
         }
     }

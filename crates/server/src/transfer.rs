@@ -72,7 +72,7 @@ impl Connection {
     pub(crate) fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
-        while let Some(lines) = guard(|| copy.next())? {
+        while let Some(lines) = guard(|| copy.next_lines())? {
             for line in lines.iter() {
                 let length = i32::try_from(line.len() + 4)
                     .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;

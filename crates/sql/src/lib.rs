@@ -55,7 +55,7 @@ pub enum Outcome {
     /// Rows; the tag is `SELECT <rows sent>` unless `tag` says otherwise (INSERT ... RETURNING).
     Rows(Rows),
     /// COPY ... FROM STDIN waits for data.
-    CopyIn(CopyIn),
+    CopyIn(Box<CopyIn>),
     /// COPY ... TO STDOUT has data.
     CopyOut(CopyOut),
 }

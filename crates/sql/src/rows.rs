@@ -210,7 +210,7 @@ impl Rows {
     }
 
     /// The next rows, or `None` at the end. Sleeps until an analytical query has them.
-    pub fn next(&mut self) -> Result<Option<Batch>> {
+    pub fn next_batch(&mut self) -> Result<Option<Batch>> {
         match &mut self.source {
             Source::Running(receiver) => {
                 let received = futures::executor::block_on(receiver.recv());

@@ -88,7 +88,7 @@ impl Runner {
                 let cancel = self.cancel.clone();
                 let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
                 let mut rows = Vec::new();
-                while let Some(batch) = result.next()? {
+                while let Some(batch) = result.next_batch()? {
                     environment.interrupt.check()?;
                     rows.extend(batch);
                 }

@@ -329,6 +329,6 @@ fn a_stopped_load_ends_the_run() {
     let (stop, observer) = (AtomicBool::new(true), |_: Event<'_>| ());
     let watch = Watch { stop: &stop, observer: &observer };
     let config = YcsbConfig { rows: 1_000_000, ..ycsb(1, 100, 50, Distribution::Uniform) };
-    let error = ycsb::run(&config, &Machine::detect(), Vec::new(), &watch).err().expect("it was stopped");
+    let error = ycsb::run(&config, &Machine::detect(), Vec::new(), &watch).expect_err("it was stopped");
     assert_eq!(error.state(), ankerdb_engine::SqlState::QueryCanceled);
 }

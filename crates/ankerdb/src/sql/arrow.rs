@@ -48,7 +48,7 @@ impl Iterator for ArrowBatches {
         if self.failed {
             return None;
         }
-        let batch = match self.source.next() {
+        let batch = match self.source.next_batch() {
             Ok(Some(batch)) => batch.into_arrow(self.source.columns()),
             Ok(None) => return None,
             Err(error) => Err(error),

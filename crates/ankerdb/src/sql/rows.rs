@@ -62,7 +62,7 @@ impl Rows {
     /// Rows that are left to read.
     pub(super) fn drain(mut self) -> Result<u64> {
         let mut count = 0;
-        while let Some(batch) = self.source.next()? {
+        while let Some(batch) = self.source.next_batch()? {
             count += batch.len() as u64;
         }
         Ok(count)
@@ -70,7 +70,7 @@ impl Rows {
 
     fn turn(&mut self) -> Result<Option<Arc<Page>>> {
         loop {
-            let Some(batch) = self.source.next()? else { return Ok(None) };
+            let Some(batch) = self.source.next_batch()? else { return Ok(None) };
             if !batch.is_empty() {
                 return Ok(Some(Arc::new(Page { columns: self.columns.clone(), batch })));
             }

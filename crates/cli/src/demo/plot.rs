@@ -114,9 +114,8 @@ impl Plot {
         let mut chart = chart(&area, "Latency of a transaction", self.seconds(), (low..high).log_scale())?;
         self.draw_beside(&mut chart, (low, high))?;
         mesh(&mut chart, None, &|value| microseconds(*value))?;
-        let series: [(fn(&Sample) -> f64, RGBColor); 2] =
-            [(|sample| sample.p99_us, COLOURS[3]), (|sample| sample.p50_us, COLOURS[0])];
-        for (value, colour) in series {
+        let p99: fn(&Sample) -> f64 = |sample| sample.p99_us;
+        for (value, colour) in [(p99, COLOURS[3]), (|sample| sample.p50_us, COLOURS[0])] {
             let points = self.samples.iter().map(|sample| (sample.seconds, value(sample).max(low)));
             chart.draw_series(LineSeries::new(points, colour.stroke_width(3)))?;
         }

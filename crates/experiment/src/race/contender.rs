@@ -21,6 +21,9 @@ pub const ROWS_PER_COMMIT: usize = 64;
 /// Stores random words at random rows, so many at a time.
 pub type WriteSome<'a> = Box<dyn FnMut(&mut fastrand::Rng, usize) -> Result<()> + Send + 'a>;
 
+/// Writes rows that are chosen.
+pub type WriteThese<'a> = Box<dyn FnMut(&[usize]) -> Result<()> + Send + 'a>;
+
 /// Who takes part, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -136,7 +139,7 @@ impl Contender {
     }
 
     /// A writer of chosen rows.
-    pub fn write_places(&self) -> Box<dyn FnMut(&[usize]) -> Result<()> + Send + '_> {
+    pub fn write_places(&self) -> WriteThese<'_> {
         match &self.data {
             Data::Memory(memory) => {
                 let words = memory.words(0);

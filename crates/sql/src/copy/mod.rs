@@ -36,7 +36,7 @@ pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<O
     let options = CopyOptions::read(options, legacy_options, *to)?;
     match (source, to) {
         (CopySource::Table { table_name, columns }, false) => {
-            Ok(Outcome::CopyIn(CopyIn::start(session, table_name, columns, options)?))
+            Ok(Outcome::CopyIn(Box::new(CopyIn::start(session, table_name, columns, options)?)))
         }
         (source, true) => Ok(Outcome::CopyOut(CopyOut::start(session, source, options)?)),
         (CopySource::Query(_), false) => {

@@ -70,13 +70,13 @@ impl CopyOut {
     }
 
     /// The next whole lines, or `None` at the end. Sleeps until a query has them.
-    pub fn next(&mut self) -> Result<Option<Lines>> {
+    pub fn next_lines(&mut self) -> Result<Option<Lines>> {
         let mut lines = Lines::default();
         if std::mem::take(&mut self.header) {
             self.push_header(&mut lines);
             return Ok(Some(lines));
         }
-        let Some(rows) = self.rows.next()? else { return Ok(None) };
+        let Some(rows) = self.rows.next_batch()? else { return Ok(None) };
         for row in 0..rows.len() {
             self.interrupt.check()?;
             self.push_row(rows.cells(row), &mut lines);

@@ -48,8 +48,8 @@ pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &I
                 let message = format!("index \"{name}\" does not exist");
                 return Err(Error::new(SqlState::UndefinedObject, message));
             }
-            let existing = names.iter().filter(|name| !missing(name));
-            existing.map(|name| drop_index(database, &definitions, name)).collect()
+            let mut existing = names.iter().filter(|name| !missing(name));
+            existing.try_for_each(|name| drop_index(database, &definitions, name))
         }
         Definition::Truncate { .. } => Err(Error::internal("TRUNCATE is not a definition")),
     }

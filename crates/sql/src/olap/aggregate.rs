@@ -565,6 +565,7 @@ impl GroupsAccumulator for ExactGroups {
         Ok(())
     }
 
+    #[expect(clippy::useless_conversion, reason = "one of the types is the widest already")]
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let rows = counted_rows(&values[0], filter);
         let counted = |row: usize| rows.as_ref().is_none_or(|rows| rows.is_valid(row));

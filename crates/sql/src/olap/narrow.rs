@@ -95,7 +95,10 @@ fn narrowable(aggregate: &AggregateExec, scan: &ScanExec) -> Vec<usize> {
             }
             _ => note_columns(&function.expressions(), &mut kept_wide),
         }
-        function.order_bys().iter().for_each(|order| note_columns(&[order.expr.clone()], &mut kept_wide));
+        function
+            .order_bys()
+            .iter()
+            .for_each(|order| note_columns(std::slice::from_ref(&order.expr), &mut kept_wide));
     }
     note_columns(&aggregate.group_expr().input_exprs(), &mut kept_wide);
     let filters: Vec<_> = aggregate.filter_expr().iter().flatten().cloned().collect();

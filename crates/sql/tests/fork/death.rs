@@ -47,8 +47,8 @@ fn child() -> u32 {
 /// Whether it has computed for a tenth of a second: those of other tests end sooner.
 fn is_busy(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-    words.skip(11).next().and_then(|ticks| ticks.parse::<u64>().ok()).is_some_and(|ticks| ticks >= 10)
+    let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    words.nth(11).and_then(|ticks| ticks.parse::<u64>().ok()).is_some_and(|ticks| ticks >= 10)
 }
 
 fn gone(process: u32) {
@@ -61,7 +61,7 @@ fn a_canceled_query_ends_its_child() {
     let mut rows = start(&mut client.0, ENDLESS);
     let process = child();
     client.0.cancel_handle().cancel();
-    let error = rows.next().unwrap_err();
+    let error = rows.next_batch().unwrap_err();
     assert_eq!((error.state().code(), error.message()), ("57014", "canceling statement due to user request"));
     gone(process);
     assert_eq!(client.run("SELECT count(*) FROM item"), "5000");
@@ -92,7 +92,7 @@ fn a_child_killed_from_outside_is_an_error_of_its_query() {
         let mut rows = start(&mut client.0, ENDLESS);
         let process = child();
         signal(name, process);
-        let error = rows.next().unwrap_err();
+        let error = rows.next_batch().unwrap_err();
         assert_eq!(error.state().code(), "58000");
         assert!(error.message().contains(words), "{error}");
         gone(process);
@@ -109,7 +109,7 @@ fn a_child_that_does_not_move_is_found() {
     let mut rows = start(&mut client.0, ENDLESS);
     let process = child();
     signal("-STOP", process);
-    assert_eq!(rows.next().unwrap_err().state().code(), "57014");
+    assert_eq!(rows.next_batch().unwrap_err().state().code(), "57014");
     gone(process);
 }
 

@@ -110,7 +110,7 @@ fn a_large_result_comes_whole_and_its_memory_goes() {
         let prepared = client.prepare(sql).unwrap();
         let outcome = client.0.execute(&prepared, &[]).unwrap();
         let ankerdb_sql::Outcome::Rows(mut rows) = outcome else { panic!("a query gives rows") };
-        assert!(rows.next().unwrap().is_some());
+        assert!(rows.next_batch().unwrap().is_some());
     }
     until(|| (shared_bytes() == 0).then_some(()));
     until(|| (!has_open_results()).then_some(()));

@@ -48,7 +48,7 @@ impl Client {
         };
         let columns = rows.columns().to_vec();
         let mut lines = Vec::new();
-        while let Some(batch) = rows.next()? {
+        while let Some(batch) = rows.next_batch()? {
             for row in batch {
                 let cells = row.iter().zip(&columns).map(|(value, column)| match value {
                     Value::Null => "-".to_owned(),

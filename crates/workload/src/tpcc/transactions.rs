@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 /// How a transaction ended. The outputs are what a terminal would show.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would cost the most frequent transaction an allocation")]
 pub enum Outcome {
     /// New-Order, committed.
     NewOrder(NewOrderOutput),

@@ -96,8 +96,8 @@ fn a_canceled_query_ends_with_57014() {
     let mut rows = fixture.olap.run(&endless, &[], fixture.view(), cancel.clone());
     std::thread::sleep(Duration::from_millis(50));
     cancel.cancel();
-    assert_eq!(rows.next().unwrap_err().state(), SqlState::QueryCanceled);
-    assert!(rows.next().unwrap().is_none());
+    assert_eq!(rows.next_batch().unwrap_err().state(), SqlState::QueryCanceled);
+    assert!(rows.next_batch().unwrap().is_none());
     assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(20_000));
     wait_until_let_go(&table, holders);
 }
@@ -120,7 +120,7 @@ fn dropping_the_rows_ends_the_query() {
     let table = fixture.database.catalog().table("line").unwrap();
     let holders = Arc::strong_count(&table);
     let mut rows = fixture.olap.run(&plan, &[], fixture.view(), never_canceled());
-    assert!(!rows.next().unwrap().unwrap().is_empty());
+    assert!(!rows.next_batch().unwrap().unwrap().is_empty());
     assert!(Arc::strong_count(&table) > holders, "a running query holds its table");
     drop(rows);
     wait_until_let_go(&table, holders);
@@ -174,7 +174,7 @@ fn a_panic_is_the_error_of_one_query() {
     let threads = &fixture.olap.threads;
     let (cancel, end) = (never_canceled(), RunEnd::default());
     let mut rows = threads.rows(Vec::new().into(), start, Lasting::WithBatch, cancel, end);
-    let error = rows.next().unwrap_err();
+    let error = rows.next_batch().unwrap_err();
     assert_eq!(error.state(), SqlState::InternalError);
     assert!(error.message().contains("on purpose"));
     assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(3));

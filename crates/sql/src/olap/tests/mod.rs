@@ -88,7 +88,7 @@ impl Fixture {
     fn run(&self, plan: &Arc<OlapPlan>, parameters: &[Value], view: ReadView) -> Result<Vec<Vec<Value>>> {
         let mut result = self.olap.run(plan, parameters, view, never_canceled());
         let mut rows = Vec::new();
-        while let Some(batch) = result.next()? {
+        while let Some(batch) = result.next_batch()? {
             rows.extend(batch);
         }
         Ok(rows)

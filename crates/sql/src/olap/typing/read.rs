@@ -187,7 +187,7 @@ impl<'r, 't> Reader<'r, 't> {
                     Box::new(operand),
                     subquery,
                     comparison.op,
-                    comparison.quantifier.clone(),
+                    comparison.quantifier,
                 )))
             }
             other => self.leaf(other.clone()),
