@@ -1,11 +1,11 @@
 //! Bulk loads: row after row, committed in large pieces.
 
-use crate::connection::{Lease, Shared};
+use crate::connection::{ConnectionPool, Lease};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::open_table::OpenTable;
 use crate::table::Table;
-use crate::transaction::{Kind, Transaction};
+use crate::transaction::{Transaction, WriteMode};
 use crate::values::Values;
 use ankerdb_engine::{Isolation, SqlState};
 use std::fmt;
@@ -35,7 +35,7 @@ const ROWS_PER_TRANSACTION: usize = 65_536;
 /// # Ok::<(), ankerdb::Error>(())
 /// ```
 pub struct Appender<'d> {
-    shared: &'d Shared,
+    shared: &'d ConnectionPool,
     table: Table,
     rows_per_transaction: usize,
     /// That of the rows since the last commit, if there are any.
@@ -146,7 +146,7 @@ impl Appender<'_> {
 }
 
 /// The transaction of the next rows. It reads nothing, so there is nothing that others could change under it.
-fn begin(shared: &Shared) -> Transaction<'_> {
+fn begin(shared: &ConnectionPool) -> Transaction<'_> {
     let begin = |session: &mut ankerdb_engine::Session| session.begin_procedure(Isolation::Serializable);
-    Transaction::own(Lease::take(shared), Kind::Procedure, begin)
+    Transaction::own(Lease::take(shared), WriteMode::Procedure, begin)
 }

@@ -74,7 +74,7 @@ impl Alarm {
 }
 
 /// What all handles of a database share.
-pub(crate) struct Shared {
+pub(crate) struct ConnectionPool {
     pub engine: Database,
     pub options: Options,
     #[allow(
@@ -89,9 +89,9 @@ pub(crate) struct Shared {
     starting: Mutex<()>,
 }
 
-impl Shared {
-    pub fn new(options: Options) -> Result<Shared> {
-        Ok(Shared {
+impl ConnectionPool {
+    pub fn new(options: Options) -> Result<ConnectionPool> {
+        Ok(ConnectionPool {
             engine: options.open()?,
             options,
             shelves: Default::default(),
@@ -171,13 +171,13 @@ impl Shared {
 }
 
 /// A connection in a caller's hands.
-pub(crate) struct Lease<S: Deref<Target = Shared>> {
+pub(crate) struct Lease<S: Deref<Target = ConnectionPool>> {
     shared: S,
     /// Always there but while being dropped.
     connection: Option<Box<Connection>>,
 }
 
-impl<S: Deref<Target = Shared>> Lease<S> {
+impl<S: Deref<Target = ConnectionPool>> Lease<S> {
     /// Takes a connection. What was asked of its former user is forgotten.
     pub fn take(shared: S) -> Lease<S> {
         let idle = shared.shelf().lock().pop();
@@ -194,12 +194,12 @@ impl<S: Deref<Target = Shared>> Lease<S> {
 
     /// The same connection, with another reference to what is shared.
     #[cfg(feature = "sql")]
-    pub fn shared_by<O: Deref<Target = Shared>>(mut self, shared: O) -> Lease<O> {
+    pub fn shared_by<O: Deref<Target = ConnectionPool>>(mut self, shared: O) -> Lease<O> {
         Lease { shared, connection: self.connection.take() }
     }
 }
 
-impl<S: Deref<Target = Shared>> Deref for Lease<S> {
+impl<S: Deref<Target = ConnectionPool>> Deref for Lease<S> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -207,13 +207,13 @@ impl<S: Deref<Target = Shared>> Deref for Lease<S> {
     }
 }
 
-impl<S: Deref<Target = Shared>> DerefMut for Lease<S> {
+impl<S: Deref<Target = ConnectionPool>> DerefMut for Lease<S> {
     fn deref_mut(&mut self) -> &mut Connection {
         self.connection.as_mut().expect("there until it is dropped")
     }
 }
 
-impl<S: Deref<Target = Shared>> Drop for Lease<S> {
+impl<S: Deref<Target = ConnectionPool>> Drop for Lease<S> {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let mut shelf = self.shared.shelf().lock();

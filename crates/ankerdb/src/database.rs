@@ -1,10 +1,10 @@
 //! A database, and how transactions are run in it.
 
-use crate::connection::{Connection, Lease, Shared};
+use crate::connection::{Connection, ConnectionPool, Lease};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::table::Table;
-use crate::transaction::{Failure, Kind, Transaction};
+use crate::transaction::{Failure, Transaction, WriteMode};
 use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// [transaction](Database::transaction).
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnectionPool>,
 }
 
 impl fmt::Debug for Database {
@@ -43,7 +43,7 @@ impl Database {
     /// `InvalidParameterValue` for a memory limit that is too small to work with; `FeatureNotSupported` for a
     /// configuration that this machine cannot run.
     pub fn with(options: Options) -> Result<Database> {
-        Ok(Database { shared: Arc::new(Shared::new(options)?) })
+        Ok(Database { shared: Arc::new(ConnectionPool::new(options)?) })
     }
 
     /// The engine below, for [procedures](crate::procedure) that encode their own keys.
@@ -240,7 +240,7 @@ impl Database {
     /// As [`begin`](Self::begin).
     pub fn begin_with(&self, isolation: Isolation) -> Result<Transaction<'_>> {
         let lease = Lease::take(&*self.shared);
-        Ok(Transaction::own(lease, Kind::Interactive, |session| session.begin(isolation)))
+        Ok(Transaction::own(lease, WriteMode::Interactive, |session| session.begin(isolation)))
     }
 
     /// A handle that ends what runs in this database, from any thread.
@@ -252,7 +252,7 @@ impl Database {
 /// Ends statements and transactions from another thread: of [`Database::interrupt_handle`]. Does not keep the database.
 #[derive(Clone)]
 pub struct InterruptHandle {
-    shared: std::sync::Weak<Shared>,
+    shared: std::sync::Weak<ConnectionPool>,
 }
 
 impl InterruptHandle {

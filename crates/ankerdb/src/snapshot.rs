@@ -1,13 +1,13 @@
 //! Reads as of a moment, by as many threads as like.
 
 use crate::column::Column;
-use crate::connection::{Lease, Shared};
+use crate::connection::{ConnectionPool, Lease};
 use crate::database::Database;
 use crate::error::Result;
 use crate::open_table::{OpenTable, TableRow};
 use crate::scan::{OpenIndex, Scan};
 use crate::table::{Table, TableName};
-use crate::transaction::{Kind, Transaction};
+use crate::transaction::{Transaction, WriteMode};
 use crate::value::FromValue;
 use crate::values::Values;
 use std::fmt;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionPool>,
     snapshot: ankerdb_engine::Snapshot,
 }
 
@@ -63,7 +63,7 @@ impl Snapshot {
     /// None yet.
     pub fn reader(&self) -> Result<Transaction<'_>> {
         let lease = Lease::take(&*self.shared);
-        Ok(Transaction::own(lease, Kind::Snapshot, |session| session.begin_at(&self.snapshot)))
+        Ok(Transaction::own(lease, WriteMode::Snapshot, |session| session.begin_at(&self.snapshot)))
     }
 
     /// A table as it was, by its name or by a [`Table`] handle.
@@ -81,7 +81,7 @@ impl Snapshot {
     }
 
     #[cfg(feature = "sql")]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<ConnectionPool> {
         &self.shared
     }
 }

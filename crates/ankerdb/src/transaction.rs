@@ -11,7 +11,7 @@
 //! Tables and rows borrow the transaction, several at a time, so it is changed behind a `RefCell`. What a program runs while
 //! that is borrowed are conversions of single cells; one that used the transaction itself would get an error.
 
-use crate::connection::{Alarm, Lease, Shared, SqlSlot};
+use crate::connection::{Alarm, ConnectionPool, Lease, SqlSlot};
 use crate::error::{Error, Result};
 use crate::table::Opened;
 use ankerdb_engine::{Isolation, Result as EngineResult, SqlState, Transaction as EngineTransaction};
@@ -120,7 +120,7 @@ impl<'c> Inner<'c> {
 
 /// Whether, and how, a transaction writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum WriteMode {
     Procedure,
     Interactive,
     Snapshot,
@@ -136,8 +136,8 @@ pub(crate) enum Kind {
 /// One thread at a time; it may move to another one.
 pub struct Transaction<'c> {
     inner: RefCell<Inner<'c>>,
-    shared: &'c Shared,
-    kind: Kind,
+    shared: &'c ConnectionPool,
+    kind: WriteMode,
     tables: Opened,
     /// Always there but while being taken apart.
     connection: Option<Hold<'c>>,
@@ -149,24 +149,29 @@ enum Hold<'c> {
     #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "SQL sessions are made with it"))]
     Lent(&'c Alarm),
     /// It has one itself, to which it gives the SQL session back.
-    Kept(Lease<&'c Shared>),
+    Kept(Lease<&'c ConnectionPool>),
 }
 
 impl<'c> Transaction<'c> {
     /// A procedure's, in a transaction of the caller's.
     #[inline]
     pub(crate) fn procedure(
-        shared: &'c Shared,
+        shared: &'c ConnectionPool,
         engine: &'c mut EngineTransaction,
         (sql, alarm): (&'c mut SqlSlot, &'c Alarm),
         key: &'c mut Vec<u8>,
     ) -> Transaction<'c> {
         let inner = Inner::new(Held::Borrowed(engine), Held::Borrowed(sql), Held::Borrowed(key));
-        Transaction::new(shared, inner, Kind::Procedure, Hold::Lent(alarm))
+        Transaction::new(shared, inner, WriteMode::Procedure, Hold::Lent(alarm))
     }
 
     #[inline]
-    fn new(shared: &'c Shared, inner: Inner<'c>, kind: Kind, connection: Hold<'c>) -> Transaction<'c> {
+    fn new(
+        shared: &'c ConnectionPool,
+        inner: Inner<'c>,
+        kind: WriteMode,
+        connection: Hold<'c>,
+    ) -> Transaction<'c> {
         Transaction {
             inner: RefCell::new(inner),
             shared,
@@ -178,8 +183,8 @@ impl<'c> Transaction<'c> {
 
     /// One of its own, on a connection that it keeps.
     pub(crate) fn own(
-        mut lease: Lease<&'c Shared>,
-        kind: Kind,
+        mut lease: Lease<&'c ConnectionPool>,
+        kind: WriteMode,
         begin: impl FnOnce(&mut ankerdb_engine::Session) -> EngineTransaction,
     ) -> Transaction<'c> {
         let mut engine = begin(&mut lease.session);
@@ -218,11 +223,11 @@ impl<'c> Transaction<'c> {
     }
 
     #[inline]
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> WriteMode {
         self.kind
     }
 
-    pub(crate) fn shared(&self) -> &'c Shared {
+    pub(crate) fn shared(&self) -> &'c ConnectionPool {
         self.shared
     }
 
@@ -241,7 +246,7 @@ impl<'c> Transaction<'c> {
 
     /// Ends the transaction; its connection goes on to its next user.
     #[cfg(feature = "sql")]
-    pub(crate) fn into_lease(mut self) -> Option<Lease<&'c Shared>> {
+    pub(crate) fn into_lease(mut self) -> Option<Lease<&'c ConnectionPool>> {
         match self.give_back()? {
             Hold::Kept(lease) => Some(lease),
             Hold::Lent(_) => None,
@@ -294,7 +299,7 @@ impl<'c> Transaction<'c> {
     /// 25006 in a transaction that only reads.
     #[inline]
     pub(crate) fn check_writable(&self, command: &str) -> Result<()> {
-        if self.kind != Kind::Snapshot {
+        if self.kind != WriteMode::Snapshot {
             return Ok(());
         }
         let message = format!("cannot execute {command} in a read-only transaction");

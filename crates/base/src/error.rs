@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Result of anything a client may see fail.
+/// The result of anything whose failure a client may see.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! sql_states {
@@ -18,7 +18,7 @@ macro_rules! sql_states {
                 match self { $(SqlState::$name => $code,)* }
             }
 
-            /// The one with this code; `None` if AnKerDB raises none.
+            /// The state with this code; `None` if AnKerDB never raises it.
             pub fn from_code(code: &str) -> Option<SqlState> {
                 match code {
                     $($code => Some(SqlState::$name),)*
@@ -150,7 +150,7 @@ sql_states! {
     InternalError = "XX000",
 }
 
-/// What went wrong, for the one client whom it concerns.
+/// What went wrong, for the client that caused it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Body>);
 

@@ -1,13 +1,14 @@
-//! Places in the code where tests let something fail that does not fail by itself: an allocation, a step of a commit.
+//! Failpoints: places where tests inject a failure that does not happen by itself, such as of an allocation or of a
+//! step of a commit.
 //!
-//! A place is named by [`reach`]. A test [`plans`](plan) that the n-th place that this thread reaches fails, by an error or
-//! a panic, and so can try all of them one after the other.
+//! [`reach`] names a place. A test [`plans`](plan) that the n-th place that its thread reaches fails, with an error or a
+//! panic, and so can try all places one after the other.
 //!
 //! A test can also [`watch`] what a thread does: it is told the names of all places that the thread comes to, and of those
-//! that cannot fail ([`step`]). What watches may keep the thread there while others go on, so that two protocols can be led
+//! that cannot fail ([`step`]). A watcher may hold the thread there while others go on, so that two protocols can be led
 //! through the same interleavings, step by step.
 //!
-//! In builds without debug assertions nothing of it exists.
+//! Builds without debug assertions contain none of this.
 
 use crate::Result;
 #[cfg(debug_assertions)]
@@ -28,11 +29,11 @@ pub enum Failure {
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// Places still to be passed, and what happens at the one behind them.
+    /// Places still to be passed, and what happens at the next one after them.
     static PLAN: Cell<Option<(usize, Failure)>> = const { Cell::new(None) };
 }
 
-/// What is told of the places that a thread comes to.
+/// The watcher of the places that a thread comes to.
 #[cfg(debug_assertions)]
 pub type Watcher = Rc<dyn Fn(&'static str)>;
 
@@ -41,7 +42,7 @@ thread_local! {
     static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
 }
 
-/// Tells `watcher` of every place that this thread comes to from now on; `None`: nobody.
+/// Calls `watcher` at every place that this thread comes to from now on; `None` ends that.
 #[cfg(debug_assertions)]
 pub fn watch(watcher: Option<Watcher>) {
     WATCHER.set(watcher);
@@ -57,13 +58,13 @@ pub fn step(name: &'static str) {
     }
 }
 
-/// Lets a place fail: the one behind the next `passed` that this thread reaches.
+/// Makes a place fail: the one after the next `passed` that this thread reaches.
 #[cfg(debug_assertions)]
 pub fn plan(passed: usize, failure: Failure) {
     PLAN.set(Some((passed, failure)));
 }
 
-/// Takes the plan back; returns how many places were still to be passed, if it has not come about.
+/// Takes the plan back. If nothing has failed yet, returns how many places were still to be passed.
 #[cfg(debug_assertions)]
 pub fn clear() -> Option<usize> {
     PLAN.take().map(|(passed, _)| passed)

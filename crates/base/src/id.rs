@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Rows in one row block. A power of two and one full analytical batch (DESIGN §3: smaller batches cost
-/// the query engine 1.3 to 1.8 times the time per row).
+/// Rows in one row block. A power of two and one full analytical batch (smaller batches cost the query engine
+/// 1.3 to 1.8 times the time per row).
 pub const ROWS_PER_BLOCK: usize = 8192;
 
 /// A position in the commit order. Logical, never wall time: commit *n* happened before commit *n + 1*.

@@ -1,8 +1,8 @@
 //! No circles inside a crate: the files of one crate use each other in one direction.
 //!
 //! Sources are read as text. A file uses another one if it names it in a path that starts with `crate::`, the longest prefix
-//! that is a file counts; what only tests use does not count, nor does the crate's root. A file and those in the folder of its
-//! name are not told apart from each other's point of view: a parent may use its children, and they it.
+//! that is a file counts; what only tests use does not count, nor does the crate's root. A file and the files in the folder of
+//! its name may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

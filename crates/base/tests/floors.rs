@@ -1,4 +1,5 @@
-//! The house's rules, checked: floors, headers, file sizes, `unsafe`, and that the documents name what exists.
+//! Checks of the project's rules: floors, headers, file sizes, `unsafe`, style of comments, and that documents name
+//! what exists.
 //!
 //! Cargo.toml files are read as lines, which is enough for the way they are written here.
 
@@ -19,7 +20,7 @@ const UNSAFE: [&str; 10] =
     ["memory", "socket", "region", "sync", "index", "table", "snapshot", "transaction", "sql", "cli"];
 
 fn root() -> PathBuf {
-    // Asked when the test runs: clones share build results, and the clone that built this one may be gone.
+    // Read when the test runs: clones share build results, and the clone that built this test may be gone.
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     Path::new(&here).join("../..").canonicalize().expect("the workspace's root")
 }

@@ -3,7 +3,7 @@
 use crate::progress::ExperimentProgress;
 use crate::{engine, interrupt};
 use ankerdb_engine::{Configuration, Result, Technique};
-use ankerdb_experiment::lab::Watch;
+use ankerdb_experiment::harness::Watch;
 use ankerdb_experiment::report::check_folder;
 use ankerdb_experiment::{all, find, setup};
 use ankerdb_measure::machine::Machine;

@@ -1,6 +1,6 @@
 //! Progress on standard error: bars on a terminal, lines elsewhere.
 
-use ankerdb_experiment::lab::Event;
+use ankerdb_experiment::harness::Event;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::sync::Mutex;

@@ -7,7 +7,7 @@ use ankerdb_engine::*;
 use ankerdb_memory::account::Counted;
 use ankerdb_memory::emergency_pool::Backed;
 use ankerdb_table::Storage;
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         .column(ColumnDefinition::new("quantity", DataType::Integer))
         .primary_key(&["id"]);
     let stock = Arc::new(Storage::create(TableId(1), stock));
-    let manager = TransactionManager::new(History::default());
+    let manager = TransactionManager::new(Versioning::default());
     let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
     transaction.begin(Isolation::RepeatableRead, false);
     for id in 0..ROWS {

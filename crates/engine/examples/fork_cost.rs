@@ -54,7 +54,7 @@ fn once(database: &Database, table: &Table, keep: ColumnSet) -> Result<[Duration
     let begun = Instant::now();
     table.exclude_from_fork(keep)?;
     let since = Instant::now();
-    let child = spawn(1 << 20, || database.hold_commits(), |_| Ok(()))?;
+    let child = spawn(1 << 20, || database.quiesce(), |_| Ok(()))?;
     let held = since.elapsed();
     table.include_in_fork()?;
     let times = [child.fork_time(), held, begun.elapsed()];

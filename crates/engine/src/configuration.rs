@@ -15,7 +15,7 @@
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_region::Technique;
 use ankerdb_snapshot::{SnapshotStrategy, TightLoops};
-use ankerdb_transaction::{History, Isolation};
+use ankerdb_transaction::{Isolation, Versioning};
 use std::time::Duration;
 
 /// A way of processing transactions and queries on the same data. A database has one from its creation on.
@@ -134,18 +134,18 @@ impl Configuration {
     }
 
     /// How old versions are read and let go.
-    pub(crate) fn history(self) -> History {
-        let behind = History { ahead_from: usize::MAX, ..History::default() };
+    pub(crate) fn versioning(self) -> Versioning {
+        let behind = Versioning { ahead_from: usize::MAX, ..Versioning::default() };
         match self {
-            Configuration::AnkerDb => History::default(),
-            Configuration::SeeFs | Configuration::SeeSi => History {
+            Configuration::AnkerDb => Versioning::default(),
+            Configuration::SeeFs | Configuration::SeeSi => Versioning {
                 strategy: SnapshotStrategy::Versions(TightLoops::default()),
                 is_left_to_collector: true,
-                ..History::default()
+                ..Versioning::default()
             },
-            Configuration::SeeRu => History { strategy: SnapshotStrategy::Newest, ..behind },
-            Configuration::HeeFork => History { has_gate: true, aborts_on_versions: true, ..behind },
-            _ => History { strategy: SnapshotStrategy::Columns, aborts_on_versions: true, ..behind },
+            Configuration::SeeRu => Versioning { strategy: SnapshotStrategy::Newest, ..behind },
+            Configuration::HeeFork => Versioning { can_quiesce: true, aborts_on_versions: true, ..behind },
+            _ => Versioning { strategy: SnapshotStrategy::Columns, aborts_on_versions: true, ..behind },
         }
     }
 

@@ -6,12 +6,12 @@ use crate::contention::Contention;
 use crate::definitions::Definitions;
 use crate::options::Options;
 use crate::pruner::Pruner;
-use crate::shared::Shared;
+use crate::shared::DatabaseState;
 use ankerdb_base::Result;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
-use ankerdb_transaction::{CommitsHeld, History, Interrupt, MemoryLimit, TransactionManager};
+use ankerdb_transaction::{Interrupt, MemoryLimit, Quiesced, TransactionManager, Versioning};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// An in-memory database. Cheap to clone; the data goes with the last clone, session, transaction and snapshot.
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DatabaseState>,
     _pruner: Arc<Pruner>,
 }
 
@@ -89,13 +89,14 @@ impl Database {
         let placement = configuration.technique().map(Placement::of);
         let placement = placement.map(|own| Placement { pages: options.pages.unwrap_or(own.pages), ..own });
         let limit = options.memory_limit.map_or(MemoryLimit::NONE, MemoryLimit::of);
-        let own = configuration.history();
-        let history = History { ahead_from: options.large_commits_from.unwrap_or(own.ahead_from), ..own };
-        let shared = Arc::new(Shared {
+        let own = configuration.versioning();
+        let versioning =
+            Versioning { ahead_from: options.large_commits_from.unwrap_or(own.ahead_from), ..own };
+        let shared = Arc::new(DatabaseState {
             contention: Contention::default(),
             configuration,
             placement,
-            manager: TransactionManager::with_limit(history, limit),
+            manager: TransactionManager::with_limit(versioning, limit),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
             tables: AtomicU32::new(0),
@@ -133,8 +134,8 @@ impl Database {
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
     /// dropped, so keep it for as short as can be. The arrays are as of the watermark then, for
     /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Only in `hee-fork`: 0A000 elsewhere.
-    pub fn hold_commits(&self) -> Result<CommitsHeld> {
-        self.shared.manager.hold_commits()
+    pub fn quiesce(&self) -> Result<Quiesced> {
+        self.shared.manager.quiesce()
     }
 
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.

@@ -5,7 +5,7 @@
 //! so every loop and every wait here looks at the interrupt of the statement that it belongs to.
 
 use crate::catalog::Catalog;
-use crate::shared::Shared;
+use crate::shared::DatabaseState;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Entries, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition};
@@ -21,12 +21,12 @@ const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Changes of a database's catalog on behalf of one statement; see [`Database::definitions`](crate::Database::definitions).
 pub struct Definitions<'a> {
-    shared: &'a Shared,
+    shared: &'a DatabaseState,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Definitions<'a> {
-    pub(crate) fn new(shared: &'a Shared, interrupt: &'a Interrupt) -> Definitions<'a> {
+    pub(crate) fn new(shared: &'a DatabaseState, interrupt: &'a Interrupt) -> Definitions<'a> {
         interrupt.limit_memory(shared.manager.memory_limit());
         Definitions { shared, interrupt }
     }

@@ -51,11 +51,11 @@ mod configuration;
 mod contention;
 mod database;
 mod definitions;
+mod interval_pruning;
 mod options;
 mod pruner;
 mod session;
 mod shared;
-mod thinning;
 
 pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
 pub use ankerdb_memory::account::Counted;
@@ -68,8 +68,8 @@ pub use ankerdb_snapshot::{
 };
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
-    Cause, Claim, CommitsHeld, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked,
-    MemoryLimit, RowFilter, RowReader, Transaction,
+    Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
+    Quiesced, RowFilter, RowReader, Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 pub use catalog::Catalog;

@@ -4,18 +4,19 @@
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
 //! have changed since the last pass costs two loads.
 //!
-//! Where rows are deleted faster than this thread gets to them, who deletes sweeps as well (`Storage::wants_relief`).
+//! Where rows are deleted faster than this thread gets to them, the deleting transactions sweep as well
+//! (`Storage::needs_sweep`).
 //!
 //! What passes retire, this thread frees as well: whoever pins an epoch now and then frees what anybody has retired, and that
 //! should not be a session in the middle of a commit.
 //!
-//! What an old reader holds up is left to [`thinning`](crate::thinning).
+//! What an old reader holds up is left to [`interval_pruning`](crate::interval_pruning).
 //!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
 //! to it, and it makes a pass every second down to the oldest active transaction.
 
-use crate::shared::Shared;
-use crate::thinning::Thinning;
+use crate::interval_pruning::IntervalPruning;
+use crate::shared::DatabaseState;
 use ankerdb_table::Storage;
 use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, Weak};
@@ -35,14 +36,14 @@ pub(crate) struct Pruner {
 
 impl Pruner {
     /// Starts it: a pass every `interval`, or as often as there is something to do.
-    pub fn start(shared: Weak<Shared>, interval: Option<Duration>) -> Pruner {
+    pub fn start(shared: Weak<DatabaseState>, interval: Option<Duration>) -> Pruner {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = stop.clone();
         let run = move || {
             let (flag, wake) = &*stopped;
             let mut stop = flag.lock();
             let mut pause = interval.unwrap_or(PAUSE_IDLE);
-            let mut thinning = Thinning::new();
+            let mut interval_pruning = IntervalPruning::new();
             while !*stop {
                 wake.wait_for(&mut stop, pause);
                 let Some(shared) = shared.upgrade().filter(|_| !*stop) else { return };
@@ -50,7 +51,7 @@ impl Pruner {
                     Some(_) => collect(&shared),
                     None => {
                         pause = if prune(&shared) { PAUSE_BUSY } else { PAUSE_IDLE };
-                        thinning.pass(&shared);
+                        interval_pruning.pass(&shared);
                     }
                 }
                 shared.manager.keep_account();
@@ -74,7 +75,7 @@ impl Drop for Pruner {
 }
 
 /// Returns whether anything was found to do.
-fn prune(shared: &Shared) -> bool {
+fn prune(shared: &DatabaseState) -> bool {
     let mut busy = false;
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
@@ -88,7 +89,7 @@ fn prune(shared: &Shared) -> bool {
 }
 
 /// One pass of the collector.
-fn collect(shared: &Shared) {
+fn collect(shared: &DatabaseState) {
     let horizon = shared.manager.horizon();
     for table in shared.tables() {
         Storage::of(&table).collect(horizon, &crossbeam_epoch::pin());

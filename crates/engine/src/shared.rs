@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-pub(crate) struct Shared {
+pub(crate) struct DatabaseState {
     pub configuration: Configuration,
     /// How columns are put into regions, where they are.
     pub placement: Option<Placement>,
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub defining: Mutex<()>,
 }
 
-impl Shared {
+impl DatabaseState {
     /// The tables as they are now.
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.catalog.read().tables().cloned().collect()

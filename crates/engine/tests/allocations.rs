@@ -9,7 +9,7 @@ use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefi
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_memory::emergency_pool::{self, Backed};
 use ankerdb_table::Storage;
-use ankerdb_transaction::{History, LockWait, TransactionManager};
+use ankerdb_transaction::{LockWait, TransactionManager, Versioning};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
@@ -123,7 +123,7 @@ impl Stage {
         definition.indexes.push(index("by_number", 2, false, IndexKind::Hash));
         let table = Arc::new(Storage::create(TableId(1), definition));
         let ahead_from = if way.large { 1 } else { usize::MAX };
-        let manager = TransactionManager::new(History { ahead_from, ..History::default() });
+        let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
         let stage = Stage { way, manager, table };
         let mut transaction = stage.begin();
         // Gaps between them.

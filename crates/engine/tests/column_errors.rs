@@ -8,7 +8,7 @@ mod support;
 
 use ankerdb_engine::*;
 use ankerdb_table::{Placement, Storage};
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use std::io::Write;
 use std::sync::Arc;
 use support::*;
@@ -98,7 +98,7 @@ fn a_commit_that_needs_a_segment() {
         let definition = TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::BigInt));
         let placement = Placement { blocks_per_segment: 2, ..Placement::of(technique) };
         let table = Storage::create_in_regions(TableId(1), definition, placement).expect("there is memory");
-        let (table, manager) = (Arc::new(table), TransactionManager::new(History::default()));
+        let (table, manager) = (Arc::new(table), TransactionManager::new(Versioning::default()));
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         let mut insert = |rows: usize| {
             transaction.begin(Isolation::Serializable, false);

@@ -10,7 +10,7 @@ use ankerdb_base::{Result, RowId, SqlState, TableId};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_table::Storage;
-use ankerdb_transaction::{History, LockWait, TransactionManager, Worker};
+use ankerdb_transaction::{LockWait, TransactionManager, Versioning, Worker};
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -68,7 +68,7 @@ impl Stage {
         definition.indexes.push(by_text);
         let table = Arc::new(Storage::create(TableId(1), definition));
         let ahead_from = if way.large { 1 } else { usize::MAX };
-        let manager = TransactionManager::new(History { ahead_from, ..History::default() });
+        let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         let stage = Stage { way, worker: manager.acquire_worker(), manager, table };
         transaction.begin(Isolation::Serializable, false);

@@ -94,7 +94,7 @@ fn a_write_moves_away_from_a_lent_array() {
     let now: Vec<&[u8]> = image.columns.iter().map(|column| image_bytes(&column.values)).collect();
     assert_eq!(now, bytes);
     assert_eq!(image_rows(&image, &table, &COLUMNS), expected());
-    // The loan outlives its snapshot; a second write has nothing to move away from.
+    // The loan outlives its snapshot; a second write has nothing to copy.
     drop(view);
     let moved = live_pointer(&table, 0, A);
     change(&database, &table, |client| assert!(client.write(21, -1).unwrap()));

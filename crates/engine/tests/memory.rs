@@ -3,7 +3,7 @@
 mod support;
 
 use ankerdb_engine::*;
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::*;
@@ -166,7 +166,7 @@ fn a_million_rows_that_come_and_go_do_not_grow_the_table() {
 fn who_deletes_sweeps_where_the_background_does_not_keep_up() {
     const BATCH: i32 = 1_000;
     // No pruner at all.
-    let manager = TransactionManager::new(History::default());
+    let manager = TransactionManager::new(Versioning::default());
     let table = Arc::new(ankerdb_table::Storage::create(TableId(1), items_definition("items")));
     let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
     for batch in 0..300 {

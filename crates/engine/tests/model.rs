@@ -9,7 +9,7 @@ mod support;
 
 use ankerdb_engine::*;
 use ankerdb_table::{Placement, Storage};
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -127,7 +127,7 @@ impl Stage {
             }
         };
         Stage {
-            manager: TransactionManager::new(History { strategy, ahead_from, ..History::default() }),
+            manager: TransactionManager::new(Versioning { strategy, ahead_from, ..Versioning::default() }),
             table: Arc::new(table),
             state: State::new(),
             readers: Vec::new(),

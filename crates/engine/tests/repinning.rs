@@ -9,7 +9,7 @@ use ankerdb_engine::{
     Cause, ColumnDefinition, ColumnSet, DataType, Interrupt, Isolation, TableDefinition, Transaction, Value,
 };
 use ankerdb_table::Storage;
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -62,7 +62,7 @@ impl Stage {
             .column(ColumnDefinition::new("id", DataType::BigInt))
             .column(ColumnDefinition::new("value", DataType::BigInt))
             .primary_key(&["id"]);
-        let manager = TransactionManager::new(History::default());
+        let manager = TransactionManager::new(Versioning::default());
         let stage = Stage { manager, table: Arc::new(Storage::create(TableId(1), definition)) };
         let mut transaction = stage.begin();
         (0..2 * ROWS).for_each(|id| stage.insert(&mut transaction, id));

@@ -5,7 +5,7 @@
 use ankerdb_base::{RowId, TableId, failpoint};
 use ankerdb_engine::*;
 use ankerdb_table::Storage;
-use ankerdb_transaction::{History, TransactionManager};
+use ankerdb_transaction::{TransactionManager, Versioning};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -24,7 +24,8 @@ impl Stage {
     fn new() -> Stage {
         let definition = TableDefinition::new("t").column(ColumnDefinition::new("id", DataType::BigInt));
         let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
-        let mut stage = Stage { manager: TransactionManager::new(History::default()), table, row: RowId(0) };
+        let mut stage =
+            Stage { manager: TransactionManager::new(Versioning::default()), table, row: RowId(0) };
         let mut transaction = stage.begin();
         transaction.insert(&stage.table, vec![Value::BigInt(1)]).unwrap();
         transaction.commit().unwrap();

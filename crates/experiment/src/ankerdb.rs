@@ -5,7 +5,7 @@ pub mod fig7;
 pub mod fig8;
 
 use crate::batch::{Batch, BatchResult, run};
-use crate::lab::Lab;
+use crate::harness::Harness;
 use crate::setup::{Data, PaperSetup};
 use crate::tpch::TpcH;
 use crate::tpch::queries::KINDS;
@@ -42,12 +42,12 @@ const TRANSACTIONS_PER_SECOND: u64 = 100_000;
 const QUERY_AFTER: u64 = 10_000;
 
 /// Answers a batch with this many threads, with queries or without.
-fn batch(lab: &Lab<'_>, world: &TpcH, threads: usize, mixed: bool) -> Result<BatchResult> {
+fn batch(harness: &Harness<'_>, world: &TpcH, threads: usize, mixed: bool) -> Result<BatchResult> {
     let batch = Batch {
         threads: (0..threads as u64).map(|number| (world.transact(number), world.ask(number))).collect(),
-        transactions: TRANSACTIONS_PER_SECOND * lab.setup.time.as_secs(),
+        transactions: TRANSACTIONS_PER_SECOND * harness.setup.time.as_secs(),
         query_after: if mixed { QUERY_AFTER } else { 0 },
         query_count: KINDS.len(),
     };
-    run(lab, batch)
+    run(harness, batch)
 }

@@ -1,6 +1,6 @@
 //! A batch of transactions, with queries among them or not, answered by all threads from end to end.
 
-use crate::lab::{Lab, joined};
+use crate::harness::{Harness, joined};
 use crate::stream::{Ask, Transact};
 use ankerdb_engine::Result;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,7 +52,7 @@ struct Queue {
 }
 
 /// Runs the batch; stopped by the user, it returns what was answered until then.
-pub fn run(lab: &Lab<'_>, batch: Batch<'_>) -> Result<BatchResult> {
+pub fn run(harness: &Harness<'_>, batch: Batch<'_>) -> Result<BatchResult> {
     let Batch { threads, transactions, query_after, query_count } = batch;
     let queue = Queue {
         next: AtomicU64::new(0),
@@ -70,8 +70,8 @@ pub fn run(lab: &Lab<'_>, batch: Batch<'_>) -> Result<BatchResult> {
             .collect();
         while !workers.iter().all(|worker| worker.is_finished()) {
             std::thread::sleep(POLL);
-            lab.progress(queue.answered.load(Ordering::Relaxed) as f64 / transactions.max(1) as f64);
-            if lab.is_stopped() {
+            harness.progress(queue.answered.load(Ordering::Relaxed) as f64 / transactions.max(1) as f64);
+            if harness.is_stopped() {
                 queue.stop.store(true, Ordering::Relaxed);
             }
         }

@@ -22,14 +22,14 @@ pub struct Panel {
     /// What is on the vertical axis, with its unit.
     pub y: String,
     /// How it is drawn.
-    pub kind: Kind,
+    pub kind: PanelKind,
     /// Its rows or lines.
     pub series: Vec<Series>,
 }
 
 /// How a panel is drawn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum PanelKind {
     /// Groups of bars, one group a name; x is a position in the names.
     Bars(Vec<String>),
     /// Lines over numbers.
@@ -85,12 +85,18 @@ impl Panel {
     /// A panel of bars without series yet.
     pub fn bars(title: &str, x: &str, y: &str, names: &[&str]) -> Panel {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Panel { title: title.into(), x: x.into(), y: y.into(), kind: Kind::Bars(names), series: Vec::new() }
+        Panel {
+            title: title.into(),
+            x: x.into(),
+            y: y.into(),
+            kind: PanelKind::Bars(names),
+            series: Vec::new(),
+        }
     }
 
     /// A panel of lines without series yet.
     pub fn lines(title: &str, x: &str, y: &str) -> Panel {
-        Panel { title: title.into(), x: x.into(), y: y.into(), kind: Kind::Lines, series: Vec::new() }
+        Panel { title: title.into(), x: x.into(), y: y.into(), kind: PanelKind::Lines, series: Vec::new() }
     }
 
     /// Adds measured values by position in the names, leaving out what was not measured.
@@ -102,8 +108,8 @@ impl Panel {
     /// Every place on the horizontal axis that any series has, ascending.
     pub fn places(&self) -> Vec<f64> {
         let mut places: Vec<f64> = match &self.kind {
-            Kind::Bars(names) => (0..names.len()).map(|place| place as f64).collect(),
-            Kind::Lines => {
+            PanelKind::Bars(names) => (0..names.len()).map(|place| place as f64).collect(),
+            PanelKind::Lines => {
                 self.series.iter().flat_map(|series| &series.points).map(|point| point.0).collect()
             }
         };
@@ -115,8 +121,8 @@ impl Panel {
     /// What stands at a place of the horizontal axis.
     pub fn place_name(&self, place: f64) -> String {
         match &self.kind {
-            Kind::Bars(names) => names.get(place as usize).cloned().unwrap_or_default(),
-            Kind::Lines => number(place),
+            PanelKind::Bars(names) => names.get(place as usize).cloned().unwrap_or_default(),
+            PanelKind::Lines => number(place),
         }
     }
 }

@@ -14,7 +14,7 @@ pub mod ankerdb;
 pub mod batch;
 pub mod dissertation;
 pub mod finding;
-pub mod lab;
+pub mod harness;
 pub mod race;
 pub mod render;
 pub mod report;
@@ -28,7 +28,7 @@ pub mod tpch;
 use ankerdb_engine::{Error, Result, SqlState};
 use ankerdb_measure::machine::Machine;
 use finding::Findings;
-use lab::{Lab, Watch};
+use harness::{Harness, Watch};
 use report::Report;
 use setup::choice::Compared;
 use setup::{Data, Options, PaperSetup, Setup, invalid};
@@ -49,7 +49,7 @@ pub struct Experiment {
     /// What it compares.
     pub compared: Compared,
     /// Measures.
-    run: fn(&Lab<'_>) -> Result<Findings>,
+    run: fn(&Harness<'_>) -> Result<Findings>,
     /// Results that the paper prints, or that it prints none.
     pub paper_says: &'static [&'static str],
     /// What always differs from the paper.
@@ -331,12 +331,12 @@ impl Experiment {
         machine: &Machine,
         watch: &Watch<'_>,
     ) -> Result<Report> {
-        let lab = Lab::new(setup, machine.clone(), watch);
-        let findings = (self.run)(&lab)?;
-        if lab.is_stopped() && lab.log().is_empty() {
+        let harness = Harness::new(setup, machine.clone(), watch);
+        let findings = (self.run)(&harness)?;
+        if harness.is_stopped() && harness.log().is_empty() {
             let message = "the experiment was stopped before anything was measured";
             return Err(Error::new(SqlState::QueryCanceled, message));
         }
-        Ok(Report::new(self, findings, machine.clone(), deviations, lab.log(), lab.is_stopped()))
+        Ok(Report::new(self, findings, machine.clone(), deviations, harness.log(), harness.is_stopped()))
     }
 }

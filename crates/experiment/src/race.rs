@@ -1,24 +1,24 @@
 //! `snapshot-race`: two writers and one reader over one column, by every technique, beside unprotected memory.
 //!
-//! Each contender runs in rounds, and every round begins with the same writers and the same scan over plain memory:
+//! Each competitor runs in rounds, and every round begins with the same writers and the same scan over plain memory:
 //! *writers kept* is the writers' speed in relation to that. Then a snapshot is taken before every scan, then a
 //! thousand times a second.
 //!
 //! Apart from that: what the first write to a page costs after a snapshot, and how fast a snapshot is scanned of which a
 //! part has changed since it was taken.
 
-pub mod contender;
+pub mod competitor;
 mod phase;
 mod standing;
 
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::setup::PaperSetup;
 use crate::technique::{OURS, WORDS_PER_PAGE};
 use ankerdb_base::ROWS_PER_BLOCK;
 use ankerdb_engine::{Result, SqlState};
 use ankerdb_measure::latency::median;
-use contender::{Contender, Image, Kind};
+use competitor::{Competitor, CompetitorKind, Image};
 use phase::{Outcome, Pace};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ pub const SETUP: PaperSetup = PaperSetup {
     interval: Duration::ZERO,
     threads_vary: false,
 };
-/// Rounds of each contender.
+/// Rounds of each competitor.
 const ROUNDS: usize = 3;
 /// Snapshots per second at the faster pace.
 const RATE: u32 = 1000;
@@ -41,7 +41,7 @@ const FIRST_WRITES: usize = 1000;
 /// Rows changed in percent.
 const CHANGED: [usize; 6] = [0, 1, 5, 10, 50, 100];
 
-/// Every number that is shown of a contender: of the paces, then the single ones.
+/// Every number that is shown of a competitor: of the paces, then the single ones.
 #[derive(Default)]
 struct Score {
     name: String,
@@ -59,17 +59,17 @@ struct Score {
 }
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let kinds = Kind::all(&lab.setup.techniques);
-    lab.expect(2 * kinds.len());
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let kinds = CompetitorKind::all(&harness.setup.techniques);
+    harness.expect(2 * kinds.len());
     let mut notes = Vec::new();
     let mut changed = Panel::lines("Scan of a snapshot after rows have changed", "changed rows, %", "GB/s");
     let mut scores = Vec::new();
     for kind in kinds {
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
-        match unless_stopped(contest(lab, kind, &mut changed)) {
+        match unless_stopped(contest(harness, kind, &mut changed)) {
             Ok(Some(score)) => scores.push(score),
             Ok(None) => break,
             Err(error) if error.state() == SqlState::OutOfMemory => {
@@ -108,23 +108,25 @@ fn panels(scores: &[Score]) -> Vec<Panel> {
     vec![creation, kept, writes, scan, rate, write]
 }
 
-/// Everything about one contender.
-fn contest(lab: &Lab<'_>, kind: Kind, changed: &mut Panel) -> Result<Score> {
-    let control = Contender::new(lab, Kind::Unprotected)?;
-    let contender = Contender::new(lab, kind)?;
-    let mut score = lab.measure(&kind.name(), || rounds(lab, &control, &contender))?;
+/// Everything about one competitor.
+fn contest(harness: &Harness<'_>, kind: CompetitorKind, changed: &mut Panel) -> Result<Score> {
+    let control = Competitor::new(harness, CompetitorKind::Unprotected)?;
+    let competitor = Competitor::new(harness, kind)?;
+    let mut score = harness.measure(&kind.name(), || rounds(harness, &control, &competitor))?;
     let label = format!("{}: first writes, changed rows", kind.name());
-    lab.measure(&label, || {
-        score.write_us = first_writes(lab, &contender)?;
+    harness.measure(&label, || {
+        score.write_us = first_writes(harness, &competitor)?;
         for is_read in if kind.is_ours() { &[false, true][..] } else { &[false] } {
             // Whole transactions change rows as installs do, only slower.
-            if !matches!(kind, Kind::Transactions(_)) && !contender.reads_at_once() {
+            if !matches!(kind, CompetitorKind::Transactions(_)) && !competitor.reads_at_once() {
                 let name = match (kind.is_ours(), is_read) {
                     (true, true) => format!("{OURS}, read before"),
                     (true, false) => OURS.to_owned(),
                     _ => kind.name(),
                 };
-                changed.series.push(Series::measured(name, scans_of_changed(lab, &contender, *is_read)?));
+                changed
+                    .series
+                    .push(Series::measured(name, scans_of_changed(harness, &competitor, *is_read)?));
             }
         }
         Ok(())
@@ -133,15 +135,15 @@ fn contest(lab: &Lab<'_>, kind: Kind, changed: &mut Panel) -> Result<Score> {
 }
 
 /// The rounds: medians over them.
-fn rounds(lab: &Lab<'_>, control: &Contender, contender: &Contender) -> Result<Score> {
-    let time = lab.setup.time / ROUNDS as u32;
+fn rounds(harness: &Harness<'_>, control: &Competitor, competitor: &Competitor) -> Result<Score> {
+    let time = harness.setup.time / ROUNDS as u32;
     let (mut kept, mut scan, mut rates) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()], Vec::new());
     let mut writes = [Vec::new(), Vec::new()];
     let mut outcomes = [Outcome::default(), Outcome::default()];
     for _ in 0..ROUNDS {
-        let plain = phase::run(lab, control, Pace::EveryScan, time)?;
+        let plain = phase::run(harness, control, Pace::EveryScan, time)?;
         for (at, pace) in [Pace::EveryScan, Pace::PerSecond(RATE)].into_iter().enumerate() {
-            let outcome = phase::run(lab, contender, pace, time)?;
+            let outcome = phase::run(harness, competitor, pace, time)?;
             kept[at].push(outcome.writes_per_second / plain.writes_per_second.max(1.0));
             writes[at].push(outcome.writes_per_second / 1e6);
             scan[at].push(outcome.scanned_per_second / 1e9);
@@ -150,15 +152,15 @@ fn rounds(lab: &Lab<'_>, control: &Contender, contender: &Contender) -> Result<S
                 rates.push(outcome.images_per_second);
             }
         }
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
     }
     let middle = |values: &mut Vec<f64>| median(values).unwrap_or_default();
     Ok(Score {
-        name: contender.kind.name(),
-        is_ours: contender.kind.is_ours(),
-        is_control: contender.kind == Kind::Unprotected,
+        name: competitor.kind.name(),
+        is_ours: competitor.kind.is_ours(),
+        is_control: competitor.kind == CompetitorKind::Unprotected,
         creation_us: outcomes.map(|outcome| [0.5, 0.99].map(|share| outcome.creation.quantile_us(share))),
         kept: kept.map(|mut values| middle(&mut values)),
         writes: writes.map(|mut values| middle(&mut values)),
@@ -169,19 +171,19 @@ fn rounds(lab: &Lab<'_>, control: &Contender, contender: &Contender) -> Result<S
 }
 
 /// Microseconds of a write to a page (of ours: to a block) that an image shares, and of the next one to it.
-fn first_writes(lab: &Lab<'_>, contender: &Contender) -> Result<[f64; 2]> {
-    let words = if contender.kind.is_ours() { ROWS_PER_BLOCK } else { WORDS_PER_PAGE };
-    let mut places: Vec<usize> = (0..contender.rows()).step_by(words).collect();
-    fastrand::Rng::with_seed(lab.setup.seed).shuffle(&mut places);
+fn first_writes(harness: &Harness<'_>, competitor: &Competitor) -> Result<[f64; 2]> {
+    let words = if competitor.kind.is_ours() { ROWS_PER_BLOCK } else { WORDS_PER_PAGE };
+    let mut places: Vec<usize> = (0..competitor.rows()).step_by(words).collect();
+    fastrand::Rng::with_seed(harness.setup.seed).shuffle(&mut places);
     places.truncate(FIRST_WRITES);
-    let mut write = contender.write_places();
+    let mut write = competitor.write_places();
     // The cells are touched before, so that caches do not decide.
     write(&places)?;
-    let all = 0..contender.blocks();
-    let mut image = contender.take(&mut None, all.clone())?;
+    let all = 0..competitor.blocks();
+    let mut image = competitor.take(&mut None, all.clone())?;
     // A child keeps its pages while it reads.
     if !matches!(image, Image::Child(_)) {
-        contender.scan(&mut image, all)?;
+        competitor.scan(&mut image, all)?;
     }
     let mut times = [0.0; 2];
     for time in &mut times {
@@ -190,37 +192,41 @@ fn first_writes(lab: &Lab<'_>, contender: &Contender) -> Result<[f64; 2]> {
         *time = begun.elapsed().as_secs_f64() * 1e6 / places.len() as f64;
     }
     if let Image::Child(_) = image {
-        contender.scan(&mut image, 0..1)?;
+        competitor.scan(&mut image, 0..1)?;
     }
     Ok(times)
 }
 
 /// GB/s of scanning images of which a share of the rows has changed, by the share.
-fn scans_of_changed(lab: &Lab<'_>, contender: &Contender, is_read: bool) -> Result<Vec<(f64, f64)>> {
-    let mut order: Vec<usize> = (0..contender.rows()).collect();
-    fastrand::Rng::with_seed(lab.setup.seed).shuffle(&mut order);
-    let mut write = contender.write_places();
+fn scans_of_changed(
+    harness: &Harness<'_>,
+    competitor: &Competitor,
+    is_read: bool,
+) -> Result<Vec<(f64, f64)>> {
+    let mut order: Vec<usize> = (0..competitor.rows()).collect();
+    fastrand::Rng::with_seed(harness.setup.seed).shuffle(&mut order);
+    let mut write = competitor.write_places();
     let mut points = Vec::new();
     for (step, percent) in CHANGED.into_iter().enumerate() {
-        lab.progress(step as f64 / CHANGED.len() as f64);
-        if lab.is_stopped() {
+        harness.progress(step as f64 / CHANGED.len() as f64);
+        if harness.is_stopped() {
             break;
         }
-        let all = 0..contender.blocks();
-        let mut image = contender.take(&mut None, all.clone())?;
+        let all = 0..competitor.blocks();
+        let mut image = competitor.take(&mut None, all.clone())?;
         if is_read {
-            contender.scan(&mut image, all.clone())?;
+            competitor.scan(&mut image, all.clone())?;
         }
         for places in order[..order.len() * percent / 100].chunks(4096) {
             write(places)?;
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 return Ok(points);
             }
         }
-        let time = contender.scan(&mut image, all)?;
-        points.push((percent as f64, contender.rows() as f64 * 8.0 / time.as_secs_f64() / 1e9));
+        let time = competitor.scan(&mut image, all)?;
+        points.push((percent as f64, competitor.rows() as f64 * 8.0 / time.as_secs_f64() / 1e9));
         drop(image);
-        contender.rest();
+        competitor.rest();
     }
     Ok(points)
 }

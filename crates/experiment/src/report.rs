@@ -2,12 +2,12 @@
 
 use crate::Experiment;
 use crate::finding::Findings;
-use crate::lab::Measurement;
+use crate::harness::Measurement;
 use crate::render::picture::{self, Picture};
 use crate::render::{csv, text};
 use crate::setup::invalid;
 use ankerdb_engine::{Error, Result};
-use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::cpu::Noise;
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::commit;
 use std::fmt::Write;
@@ -68,40 +68,39 @@ impl Report {
         text
     }
 
-    /// Machine, commit, and how disturbed the measurements were.
+    /// Machine, commit, and how noisy the measurements were.
     fn conditions(&self) -> Vec<String> {
         let Machine { cores, memory_bytes, cpu, kernel } = &self.machine;
         let memory = *memory_bytes as f64 / (1u64 << 30) as f64;
         let mut lines = vec![
             format!("{cores} cores ({cpu}), {memory:.0} GiB, Linux {kernel}"),
             format!("commit {}", commit()),
-            self.disturbance(),
+            self.noise(),
         ];
-        for measurement in self.measurements.iter().filter(|measurement| measurement.is_disturbed()) {
+        for measurement in self.measurements.iter().filter(|measurement| measurement.is_noisy()) {
             lines.push(format!(
-                "disturbed: {} ({:.1}% stolen, {:.1}% used by other processes)",
+                "noisy: {} ({:.1}% stolen, {:.1}% used by other processes)",
                 measurement.label,
-                measurement.disturbance.steal * 100.0,
-                measurement.disturbance.others * 100.0
+                measurement.noise.steal * 100.0,
+                measurement.noise.others * 100.0
             ));
         }
         lines
     }
 
-    fn disturbance(&self) -> String {
-        let worst =
-            self.measurements.iter().map(|measurement| measurement.disturbance.steal).fold(0.0, f64::max);
+    fn noise(&self) -> String {
+        let worst = self.measurements.iter().map(|measurement| measurement.noise.steal).fold(0.0, f64::max);
         let total: f64 = self.measurements.iter().map(|measurement| measurement.elapsed.as_secs_f64()).sum();
         let stolen: f64 = (self.measurements.iter())
-            .map(|measurement| measurement.disturbance.steal * measurement.elapsed.as_secs_f64())
+            .map(|measurement| measurement.noise.steal * measurement.elapsed.as_secs_f64())
             .sum();
-        let disturbed = self.measurements.iter().filter(|measurement| measurement.is_disturbed()).count();
+        let noisy = self.measurements.iter().filter(|measurement| measurement.is_noisy()).count();
         format!(
-            "stolen CPU {:.1}% on average, {:.1}% at worst; {disturbed} of {} measurements disturbed ({})",
+            "stolen CPU {:.1}% on average, {:.1}% at worst; {noisy} of {} measurements noisy ({})",
             if total > 0.0 { stolen / total * 100.0 } else { 0.0 },
             worst * 100.0,
             self.measurements.len(),
-            Disturbance::limits()
+            Noise::limits()
         )
     }
 

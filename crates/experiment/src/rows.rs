@@ -1,11 +1,11 @@
 //! Ours beside the techniques: a table of bigint columns in an ordinary database, and three ways to use it.
 //!
-//! - [`Rows`], as every program does: whole transactions, snapshots through the database.
+//! - [`LoadedTable`], as every program does: whole transactions, snapshots through the database.
 //! - [`Installs`], by the last part of commits alone, to see what of a transaction's cost is that of keeping history. The
 //!   crate of transactions has the means for that, as no program gets at rows but by transactions.
 //! - Reading: through a view, block by block.
 
-use crate::lab::{Lab, joined};
+use crate::harness::{Harness, joined};
 use crate::technique::sum;
 use ankerdb_base::{ROWS_PER_BLOCK, RowId};
 use ankerdb_engine::{
@@ -23,7 +23,7 @@ const ROWS_PER_TRANSACTION: usize = 512;
 const LOADERS_MAX: usize = 4;
 
 /// A table of bigint columns without an index, full of rows.
-pub struct Rows {
+pub struct LoadedTable {
     /// Its database.
     pub database: Database,
     /// The table.
@@ -33,26 +33,26 @@ pub struct Rows {
     columns: usize,
 }
 
-impl Rows {
+impl LoadedTable {
     /// Loads columns of so many MiB. The number of rows is one of whole blocks. 57014 if the user stops it.
-    pub fn load(lab: &Lab<'_>, columns: usize, megabytes: usize) -> Result<Rows> {
+    pub fn load(harness: &Harness<'_>, columns: usize, megabytes: usize) -> Result<LoadedTable> {
         let database = Database::new();
         let definition = (0..columns).fold(TableDefinition::new("numbers"), |table, column| {
             table.column(ColumnDefinition::new(format!("c{column}"), DataType::BigInt))
         });
         let table = database.create_table(definition)?;
         let count = rows_of(megabytes);
-        let rows = Rows { database, table, count, columns };
-        rows.fill(lab)?;
+        let rows = LoadedTable { database, table, count, columns };
+        rows.fill(harness)?;
         Ok(rows)
     }
 
-    fn fill(&self, lab: &Lab<'_>) -> Result<()> {
+    fn fill(&self, harness: &Harness<'_>) -> Result<()> {
         let loader = || {
             let mut session = self.database.session();
             move |first| self.insert(&mut session, first)
         };
-        fill(lab, &self.table, self.count, loader)
+        fill(harness, &self.table, self.count, loader)
     }
 
     fn insert(&self, session: &mut Session, first: usize) -> Result<()> {
@@ -109,25 +109,25 @@ pub fn row_at(place: usize) -> RowId {
 }
 
 /// A column of so many MiB for [`Installs`], loaded. 57014 if the user stops it.
-pub fn load_installs(lab: &Lab<'_>, megabytes: usize) -> Result<Installs> {
+pub fn load_installs(harness: &Harness<'_>, megabytes: usize) -> Result<Installs> {
     let installs = Installs::new();
     let loader = || {
         let mut loader = installs.loader();
         move |first| loader.insert(first as u64..(first + ROWS_PER_TRANSACTION) as u64)
     };
-    fill(lab, installs.table(), rows_of(megabytes), loader)?;
+    fill(harness, installs.table(), rows_of(megabytes), loader)?;
     Ok(installs)
 }
 
 /// Fills a table. Threads load whole blocks, each into a tail of its own, so that all blocks become full. What `loader` makes
 /// for each of them adds the rows of one transaction, given the place of the first one.
 fn fill<L: FnMut(usize) -> Result<()> + Send>(
-    lab: &Lab<'_>,
+    harness: &Harness<'_>,
     table: &Table,
     count: usize,
     loader: impl Fn() -> L,
 ) -> Result<()> {
-    let (next, progress) = (AtomicUsize::new(0), lab.loading());
+    let (next, progress) = (AtomicUsize::new(0), harness.loading());
     let blocks = count / ROWS_PER_BLOCK;
     let work = |mut load: L| -> Result<()> {
         loop {

@@ -1,7 +1,7 @@
 //! The two streams of a hybrid workload: threads that run transactions as fast as they can, and threads that fire
 //! a query every so often.
 
-use crate::lab::{Lab, joined};
+use crate::harness::{Harness, joined};
 use ankerdb_engine::Result;
 use ankerdb_measure::latency::median;
 use std::ops::ControlFlow;
@@ -90,7 +90,7 @@ impl HybridResult {
 struct Counter(AtomicU64);
 
 /// Runs the workload.
-pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
+pub fn run(harness: &Harness<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
     let Hybrid { transactions, queries, query_count, query_limit, time, lead, interval, sample, seed } =
         hybrid;
     let stop = AtomicBool::new(false);
@@ -116,12 +116,12 @@ pub fn run(lab: &Lab<'_>, hybrid: Hybrid<'_>) -> Result<HybridResult> {
             .collect();
         let completed = || counters.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum::<u64>();
         let mut clock = Clock::new(sample, lead);
-        lab.wait(time, &mut |passed| {
+        harness.wait(time, &mut |passed| {
             clock.look(passed, completed());
             let of_time = passed.as_secs_f64() / time.as_secs_f64().max(1e-9);
             let of_queries =
                 asked.load(Ordering::Relaxed) as f64 / (query_limit as f64 * streams.max(1) as f64);
-            lab.progress(of_time.max(of_queries));
+            harness.progress(of_time.max(of_queries));
             let has_ended = workers.iter().any(|worker| worker.is_finished())
                 || analysts.iter().any(|analyst| analyst.is_finished());
             if has_ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

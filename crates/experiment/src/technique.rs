@@ -3,7 +3,7 @@
 //! A [`Memory`] holds columns of words, each in a region of its own. Writers store words into it, readers add up the
 //! words of a snapshot. The engine's own columns for the same experiments are in `rows`.
 
-use crate::lab::Lab;
+use crate::harness::Harness;
 use crate::setup::choice::PAGE_BYTES;
 use ankerdb_engine::{Result, Technique};
 use ankerdb_measure::latency::median;
@@ -153,11 +153,15 @@ pub fn sum_shared(words: &[AtomicU64]) -> u64 {
 
 /// Runs something at least three times (once if the user stops it), and up to 20 times within the time; the median of what it
 /// returns.
-pub fn median_of_runs(lab: &Lab<'_>, time: Duration, mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+pub fn median_of_runs(
+    harness: &Harness<'_>,
+    time: Duration,
+    mut run: impl FnMut() -> Result<f64>,
+) -> Result<f64> {
     let (begun, mut values) = (Instant::now(), Vec::new());
     while values.len() < 3 || (values.len() < 20 && begun.elapsed() < time) {
         values.push(run()?);
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
     }

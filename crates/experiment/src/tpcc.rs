@@ -1,6 +1,6 @@
 //! TPC-C with AnKer's three transactions and eight queries (§6.2), in any configuration.
 
-use crate::lab::Lab;
+use crate::harness::Harness;
 use crate::stream::{Ask, Hybrid, HybridResult, QueryTime, Transact, run};
 use ankerdb_engine::{Configuration, Database, Error, Isolation, Result, SqlState};
 use ankerdb_sql::{AnalyticalQuery, SqlEngine, SqlOptions};
@@ -43,15 +43,15 @@ pub const ALL_QUERIES: [usize; QUERIES.len()] = [0, 1, 2, 3, 4, 5, 6, 7];
 impl TpcC {
     /// Loads a database. 57014 if the user stops it.
     pub fn load(
-        lab: &Lab<'_>,
+        harness: &Harness<'_>,
         configuration: Configuration,
         warehouses: u32,
         olap_threads: usize,
     ) -> Result<TpcC> {
         let database = Database::with(configuration);
-        let options = LoadOptions::new(warehouses as i32, lab.setup.seed);
-        let tables = Arc::new(load(&database, &options, &lab.loading())?);
-        let engine = sql_engine(lab, &database, olap_threads)?;
+        let options = LoadOptions::new(warehouses as i32, harness.setup.seed);
+        let tables = Arc::new(load(&database, &options, &harness.loading())?);
+        let engine = sql_engine(harness, &database, olap_threads)?;
         let queries = QUERIES.iter().map(|query| engine.plan(query.sql)).collect::<Result<_>>()?;
         Ok(TpcC { database, tables, warehouses, queries, runs: 0 })
     }
@@ -79,9 +79,9 @@ impl TpcC {
     }
 
     /// Runs transactions and queries for one measurement.
-    pub fn run(&mut self, lab: &Lab<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
+    pub fn run(&mut self, harness: &Harness<'_>, mix: &Mix<'_>) -> Result<HybridResult> {
         self.runs += 1;
-        let seed = lab.setup.seed.wrapping_add(self.runs << 20);
+        let seed = harness.setup.seed.wrapping_add(self.runs << 20);
         let isolation = self.database.configuration().isolation();
         let transact = |number: usize| -> Transact<'_> {
             let mut client = Client::new(&self.database, self.tables.clone(), isolation);
@@ -116,19 +116,19 @@ impl TpcC {
             queries: (0..mix.streams).map(ask).collect(),
             query_count: mix.queries.len(),
             query_limit: usize::MAX,
-            time: lab.setup.time,
-            lead: lab.setup.lead,
-            interval: lab.setup.interval,
+            time: harness.setup.time,
+            lead: harness.setup.lead,
+            interval: harness.setup.interval,
             sample: mix.sample,
             seed,
         };
-        run(lab, hybrid)
+        run(harness, hybrid)
     }
 }
 
 /// SQL over a database of an experiment.
-pub fn sql_engine(lab: &Lab<'_>, database: &Database, olap_threads: usize) -> Result<SqlEngine> {
-    let memory_limit_bytes = (lab.machine.memory_bytes / 4).max(1 << 30) as usize;
+pub fn sql_engine(harness: &Harness<'_>, database: &Database, olap_threads: usize) -> Result<SqlEngine> {
+    let memory_limit_bytes = (harness.machine.memory_bytes / 4).max(1 << 30) as usize;
     SqlEngine::new(database.clone(), SqlOptions { olap_threads, memory_limit_bytes })
 }
 

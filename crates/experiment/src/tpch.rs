@@ -6,7 +6,7 @@ pub mod queries;
 pub mod schema;
 pub mod transactions;
 
-use crate::lab::Lab;
+use crate::harness::Harness;
 use crate::stream::{Ask, QueryTime, Transact};
 use crate::tpcc::sql_engine;
 use ankerdb_engine::{Configuration, Database, Isolation, Result};
@@ -36,11 +36,11 @@ pub struct TpcH {
 
 impl TpcH {
     /// Loads a database, and plans for that many analytical threads. 57014 if the user stops it.
-    pub fn load(lab: &Lab<'_>, configuration: Configuration, olap_threads: usize) -> Result<TpcH> {
+    pub fn load(harness: &Harness<'_>, configuration: Configuration, olap_threads: usize) -> Result<TpcH> {
         let database = Database::with(configuration);
-        let (tables, keys) = load::load(&database, lab.setup.scale, &lab.loading())?;
-        let engine = sql_engine(lab, &database, olap_threads)?;
-        let mut random = fastrand::Rng::with_seed(lab.setup.seed);
+        let (tables, keys) = load::load(&database, harness.setup.scale, &harness.loading())?;
+        let engine = sql_engine(harness, &database, olap_threads)?;
+        let mut random = fastrand::Rng::with_seed(harness.setup.seed);
         let queries =
             KINDS.iter().map(|kind| variants(&engine, &mut random, kind.sql)).collect::<Result<_>>()?;
         let scans = queries::SCANS.map(|sql| engine.plan(sql));
@@ -52,7 +52,7 @@ impl TpcH {
             keys: Arc::new(keys),
             queries,
             scans,
-            seed: lab.setup.seed,
+            seed: harness.setup.seed,
         })
     }
 

@@ -1,7 +1,7 @@
 //! TPC-H's tables and transactions in every configuration: the same rows, and the same answers after the same changes.
 
 use ankerdb_engine::{Configuration, Database, Value};
-use ankerdb_experiment::lab::{Lab, Watch};
+use ankerdb_experiment::harness::{Harness, Watch};
 use ankerdb_experiment::setup::Setup;
 use ankerdb_experiment::tpch::TpcH;
 use ankerdb_experiment::tpch::queries::{KINDS, SCANS};
@@ -35,8 +35,8 @@ fn setup() -> Setup {
 fn with_world<T>(configuration: Configuration, body: impl FnOnce(&TpcH) -> T) -> T {
     let stop = AtomicBool::new(false);
     let watch = Watch { stop: &stop, observer: &|_| () };
-    let lab = Lab::new(setup(), Machine::detect(), &watch);
-    body(&TpcH::load(&lab, configuration, 1).expect("it loads"))
+    let harness = Harness::new(setup(), Machine::detect(), &watch);
+    body(&TpcH::load(&harness, configuration, 1).expect("it loads"))
 }
 
 /// The rows of a query, numbers rounded: sums of doubles depend on the order of rows, which loading does not fix.

@@ -57,7 +57,7 @@ macro_rules! operations {
                 assert_eq!(found, Some(row));
             }
 
-            /// Runs one of these, if it is called like that, on an index that has the keys where it should.
+            /// Runs the operation of this name, if there is one, on an index that has the keys if it needs them.
             pub fn run(index: &$Index, keys: &[Vec<u8>], operation: &str) -> bool {
                 if !matches!(operation, "insert" | "unique") {
                     keys.iter().enumerate().for_each(|(row, key)| insert(index, key, row as u64));

@@ -8,8 +8,8 @@
 //! Equal words leave three cases: of two keys of at most 24 bytes the shorter is a prefix of the other and
 //! sorts first; a key of at most 24 bytes is a prefix of any longer one; two longer keys compare by tails.
 //!
-//! **A tail is alive** for whoever found its address in a slot of a validated node under an epoch guard that
-//! is still pinned: a removed entry's tail is freed only after all guards of that time are gone.
+//! **A tail is alive** for threads that found its address in a slot of a validated node under an epoch guard
+//! that is still pinned: a removed entry's tail is freed only after all guards of that time are gone.
 
 use crossbeam_epoch::Guard;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -53,7 +53,7 @@ impl<'k> Probe<'k> {
         Probe { padded: pad(words_of(key)), length, tail: &key[inline..], row }
     }
 
-    /// The same key with another row.
+    /// A probe of this key with another row.
     #[inline]
     pub(crate) fn with_row(self, row: u64) -> Probe<'k> {
         Probe { row, ..self }

@@ -13,7 +13,7 @@
 //!   whether the version is still the same ([`Latch::validate`]). If so, everything loaded in between is
 //!   one state of the node; if not, it throws it all away and starts again. It writes no shared memory.
 //! - A writer turns the version that it has read under into the lock ([`Latch::lock`]): success means that
-//!   nothing has changed since. Nobody waits for a lock that it did not get, so there are no deadlocks,
+//!   nothing has changed since. No writer waits for a lock that it did not get, so there are no deadlocks,
 //!   whatever the order of locking.
 //! - An obsolete node is no longer part of the tree. No one can read or lock it any more.
 //!

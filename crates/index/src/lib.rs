@@ -4,16 +4,16 @@
 //! encodings of column values, so that comparing bytes compares values. [`HashIndex`] (`hash`) holds such pairs
 //! without order, for lookups of whole keys. What follows is about both, and then about the tree.
 //!
-//! An index knows nothing of transactions: an entry says that some version of the row has, or had, this
-//! key. Whoever reads it checks the row itself. That is why it is a multimap even under a unique
-//! constraint: a deleted row and its successor may both be there until the older version is pruned.
-//! [`OrderedIndex::insert_unique`] therefore asks its caller which entries are conflicts.
+//! An index knows nothing of transactions: an entry says that some version of the row has, or had, this key.
+//! Its reader checks the row itself. That is why it is a multimap even under a unique constraint: a deleted
+//! row and its successor may both be there until the older version is pruned. [`OrderedIndex::insert_unique`]
+//! therefore asks its caller which entries are conflicts.
 //!
 //! It is a B+-tree with optimistic lock coupling (after Leis, Haubenschild and Neumann, "Optimistic Lock Coupling",
-//! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (who may
-//! do what to a node, and why readers are safe), `entry` (keys as words), `node` (layout and search), `tree` (descent,
-//! insertion, removal, reclamation), `lookup`, `unique`, `scan`. Ours are the guides of a node, leaves without sibling
-//! links, and the way in which empty leaves leave the tree.
+//! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (how nodes are
+//! locked, and why readers are safe), `entry` (keys as words), `node` (layout and search), `tree` (descent, insertion,
+//! removal, reclamation), `lookup`, `unique`, `scan`. Ours are the guides of a node, leaves without sibling links, and
+//! the way in which empty leaves leave the tree.
 //!
 //! Words of the SAFETY notes: a node or tail is *alive* until it is freed; a *guard* is a pinned epoch guard,
 //! before whose end nothing is freed that could be found when it was pinned; a node is *validated* if its
@@ -86,12 +86,12 @@ impl OrderedIndex {
 
     /// Inserts the entry unless another entry with the same key is a conflict.
     ///
-    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers
-    /// `Some`; a row is no conflict to itself. It may be asked about the same rows again, when others change the index
-    /// meanwhile; what counts are the last answers. Nobody else enters the key between those and the insertion, so of
-    /// several that would find each other to be conflicts at most one inserts. A conflict may be an entry that its
-    /// owner takes back because it is in conflict itself: who wants to be sure tries again. Plain
-    /// [`OrderedIndex::insert`] and [`OrderedIndex::remove`] are not held back.
+    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers `Some`; a row is
+    /// no conflict to itself. It may be asked about the same rows again, when others change the index meanwhile; what
+    /// counts are the last answers. No other thread enters the key between those and the insertion, so of several that
+    /// would find each other to be conflicts at most one inserts. A conflict may be an entry that its owner takes back
+    /// because it is in conflict itself: callers that want to be sure try again. Plain [`OrderedIndex::insert`] and
+    /// [`OrderedIndex::remove`] are not held back.
     ///
     /// Costs one descent where the entries of the key are few and in one leaf. Otherwise `conflicts` runs under a mutex
     /// that keys share: it may read this index, but must not call `insert_unique` on it, nor wait for a thread
@@ -136,8 +136,8 @@ impl OrderedIndex {
         self.tree.scan(lower, upper, direction, visit);
     }
 
-    /// As [`OrderedIndex::scan`], but leaves out leaves that are [marked](OrderedIndex::mark_dead) from a stamp up to
-    /// `since` on. Costs a descent for each of them.
+    /// Like [`OrderedIndex::scan`], but leaves out leaves that are [marked](OrderedIndex::mark_dead) from a stamp up
+    /// to `since` on. Costs a descent for each of them.
     pub fn scan_since(
         &self,
         lower: Bound<&[u8]>,
@@ -149,11 +149,11 @@ impl OrderedIndex {
         self.tree.scan_since(lower, upper, direction, since, visit);
     }
 
-    /// Marks the leaf in which the entry is, or would be: from a stamp on its entries mean nothing to those who
-    /// [scan since](OrderedIndex::scan_since) then. `dead_from` is asked about the row of each entry in the leaf, under an
-    /// epoch guard and with nothing locked: from which stamp (not 0) on does no reader take its entry for anything, until
-    /// it is inserted again? `None` for one leaves the leaf as it is. Any insertion into the leaf takes the mark away,
-    /// also one of an entry that is there already. Returns whether the leaf is marked now.
+    /// Marks the leaf in which the entry is, or would be: from a stamp on its entries mean nothing to those who [scan
+    /// since](OrderedIndex::scan_since) then. `dead_from` is asked about the row of each entry in the leaf, under an epoch
+    /// guard and with nothing locked: from which stamp (not 0) on can every reader ignore its entry, until it is inserted
+    /// again? `None` for one leaves the leaf as it is. Any insertion into the leaf takes the mark away, also one of an
+    /// entry that is there already. Returns whether the leaf is marked now.
     pub fn mark_dead(&self, key: &[u8], row: u64, dead_from: impl FnMut(u64) -> Option<u64>) -> bool {
         self.tree.mark_dead(key, row, dead_from)
     }

@@ -17,14 +17,14 @@ use std::ops::{Bound, ControlFlow};
 pub(crate) const ROWS_COPIED: usize = 8;
 
 /// The rows of a key.
-pub(crate) struct Rows {
+pub(crate) struct CopiedRows {
     rows: [u64; ROWS_COPIED],
     count: usize,
 }
 
-impl Rows {
-    pub(crate) fn new() -> Rows {
-        Rows { rows: [0; ROWS_COPIED], count: 0 }
+impl CopiedRows {
+    pub(crate) fn new() -> CopiedRows {
+        CopiedRows { rows: [0; ROWS_COPIED], count: 0 }
     }
 
     #[inline]
@@ -46,7 +46,7 @@ impl Rows {
 impl Tree {
     #[inline]
     pub(crate) fn get(&self, key: &[u8], mut visit: impl FnMut(u64) -> ControlFlow<()>) {
-        let mut rows = Rows::new();
+        let mut rows = CopiedRows::new();
         if self.lookup(key, &mut rows) {
             let _ = rows.as_slice().iter().try_for_each(|&row| visit(row));
         } else {
@@ -83,14 +83,14 @@ impl Tree {
     }
 
     /// Copies the rows of a key, if they are few and all in one leaf.
-    fn lookup(&self, key: &[u8], rows: &mut Rows) -> bool {
+    fn lookup(&self, key: &[u8], rows: &mut CopiedRows) -> bool {
         let probe = Probe::new(key, 0);
         let guard = &epoch::pin();
         retry(|| self.try_lookup(&probe, rows, guard))
     }
 
     #[inline]
-    fn try_lookup(&self, probe: &Probe, rows: &mut Rows, guard: &Guard) -> Result<bool, Restart> {
+    fn try_lookup(&self, probe: &Probe, rows: &mut CopiedRows, guard: &Guard) -> Result<bool, Restart> {
         let mut upper = None;
         let (leaf, version) = self.descend(probe, Side::After, guard, |step| {
             if step.index + 1 < step.count {

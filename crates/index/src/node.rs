@@ -24,8 +24,8 @@
 //! long as it was possible when it was last computed: it is computed again when a key arrives that does not share
 //! it, and after a split.
 //!
-//! A leaf may be *marked* dead: somebody has found that none of its entries means anything to whoever reads from some
-//! stamp on. Insertion into the leaf takes the mark away, removal does not. What a stamp is, is its users' business.
+//! A leaf may be *marked* dead: from some stamp on, readers can ignore all of its entries. Insertion into the leaf
+//! takes the mark away, removal does not. The meaning of stamps is left to the users of the tree.
 //!
 //! Everything that changes is an atomic word. Readers load words under the latch's protocol (`latch`) and must
 //! validate before they believe them and before they follow an address; whatever they load, the
@@ -56,12 +56,12 @@ const PREFIX_BYTES_MAX: usize = INLINE_BYTES - 7;
 /// The part of a guide that is its place; the rest is its head.
 const PLACE: u64 = 0xff;
 
-/// One node of the tree. Alive for whoever found its address in a validated node (or in the root pointer) under
-/// an epoch guard that is still pinned.
+/// One node of the tree. Alive for threads that found its address in a validated node (or in the root pointer)
+/// under an epoch guard that is still pinned.
 #[repr(C, align(64))]
 pub(crate) struct Node {
     latch: Latch,
-    /// From which stamp on the entries of a leaf mean nothing to anybody; 0 if some may.
+    /// The stamp from which on readers can ignore the entries of the leaf; 0 if there is none.
     dead_from: AtomicU64,
     count: AtomicU16,
     /// Where the last insertion went, to recognize ascending runs.
@@ -496,7 +496,7 @@ impl Node {
         Ok(by_key.then_with(|| self.word(row_word).cmp(&probe.row())))
     }
 
-    /// Orders a slot's key relative to the probe's; to be validated. Says also in which word the row is.
+    /// Orders a slot's key relative to the probe's; to be validated. Also returns the word in which the row is.
     #[inline]
     fn compare_key(
         &self,
@@ -564,7 +564,7 @@ impl Node {
         let free = self.guide(index);
         (index..count - 1).for_each(|other| self.set_guide(other, self.guide(other + 1)));
         self.set_guide(count - 1, free);
-        // The next insertion of a run that follows a removal goes nowhere in particular.
+        // After a removal the next insertion is not taken for part of a run.
         self.last.store(u16::MAX, Relaxed);
         self.count.store(count as u16 - 1, Relaxed);
         slot

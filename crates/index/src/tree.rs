@@ -13,15 +13,16 @@
 //!   way (a full node, a leaf too narrow for its key) changes that first, holding the parent's lock as well,
 //!   and then starts again. Inner nodes are split when a descent finds them full, so that a
 //!   parent always has room for one more child.
-//! - **The root pointer** changes only under the lock of the node that was the root. Therefore who reads the
-//!   pointer, the node's version, and the same pointer again, has a version at which it was the root.
+//! - **The root pointer** changes only under the lock of the node that was the root. Therefore a thread that
+//!   reads the pointer, the node's version, and the same pointer again has a version at which the node was
+//!   the root.
 //! - **A leaf that becomes empty** is taken out, with those of its ancestors that have no other
 //!   child; its neighbour's range grows over its own. All of them are locked at once, become obsolete, and are
 //!   freed after the epoch. Leaves that are merely underfull stay; the tree does not lose height.
 //! - **Splits** cut in the middle, except behind an ascending run, wherever in the tree it is: there the left
 //!   node stays (almost) full. Orders that arrive district by district leave full leaves behind.
 //!
-//! Nobody ever waits for a lock while holding one, and nobody but a preempted lock holder holds others up.
+//! No thread waits for a lock while holding one, and only a preempted lock holder holds others up.
 
 use crate::counter::Counter;
 use crate::entry::{Probe, Side, Slot, free_tail};
@@ -352,7 +353,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Frees an obsolete node, whose lock is held, and its tails when nobody looks at them any more.
+    /// Frees an obsolete node, whose lock is held, and its tails when no thread looks at them any more.
     fn free_later(&self, node: &Node, guard: &Guard) {
         self.bytes.add(-(NODE_BYTES as isize));
         let node = node.as_child();
@@ -361,7 +362,7 @@ impl Tree {
         unsafe { guard.defer_unchecked(move || Node::free(node)) };
     }
 
-    /// Frees the tail of a removed slot when nobody looks at it any more.
+    /// Frees the tail of a removed slot when no thread looks at it any more.
     fn free_tail_later(&self, slot: &Slot, guard: &Guard) {
         if !slot.has_tail() {
             return;

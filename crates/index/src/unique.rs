@@ -1,4 +1,4 @@
-//! Insertion of an entry whose key nobody else may have.
+//! Insertion of an entry whose key must be unique.
 //!
 //! # In one leaf
 //! Usually the key's entries (its *run*, see `lookup`) all belong into one leaf: inside of the leaf, entries with other
@@ -7,20 +7,20 @@
 //! that nothing was inserted into or removed from the leaf since, so the answers were about all entries of the key.
 //! The caller is asked while nothing is locked, and asked again if the lock fails.
 //!
-//! An entry that is there already is not inserted, but the leaf changes its version all the same. For what a caller
-//! answers may depend on who else has *entered* a key: without the change, somebody who was told earlier that this
-//! entry's row is no conflict could insert after it has become one.
+//! An entry that is there already is not inserted, but the leaf changes its version all the same. For a caller's
+//! answer may depend on which other rows have *entered* the key: without the change, a thread that was told earlier
+//! that this entry's row is no conflict could insert after it has become one.
 //!
 //! # Across leaves
 //! Otherwise the entry is inserted first, then the caller is asked about all others, and on a conflict the entry is taken
 //! back. Of two that insert the same key the later one finds the earlier one's entry, in whichever of the two ways each
-//! of them goes. A mutex for the key keeps two that go this way from finding each other and both giving up.
-//! One that goes the first way may be told of an entry that is taken back a moment later.
+//! of them goes. A mutex for the key keeps two insertions of this kind from finding each other and both giving up. One of
+//! the first kind may be told of an entry that is taken back a moment later.
 
 use crate::UniqueInsert;
 use crate::entry::{Probe, Side};
 use crate::latch::Restart;
-use crate::lookup::{Rows, begins_after, ends_before};
+use crate::lookup::{CopiedRows, begins_after, ends_before};
 use crate::tree::{Fence, Place, Tree, retry};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_utils::CachePadded;
@@ -33,7 +33,7 @@ const STRIPES: usize = 64;
 /// What an attempt has found in the leaf.
 struct Found<'g> {
     place: Place<'g>,
-    /// Whether the very entry is there.
+    /// Whether exactly this entry is there.
     is_present: bool,
 }
 
@@ -48,7 +48,7 @@ impl KeyLocks {
         KeyLocks { stripes: (0..STRIPES).map(|_| CachePadded::new(Mutex::new(()))).collect() }
     }
 
-    /// Waits until nobody else holds the key.
+    /// Waits until no other thread holds the key.
     fn lock(&self, key: &[u8]) -> MutexGuard<'_, ()> {
         self.stripes[stripe(key)].lock()
     }
@@ -68,7 +68,7 @@ impl Tree {
         mut conflicts: impl FnMut(u64) -> Option<C>,
     ) -> UniqueInsert<C> {
         let probe = Probe::new(key, row);
-        let mut rows = Rows::new();
+        let mut rows = CopiedRows::new();
         let in_leaf = {
             let guard = &epoch::pin();
             retry(|| {
@@ -88,7 +88,7 @@ impl Tree {
     fn find_run<'g>(
         &self,
         probe: &Probe,
-        rows: &mut Rows,
+        rows: &mut CopiedRows,
         guard: &'g Guard,
     ) -> Result<Option<Found<'g>>, Restart> {
         let (mut parent, mut lower, mut upper): (_, Fence, Fence) = (None, None, None);

@@ -157,8 +157,8 @@ fn exactly_one_of_several_unique_inserts_wins() {
 #[test]
 fn an_entry_that_is_there_already_can_be_entered_by_one_only() {
     // One row has an entry with the key, as a row that had it once; another one has none yet. Each thread announces
-    // that its row is about to have the key, and enters it; who finds the other one announced gives up. Never do
-    // both get it, although one of them changes no entry.
+    // that its row is about to have the key, and enters it; a thread that finds the other row announced gives up.
+    // The two never both get it, although one of them changes no entry.
     const KEYS: u64 = 20_000;
     let index = OrderedIndex::new();
     for number in 0..KEYS {
@@ -263,7 +263,7 @@ fn what_is_inserted_into_a_leaf_that_is_being_marked_is_seen() {
         let (index, alive, end) = (&index, &alive[..], &end);
         scope.spawn(move || {
             for row in 0..ROWS {
-                // As a row that is on its way in: alive before it has an entry.
+                // A row that is being inserted is alive before it has an entry.
                 alive[row as usize].store(true, SeqCst);
                 assert!(index.insert(&key(row), row).unwrap());
                 let mut found = false;

@@ -273,8 +273,8 @@ fn exactly_one_of_several_unique_inserts_wins() {
 #[test]
 fn an_entry_that_is_there_already_can_be_entered_by_one_only() {
     // One row has an entry with the key, as a row that had it once; another one has none yet. Each thread announces
-    // that its row is about to have the key, and enters it; who finds the other one announced gives up. Never do
-    // both get it, although one of them changes no entry.
+    // that its row is about to have the key, and enters it; a thread that finds the other row announced gives up.
+    // The two never both get it, although one of them changes no entry.
     const KEYS: u64 = 20_000;
     let index = HashIndex::new();
     (0..KEYS).for_each(|number| assert!(index.insert(&key(number), 1).unwrap()));

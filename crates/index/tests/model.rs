@@ -293,7 +293,7 @@ fn a_queue_does_not_grow() {
     assert!(index.memory_bytes() < before * 2, "grew from {before} to {}", index.memory_bytes());
 }
 
-/// The rows that are visited by those who read at a stamp.
+/// The rows that a scan at a stamp visits.
 fn since(index: &OrderedIndex, stamp: u64, direction: Direction) -> Vec<u64> {
     let mut rows = Vec::new();
     index.scan_since(Bound::Unbounded, Bound::Unbounded, direction, stamp, |_, row| {
@@ -320,7 +320,7 @@ fn leaves_that_are_marked_dead_are_left_out_by_those_who_read_later() {
     let mut backward = since(&index, DEAD, Direction::Backward);
     backward.reverse();
     assert_eq!(backward, found);
-    // Whoever reads before the last row of a leaf died gets all of it.
+    // A scan from before the last row of a leaf died gets all of it.
     let half = since(&index, DEAD / 2, Direction::Forward);
     assert!((DEAD / 2..ROWS).all(|row| half.contains(&row)) && half.len() < ROWS as usize - 300);
     // Removal leaves the mark; an insertion, also of what is there, takes it away.

@@ -47,7 +47,7 @@ pub enum Side {
 
 /// What a step does to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Effect {
     /// Nothing: a query.
     Read,
     /// It may change data, definitions or the transaction.
@@ -62,7 +62,7 @@ pub struct Step {
     /// How its rows are compared.
     pub order: Order,
     /// What it does.
-    pub kind: Kind,
+    pub kind: Effect,
     /// The way of a change. (Queries are asked in all ways.)
     pub way: Way,
 }
@@ -70,12 +70,12 @@ pub struct Step {
 impl Step {
     /// A statement that changes something, by the simple protocol.
     pub fn change(tree: Tree) -> Step {
-        Step { tree, order: Order::Any, kind: Kind::Change, way: Way::Simple }
+        Step { tree, order: Order::Any, kind: Effect::Change, way: Way::Simple }
     }
 
     /// A query.
     pub fn read(tree: Tree, order: Order) -> Step {
-        Step { tree, order, kind: Kind::Read, way: Way::Simple }
+        Step { tree, order, kind: Effect::Read, way: Way::Simple }
     }
 }
 
@@ -220,7 +220,7 @@ impl Judge {
     /// # Errors
     /// When PostgreSQL does not answer. That AnKerDB does not is a finding.
     pub fn run(&mut self, step: &Step) -> io::Result<Vec<Finding>> {
-        if step.kind == Kind::Change || self.in_transaction() {
+        if step.kind == Effect::Change || self.in_transaction() {
             return self.compare(&step.tree, step.way, step.order);
         }
         let mut found = Vec::new();

@@ -2,7 +2,7 @@
 //! alone.
 
 use crate::answer::Aspect;
-use crate::case::{Finding, Judge, Kind, Step, WAYS, Way};
+use crate::case::{Effect, Finding, Judge, Step, WAYS, Way};
 use crate::expression::Generator;
 use crate::known::Known;
 use crate::schema::{Table, schema};
@@ -79,7 +79,7 @@ pub fn run(judge: &mut Judge, known: &Known, seed: u64, report: &mut Report) -> 
     judge.clear()?;
     report.cases += 1;
     for at in 0..steps.len() {
-        let alone = steps[at].kind == Kind::Read && !judge.in_transaction();
+        let alone = steps[at].kind == Effect::Read && !judge.in_transaction();
         if alone && at % 8 == 0 {
             report.count_path(judge, &steps[at].tree)?;
         }
@@ -149,7 +149,7 @@ impl Report {
     ) -> io::Result<()> {
         let Some(last) = steps.last() else { return Ok(()) };
         // A change is as small as it is: matched first, because its history costs hundreds of runs.
-        if last.kind == Kind::Change
+        if last.kind == Effect::Change
             && let Some(entry) = known.explains(judge, &last.tree, finding)?
         {
             *self.known.entry(known.entries[entry].name.clone()).or_default() += 1;

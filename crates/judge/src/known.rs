@@ -22,7 +22,7 @@
 //! difference that is in no entry. An entry with a reason only is for records of `.slt` files that name it.
 
 use crate::answer::{Difference, Order};
-use crate::case::{Finding, Judge, Kind, Step, Way};
+use crate::case::{Effect, Finding, Judge, Step, Way};
 use crate::shrink;
 use crate::tree::{Sort, Tree};
 use std::io;
@@ -183,7 +183,7 @@ impl Entry {
         }
         let reads =
             ["select", "with", "values", "("].iter().any(|word| last.to_lowercase().starts_with(word));
-        let kind = if reads { Kind::Read } else { Kind::Change };
+        let kind = if reads { Effect::Read } else { Effect::Change };
         let way = if self.way.as_deref() == Some("extended") { Way::Extended } else { Way::Simple };
         let order = if last.to_lowercase().contains("order by") { Order::Total } else { Order::Any };
         let step = Step { tree: with_constants(last), order, kind, way };

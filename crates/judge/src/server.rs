@@ -19,14 +19,14 @@ const START_SECONDS_MAX: u64 = 60;
 const USER: &str = "judge";
 
 /// What the server is.
-enum Kind {
+enum ServerKind {
     Postgres,
     Ankerdb { binary: PathBuf },
 }
 
 /// A running server.
 pub struct Server {
-    kind: Kind,
+    kind: ServerKind,
     address: SocketAddr,
     process: Child,
     /// Removed when the server ends.
@@ -53,7 +53,7 @@ impl Server {
     /// If the command cannot be run, or says that it cannot listen.
     pub fn ankerdb(binary: &Path) -> io::Result<Server> {
         let (process, address) = start_ankerdb(binary)?;
-        Ok(Server { kind: Kind::Ankerdb { binary: binary.to_owned() }, address, process, folder: None })
+        Ok(Server { kind: ServerKind::Ankerdb { binary: binary.to_owned() }, address, process, folder: None })
     }
 
     /// A session.
@@ -62,14 +62,14 @@ impl Server {
     /// As [`Client::connect`].
     pub fn connect(&self) -> io::Result<Client> {
         match self.kind {
-            Kind::Postgres => Client::connect(self.address, USER, "postgres"),
-            Kind::Ankerdb { .. } => Client::connect(self.address, USER, "ankerdb"),
+            ServerKind::Postgres => Client::connect(self.address, USER, "postgres"),
+            ServerKind::Ankerdb { .. } => Client::connect(self.address, USER, "ankerdb"),
         }
     }
 
     /// Whether this is PostgreSQL.
     pub fn is_postgres(&self) -> bool {
-        matches!(self.kind, Kind::Postgres)
+        matches!(self.kind, ServerKind::Postgres)
     }
 
     /// Makes the database empty again: PostgreSQL gets a new schema, AnKerDB, which has one schema only, starts again.
@@ -79,12 +79,12 @@ impl Server {
     /// If the server does not answer.
     pub fn reset(&mut self) -> io::Result<()> {
         match &self.kind {
-            Kind::Postgres => {
+            ServerKind::Postgres => {
                 let sql = "DROP SCHEMA public CASCADE; CREATE SCHEMA public";
                 let answer = self.connect()?.simple(sql)?;
                 answer.error.map_or(Ok(()), |code| Err(io::Error::other(format!("{sql}: {code}"))))
             }
-            Kind::Ankerdb { binary } => {
+            ServerKind::Ankerdb { binary } => {
                 let (process, address) = start_ankerdb(binary)?;
                 let mut old = std::mem::replace(&mut self.process, process);
                 self.address = address;
@@ -204,7 +204,7 @@ fn start_postgres(binaries: &Path, folder: &Path) -> io::Result<Server> {
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()?;
-    let server = Server { kind: Kind::Postgres, address, process, folder: Some(folder.to_owned()) };
+    let server = Server { kind: ServerKind::Postgres, address, process, folder: Some(folder.to_owned()) };
     wait_for(server)
 }
 

@@ -121,20 +121,20 @@ impl Reproduction {
 /// # Errors
 /// When PostgreSQL does not answer.
 pub fn history(judge: &mut Judge, steps: Vec<Step>, finding: &Finding) -> io::Result<Option<Reproduction>> {
-    let mut history = History { judge, wanted: finding, tries: HISTORY_TRIES };
+    let mut history = HistoryShrinker { judge, wanted: finding, tries: HISTORY_TRIES };
     let Some(shown) = history.show(&steps)? else { return Ok(None) };
     let (steps, shown) = history.fewer(steps, shown)?;
     let (steps, shown) = history.simpler(steps, shown)?;
     Ok(Some(Reproduction { steps, finding: shown }))
 }
 
-struct History<'a> {
+struct HistoryShrinker<'a> {
     judge: &'a mut Judge,
     wanted: &'a Finding,
     tries: usize,
 }
 
-impl History<'_> {
+impl HistoryShrinker<'_> {
     fn show(&mut self, steps: &[Step]) -> io::Result<Option<Finding>> {
         if self.tries == 0 {
             return Ok(None);

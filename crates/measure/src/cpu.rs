@@ -1,7 +1,7 @@
 //! CPU time: of the machine, of this process with its children, of one thread.
 //!
 //! What other processes used is what the machine was busy with less what this process and its children used. Children
-//! are the engine's own work where queries run in copies of the process: counted as others' they would void the very
+//! are the engine's own work where queries run in copies of the process: counted as others' they would discard the very
 //! phases that they make. A child that was waited for is in the counters of its parent; one that still runs, or has
 //! ended and was not waited for yet, is found by its parent's number.
 //!
@@ -20,7 +20,7 @@ const PRUNER: &str = "ankerdb-pruner";
 
 /// A measurement during which the hypervisor gave more than this share of the CPU time to others says little.
 pub const STEAL_MAX: f64 = 0.03;
-/// Nor does one during which other processes used more than this share.
+/// A measurement during which other processes used more than this share says little, too.
 pub const OTHERS_MAX: f64 = 0.05;
 
 /// CPU time so far, in clock ticks: of all cores (`/proc/stat`) and of this process with its children.
@@ -34,15 +34,15 @@ pub struct CpuTimes {
 
 /// Shares of all CPU time that this process could not have.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Disturbance {
+pub struct Noise {
     /// Given to other machines by the hypervisor.
     pub steal: f64,
     /// Used by processes that are neither this one nor its children.
     pub others: f64,
 }
 
-impl Disturbance {
-    /// Whether it is more than a measurement can bear.
+impl Noise {
+    /// Whether it is too much for a measurement to be used.
     pub fn is_too_much(self) -> bool {
         self.steal > STEAL_MAX || self.others > OTHERS_MAX
     }
@@ -74,15 +74,15 @@ impl CpuTimes {
         CpuTimes { total, busy: total - tick(3) - tick(4) - tick(7), steal: tick(7), own }
     }
 
-    /// What was taken away since `earlier`.
-    pub fn disturbance_since(self, earlier: CpuTimes) -> Disturbance {
+    /// The noise since `earlier`.
+    pub fn noise_since(self, earlier: CpuTimes) -> Noise {
         let since = |count: fn(&CpuTimes) -> u64| count(&self).saturating_sub(count(&earlier)) as f64;
         let total = since(|times| times.total);
         if total == 0.0 {
-            return Disturbance::default();
+            return Noise::default();
         }
         let others = (since(|times| times.busy) - since(|times| times.own)).max(0.0);
-        Disturbance { steal: since(|times| times.steal) / total, others: others / total }
+        Noise { steal: since(|times| times.steal) / total, others: others / total }
     }
 }
 
@@ -241,9 +241,9 @@ mod tests {
         let before = CpuTimes::parse("cpu  10 0 10 60 10 0 0 10 5 5\ncpu0 1 1 1 1 1 1 1 1\n", 6);
         assert_eq!(before, CpuTimes { total: 100, busy: 20, steal: 10, own: 6 });
         let after = CpuTimes::parse("cpu  60 0 10 90 10 0 0 30 9 9\n", 46);
-        let disturbance = after.disturbance_since(before);
-        assert_eq!((disturbance.steal, disturbance.others), (0.2, 0.1));
-        assert_eq!(before.disturbance_since(before).steal, 0.0);
+        let noise = after.noise_since(before);
+        assert_eq!((noise.steal, noise.others), (0.2, 0.1));
+        assert_eq!(before.noise_since(before).steal, 0.0);
     }
 
     /// A child that computes until it is ended.

@@ -37,7 +37,7 @@ impl Latencies {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile) }
     }
 
-    /// As [`quantile_ns`](Self::quantile_ns).
+    /// [`quantile_ns`](Self::quantile_ns) in microseconds.
     pub fn quantile_us(&self, quantile: f64) -> f64 {
         self.quantile_ns(quantile) as f64 / 1e3
     }

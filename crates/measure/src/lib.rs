@@ -1,7 +1,8 @@
 //! What measurements have in common, whatever is measured.
 //!
 //! - [`machine`]: what a result was measured on.
-//! - [`cpu`]: who had the CPU meanwhile, and when others took so much of it that a measurement says little.
+//! - [`cpu`]: how much of the CPU was used by others during a measurement, and when that makes the measurement too
+//!   noisy.
 //! - [`latency`] and [`histogram`]: how long things took. The first is fine and large, the second is small enough to be
 //!   filled beside transactions of a few microseconds.
 //! - [`rounds`]: variants in alternating order, with inputs that no two of them share, each for a while.

@@ -1,8 +1,8 @@
 //! The account: how much memory this process has taken, and how far a thread may go.
 //!
-//! Machines run out of memory by process, so one account stands for all of one. Two feed it: what this crate maps, to
-//! the byte, and, where the program's global allocator is a [`Counted`], what the heap hands out, by the sizes asked for. A
-//! program with another allocator can [`sample`] what the system says instead, every few milliseconds.
+//! Memory runs out per process, so there is one account per process. Two feed it: what this crate maps, to the byte, and,
+//! where the program's global allocator is a [`Counted`], what the heap hands out, by the sizes asked for. A program with
+//! another allocator can [`sample`] what the system says instead, every few milliseconds.
 //!
 //! ```text
 //! thread   + 40  + 512  - 40 ...   │ pending │  ── at 64 KiB up or down ──►  │ used │  one word for the process
@@ -10,35 +10,34 @@
 //! ```
 //!
 //! A thread adds up what it takes and gives back in a word of its own, and passes the sum on when it has grown to
-//! [`CHUNK`]: two or three instructions for a piece of memory, and no line is shared but once in 64 KiB. So the account is
-//! wrong by at most [`CHUNK`] for each thread that lives. A thread that ends passes on what it still has if it has been
-//! [`attended`](attend), or calls [`settle`]; others may leave up to a chunk behind.
+//! [`CHUNK`]: two or three instructions for a piece of memory, and a shared cache line is touched only once in 64 KiB. So
+//! the account is wrong by at most [`CHUNK`] for each thread that lives. A thread that ends passes on what it still has if
+//! it has called [`attend`], or calls [`settle`] itself; other threads may leave up to a chunk behind.
 //!
-//! Who may take how much is decided elsewhere, by looking at [`used`] where work grows. Two things help there. A thread
-//! knows whether it [`has_grown`] since it looked last, so that a look costs nothing while nothing was taken. And what is
-//! mapped deep inside of tables and indexes is refused there, under a [`Ceiling`] that the thread has put up before:
-//! only to callers that can cope with it (`try_allocate_zeroed`), and only when new memory is needed, not while there is room in
-//! what was mapped before.
+//! Limits are decided elsewhere, by looking at [`used`] where work grows. Two things help there. A thread knows whether it
+//! [`has_grown`] since it last looked, so that a look costs nothing while nothing was taken. And mappings deep inside tables
+//! and indexes are refused there, under a [`Ceiling`] that the thread has set before: only to callers that can handle it
+//! (`try_allocate_zeroed`), and only when new memory is needed, not while there is room in what was mapped before.
 //!
 //! What is counted is what was asked for. The system counts pages: those that were touched, and also those that the allocator
-//! keeps for the next one who asks, and the ends of pieces. `docs/design/memory-limit.md` says how far the two may be apart.
+//! keeps for later requests, and the ends of pieces. `docs/design/memory-limit.md` says how far the two may be apart.
 //!
-//! Not here: limits, and who is refused what.
+//! Not here: limits, and which requests are refused.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that a thread takes or gives back before it tells the others.
+/// Bytes that a thread takes or gives back before it passes them on.
 pub const CHUNK: usize = 64 << 10;
 
 /// A line that nothing else shares.
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// Bytes taken by everybody. Below zero for moments, when memory is given back by another thread than took it.
+/// Bytes taken by all threads. Briefly below zero when one thread gives back memory that another took.
 static USED: Line<AtomicIsize> = Line(AtomicIsize::new(0));
-/// Bytes that the system counts and nobody else does.
+/// Bytes that only the system counts.
 static SAMPLED: Line<AtomicUsize> = Line(AtomicUsize::new(0));
 /// Whether the heap is counted piece by piece.
 static IS_HEAP_COUNTED: AtomicBool = AtomicBool::new(false);
@@ -50,9 +49,9 @@ thread_local! {
     static PENDING: Cell<isize> = const { Cell::new(0) };
     /// What this thread has passed on, less what it has given back.
     static PASSED_ON: Cell<isize> = const { Cell::new(0) };
-    /// That at the last look.
+    /// The value of `PASSED_ON` at the last look.
     static LOOKED_AT: Cell<isize> = const { Cell::new(0) };
-    /// That when the piece of work at hand began.
+    /// The value of `PASSED_ON` when the current piece of work began.
     static BEGUN_AT: Cell<isize> = const { Cell::new(0) };
     /// See [`Ceiling`].
     static CEILING: Cell<usize> = const { Cell::new(usize::MAX) };

@@ -1,14 +1,14 @@
 //! Memory of a forked child.
 //!
 //! Of the parent's threads a child of `fork` has only the one that called it. A lock that another thread held then stays
-//! held forever, and an allocator is full of locks. So a child allocates from an *arena* of its own, mapped when
-//! it begins, and never gives back what its parent had allocated: that memory is a copy which goes with the process.
+//! held forever, and allocators use many locks. So a child allocates from an *arena* of its own, mapped when it begins,
+//! and never gives back what its parent had allocated: that memory is a copy which goes with the process.
 //!
 //! [`become_child`] turns this on, in the child, for good. From then on
 //! - [`allocate`](crate::allocate) and its like take everything but small pieces from the arena, whatever the program's allocator is;
-//! - a program whose global allocator is a [`Forkable`] takes everything else from there, too. `ankerdb` is
-//!   such a program. Others are as safe as their allocator: glibc's takes its locks before a fork and gives them back
-//!   after it, so with the system's allocator a child may allocate; most others promise nothing.
+//! - a program whose global allocator is a [`Forkable`] takes everything else from there, too. `ankerdb` is such a
+//!   program. Other programs are as safe as their allocator: glibc's takes its locks before a fork and gives them
+//!   back after it, so with the system's allocator a child may allocate; most others promise nothing.
 //!
 //! ```text
 //! arena  │ used │ free │ used      │ used │ ...            never touched │
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Pieces are of *classes*, four to each doubling of size; a free piece is linked into the list of its class and handed
-//! out again. The lock is one that nobody ever takes in a parent, so it is free when the child begins.
+//! out again. The lock is never taken in a parent, so it is free when the child begins.
 //!
 //! Not here: forking, which is in the crate `region`.
 
@@ -26,7 +26,7 @@ use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Addresses that an arena reserves, if the system lets it have so many; pages are taken when they are touched.
+/// Addresses that an arena reserves, if the system grants so many; a page takes memory when it is first touched.
 const RESERVED_MAX: usize = 1 << 40;
 const RESERVED_MIN: usize = 64 << 20;
 /// Sizes up to here go in steps of the smallest piece, sizes above it in quarters of a power of two.
@@ -44,7 +44,8 @@ static ARENA: Arena = Arena {
     state: UnsafeCell::new(State { next: 0, free: [null_mut(); CLASSES] }),
 };
 
-/// Whether this process is a child that allocates from an arena. Costs a load of a word that is never written but there.
+/// Whether this process is a child that allocates from an arena. Costs a load of a word that is written only in
+/// children.
 #[inline(always)]
 pub fn is_child() -> bool {
     IS_CHILD.load(Ordering::Relaxed)
@@ -80,8 +81,8 @@ pub(crate) unsafe fn free(pointer: *mut u8, layout: Layout) {
 /// A global allocator that a forked child may use: the other one until then, the arena from then on.
 pub struct Forkable<A>(pub A);
 
-// SAFETY: outside of a child every call is handed on as it is. In a child memory comes from the arena, which hands out
-// nothing twice; what is not the arena's is never handed to the other allocator and stays as it is.
+// SAFETY: outside of a child every call is forwarded unchanged. In a child memory comes from the arena, which hands
+// out nothing twice; what is not the arena's is never handed to the other allocator and stays as it is.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Forkable<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

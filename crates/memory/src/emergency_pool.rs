@@ -1,8 +1,9 @@
 //! An emergency pool, for when the system refuses memory.
 //!
-//! Most code cannot go on without the few bytes that it asks for, and has nobody to tell: a node of a map, the copy of a key, the
-//! text of the error that says that there is no memory. With the system's refusal the process would end there. Instead such a
-//! request is met from a pool, and the thread is asked a moment later, where it can stop, whether it has come to that.
+//! Most code cannot go on without the few bytes that it asks for, and has no way to report a failure: a node of a map, the copy
+//! of a key, the text of the error that says that memory is exhausted. If the system refused them, the process would end there.
+//! Instead such a request is met from a pool, and a moment later, where the thread can stop, it checks whether that has
+//! happened.
 //!
 //! ```text
 //! step of a statement            allocator                       system
@@ -11,11 +12,11 @@
 //!   check()            ───────►  is there memory by now?  ──►    refused: 53200, the transaction ends and gives back
 //! ```
 //!
-//! So the pool has to last for what threads take between two checks, which is some kilobytes each. Large pieces
-//! (more than [`PIECE_MAX`]) are never met from it: whoever asks for so much asks in a way that can fail.
+//! So the pool has to last for what threads take between two checks, which is some kilobytes each. Larger
+//! requests than [`PIECE_MAX`] are never met from it: code that asks for so much asks in a way that can fail.
 //!
-//! The pool is a part of the program's data: it is there from the start, and takes no memory before it is touched. Pieces of
-//! this crate's take from it without further ado; the heap does where the program's global allocator is a [`Backed`].
+//! The pool is a part of the program's data: it is there from the start, and takes no memory before it is touched. This
+//! crate's own pieces always fall back on it; the heap does if the program's global allocator is a [`Backed`].
 //!
 //! A piece that lives on (a node of an index, split just before its transaction failed) stays in the pool until it is freed.
 //! Should all of the pool be taken, the process ends, as it would have without one.
@@ -33,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const PIECE_MAX: usize = 256 << 10;
 /// All of it.
 const BYTES: usize = 8 << 20;
-/// What it is handed out in.
+/// The unit in which it is handed out.
 const BLOCK_BYTES: usize = 64;
 const BLOCKS: usize = BYTES / BLOCK_BYTES;
 
@@ -44,9 +45,9 @@ static POOL: Pool = Pool {
 };
 
 thread_local! {
-    /// Whether this thread has taken from the pool since it was last asked.
+    /// Whether this thread has taken from the pool since the last check.
     static HAS_TAKEN: Cell<bool> = const { Cell::new(false) };
-    /// Whether the system is to be taken for one that refuses everything to this thread.
+    /// Whether the system shall seem to refuse everything to this thread.
     #[cfg(debug_assertions)]
     static IS_SHORTAGE_PLANNED: Cell<bool> = const { Cell::new(false) };
 }
@@ -61,7 +62,8 @@ struct Pool {
     memory: UnsafeCell<Memory>,
 }
 
-// SAFETY: the bits are looked at under the lock only, and the memory belongs to whom its blocks were handed out to.
+// SAFETY: the bits are accessed only under the lock, and memory belongs to the caller to whom its blocks were handed
+// out.
 unsafe impl Sync for Pool {}
 
 /// Holds the lock. It is a spin lock, because a mutex may have to allocate.
@@ -146,7 +148,7 @@ impl Pool {
     /// It is a piece of the pool of so many bytes, and nobody uses it any more.
     #[cold]
     unsafe fn free(&'static self, pointer: *mut u8, bytes: usize) {
-        // In a forked child the lock may be somebody's who is not there any more.
+        // In a forked child the lock may be held by a thread that does not exist there.
         if !is_child() {
             let first = (pointer.addr() - self.start()) / BLOCK_BYTES;
             self.lock().give_back(first, blocks(bytes));
@@ -154,7 +156,7 @@ impl Pool {
     }
 }
 
-/// A piece of the pool, for what a caller of this crate cannot do without. `None` if there is none.
+/// A piece of the pool, for a request of this crate's that must not fail. `None` if there is none.
 #[cold]
 pub(crate) fn allocate(bytes: usize, alignment: usize, is_zeroed: bool) -> Option<NonNull<u8>> {
     let pointer = NonNull::new(POOL.allocate(bytes, alignment))?;
@@ -180,8 +182,9 @@ pub(crate) unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
     unsafe { POOL.free(pointer.as_ptr(), bytes) };
 }
 
-/// Whether this thread has taken from the pool since the last call, and the system still refuses memory. Whoever learns
-/// that ends what it is doing, with an error. Costs a load of the thread's own, unless it has taken something.
+/// Whether this thread has taken from the pool since the last call, and the system still refuses memory. A caller that
+/// gets `true` ends what it is doing, with an error. Costs one thread-local load, unless the thread has taken
+/// something.
 #[inline]
 pub fn is_short() -> bool {
     HAS_TAKEN.get() && is_still_short()
@@ -193,7 +196,7 @@ pub fn used_bytes() -> usize {
     used as usize * BLOCK_BYTES
 }
 
-/// What this thread has taken so far is no matter any more: a new piece of work begins.
+/// Forgets what this thread has taken so far: a new piece of work begins.
 #[inline]
 pub fn forget() {
     HAS_TAKEN.set(false);
@@ -224,8 +227,8 @@ fn can_map() -> bool {
     slab.map(|slab| unsafe { mapping::unmap(slab, SLAB_BYTES) }).is_some()
 }
 
-/// Lets this thread meet a system that refuses it all memory of this crate's, or not any more; for tests. An allocator under a
-/// test may ask for it as well.
+/// For tests: makes the system seem to refuse this thread all memory of this crate, or ends that. An allocator under test may
+/// ask for it as well.
 #[cfg(debug_assertions)]
 pub fn plan_shortage(is_planned: bool) {
     IS_SHORTAGE_PLANNED.set(is_planned);
@@ -244,7 +247,7 @@ pub(crate) fn is_shortage_planned() -> bool {
     false
 }
 
-/// A global allocator behind which there is the pool.
+/// A global allocator that falls back on the pool.
 pub struct Backed<A>(pub A);
 
 // SAFETY: a call is handed on as it is to an allocator that keeps GlobalAlloc's promises, unless the piece is one of the pool;

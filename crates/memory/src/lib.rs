@@ -13,10 +13,10 @@
 //!
 //! A slab holds pieces of one *class*: a power of two from 2 KiB to 1 MiB. Larger requests get a mapping of their own,
 //! smaller ones come from the global allocator. A piece's slab is found from its address. A few slabs without used
-//! pieces are kept in each class, the others go back to the operating system: memory that a table gave up
-//! is free for everybody, and a table that shrinks and grows again does not map and unmap.
+//! pieces are kept in each class, the others go back to the operating system: memory that a table gave up is free for
+//! everybody, and a table that shrinks and grows again does not map and unmap each time.
 //!
-//! Where there are no huge pages (other systems, or by the administrator's choice) everything works, slower.
+//! Without huge pages (on other systems, or by the administrator's choice) everything works, but slower.
 //!
 //! In a process made by `fork` all of it comes from memory of its own ([`child`]).
 //!
@@ -83,14 +83,15 @@ fn piece_bytes(power: u32) -> usize {
     if power < POWER_ALIGNED { (1 << power) + LINE } else { 1 << power }
 }
 
-/// Zeroed memory of at least `bytes` bytes, aligned to 64 bytes at least. Costs a short mutex; zeroes what was used
-/// before; asks the operating system once per slab. When there is no memory left it comes from the [`emergency_pool`], of which the
-/// caller is to ask soon whether it was touched; without that, too, the process ends.
+/// Zeroed memory of at least `bytes` bytes, aligned to 64 bytes at least. Costs a short mutex; zeroes what was used before;
+/// asks the operating system once per slab. When there is no memory left, it comes from the [`emergency_pool`]; the caller must
+/// check soon whether that was used. If the pool is exhausted as well, the process ends.
 pub fn allocate_zeroed(bytes: usize) -> NonNull<u8> {
     zeroed(bytes, Caller::CannotCope).unwrap_or_else(|| from_emergency_pool(bytes, true))
 }
 
-/// As [`allocate_zeroed`]; `None` when there is no memory left, or the thread's [`Ceiling`](account::Ceiling) is met.
+/// Like [`allocate_zeroed`], but `None` when there is no memory left or the thread's [`Ceiling`](account::Ceiling) is
+/// met.
 pub fn try_allocate_zeroed(bytes: usize) -> Option<NonNull<u8>> {
     zeroed(bytes, Caller::Copes)
 }
@@ -108,7 +109,7 @@ fn zeroed(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
     }
 }
 
-/// What becomes of a caller whose request is refused.
+/// What a caller does when its request is refused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
     /// It tells its client: 53200.
@@ -117,7 +118,8 @@ enum Caller {
     CannotCope,
 }
 
-/// Maps memory and notes it; `None` if the system has none left, or the caller copes and its thread may not have more.
+/// Maps memory and notes it; `None` if the system has none left, or the caller can handle a refusal and its thread
+/// may not have more.
 fn map(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
     if caller == Caller::Copes && !account::may_map(bytes) {
         return None;
@@ -137,7 +139,7 @@ unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
     account::note_unmapped(bytes);
 }
 
-/// The same with any content, for who is going to write all of it.
+/// Memory with arbitrary content, for callers that write all of it.
 pub fn allocate(bytes: usize) -> NonNull<u8> {
     let pointer = match Source::of(bytes) {
         _ if emergency_pool::is_shortage_planned() => None,
@@ -150,7 +152,7 @@ pub fn allocate(bytes: usize) -> NonNull<u8> {
     pointer.unwrap_or_else(|| from_emergency_pool(bytes, false))
 }
 
-/// What a caller gets who cannot do without.
+/// The answer for a caller whose request must not fail.
 #[cold]
 fn from_emergency_pool(bytes: usize, is_zeroed: bool) -> NonNull<u8> {
     let is_power_aligned = bytes > 1 << (POWER_ALIGNED - 1);

@@ -1,8 +1,8 @@
 //! Giving much memory back in steps.
 //!
-//! Whoever gives a hundred megabytes back at once lets the operating system take 25,000 pages out of the process: some ten
-//! milliseconds, in which nobody else in the process can map or protect memory. Other threads' allocations do, now and then.
-//! So a large buffer gives its pages back a few hundred at a time; what the allocator unmaps in the end is empty.
+//! When a hundred megabytes are given back at once, the operating system takes 25,000 pages out of the process. That takes
+//! some ten milliseconds, during which no other thread of the process can map or protect memory, as allocations now and then
+//! do. So a large buffer gives its pages back a few hundred at a time; what the allocator unmaps in the end is empty.
 //!
 //! ```text
 //! at once     ├─────────────── others wait ───────────────┤

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
-/// Empty slabs of a class that are kept for the next who comes. Copies for snapshots come and go with every query, and
-/// a slab that is mapped anew costs the zeroing of a huge page.
+/// Empty slabs of a class that are kept for later requests. Copies for snapshots come and go with every query, and a
+/// slab that is mapped anew costs the zeroing of a huge page.
 const EMPTY_KEPT: usize = 4;
 
 /// The slabs of one class.
@@ -51,7 +51,8 @@ impl Class {
         self.0.lock().take(piece_bytes, Caller::CannotCope).map(|(pointer, _)| pointer)
     }
 
-    /// A zeroed piece; `None` if the system has no memory left, or the caller copes and may not have another slab.
+    /// A zeroed piece; `None` if the system has no memory left, or the caller can handle a refusal and may not have
+    /// another slab.
     pub fn allocate_zeroed(&self, piece_bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
         let (pointer, was_used) = self.0.lock().take(piece_bytes, caller)?;
         if was_used {

@@ -13,7 +13,7 @@ const PAGE: usize = 4096;
 const ROUNDS: usize = 5;
 
 fn words(start: NonNull<u8>, bytes: usize) -> &'static [AtomicU64] {
-    // SAFETY: callers use the words no longer than the memory that they are of.
+    // SAFETY: callers use the words no longer than the memory that they lie in.
     unsafe { std::slice::from_raw_parts(start.as_ptr().cast(), bytes / 8) }
 }
 

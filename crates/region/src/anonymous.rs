@@ -11,7 +11,7 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: plain memory; who may access it how is its users' business.
+// SAFETY: plain memory; its users see to it that accesses do not conflict.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -27,7 +27,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Addresses that nobody may touch until something is mapped over them.
+    /// Addresses that must not be touched until something is mapped over them.
     pub fn reserve(bytes: usize, alignment: usize) -> Result<Mapping> {
         Mapping::map(bytes, alignment, libc::PROT_NONE)
     }
@@ -45,7 +45,7 @@ impl Mapping {
         let pointer = start.cast::<u8>().wrapping_add(before);
         for (from, len) in [(start.cast::<u8>(), before), (pointer.wrapping_add(bytes), surplus - before)] {
             if len > 0 {
-                // SAFETY: a part of the mapping just made that nobody knows of.
+                // SAFETY: a part of the mapping just made, which no other code knows.
                 unsafe { libc::munmap(from.cast(), len) };
             }
         }

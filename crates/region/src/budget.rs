@@ -2,8 +2,8 @@
 //!
 //! The kernel lets a process have `vm.max_map_count` mappings (65,530 unless set otherwise), and rewiring needs one for
 //! each run of neighbouring file pages, in the region and in each of its snapshots. Everything else in the process
-//! needs mappings, too, and does not survive it when there are none: so rewiring stops a *reserve* before the limit.
-//! Counted is what rewiring itself maps; the rest of the process is what the reserve is for.
+//! needs mappings, too, and fails without them: so rewiring stops a *reserve* before the limit. Only what rewiring
+//! itself maps is counted; the reserve covers the rest of the process.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -59,7 +59,7 @@ impl Budget {
         &PROCESS
     }
 
-    /// Whether `more` mappings fit. Nobody is kept from using them up meanwhile: the reserve bears that.
+    /// Whether `more` mappings fit. Others may use them up meanwhile; the reserve covers that.
     pub fn has_room(&self, more: usize) -> bool {
         self.used.load(Relaxed).saturating_add(more) <= self.allowed
     }

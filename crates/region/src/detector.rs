@@ -37,7 +37,7 @@ impl Detector {
         }
     }
 
-    /// Whoever waits for the range tries again.
+    /// Threads that wait for the range try again.
     pub fn wake(self, at: *mut u8, bytes: usize) {
         if let Detector::Userfault(userfault) = self {
             userfault.wake(at, bytes);

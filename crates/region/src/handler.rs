@@ -68,7 +68,7 @@ unsafe fn is_write(context: *mut libc::c_void) -> bool {
     }
 }
 
-/// Does what would have happened without us.
+/// Does what would have happened without this handler.
 ///
 /// # Safety
 /// Called by the handler with what the kernel handed to it, after [`install`] has stored the former action.

@@ -3,9 +3,9 @@
 //! A [`Region`] is live memory that any number of threads read and write through atomics. [`Region::snapshot`] makes a
 //! [`RegionSnapshot`], a private image of its first bytes: what is written to the region afterwards does not show in
 //! it, and what is written to the image shows nowhere else. A unit of eight aligned bytes that is written while the
-//! snapshot is taken is in it or not; whoever needs more than that keeps writers away meanwhile.
+//! snapshot is taken may or may not be in it; callers that need more than that keep writers away meanwhile.
 //!
-//! Which techniques there are, and how they come into the database, stands in docs/design/techniques.md.
+//! docs/design/techniques.md says which techniques there are, and how the database uses them.
 //!
 //! Not here: what lies in the memory, and when snapshots are taken.
 #![warn(missing_docs)]

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
-/// All that were made, so that a sanitizer does not take them for lost.
+/// All budgets that were made, so that a leak checker finds them.
 static BUDGETS: parking_lot::Mutex<Vec<&'static Budget>> = parking_lot::Mutex::new(Vec::new());
 
 /// Regions with limits of their own, by both detectors.
@@ -157,7 +157,7 @@ fn without_memory_for_a_copy_the_snapshots_that_hold_the_page_end() {
         let expected: Vec<u64> =
             (0..PAGES).map(|page| if (40..44).contains(&page) { 8 } else { 7 }).collect();
         assert_eq!(contents(region.pointer()), expected);
-        // What the ended snapshot held is there for others; its addresses serve the next.
+        // What the ended snapshot held is free for others; its addresses serve the next one.
         let next = region.snapshot(Some(all), PAGES * PAGE).expect("a snapshot");
         assert_eq!(contents(next.pointer()), expected);
         for page in 0..3 {

@@ -1,11 +1,12 @@
 //! A mutex that a signal handler may take.
 //!
 //! A handler of a fault may not allocate and may not use locks whose insides may be interrupted half-done on the same
-//! thread; it may call the operating system. This mutex is one word and the `futex` call: 0 free, 1 taken, 2 taken and
-//! somebody sleeps.
+//! thread; it may call the operating system. This mutex is one word and the `futex` call: 0 is free, 1 is taken, 2 is
+//! taken and a thread sleeps.
 //!
-//! Rule: who holds it must not fault on memory that its handler serves, and must not run signal handlers that write
-//! there. Code of this crate touches live memory while it holds the lock only by reading, which never faults.
+//! Rule: a thread that holds it must not fault on memory that its handler serves, and must not run signal handlers
+//! that write there. Code of this crate touches live memory while it holds the lock only by reading, which never
+//! faults.
 //!
 //! Not here: fairness, poisoning.
 

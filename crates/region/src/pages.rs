@@ -1,4 +1,4 @@
-//! Which page of the file belongs to whom.
+//! Which page of the file belongs to which snapshot.
 //!
 //! The file has room for [`GENERATIONS`] copies of the region, one after the other; unit `u` of the region lives in page
 //! `generation × units + u` of the file. So a copy of a unit always lies at the same place of another generation, and
@@ -12,11 +12,11 @@
 //!                 └─┘ └─┘ └─────┘ └─────┘    four runs of the live region, four mappings
 //! ```
 //!
-//! **Who holds a page.** A page is *born* at a number, the number of the next snapshot to be taken. A snapshot with
+//! **Ownership of pages.** A page is *born* at a number, the number of the next snapshot to be taken. A snapshot with
 //! number `s` holds the live page of a unit that it covers if the page was born at `s` or before. When a live page is
-//! replaced by a copy, it *retires*: to the list of the newest living snapshot that holds it, or, if none does, to nobody,
-//! and it is free. When a snapshot ends, each page of its list goes on to the next older living snapshot that holds it,
-//! or is free. Thus taking a snapshot touches no counters, and every page is looked at once per snapshot that outlives it.
+//! replaced by a copy, it *retires*: to the list of the newest living snapshot that holds it, or, if none does, it is
+//! free. When a snapshot ends, each page of its list goes on to the next older living snapshot that holds it, or is free.
+//! Thus taking a snapshot touches no counters, and every page is looked at once per snapshot that outlives it.
 //!
 //! Room never lacks for a copy: all pages of a unit that are not free are live or held by different snapshots, and there are
 //! fewer snapshots than generations.
@@ -57,7 +57,7 @@ impl Entry {
 #[derive(Clone, Copy)]
 pub(crate) struct Living {
     pub sequence: u64,
-    /// The units that it covers, from the first.
+    /// How many units it covers, from the first on.
     pub units: usize,
     /// Its addresses.
     pub start: usize,
@@ -86,7 +86,7 @@ impl<T: Copy> Table<T> {
     }
 
     fn get(&self, index: usize) -> T {
-        // SAFETY: inside; T is a number, for which zeroed memory is valid; who changes it has the table mutably.
+        // SAFETY: inside; T is a number, for which zeroed memory is valid; changes need the table mutably.
         unsafe { *self.cell(index) }
     }
 
@@ -211,7 +211,8 @@ impl Pages {
         })
     }
 
-    /// A page that is not live any more goes to the newest snapshot that holds it, or is free: `true`.
+    /// Gives a page that is not live any more to the newest snapshot that holds it; `true` if none does and it is
+    /// free.
     pub fn retire(&mut self, generation: usize, unit: usize) -> bool {
         self.pass_on(self.page(generation, unit), self.alive)
     }
@@ -260,7 +261,7 @@ impl Pages {
         self.extent = self.extent.max(units);
     }
 
-    /// A snapshot ends. Says what pages are free now.
+    /// Ends a snapshot. Reports the pages that are free now.
     pub fn remove(&mut self, index: usize, mut freed: impl FnMut(usize)) {
         let Some(removed) = self.living(index) else { return };
         let mut next = removed.retired;

@@ -77,7 +77,8 @@ impl Region {
         self.renew(None, bytes)
     }
 
-    /// The same in place of an older snapshot of this region, which costs less where only what differs must be touched.
+    /// A snapshot of the first `bytes` in place of an older one of this region, which costs less where only what
+    /// differs must be touched.
     pub fn refresh(self: &Arc<Region>, old: RegionSnapshot, bytes: usize) -> Result<RegionSnapshot> {
         self.renew(Some(old), bytes)
     }
@@ -107,8 +108,8 @@ impl Region {
         }
     }
 
-    /// Whether processes forked from now on go without this memory (they have it, unless told otherwise). 53200 if the
-    /// system has no memory for the note.
+    /// Sets whether processes forked from now on go without this memory; by default they have it. 53200 if the system
+    /// has no memory to note that.
     pub fn exclude_from_fork(&self, exclude: bool) -> Result<()> {
         let advice = if exclude { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
         // SAFETY: the range is mapped by us; the advice changes nothing in this process.
@@ -168,7 +169,7 @@ impl Region {
 }
 
 impl RegionSnapshot {
-    /// Where the image starts. It may be written to as long as its owner sees to it that nobody reads it meanwhile.
+    /// Where the image starts. It may be written to while its owner ensures that nobody reads it.
     pub fn pointer(&self) -> NonNull<u8> {
         match &self.memory {
             Copied::Anonymous(memory) => memory.pointer(),
@@ -198,7 +199,7 @@ impl RegionSnapshot {
 mod tests {
     use super::*;
 
-    /// The kernel's own account of a mapping: "dc" among its flags says that forking leaves it out.
+    /// The kernel's description of a mapping: the flag "dc" says that forking leaves it out.
     #[test]
     #[cfg(target_os = "linux")]
     fn a_region_is_left_out_of_forked_processes_and_comes_back() {

@@ -1,8 +1,8 @@
-//! Which region an address belongs to, as a signal handler can ask.
+//! Finds the region of an address, in a way that a signal handler can use.
 //!
 //! Slots are never freed, only used again. The bounds of a slot are read without its lock, so they may be a mixture of an
-//! old region's and a new one's; what counts is asked again under the lock. The region in whose memory a thread faults
-//! stays: the thread is using it.
+//! old region's and a new one's; they are checked again under the lock. A region in whose memory a thread faults cannot
+//! go away: the thread is using it.
 
 use crate::budget::Budget;
 use crate::lock::SignalMutex;
@@ -70,13 +70,13 @@ impl Slot {
         slot
     }
 
-    /// The region's addresses are not its own any more.
+    /// Forgets the region's addresses.
     pub fn hide(&self) {
         self.start.store(0, Release);
         self.end.store(0, Release);
     }
 
-    /// Nobody uses the slot any more.
+    /// Frees the slot.
     pub fn give_back(&self) {
         let space = self.space.lock().take();
         drop(space);

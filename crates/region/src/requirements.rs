@@ -4,7 +4,7 @@ use crate::budget;
 use crate::file::MemoryFile;
 use ankerdb_base::{Error, Result, SqlState};
 
-/// Fewer mappings than this are used up by the rest of a process.
+/// With a lower limit on mappings than this, the rest of a process uses them up.
 const MAPPINGS_MIN: usize = 4096;
 
 /// 0A000 or 53200 with what is missing and how to get it.

@@ -1,4 +1,4 @@
-//! Rewired regions and their snapshots as Rust values: who frees what.
+//! Rewired regions and their snapshots as Rust values, which free what they own.
 //!
 //! A region's bookkeeping (`space`) lies in a slot of the registry, where signal handlers find it. The slot stays until
 //! the region and all of its snapshots are dropped, in whatever order.
@@ -22,7 +22,7 @@ pub(crate) struct Rewired {
     alignment: usize,
 }
 
-// SAFETY: plain memory and a slot with a lock; who may access the memory how is its users' business.
+// SAFETY: plain memory and a slot with a lock; users of the memory see to it that accesses do not conflict.
 unsafe impl Send for Rewired {}
 // SAFETY: as above.
 unsafe impl Sync for Rewired {}
@@ -102,8 +102,8 @@ impl Rewired {
                 Err(lack) => {
                     let budget = space.budget();
                     drop(locked);
-                    // Regions that nobody writes to keep their mappings until somebody asks. Each is asked once at most:
-                    // afterwards it has few.
+                    // Regions without writers keep their mappings until they are compacted. Each is compacted once at
+                    // most: afterwards it has few.
                     if lack != Lack::Mappings || !registry::compact_another(budget) {
                         return Err(lacking(lack, budget));
                     }
@@ -159,7 +159,7 @@ impl Drop for Image {
     }
 }
 
-/// Does what the one who goes has to do, and gives the slot back if it was the last.
+/// Runs what the leaving user has to do, and gives the slot back if it was the last user.
 fn leave(slot: &'static Slot, last_act: impl FnOnce(&mut Space)) {
     let last = {
         let mut space = slot.space.lock();

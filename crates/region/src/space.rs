@@ -9,13 +9,13 @@
 //! ```
 //!
 //! **Protocol.** Everything here is called with the lock of the region's slot held, by threads that take and drop
-//! snapshots and by whoever serves a write fault ([`Space::on_write`]): a signal handler or a thread. Serving allocates
+//! snapshots, and by the signal handler or thread that serves a write fault ([`Space::on_write`]). Serving allocates
 //! nothing and uses system calls only.
 //!
-//! 1. A page that a living snapshot holds is write-protected in live memory. It changes for nobody: the snapshot's owner
-//!    writes to private copies, live memory has to fault first.
+//! 1. A page that a living snapshot holds is write-protected in live memory. It does not change: the snapshot's owner
+//!    writes to private copies, and a write to live memory faults first.
 //! 2. A snapshot first write-protects what it covers, then maps it. When the protecting call returns, no thread can
-//!    write there, and whoever tries waits for the lock: the image is the memory at that one moment.
+//!    write there; one that tries waits for the lock. The image is the memory at that one moment.
 //! 3. A fault moves its unit to another page of the file and retries. The page it leaves is the snapshot's.
 //! 4. A page is given back after nothing maps it any more.
 //!
@@ -27,7 +27,7 @@
 //!   zeroes, so that readers go on reading memory, and [`crate::RegionSnapshot::check`] tells their owners. The page is
 //!   written in place. Other snapshots stay; if there is no mapping for that, all snapshots of this region end.
 //!
-//! Not here: how a fault comes about (`detector`, `handler`, `userfault`), who frees the space (`rewired`).
+//! Not here: how a fault comes about (`detector`, `handler`, `userfault`), and what frees the space (`rewired`).
 
 use crate::anonymous::Mapping;
 use crate::budget::Budget;
@@ -51,7 +51,7 @@ pub(crate) struct Limits {
 pub struct RewiringCounts {
     /// Units copied because a snapshot held them.
     pub copied: u64,
-    /// Units found held by nobody when they were written, and only made writable.
+    /// Units that no snapshot held when they were written, and that were only made writable.
     pub released: u64,
     /// Times that the whole region was copied to save mappings.
     pub compacted: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Space {
     pages: Pages,
     file: MemoryFile,
     detector: Detector,
-    /// A mere page once the region is gone.
+    /// One page once the region is gone.
     live: Mapping,
     unit_bytes: usize,
     limits: Limits,
@@ -201,8 +201,8 @@ impl Space {
     /// Write-protects the first `units`. When it returns, nobody can write there.
     fn protect(&mut self, units: usize) -> Result<(), Lack> {
         let protected = self.detector.protect(self.address(0), units * self.unit_bytes);
-        // Noted even if it failed, since a part may be protected: a unit that is thought to be protected and is not does no harm, as
-        // nobody holds it; one that is and is not thought to be would fault for ever.
+        // Noted even if it failed, since a part may be protected: a unit that is noted as protected and is not does no harm, as
+        // nothing holds it; one that is protected and not noted would fault for ever.
         self.pages.cover(units);
         for unit in 0..units {
             self.pages.set(unit, Entry::new(self.pages.entry(unit).generation(), false));
@@ -222,7 +222,7 @@ impl Space {
 
     // Ending one.
 
-    /// The snapshot's owner has unmapped it, or somebody else ended it before.
+    /// Ends a snapshot that its owner has unmapped, or that has ended before.
     pub fn forget(&mut self, sequence: u64) {
         if let Some(index) = self.pages.find(sequence) {
             self.remove(index);
@@ -314,7 +314,7 @@ impl Space {
             self.file.punch(offset, bytes);
             return Err(lack);
         }
-        // A unit that nobody watches is found when the next snapshot protects it.
+        // A unit that is not watched is found when the next snapshot protects it.
         let _ = self.detector.watch(address, bytes);
         self.pages.occupy(generation, unit);
         self.set(unit, Entry::new(generation, true));
@@ -410,7 +410,8 @@ impl Space {
         let sharing = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: the image's addresses, which are its own as long as it is on the list.
         if !unsafe { map_over(living.start as *mut u8, living.bytes, sharing, -1, 0) } {
-            // It cannot: one mapping in place of others needs no more of them. If it does, nothing of this is safe.
+            // This cannot fail: one mapping in place of others needs no more of them. If it did, none of this would
+            // be safe.
             std::process::abort();
         }
         self.counts.ended += 1;

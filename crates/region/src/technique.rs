@@ -13,7 +13,7 @@ pub enum Technique {
     Fork,
     /// Pages of a main-memory file mapped twice, writes found by `mprotect` and a signal handler (AnKer §4.2.3).
     Rewiring,
-    /// The same, writes found by `userfaultfd` write-protection.
+    /// Pages of a main-memory file mapped twice, writes found by `userfaultfd` write-protection.
     RewiringUserfaultfd,
     /// Our own system call (AnKer §5, AnKerDB §4).
     VmSnapshot,

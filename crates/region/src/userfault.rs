@@ -47,7 +47,7 @@ static USERFAULT: OnceLock<Result<Userfault>> = OnceLock::new();
 
 impl Userfault {
     /// The process's, opened when it is asked for first. 0A000 with what is missing. `serve` makes the page at an address
-    /// writable, or tells that the address is nobody's; there is one in a process.
+    /// writable, or returns `false` if the address belongs to no region; there is one per process.
     pub fn get(serve: Serve) -> Result<&'static Userfault> {
         USERFAULT.get_or_init(|| Userfault::start(serve)).as_ref().map_err(Error::clone)
     }
@@ -155,7 +155,7 @@ fn listen(descriptor: i32, serve: Serve) {
         }
         for message in &messages[..count] {
             if message.event == EVENT_PAGE_FAULT && !serve(message.address as usize) {
-                // Nobody's any more; whoever is asleep there finds out.
+                // The address belongs to no region any more; threads that sleep there find out.
                 let page = crate::PageSize::Small.bytes();
                 let mut range = [message.address & !(page as u64 - 1), page as u64];
                 // SAFETY: `uffdio_range` is two 64-bit numbers.

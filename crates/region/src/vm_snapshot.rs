@@ -4,7 +4,7 @@
 //! `dst` is null, or memory of that length to be replaced; an older snapshot of the range is refreshed in place. A
 //! huge page is shared as one where both ranges are congruent modulo 2 MiB, which the kernel sees to for a new place.
 //!
-//! Whether the kernel has it is found out by using it once on two pages: numbers of system calls get other meanings in
+//! To find out whether the kernel has it, it is used once on two pages: numbers of system calls mean other things in
 //! other kernels, so the answer is believed only if it behaves like a snapshot.
 
 use crate::anonymous::Mapping;

@@ -15,8 +15,8 @@ impl Region {
 impl RegionSnapshot {
     /// The image as words. Its owner lets nobody write to it meanwhile.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: mapped for as long as the snapshot lives, aligned to pages, valid whatever the bytes are; who writes
-        // through `pointer` sees to it that nobody reads meanwhile.
+        // SAFETY: mapped for as long as the snapshot lives, aligned to pages, valid whatever the bytes are; code that
+        // writes through `pointer` ensures that nothing reads meanwhile.
         unsafe { std::slice::from_raw_parts(self.pointer().as_ptr().cast(), self.bytes() / 8) }
     }
 }

@@ -1,4 +1,4 @@
-//! An allocator that somebody is using when the process forks: its lock stays held in the child for ever.
+//! An allocator that another thread is using when the process forks: its lock stays held in the child for ever.
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_memory::child::Forkable;
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Locked {
 #[global_allocator]
 static MEMORY: Forkable<Locked> = Forkable(Locked);
 
-/// As another thread would that is allocating.
+/// Takes the lock, like another thread that is allocating.
 struct Held;
 
 impl Drop for Held {

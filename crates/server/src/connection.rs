@@ -34,7 +34,7 @@ const ERROR: &str = "ERROR";
 const FATAL: &str = "FATAL";
 
 /// What all connections of a server share.
-pub(crate) struct Shared {
+pub(crate) struct ServerState {
     pub engine: SqlEngine,
     pub cancels: Arc<CancelRegistry>,
     pub connections: Arc<Connections>,
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
 }
 
 /// Serves one client from its first byte to its last.
-pub(crate) fn serve(stream: Arc<TcpStream>, shared: &Shared, _place: Place) {
+pub(crate) fn serve(stream: Arc<TcpStream>, shared: &ServerState, _place: Place) {
     // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
     let _ = stream.set_nodelay(true);
     let mut wire = Wire::new(stream.clone(), shared.connections.clone());
@@ -116,7 +116,7 @@ pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>) 
 fn serve_session(
     stream: Arc<TcpStream>,
     wire: Wire,
-    shared: &Shared,
+    shared: &ServerState,
     parameters: &HashMap<String, String>,
 ) -> Result<(), (Wire, Failure)> {
     let _permit = match shared.sessions.enter() {

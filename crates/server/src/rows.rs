@@ -5,7 +5,7 @@ use crate::guard::guard;
 use crate::types::wire_type;
 use crate::wire::{Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Batch, OutputColumn, Rows};
+use ankerdb_sql::{Batch, OutputColumn, ResultRows};
 use ankerdb_value::{DataType, ValueRef, format_text};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::data::{FieldDescription, RowDescription};
@@ -55,7 +55,7 @@ pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], format
 
 /// A result that is being sent: rows fetched but not sent yet, and the source of the others.
 pub(crate) struct RunningRows {
-    rows: Rows,
+    rows: ResultRows,
     types: Vec<DataType>,
     formats: Vec<Format>,
     fetched: Batch,
@@ -73,7 +73,7 @@ pub(crate) enum Progress {
 }
 
 impl RunningRows {
-    pub fn new(rows: Rows, formats: Vec<Format>) -> RunningRows {
+    pub fn new(rows: ResultRows, formats: Vec<Format>) -> RunningRows {
         let types = rows.columns().iter().map(|column| column.data_type).collect();
         RunningRows { rows, types, formats, fetched: Batch::default(), next: 0, scratch: String::new() }
     }

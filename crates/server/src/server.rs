@@ -1,6 +1,6 @@
 //! Accepting connections, and ending them all.
 
-use crate::connection::{Sessions, Shared, serve, turn_away};
+use crate::connection::{ServerState, Sessions, serve, turn_away};
 use crate::hangup::Hangups;
 use ankerdb_base::{Error, Result};
 use ankerdb_socket::stop_accepting;
@@ -35,14 +35,14 @@ pub struct Server {
     listener: Arc<TcpListener>,
     local_address: SocketAddr,
     max_connections: usize,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 /// Ends a server from another thread.
 #[derive(Clone)]
 pub struct Stopper {
     listener: Arc<TcpListener>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
 }
 
 impl Stopper {
@@ -65,7 +65,7 @@ impl Server {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         let local_address = listener.local_addr().map_err(cannot)?;
-        let shared = Shared {
+        let shared = ServerState {
             engine,
             cancels: Arc::default(),
             connections: Arc::default(),

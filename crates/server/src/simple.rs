@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::rows::{Format, Progress, RunningRows, send_description};
 use crate::wire::Served;
 use ankerdb_base::{Error, SqlState};
-use ankerdb_sql::{Outcome, Rows, Statement, TransactionStatus};
+use ankerdb_sql::{Outcome, ResultRows, Statement, TransactionStatus};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 
 impl Connection {
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    fn send_all(&mut self, rows: Rows) -> Served<String> {
+    fn send_all(&mut self, rows: ResultRows) -> Served<String> {
         let formats = vec![Format::Text; rows.columns().len()];
         send_description(&mut self.wire, rows.columns(), &formats)?;
         match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX)? {

@@ -1,4 +1,4 @@
-//! Snapshots of whole columns that lie in regions (AnKer §3.2): taken by the region's technique, then put right.
+//! Snapshots of whole columns that lie in regions (AnKer §3.2): taken by the region's technique, then corrected.
 //!
 //! ```text
 //! 1 share    the newest one of the column, if the column has not changed between its timestamp and ours
@@ -9,14 +9,14 @@
 //! 4 read     plain memory, without a look at headers or versions
 //! ```
 //!
-//! Step 3 is the correction of [`materialize`](crate::materialize): data first, headers second. Whatever a commit
-//! newer than the timestamp got into the memory of step 2, its row's header was newer before, and is found to be; and
-//! it had pushed a version with the cells that it overwrote. A row that is installed after step 2 is found too: its cell
-//! is in the memory as its version has it, and left alone, because writing to a snapshot's memory may cost a page.
-//! Under the exclusive lock no row is half installed, so every string's view in the memory is whole.
+//! Step 3 is the correction of [`materialize`](crate::materialize): data first, headers second. If a commit newer than
+//! the timestamp got anything into the memory of step 2, its row's header was newer before, and is found to be newer;
+//! and the commit had pushed a version with the cells that it overwrote. A row that is installed after step 2 is found
+//! too: its cell is in the memory as its version has it, and left alone, because writing to a snapshot's memory may cost
+//! a page. Under the exclusive lock no row is half installed, so every string's view in the memory is whole.
 //!
-//! Rows that did not exist are left as they are: which rows exist is another question, answered per block and snapshot. A
-//! block that came after step 2 has no row for this timestamp.
+//! Rows that did not exist are left as they are: which rows exist is found per block and snapshot. A block that came
+//! after step 2 has no row for this timestamp.
 //!
 //! Sharing (step 1) compares the column's newest change, which commits raise before they write, with both timestamps: if
 //! it is at or below the older of them, no commit between the two has touched the column.
@@ -35,7 +35,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// Snapshots that nobody reads any more kept per column, to be the destination of the next one.
+/// Unused snapshots that are kept per column, to be the destination of the next one.
 const SPARE_MAX: usize = 1;
 
 /// A column as of a timestamp. The memory stays as it is while this lives.
@@ -49,8 +49,8 @@ pub struct ColumnSnapshot {
     blocks: usize,
     /// By block, where cells are views: the buffers that they point into.
     heaps: Vec<Box<[Bytes]>>,
-    /// Where the memory goes afterwards.
-    home: Weak<Home>,
+    /// The cache that takes the memory back.
+    cache: Weak<ColumnCache>,
 }
 
 /// A column in one segment.
@@ -59,9 +59,9 @@ struct Part {
     validity: Option<RegionSnapshot>,
 }
 
-/// What is kept with a column.
+/// What is cached with a column: its newest snapshot, and memory for the next one.
 #[derive(Default)]
-struct Home {
+struct ColumnCache {
     /// Held while a snapshot of the column is made.
     making: Mutex<()>,
     kept: Mutex<Kept>,
@@ -75,8 +75,9 @@ struct Kept {
 
 impl ColumnSnapshot {
     /// A column of a table that lies in regions, as of a timestamp that is announced. Waits for the rows of the column
-    /// that are being installed, and for others who want a snapshot of it. 53200 if memory or mappings run out, 0A000
-    /// if the technique takes no snapshots in this process; the column and its other snapshots are not affected.
+    /// that are being installed, and for other snapshots of it that are being taken. 53200 if memory or mappings run
+    /// out, 0A000 if the technique takes no snapshots in this process; the column and its other snapshots are not
+    /// affected.
     pub fn of(
         table: &Table,
         segments: &Segments,
@@ -84,10 +85,11 @@ impl ColumnSnapshot {
         at: Timestamp,
         counters: &SnapshotCounters,
     ) -> Result<Arc<ColumnSnapshot>> {
-        let home = home_of(segments, column);
-        let _making = home.making.lock();
-        let newest = home.kept.lock().newest.clone();
-        // After the newest one was taken off its shelf: commits up to its timestamp have raised what is read now.
+        let cache = cache_of(segments, column);
+        let _making = cache.making.lock();
+        let newest = cache.kept.lock().newest.clone();
+        // Read after the newest one was taken from the cache: commits up to its timestamp have raised what is read
+        // now.
         let is_ours = |newest: &Arc<ColumnSnapshot>| {
             newest_change(table, column) <= at.min(newest.at) && newest.check().is_ok()
         };
@@ -97,19 +99,19 @@ impl ColumnSnapshot {
         }
         let begun = Instant::now();
         let blocks = table.block_count();
-        let parts = take(segments, column, blocks, table.layout(column), home.destination())?;
+        let parts = take(segments, column, blocks, table.layout(column), cache.destination())?;
         counters.columns_snapshotted.fetch_add(1, Ordering::Relaxed);
         counters.snapshot_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let layout = table.layout(column);
-        let home_again = Arc::downgrade(&home);
+        let to_cache = Arc::downgrade(&cache);
         let room = segments.placement().blocks_per_segment;
         let mut snapshot =
-            ColumnSnapshot { at, layout, room, parts, blocks, heaps: Vec::new(), home: home_again };
+            ColumnSnapshot { at, layout, room, parts, blocks, heaps: Vec::new(), cache: to_cache };
         let begun = Instant::now();
         snapshot.correct(table, column);
         counters.correction_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
         let snapshot = Arc::new(snapshot);
-        let former = home.keep(&snapshot);
+        let former = cache.keep(&snapshot);
         // Outside of the lock, which it takes if it is the last one.
         drop(former);
         Ok(snapshot)
@@ -145,7 +147,7 @@ impl ColumnSnapshot {
         }
     }
 
-    /// A block's part of the memory, to write to: nobody else has it yet.
+    /// A block's part of the memory, to write to: no other code has it yet.
     fn areas(&self, number: usize) -> (Area, Option<Area>) {
         let area = |snapshot: &RegionSnapshot, layout| {
             let bytes = bytes_of(snapshot, number % self.room, layout);
@@ -182,8 +184,8 @@ impl ColumnSnapshot {
 
 impl Drop for ColumnSnapshot {
     fn drop(&mut self) {
-        if let Some(home) = self.home.upgrade() {
-            let mut kept = home.kept.lock();
+        if let Some(cache) = self.cache.upgrade() {
+            let mut kept = cache.kept.lock();
             if kept.spare.len() < SPARE_MAX {
                 kept.spare.push(std::mem::take(&mut self.parts));
             }
@@ -191,13 +193,13 @@ impl Drop for ColumnSnapshot {
     }
 }
 
-impl Home {
+impl ColumnCache {
     /// Memory of a snapshot that nobody reads: the newest one, which differs least, if that is unused.
     fn destination(&self) -> Vec<Part> {
         let mut kept = self.kept.lock();
         if let Some(newest) = kept.newest.take() {
             match Arc::try_unwrap(newest) {
-                Ok(mut unused) => return std::mem::take(&mut unused.forget_home().parts),
+                Ok(mut unused) => return std::mem::take(&mut unused.detach().parts),
                 Err(used) => kept.newest = Some(used),
             }
         }
@@ -215,17 +217,17 @@ impl Home {
 }
 
 impl ColumnSnapshot {
-    /// So that it does not ask for its home's lock, which we hold.
-    fn forget_home(&mut self) -> &mut ColumnSnapshot {
-        self.home = Weak::new();
+    /// Keeps `drop` from taking the cache's lock, which the caller holds.
+    fn detach(&mut self) -> &mut ColumnSnapshot {
+        self.cache = Weak::new();
         self
     }
 }
 
-fn home_of(segments: &Segments, column: usize) -> Arc<Home> {
+fn cache_of(segments: &Segments, column: usize) -> Arc<ColumnCache> {
     let mut slot = segments.derived(column).lock();
-    let home = slot.get_or_insert_with(|| Arc::new(Home::default()));
-    home.clone().downcast().expect("snapshots alone keep something with a column")
+    let cache = slot.get_or_insert_with(|| Arc::new(ColumnCache::default()));
+    cache.clone().downcast().expect("snapshots alone keep something with a column")
 }
 
 /// Bytes of the snapshots that are kept with a table's columns: the newest ones, and memory to be used again.
@@ -237,25 +239,26 @@ pub fn column_snapshot_bytes(table: &Table) -> usize {
         parts.iter().map(of_part).sum()
     };
     let of_column = |column: usize| {
-        let home = home_of(segments, column);
-        let kept = home.kept.lock();
+        let cache = cache_of(segments, column);
+        let kept = cache.kept.lock();
         let newest = kept.newest.as_ref().map_or(0, |newest| bytes(&newest.parts));
         newest + kept.spare.iter().map(bytes).sum::<usize>()
     };
     (0..table.columns().len()).map(of_column).sum()
 }
 
-/// Lets go of the snapshots that are kept with a table's columns and of the memory to be used again: the next snapshot of a
-/// column is made anew, not shared with an earlier one and not in its place. Snapshots that somebody reads stay; their memory is
-/// kept again when they are dropped.
+/// Drops the snapshots that are cached with a table's columns, and the memory for the next ones: the next snapshot of a column
+/// is made anew, not shared with an earlier one and not in its place. Snapshots in use stay; their memory is cached again when
+/// they are dropped.
 pub fn release_column_snapshots(table: &Table) {
     let Some(segments) = Storage::of(table).segments() else { return };
     for column in 0..table.columns().len() {
-        let home = home_of(segments, column);
-        let kept = std::mem::take(&mut *home.kept.lock());
-        // Outside of the lock, which the newest one takes when it goes. Then its memory is kept, and goes, too.
+        let cache = cache_of(segments, column);
+        let kept = std::mem::take(&mut *cache.kept.lock());
+        // Outside of the lock, which the newest one takes when it is dropped. That puts its memory into the cache, so
+        // it is dropped next.
         drop(kept);
-        let spare = std::mem::take(&mut home.kept.lock().spare);
+        let spare = std::mem::take(&mut cache.kept.lock().spare);
         drop(spare);
     }
 }

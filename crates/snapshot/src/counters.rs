@@ -17,6 +17,6 @@ pub struct SnapshotCounters {
     pub columns_shared: AtomicU64,
     /// Nanoseconds spent taking them, waiting for their locks included.
     pub snapshot_nanos: AtomicU64,
-    /// Nanoseconds spent putting rows right in them.
+    /// Nanoseconds spent correcting rows in them.
     pub correction_nanos: AtomicU64,
 }

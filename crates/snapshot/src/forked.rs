@@ -1,9 +1,9 @@
 //! Reading in a copy of the process that was made while commits were held: the arrays as they are.
 //!
 //! In such a copy there is one thread, no writer and nothing newer than the snapshot, so nothing is lent, copied,
-//! corrected or pinned. It may also hold whatever mutex another thread of the original held, for ever, and find the
-//! collector of retired memory in the middle of a step. So this takes no lock, no pin, and no reference to what the
-//! original counts; nothing is freed before the copy ends.
+//! corrected or pinned. Mutexes that other threads of the original held stay locked for ever in it, and the
+//! collector of retired memory may be in the middle of a step. So this takes no lock, no pin, and no reference to
+//! what the original counts; nothing is freed before the copy ends.
 
 use crate::image::{BlockImage, Bytes, ColumnImage};
 use crate::materialize::{clear_from, rows_of};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub fn read_in_copy(block: &RowBlock, columns: &[usize]) -> BlockImage {
     let fill = block.fill();
     let rows = match fill == ROWS_PER_BLOCK && block.exists().is_full() {
-        true => crate::materialize::Rows { count: fill, selection: None },
+        true => crate::materialize::ExistingRows { count: fill, selection: None },
         false => {
             let mut bits = block.exists().copy();
             clear_from(&mut bits, fill);
@@ -27,7 +27,7 @@ pub fn read_in_copy(block: &RowBlock, columns: &[usize]) -> BlockImage {
     let owner: Arc<dyn Any + Send + Sync> = Arc::new(());
     let bytes = |area: &Area| Bytes { pointer: area.pointer(), length: area.bytes(), owner: owner.clone() };
     let image = |&column: &usize| {
-        // SAFETY: nobody retires arrays here: there are no writers.
+        // SAFETY: no arrays are retired here: there are no writers.
         let array = unsafe { block.columns().current(column) };
         let heaps = array.chunks().map(|chunk| Bytes {
             pointer: chunk.pointer(),

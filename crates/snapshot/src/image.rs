@@ -117,7 +117,7 @@ impl ColumnCopy {
         }
     }
 
-    /// Memory that was copied by other means, to put cells right in. No cell in it is half written.
+    /// Memory that was copied by other means, in which cells are to be corrected. No cell in it is half written.
     pub fn over(array: &ColumnArray, values: Area, validity: Option<Area>) -> ColumnCopy {
         let chunks = array.chunks().cloned().collect();
         ColumnCopy { layout: array.layout(), values, validity, chunks, strings: Vec::new() }
@@ -161,7 +161,7 @@ impl ColumnCopy {
         word(row * 2) | word(row * 2 + 1) << 64
     }
 
-    /// The buffers behind a column put right: the table's chunks, then own strings.
+    /// The buffers behind a corrected column: the table's chunks, then own strings.
     pub fn into_heaps(self) -> Box<[Bytes]> {
         let mut heaps: Vec<Bytes> = self.chunks.iter().map(chunk_bytes).collect();
         heaps.extend(own_strings(&self.strings));

@@ -1,10 +1,10 @@
 //! Snapshots: consistent images of the database for analytics.
 //!
-//! The default [`SnapshotStrategy`] is *in place with history* (DESIGN §5): data stays in place, tuple-level before-images
-//! beside it, and a whole-array pre-image wherever a writer meets an array that is lent. The others read as a single
-//! execution engine does, through version chains or past them, or what a technique of the operating system has made of
-//! the memory (docs/design/techniques.md). [`Snapshot`] is the image, [`ReadView`] what one
-//! query reads of it, [`BlockImage`] one block's columns in Arrow's physical layout.
+//! The default [`SnapshotStrategy`] is *in place* (docs/design/snapshots.md): data stays in place, with before-images of
+//! rows beside it, and a pre-image of a whole array wherever a writer meets one that is lent. The others read as a single
+//! execution engine does, through version chains or past them, or what a technique of the operating system has made of the
+//! memory (docs/design/techniques.md). [`Snapshot`] is the image, [`ReadView`] what one query reads of it, [`BlockImage`]
+//! one block's columns in Arrow's physical layout.
 //!
 //! `unsafe` is used to copy between areas and to call the lending protocol; the words are those of
 //! `ankerdb_table`'s `area` and `ankerdb_sync::lending`.

@@ -2,8 +2,8 @@
 //!
 //! Materializing reads data first and headers second (invariant 2 of `ankerdb_table`'s blocks): copy the `exists`
 //! bits and the columns, execute an acquire fence, then look at every dirty row whose header is newer than the
-//! snapshot and overlay its old state. Whatever a writer managed to put into the copy, its row's header is found
-//! to be newer and the cell is replaced.
+//! snapshot and overlay its old state. If a writer got anything into the copy, its row's header is found to be
+//! newer and the cell is replaced.
 
 use crate::image::{ColumnCopy, ColumnImage, all_ones};
 use ankerdb_base::{ROWS_PER_BLOCK, Timestamp, failpoint};
@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Which rows of a block exist: how many slots count, and which of them, if not all.
 #[derive(Clone)]
-pub struct Rows {
+pub struct ExistingRows {
     /// Slots.
     pub count: usize,
     /// Bits of those that exist; `None` if all do.
@@ -37,21 +37,21 @@ pub fn lend(block: &RowBlock, columns: &[usize], at: Timestamp, pin: &Guard) -> 
 }
 
 /// The rows of a block that exist at a timestamp, if no row has come or gone since and no slot is empty: a look at the bits.
-fn all_rows(block: &RowBlock, at: Timestamp) -> Option<Rows> {
+fn all_rows(block: &RowBlock, at: Timestamp) -> Option<ExistingRows> {
     let full = block.fill() == ROWS_PER_BLOCK && block.exists().is_full();
     fence(Ordering::Acquire);
-    (full && block.rows_change() <= at).then_some(Rows { count: ROWS_PER_BLOCK, selection: None })
+    (full && block.rows_change() <= at).then_some(ExistingRows { count: ROWS_PER_BLOCK, selection: None })
 }
 
 /// Copies columns, and finds which rows exist unless that is known, as of the snapshot. Costs the copies and, if any
 /// of it has changed since, one look at each dirty row's header and a walk through the versions of changed rows.
 pub fn copy_block(
     block: &RowBlock,
-    known: Option<&Rows>,
+    known: Option<&ExistingRows>,
     columns: &[usize],
     at: Timestamp,
     pin: &Guard,
-) -> (Rows, Vec<ColumnImage>) {
+) -> (ExistingRows, Vec<ColumnImage>) {
     let known = known.cloned().or_else(|| all_rows(block, at));
     let count = known.as_ref().map_or_else(|| block.fill(), |rows| rows.count);
     let mut bits = known.is_none().then(|| {
@@ -196,12 +196,12 @@ pub fn clear_from(bits: &mut [u64], start: usize) {
 }
 
 /// Rows from bits. Slots behind the last row that exists do not count: new rows come in there.
-pub fn rows_of(bits: Box<[u64]>, fill: usize) -> Rows {
+pub fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
     let last = bits.iter().rposition(|word| *word != 0);
     let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
     assert!(count <= fill, "a row exists in a slot that nobody was given");
     let selection = (!all_ones(&bits, count)).then_some(bits);
-    Rows { count, selection }
+    ExistingRows { count, selection }
 }
 
 /// Dirty rows whose newest state is newer than the snapshot.
@@ -216,7 +216,7 @@ pub fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usi
 /// quiet table do not copy its last rows again and again.
 #[derive(Default)]
 struct Derived {
-    rows: Option<(Timestamp, Rows)>,
+    rows: Option<(Timestamp, ExistingRows)>,
     columns: Vec<(usize, Timestamp, ColumnImage)>,
 }
 
@@ -226,7 +226,7 @@ pub fn kept_copies(
     block: &RowBlock,
     columns: &[usize],
     at: Timestamp,
-) -> (Option<Rows>, Vec<Option<ColumnImage>>) {
+) -> (Option<ExistingRows>, Vec<Option<ColumnImage>>) {
     let slot = block.derived().lock();
     let Some(derived) = slot.as_ref().and_then(|derived| derived.downcast_ref::<Derived>()) else {
         return (None, vec![None; columns.len()]);
@@ -245,7 +245,7 @@ pub fn kept_copies(
 
 /// Leaves copies made by `copy_block` for later snapshots, if nothing has changed since the snapshot: then they show
 /// every commit up to the last change and none after it.
-pub fn keep_copies(block: &RowBlock, rows: &Rows, columns: &[(usize, ColumnImage)], at: Timestamp) {
+pub fn keep_copies(block: &RowBlock, rows: &ExistingRows, columns: &[(usize, ColumnImage)], at: Timestamp) {
     let rows_change = block.rows_change();
     if rows_change > at || block.fill() == ROWS_PER_BLOCK {
         return;

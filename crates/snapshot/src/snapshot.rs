@@ -1,17 +1,17 @@
 //! A snapshot: a consistent image of the whole database at one timestamp.
 //!
-//! Taking one reads the watermark and announces it (`ActiveReaders`): no lock, no copy, no waiting. What the
-//! snapshot needs is kept from then on by the version chains; reading a block lends the live arrays or, where the
-//! block has changed, materializes the columns asked for, once, and keeps them for the other queries of the same
-//! snapshot. Dropping the last clone lets everything go. That is [`SnapshotStrategy::InPlace`]; single execution engines
-//! read every block anew for each query, in `version_scan`, hybrid ones whole columns that were snapshotted once, in
-//! `column`, or the memory of a forked process, in `forked`.
+//! Taking one reads the watermark and announces it (`ActiveReaders`): no lock, no copy, no waiting. What the snapshot
+//! needs is kept from then on by the version chains; reading a block lends the live arrays or, where the block has
+//! changed, materializes the columns asked for, once, and keeps them for the other queries of the same snapshot.
+//! Dropping the last clone frees everything. That is [`SnapshotStrategy::InPlace`]; single execution engines read every
+//! block anew for each query, in `version_scan`, hybrid ones whole columns that were snapshotted once, in `column`, or
+//! the memory of a forked process, in `forked`.
 
 use crate::column::ColumnSnapshot;
 use crate::counters::SnapshotCounters;
 use crate::forked::read_in_copy;
 use crate::image::{BlockImage, ColumnCopy, ColumnImage};
-use crate::materialize::{Rows, copy_block, is_lendable, keep_copies, kept_copies, lend};
+use crate::materialize::{ExistingRows, copy_block, is_lendable, keep_copies, kept_copies, lend};
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
 use ankerdb_base::{ROWS_PER_BLOCK, Result, TableId, Timestamp};
@@ -46,7 +46,7 @@ struct Inner {
 
 type ColumnPlaces = HashMap<(TableId, usize), Arc<ColumnPlace>>;
 
-/// A column that somebody wants, snapshotted or about to be. The lock is held meanwhile, for others to wait at.
+/// A column that is snapshotted or about to be. The lock is held meanwhile, so that others wait.
 type ColumnPlace = Mutex<Option<Arc<ColumnSnapshot>>>;
 
 /// What was lent or made for the blocks of a shard.
@@ -54,7 +54,7 @@ type Kept = HashMap<(TableId, usize), KeptBlock>;
 
 #[derive(Default)]
 struct KeptBlock {
-    rows: Option<Rows>,
+    rows: Option<ExistingRows>,
     columns: Vec<(usize, ColumnImage)>,
 }
 
@@ -64,8 +64,8 @@ impl KeptBlock {
     }
 }
 
-/// The slot that announces the snapshot's timestamp: its holder keeps readable what the snapshot shows. Not for programs, who
-/// could leave it.
+/// The slot that announces the snapshot's timestamp: its holder keeps readable what the snapshot shows. Not for programs,
+/// which could leave it.
 pub fn reader_slot(snapshot: &Snapshot) -> &Arc<ReaderSlot> {
     &snapshot.0.slot
 }
@@ -85,9 +85,9 @@ impl Snapshot {
         Snapshot(Arc::new(Inner { timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
     }
 
-    /// The same timestamp read by another strategy, to compare them. Shares nothing that was lent or materialized.
-    /// `Newest` reads newer values. `Forked` must only be read in a copy of the process that was made while commits
-    /// were held, or while they still are.
+    /// A snapshot of this timestamp read by another strategy, to compare them. Shares nothing that was lent or
+    /// materialized. `Newest` reads newer values. `Forked` must only be read in a copy of the process that was made
+    /// while commits were held, or while they still are.
     pub fn by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let Inner { timestamp, slot, counters, .. } = &*self.0;
         Snapshot::new(*timestamp, slot.clone(), strategy, counters.clone())
@@ -140,7 +140,7 @@ impl Snapshot {
     }
 
     /// 53200 if a snapshot of a column that was read has had to end meanwhile, because its technique ran out of memory or
-    /// mappings: what was made of it is worth nothing. To be asked when a query is through.
+    /// mappings: results made from it are invalid. To be called when a query is done.
     pub fn check(&self) -> Result<()> {
         let Some(places) = self.0.columns.get() else { return Ok(()) };
         let places: Vec<_> = places.lock().values().cloned().collect();
@@ -159,7 +159,7 @@ impl Snapshot {
         Ok(made)
     }
 
-    /// The same by snapshots of whole columns.
+    /// Reads a block by snapshots of whole columns.
     fn read_columns(
         &self,
         table: &Table,
@@ -169,7 +169,7 @@ impl Snapshot {
     ) -> Result<BlockImage> {
         let snapshots: Vec<_> =
             columns.iter().map(|&column| self.column(table, segments, column)).collect::<Result<_>>()?;
-        let Rows { count, selection } = self.rows(table, number);
+        let ExistingRows { count, selection } = self.rows(table, number);
         let empty = |&column: &usize| {
             ColumnCopy::empty(table.layout(column), table.is_nullable(column), 0).finish(Vec::new())
         };
@@ -182,7 +182,7 @@ impl Snapshot {
     }
 
     /// Which rows of a block exist; found out once.
-    fn rows(&self, table: &Table, number: usize) -> Rows {
+    fn rows(&self, table: &Table, number: usize) -> ExistingRows {
         let mut shard = self.shard(number).lock();
         let kept = shard.entry((table.id(), number)).or_default();
         let find = || {
@@ -196,7 +196,7 @@ impl Snapshot {
         self.0.strategy == SnapshotStrategy::Forked
     }
 
-    /// The same by the default strategy.
+    /// Reads a block by the default strategy.
     fn read_in_place(&self, table: &Table, number: usize, columns: &[usize], pin: &Guard) -> BlockImage {
         // The shard stays locked: another query of this snapshot that wants the same block waits for this one's
         // work instead of doing it again.

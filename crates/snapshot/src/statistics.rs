@@ -57,7 +57,7 @@ pub fn table_statistics(table: &Table) -> Arc<TableStatistics> {
     statistics
 }
 
-/// The same without a look at what is kept.
+/// Reads the bounds of all blocks, without a look at the last estimates.
 pub(crate) fn estimate(table: &Table) -> TableStatistics {
     let rows = table.row_count();
     let columns = (0..table.columns().len()).map(|column| column_statistics(table, column, rows)).collect();

@@ -19,7 +19,7 @@
 //! view is no string.
 
 use crate::image::{ColumnCopy, ColumnImage};
-use crate::materialize::{Rows, Walk, changed_rows, clear_from, put, rows_of};
+use crate::materialize::{ExistingRows, Walk, changed_rows, clear_from, put, rows_of};
 use crate::strategy::TightLoops;
 use ankerdb_base::Timestamp;
 use ankerdb_table::{BITMAP_WORDS, Cell, CellLayout, ReadAt, RowBlock};
@@ -38,7 +38,7 @@ pub fn scan_versions(
     at: Timestamp,
     tight: TightLoops,
     pin: &Guard,
-) -> (Rows, Vec<ColumnImage>) {
+) -> (ExistingRows, Vec<ColumnImage>) {
     let count = block.fill();
     let (mut bits, mut copies) = cells_as_they_lie(block, columns, count, pin);
     fence(Ordering::Acquire);
@@ -60,7 +60,7 @@ pub fn scan_newest(
     columns: &[usize],
     began: Timestamp,
     pin: &Guard,
-) -> (Rows, Vec<ColumnImage>) {
+) -> (ExistingRows, Vec<ColumnImage>) {
     let count = block.fill();
     let (mut bits, mut copies) = cells_as_they_lie(block, columns, count, pin);
     fence(Ordering::Acquire);
@@ -71,7 +71,7 @@ pub fn scan_newest(
                 let buffers = copy.buffers();
                 let read = |cell: Cell<'_>| copy.set(row, cell, buffers);
                 if block.read(row, **column, ReadAt::Newest, pin, read).is_none() {
-                    // It has gone; leave no half-written view behind.
+                    // The row has gone; leave no half-written view behind.
                     copy.set(row, Cell::Null, buffers);
                     put(&mut bits, row, false);
                 }

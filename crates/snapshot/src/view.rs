@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub enum OwnChange {
     /// New values of some columns.
     Updated(Vec<(usize, Value)>),
-    /// It is gone.
+    /// The row was deleted.
     Deleted,
 }
 
@@ -63,18 +63,19 @@ impl ReadView {
     /// Estimates about the table for the planner.
     pub fn statistics(&self, table: &Table) -> Arc<TableStatistics> {
         match self.snapshot.is_forked() {
-            // Whoever held the lock of the kept ones may be gone.
+            // A thread that held the lock of the kept ones may not exist in the copy.
             true => Arc::new(estimate(table)),
             false => table_statistics(table),
         }
     }
 
-    /// As [`Snapshot::materialize`]: for who knows beforehand what a query is going to read.
+    /// Materializes as [`Snapshot::materialize`] does, for callers that know beforehand what a query is going to
+    /// read.
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
         self.snapshot.materialize(table, columns)
     }
 
-    /// As [`Snapshot::check`].
+    /// Checks as [`Snapshot::check`] does.
     pub fn check(&self) -> Result<()> {
         self.snapshot.check()
     }

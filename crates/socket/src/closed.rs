@@ -1,4 +1,4 @@
-//! One thread sleeps until any of many sockets is closed by its other end. Data that arrives wakes nobody.
+//! One thread sleeps until any of many sockets is closed by its other end. Arriving data does not wake it.
 
 use super::checked;
 use std::fs::File;
@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind, Result, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Sockets that are told of at once.
+/// Sockets that one call reports at most.
 const EVENTS: usize = 64;
 /// The bell's number among the sockets'.
 const BELL: u64 = u64::MAX;
@@ -40,12 +40,12 @@ impl ClosedWatch {
     /// # Errors
     /// If the system has no memory for it, or the socket is there already.
     pub fn add(&self, stream: &TcpStream, number: u64) -> Result<()> {
-        // Once: a closed end stays closed, and would be told of for ever.
+        // Once: a closed end stays closed, and would be reported for ever.
         let closed = libc::EPOLLRDHUP | libc::EPOLLONESHOT;
         self.control(libc::EPOLL_CTL_ADD, stream.as_raw_fd(), closed, number)
     }
 
-    /// Removes a socket. What is on the way to be told may still come.
+    /// Removes a socket. A report that is already on its way may still come.
     ///
     /// # Errors
     /// If it is not there.
@@ -68,7 +68,7 @@ impl ClosedWatch {
         !closed.contains(&BELL)
     }
 
-    /// Wakes who waits, and lets everybody who waits later go at once.
+    /// Wakes the waiting thread; later calls of [`wait`](Self::wait) return at once.
     pub fn ring(&self) {
         // It has room for a count of one, and for 2^64 - 2 more.
         let _ = (&self.bell).write_all(&1_u64.to_ne_bytes());

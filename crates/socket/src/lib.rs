@@ -1,7 +1,8 @@
 //! What the system can do with sockets and the standard library does not offer: reading without waiting, waking a thread
 //! that accepts, and telling of closed ends among many sockets.
 //!
-//! Small and safe to call; what is unsafe are the calls to the system, each of which says why it is sound.
+//! The functions are small and safe to call. The unsafe code is in the system calls, each of which says why it is
+//! sound.
 //!
 //! (Crates that offer all of this share features with libraries of the query engine, which would be compiled once more for
 //! the tests; these are five calls.)
@@ -26,7 +27,7 @@ pub fn receive_now(stream: &TcpStream, buffer: &mut [u8]) -> Result<usize> {
     usize::try_from(read).map_err(|_| Error::last_os_error())
 }
 
-/// Ends accepting: who waits for a connection is woken with an error, and so is everybody who tries later.
+/// Ends accepting: a thread that waits for a connection is woken with an error, and later calls fail as well.
 ///
 /// # Errors
 /// If it has ended already.

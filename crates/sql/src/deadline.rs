@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// The deadlines of all running statements that have one.
 #[derive(Default)]
-pub(crate) struct Deadlines(Arc<Shared>);
+pub(crate) struct Deadlines(Arc<DeadlineState>);
 
 #[derive(Default)]
-struct Shared {
+struct DeadlineState {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -38,7 +38,7 @@ struct Queue {
 
 /// One statement's deadline.
 pub(super) struct Deadline {
-    shared: Arc<Shared>,
+    shared: Arc<DeadlineState>,
     key: (Instant, u64),
 }
 
@@ -73,7 +73,7 @@ impl Drop for Deadline {
     }
 }
 
-impl Shared {
+impl DeadlineState {
     fn watch(&self) {
         let mut queue = self.queue.lock();
         while !queue.closed {

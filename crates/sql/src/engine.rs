@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// SQL over one database: the analytical thread pool, its memory limit, and the functions known. Cheap to clone.
 #[derive(Clone)]
-pub struct SqlEngine(Arc<Shared>);
+pub struct SqlEngine(Arc<EngineParts>);
 
-struct Shared {
+struct EngineParts {
     database: Database,
     olap: OlapEngine,
     deadlines: Deadlines,
@@ -30,7 +30,7 @@ impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
-        Ok(SqlEngine(Arc::new(Shared { database, olap, deadlines: Deadlines::default() })))
+        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines: Deadlines::default() })))
     }
 
     /// The database.

@@ -43,7 +43,7 @@ pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
-pub use rows::{Batch, Rows};
+pub use rows::{Batch, ResultRows};
 pub use session::{CancelHandle, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
 pub use version::SERVER_VERSION;
@@ -53,7 +53,7 @@ pub enum Outcome {
     /// Done; the command tag, e.g. `INSERT 0 3`.
     Command(String),
     /// Rows; the tag is `SELECT <rows sent>` unless `tag` says otherwise (INSERT ... RETURNING).
-    Rows(Rows),
+    Rows(ResultRows),
     /// COPY ... FROM STDIN waits for data.
     CopyIn(Box<CopyIn>),
     /// COPY ... TO STDOUT has data.

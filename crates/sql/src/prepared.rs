@@ -1,7 +1,7 @@
 //! Prepared statements.
 
 use crate::parse::Statement;
-use crate::plan::{Kind, Planned, Planner, Utility};
+use crate::plan::{PlanKind, Planned, Planner, Utility};
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use parking_lot::RwLock;
@@ -63,7 +63,7 @@ impl Prepared {
     /// Whether it says something to the session rather than to the database, and changes what later statements of the session
     /// do: transaction control and settings, but not SHOW.
     pub fn is_about_session(&self) -> bool {
-        matches!(&self.planned.read().kind, Kind::Utility(utility) if !matches!(utility, Utility::Show(_)))
+        matches!(&self.planned.read().kind, PlanKind::Utility(utility) if !matches!(utility, Utility::Show(_)))
     }
 
     /// The names of parameters that have one, in the order of their numbers; see [`SqlSession::parse_named`](crate::SqlSession::parse_named).
@@ -73,7 +73,7 @@ impl Prepared {
 
     /// Whether it may run in a transaction that has failed.
     pub(crate) fn ends_transaction(&self) -> bool {
-        matches!(&self.planned.read().kind, Kind::Utility(utility) if utility.ends_transaction())
+        matches!(&self.planned.read().kind, PlanKind::Utility(utility) if utility.ends_transaction())
     }
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.

@@ -2,7 +2,7 @@
 //!
 //! The OLTP path hands over complete rows. The OLAP path's arrive while the query runs: a task on the analytical
 //! threads sends its batches through a channel that holds a few of them, so a slow reader holds back its own query only.
-//! Dropping [`Rows`] closes the channel, which ends the task and with it everything that the query holds.
+//! Dropping [`ResultRows`] closes the channel, which ends the task and with it everything that the query holds.
 //!
 //! Both come as a [`Batch`], which is read cell by cell where the cells lie: no row of values is made of an analytical
 //! result on its way to a client.
@@ -136,7 +136,7 @@ impl RunEnd {
 }
 
 /// A result being read. The OLTP path's are complete; the OLAP path's arrive while the query runs.
-pub struct Rows {
+pub struct ResultRows {
     columns: Arc<[OutputColumn]>,
     tag: Option<String>,
     source: Source,
@@ -148,10 +148,14 @@ enum Source {
     Ended,
 }
 
-impl Rows {
+impl ResultRows {
     /// Complete rows. `tag`: the command tag, if it is not `SELECT <rows>`.
-    pub(crate) fn ready(columns: Arc<[OutputColumn]>, rows: Vec<Vec<Value>>, tag: Option<String>) -> Rows {
-        Rows { columns, tag, source: Source::Ready(Batch(Content::Values(rows))) }
+    pub(crate) fn ready(
+        columns: Arc<[OutputColumn]>,
+        rows: Vec<Vec<Value>>,
+        tag: Option<String>,
+    ) -> ResultRows {
+        ResultRows { columns, tag, source: Source::Ready(Batch(Content::Values(rows))) }
     }
 
     /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it, and tells `end`, when it is
@@ -164,7 +168,7 @@ impl Rows {
         lasting: Lasting,
         cancel: CancelHandle,
         end: RunEnd,
-    ) -> Rows {
+    ) -> ResultRows {
         let (sender, receiver) = mpsc::channel(BATCHES_IN_FLIGHT);
         let batches = sender.clone();
         let mut query = threads.spawn(async move { send_all(start, lasting, &batches).await });
@@ -190,7 +194,7 @@ impl Rows {
             // The reader may be gone; then nobody wants the error.
             let _ = sender.send(Err(error)).await;
         });
-        Rows { columns, tag: None, source: Source::Running(receiver) }
+        ResultRows { columns, tag: None, source: Source::Running(receiver) }
     }
 
     /// Whether all rows are there already.

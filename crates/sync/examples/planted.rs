@@ -1,4 +1,4 @@
-//! Bugs for the sanitizers to find: controls of `./run sanitize`. A sanitizer that lets one pass is blind.
+//! Bugs for the sanitizers to find: controls of `./run sanitize`. A sanitizer that misses one does not work.
 //!
 //! ```text
 //! planted race             a version that is linked without release: ThreadSanitizer
@@ -12,13 +12,13 @@ use std::hint::black_box;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// As rows have them: a pointer to what they were before.
+/// A row's version chain in small: a pointer to what the row was before.
 struct Version {
     begin: u64,
 }
 
-/// The writer links the version with Relaxed where Release belongs; the reader loads it with Acquire, in vain. The writer
-/// stays until the reader has been there, and both come again: what a thread did that has ended may be forgotten.
+/// The writer links the version with Relaxed where Release belongs; the reader's Acquire does not help. The writer stays
+/// until the reader has looked, and both repeat it: a sanitizer may forget what an ended thread did.
 fn race() -> u64 {
     let read = || {
         let (chain, was_read) = (AtomicPtr::new(null_mut::<Version>()), AtomicU64::new(0));

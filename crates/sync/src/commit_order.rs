@@ -4,7 +4,7 @@
 //! A transaction that wants to commit *draws* the next timestamp and *publishes* its write set under it.
 //! Having done so it can validate: it looks at the write sets of all smaller timestamps that it could not see
 //! when it began. It *installs* its writes or aborts, and *finishes*. The **watermark** is the timestamp up
-//! to which everybody has finished; whoever begins at it sees whole transactions only.
+//! to which all commits have finished; a reader that begins at it sees whole transactions only.
 //!
 //! There is no list behind a mutex (arXiv §5.7 names it as the limit of the original system): the write
 //! sets lie in a ring, slot = timestamp mod capacity, and any number of transactions publish, validate and
@@ -29,28 +29,28 @@
 //! # Invariants
 //! 1. *The watermark passes only finished timestamps*, one after the other: `watermark: w -> w + 1` is a
 //!    compare-exchange by somebody who has seen slot w + 1 finished. It is a release of everything that was
-//!    done before that finish, so who loads it sees the installed rows.
+//!    done before that finish, so a thread that loads it sees the installed rows.
 //! 2. *No advance is lost.* A finisher marks its slot, then a SeqCst fence, then walks from the watermark
 //!    up. Suppose w + 1 is finished and the watermark stays w. Among those who finished 1 ..= w + 1, take
 //!    the last to pass its fence: it sees all their marks, so its walk stops only at a larger watermark.
-//! 3. *A validator misses nobody.* It draws its own timestamp first. Any smaller one was drawn before, and
-//!    the validator waits until its slot is published. Nobody with a smaller timestamp waits for somebody
-//!    with a larger one, so the wait ends.
+//! 3. *A validator misses no commit.* It draws its own timestamp first. Any smaller one was drawn before, and
+//!    the validator waits until its slot is published. No commit waits for one with a larger timestamp, so
+//!    the wait ends.
 //! 4. *A validator is not fooled by a reused slot.* The slot is closed under the new timestamp before its
-//!    pointer changes (Release), and read as: state, pointer (Acquire), state again. Who got the new pointer
-//!    sees the slot closed or later, and reports [`Visited::TooOld`].
+//!    pointer changes (Release), and read as: state, pointer (Acquire), state again. A validator that got the
+//!    new pointer sees the slot closed or later, and reports [`Visited::TooOld`].
 //! 5. *A slot is reused only when the watermark has passed its former owner*; [`CommitOrder::begin`] waits for
 //!    that. The former write set is retired, since validators may still be looking at it.
 //!
-//! 6. *Forgetting takes out the write set that was meant.* A write set that nobody will validate against may be given up
-//!    before its slot is reused, because it is large ([`CommitOrder::forget`]). Read the pointer (Acquire), then the word:
-//!    if it still has the timestamp, then the pointer was not that of a later commit, which closes the slot first; and
-//!    the compare-exchange fails if a later commit has put its own there meanwhile. Inside a pin no pointer comes twice.
-//!    So each write set is retired once, and a later one is never lost.
+//! 6. *Forgetting removes the intended write set.* A write set that nobody will validate against may be given up before
+//!    its slot is reused, because it is large ([`CommitOrder::forget`]). Read the pointer (Acquire), then the word: if it
+//!    still has the timestamp, then the pointer was not that of a later commit, which closes the slot first; and the
+//!    compare-exchange fails if a later commit has put its own there meanwhile. Inside a pin no pointer comes twice. So
+//!    each write set is retired once, and a later one is never lost.
 //!
 //! # Not here
-//! What a conflict is; what happens to rows. Who gets `TooOld` must abort and try again: it has been
-//! running for longer than `capacity` commits.
+//! What a conflict is; what happens to rows. A transaction that gets `TooOld` must abort and try again: it
+//! has been running for longer than `capacity` commits.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -84,7 +84,7 @@ fn state_of(word: u64) -> u64 {
     word & ((1 << STATE_BITS) - 1)
 }
 
-/// A cache line of its own, so that neighbours in time do not disturb each other.
+/// A cache line of its own, so that commits with neighbouring timestamps do not slow each other down.
 #[repr(align(64))]
 struct Slot<W> {
     word: AtomicU64,
@@ -146,8 +146,8 @@ impl<W: Send + Sync> CommitOrder<W> {
         &self.ring[timestamp as usize & (self.ring.len() - 1)]
     }
 
-    /// Draws the next timestamp and publishes the write set under it. The first one is 1. Whoever begins must
-    /// [`finish`](CommitOrder::finish) soon: it holds up the watermark.
+    /// Draws the next timestamp and publishes the write set under it. The first one is 1. The caller must
+    /// [`finish`](CommitOrder::finish) soon: until then it holds up the watermark.
     ///
     /// `retire` gets the write set that was in the slot before, to drop once all pins of now have ended.
     /// Waits while `capacity` older commits are unfinished.
@@ -155,7 +155,8 @@ impl<W: Send + Sync> CommitOrder<W> {
         let timestamp = self.drawn.fetch_add(1, Ordering::Relaxed) + 1;
         self.wait_until_visible(Timestamp(timestamp.saturating_sub(self.ring.len() as u64)));
         let slot = self.slot(timestamp);
-        // From here on the slot is ours. Release: who sees it closed sees the watermark that let us close it.
+        // From here on the slot is ours. Release: a thread that sees it closed sees the watermark that let us close
+        // it.
         if !weakened(Step::PublishCloses) {
             slot.word.store(word(timestamp, CLOSED), Ordering::Release);
         }
@@ -228,7 +229,7 @@ impl<W: Send + Sync> CommitOrder<W> {
     /// Gives up the write set of a finished commit before its slot is needed again: `empty` takes its place. Returns
     /// whether it did; not if the slot is another commit's by now. `retire` as for [`begin`](CommitOrder::begin).
     ///
-    /// Nobody may validate against it any more: whoever reads, or may begin to read, does so at `timestamp` or later.
+    /// Nothing may validate against it any more: all readers, and those about to begin, read at `timestamp` or later.
     ///
     /// # Safety
     /// As for [`visit_between`](CommitOrder::visit_between): the caller is inside a pin.

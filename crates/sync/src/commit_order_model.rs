@@ -1,8 +1,8 @@
 //! loom models of [`crate::commit_order`].
 //!
-//! The rows that a commit installs are loom's checked cells: whoever reads them because the watermark covers
-//! the commit must be ordered after it, or loom reports a data race. Write sets that leave the ring are kept
-//! until the end of an execution, which stands in for pins.
+//! The rows that a commit installs are loom's checked cells: a thread that reads them because the watermark
+//! covers the commit must be ordered after it, or loom reports a data race. Write sets that leave the ring
+//! are kept until the end of an execution, which stands in for pins.
 
 use std::mem::ManuallyDrop;
 

@@ -1,9 +1,9 @@
-//! Interrupts: how a statement that runs is asked to end.
+//! Interrupts: how a running statement is asked to end.
 //!
 //! # Idea
-//! Whoever wants a statement to end (its user, its time limit, the end of its connection, the end of the server)
-//! *raises* a cause, from any thread. The statement looks at it every now and then, which is one load, and ends itself
-//! with an error. Nobody is ended from outside: what a statement holds is given up by its own hand.
+//! To end a statement, its user, its time limit, the end of its connection or the end of the server *raises* a cause,
+//! from any thread. The statement checks for it every now and then, which is one load, and ends itself with an error.
+//! No statement is ended from outside: it gives up what it holds itself.
 //!
 //! ```text
 //! watcher    raise(cause): cause := max(cause, new) ─── wake the threads that are registered
@@ -12,19 +12,19 @@
 //!
 //! # Invariants
 //! 1. *A cause is not replaced by a weaker one.* They are ordered by what they end: the statement, or the session.
-//! 2. *No wake-up is lost.* A sleeper is on the list before it looks at the cause for the last time, and whoever raises
+//! 2. *No wake-up is lost.* A sleeper is on the list before it looks at the cause for the last time, and a raiser
 //!    stores the cause before it takes the list's mutex.
 //! 3. *The next statement is not ended in the place of the last one*: [`Interrupt::clear`] forgets what was meant for a
 //!    statement. What ends the session stays.
 //!
 //! # Memory
-//! The loops that look here are those that can be long, and so those that can take much memory. The same look therefore
+//! The loops that check here are those that can be long, and so those that can take much memory. The same check therefore
 //! tells them when they have taken more than they may ([`MemoryLimit`]): where an interrupt has a limit, a statement whose
 //! thread has taken memory since the last look compares what the process uses with what it may. So does one that was refused
 //! memory by the system ([`check_system`]).
 //!
 //! # Not here
-//! No deadlines: who watches the clock raises [`Cause::Timeout`].
+//! No deadlines: a thread that watches the clock raises [`Cause::Timeout`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -112,8 +112,8 @@ impl Interrupt {
         }
     }
 
-    /// Tells that the statement that runs is there to give memory back (a deletion), and may go further than others for
-    /// that; or that it is not, as at the beginning of each.
+    /// Says whether the running statement gives memory back (a deletion) and may take more than others to do so. At the
+    /// beginning of each statement it does not.
     pub fn set_frees(&self, frees: bool) {
         self.0.frees.store(frees, Ordering::Relaxed);
     }

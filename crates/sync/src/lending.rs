@@ -1,4 +1,4 @@
-//! Lending: who may touch a row block's column arrays.
+//! Lending: when a row block's column arrays may be read or changed.
 //!
 //! # Idea
 //! A row block keeps each column as one array, the newest committed value in place. Committing writers change
@@ -7,9 +7,9 @@
 //!
 //! - A reader **borrows** an array if no writer is at work in the block; otherwise it is refused and makes
 //!   its own copy from the versions.
-//! - A writer that meets a lent array **moves away**: it copies the array, makes the copy the block's array
-//!   and writes there. The old array stays with its borrowers, an immutable pre-image, and dies with the
-//!   last of them.
+//! - A writer that meets a lent array **copies on write**: it copies the array, makes the copy the block's
+//!   array and writes there. The old array stays with its borrowers, an immutable pre-image, and is freed
+//!   with the last of them.
 //!
 //! So a loan costs a writer at most one copy of a column, and a writer costs a reader at most one refusal.
 //!
@@ -19,7 +19,7 @@
 //!         column c       -> cell { lenders: count, value: the array }             raw reference of an Arc
 //!         mover          mutex, taken only by writers that meet a lent bit
 //! ```
-//! A lent bit means "somebody may be borrowing; look closer". It may be stale (set, although no borrower is
+//! A lent bit means "there may be a borrower; look closer". It may be stale (set, although no borrower is
 //! left), never missing. A table of up to 48 columns has one state word, so that a writer registers with one
 //! atomic instruction.
 //!
@@ -50,25 +50,25 @@
 //! 1. *While a writer is registered, no lent bit goes from clear to set.* R2 sets bits only if it finds
 //!    writers = 0, in the same instruction. So a writer that found a bit clear may write in place until it
 //!    deregisters, without looking again.
-//! 2. *While writers are registered without a break, a column's pointer changes at most once, and before
-//!    any of them writes in place.* A move clears the bit, both under the mover, and by (1) the bit stays
+//! 2. *While writers are registered without a break, a column's pointer changes at most once, and before any
+//!    of them writes in place.* Copying clears the bit, under the copier's mutex, and by (1) the bit stays
 //!    clear. So no write goes to an array that is being copied, and none is lost. (One bit per column is what
 //!    this rests on: were a bit shared, a reader that counts itself in at R1 only to be refused at R2 could
-//!    make one writer move away from an array in which another already writes.)
-//! 3. *A loan that R3 and R4 let pass is not written.* At R2 no writer was in the block. Whoever registers
-//!    later finds the bit, and, since R2 releases R1, finds lenders > 0 if the cell is still the block's: it
-//!    moves away. A cell that is no longer the block's is never written again.
+//!    make one writer copy an array in which another already writes.)
+//! 3. *A loan that R3 and R4 let pass is not written.* At R2 no writer was in the block. A writer that
+//!    registers later finds the bit, and, since R2 releases R1, finds lenders > 0 if the cell is still the
+//!    block's: it copies. A cell that is no longer the block's is never written again.
 //! 4. *R4 sees every write that is in the lent arrays.* Their writers deregistered (Release) before R2
 //!    (Acquire), so what they did before deregistering, such as raising a "changed at" timestamp, is
 //!    visible to `clean`. Writers after R2 do not write to these arrays, only to their copies; if `clean`
 //!    sees them, the loan is refused needlessly, which is allowed. What they do must not turn a no into a
 //!    yes: "unchanged since t" is a good question if the commits up to t are all there, "changed by t" is not.
-//! 5. *Nothing is freed under anybody.* R1 reads a pointer and then counts itself in; between the two only
-//!    the pin protects the cell, since the block's own reference is retired, never dropped at once.
+//! 5. *Nothing is freed while it is in use.* R1 reads a pointer and then counts itself in; between the two
+//!    only the pin protects the cell, since the block's own reference is retired, never dropped at once.
 //!
-//! W3 needs Acquire on lenders: who finds 0 writes in place, and these writes must come after the last
-//! borrower's reads. Other writers learn it through the Release on the state word. A reader's R2 must be a
-//! read-modify-write even if all bits are set already: as a plain load it would release nothing, and a
+//! W3 needs Acquire on lenders: a writer that finds 0 writes in place, and these writes must come after the
+//! last borrower's reads. Other writers learn it through the Release on the state word. A reader's R2 must be
+//! a read-modify-write even if all bits are set already: as a plain load it would release nothing, and a
 //! writer could find the bit but not yet the count.
 //!
 //! # Not here
@@ -153,7 +153,7 @@ impl<A> Columns<A> {
 
     /// Registers a writer. One atomic instruction (per 48 columns); never waits.
     ///
-    /// From now on no array is lent that is not lent already. Keep the result short-lived, readers are
+    /// From now on no array is lent that is not lent already. Keep the result short-lived: readers are
     /// refused meanwhile.
     pub fn begin_write(&self) -> Writing<'_, A> {
         let first = self.register(0);
@@ -225,7 +225,7 @@ impl<A> Columns<A> {
 
     /// R3, for one column. The address cannot have been given to another cell: we keep the old one alive.
     fn is_current(&self, column: usize, lent: &Lent<A>) -> bool {
-        // Relaxed: moves that ended before R2 are visible by R2; later ones do not matter (invariant 3).
+        // Relaxed: copies that ended before R2 are visible by R2; later ones do not matter (invariant 3).
         weakened(Step::LendChecksPointers)
             || std::ptr::eq(self.cells[column].load(Ordering::Relaxed), Arc::as_ptr(&lent.0))
     }
@@ -276,9 +276,9 @@ impl<A> Writing<'_, A> {
     /// The array of `column`, to write into through whatever atomics it is made of. It is the block's present
     /// array for as long as the `Writing` lives.
     ///
-    /// If the array is lent, moves away first: `copy` makes the new array, while no writer writes to the
-    /// old one, and `retire` gets the block's reference to the old array, to drop once all pins of now
-    /// have ended.
+    /// If the array is lent, it is copied first: `copy` makes the new array, while no writer writes to the
+    /// old one, and `retire` gets the block's reference to the old array, to drop once all pins of now have
+    /// ended.
     ///
     /// Costs nothing beyond a load where nothing is lent; else waits for other writers that are copying in
     /// this block, never for readers. If `copy` panics, nothing has changed.
@@ -337,7 +337,7 @@ impl<A> Drop for Writing<'_, A> {
 }
 
 /// A borrowed array. Does not change while it is borrowed; dropping it ends the loan. Keeps the array alive
-/// by itself, also after the block has moved away from it or is gone.
+/// by itself, also after the block has replaced it or is gone.
 pub struct Lent<A>(Arc<Cell<A>>);
 
 impl<A> Deref for Lent<A> {
@@ -369,8 +369,8 @@ impl<A: fmt::Debug> fmt::Debug for Lent<A> {
     }
 }
 
-/// A block's reference to an array that it has moved away from. Drop it once all pins of the moment in which
-/// it was handed out have ended; borrowers of the array go on undisturbed.
+/// A block's reference to an array that it has replaced. Drop it once all pins of the moment in which it was
+/// handed out have ended; borrowers of the array are not affected.
 pub struct Retired<A>(#[expect(dead_code, reason = "held only to be dropped")] Arc<Cell<A>>);
 
 impl<A> fmt::Debug for Retired<A> {
@@ -397,7 +397,7 @@ mod tests {
         array(&values(old))
     }
 
-    /// Writes one cell; whether the writer moved away.
+    /// Writes one cell; returns whether the writer copied the array.
     fn write(columns: &Columns<Array>, column: usize, row: usize, value: u64) -> bool {
         let writing = columns.begin_write();
         let mut moved = false;

@@ -151,7 +151,7 @@ fn loans_that_end() {
     assert_eq!(block.values(0), [1, 0]);
 }
 
-/// A reader at the newest watermark gets what belongs to it, while another loan makes the writer move away.
+/// A reader at the newest watermark gets what belongs to it, while another loan makes the writer copy.
 fn reader_at_the_watermark() {
     let block = Block::new(1);
     let earlier = block.lend(&[0], 0).unwrap();
@@ -177,7 +177,7 @@ fn reader_of_any_state(columns: [usize; 2]) {
     drop(earlier);
 }
 
-/// Two writers meet a loan: one of them moves away, and both writes are in the new array.
+/// Two writers meet a loan: one of them copies the array, and both writes are in the new one.
 fn two_writers_meet_a_loan() {
     let block = Block::new(1);
     let lent = block.lend(&[0], 0).unwrap();
@@ -208,7 +208,7 @@ fn two_writers_and_a_reader() {
     assert!(block.moves() <= 1);
 }
 
-/// A loan ends while two writers look whether it has.
+/// A loan ends while two writers check whether it has ended.
 fn two_writers_and_a_loan_that_ends() {
     let block = Block::new(1);
     let lent = block.lend(&[0], 0).unwrap();
@@ -305,7 +305,7 @@ fn loom_columns_in_two_words() {
 #[test]
 #[should_panic = "assertion `left == right` failed"]
 fn control_without_looking_again_at_the_pointers() {
-    // A reader that began before a writer moved away takes the old array for the present one.
+    // A reader that began before a writer copied takes the old array for the present one.
     check_without(Step::LendChecksPointers, || reader_of_any_state([0, 1]));
 }
 

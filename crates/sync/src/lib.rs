@@ -3,13 +3,13 @@
 //! | file | question it answers |
 //! | --- | --- |
 //! | [`lending`] | may this array be changed in place, or is a reader looking at it? |
-//! | [`commit_order`] | who commits when, what did they write, and up to where is everything there? |
+//! | [`commit_order`] | which commits came when, what did they write, and up to which one have all finished? |
 //! | [`pending`] | which timestamp do the rows of a large commit get, all at once? |
 //! | [`readers`] | which timestamps is somebody still reading at? |
-//! | [`under_way`] | is all work over that may have missed a change? |
-//! | [`lock_table`] | who holds this row over several statements, and would waiting for them ever end? |
-//! | [`row_set`] | which rows is this transaction about, be they three or a million? |
-//! | [`interrupt`] | is the statement that runs to end, and why? |
+//! | [`under_way`] | has all work ended that may have missed a change? |
+//! | [`lock_table`] | which transaction holds this row over several statements, and would waiting for it ever end? |
+//! | [`row_set`] | which rows does this transaction hold, be they three or a million? |
+//! | [`interrupt`] | shall the running statement end, and why? |
 //! | [`memory_limit`] | may this statement take more memory? |
 //! | [`patience`] | how to wait for what is usually over in a moment? |
 //!
@@ -28,7 +28,7 @@
 //! - **Pin**: a `crossbeam_epoch` guard, or anything else with its promise: what is *retired* while some
 //!   thread is pinned is not dropped before that pin ends. This crate brings no epochs of its own; it hands
 //!   what must outlive pins to a `retire` closure of the caller.
-//! - **Retire**: to give up the last reference that newcomers could find. Who found it before may go on.
+//! - **Retire**: to give up the last reference that newcomers could find. Threads that found it before may go on.
 //! - **Raw reference**: one strong count of an `Arc`, kept as a raw pointer in an atomic.
 //!
 //! # Not here

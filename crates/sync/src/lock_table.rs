@@ -11,14 +11,16 @@
 //! holder   set the row's bit ─ hold(row) ······ clear the bits ─ release(rows)
 //! other         finds the bit set ─ wait(row) ───────────────────────┴► Released ─ tries the bit again
 //! ```
-//! The bit decides, the table only follows it, a moment late at both ends. [`Waited::NotHeld`] means that
-//! the moment was met: try the bit again. Whoever is woken has no right to the row, it competes for the bit.
+//! The bit decides, the table only follows it, a moment late at both ends. [`Waited::NotHeld`] means that the
+//! call came in that moment: try the bit again. A woken waiter has no right to the row; it competes for the
+//! bit.
 //!
 //! # Resting and leaving
-//! A row that is locked may be in the middle of a commit, or its holder's client may think for an hour. Whoever finds
-//! a lock in the way of something else than the row (of a key that the row had formerly, or has in a commit under way)
-//! must be able to tell: [`LockTable::is_resting`]. A holder *rests* until it calls [`LockTable::leave`], as the first
-//! step of its commit or of giving up; from then on it is *leaving*, until `release` has taken all its rows.
+//! A row that is locked may be in the middle of a commit, or its holder's client may think for an hour. A transaction
+//! that finds the lock while it wants something other than the row (a key that the row had formerly, or has in a
+//! commit under way) must be able to tell the two apart: [`LockTable::is_resting`]. A holder *rests* until it calls
+//! [`LockTable::leave`], as the first step of its commit or of giving up; from then on it is *leaving*, until
+//! `release` has taken all its rows.
 //!
 //! ```text
 //! holder   lock, hold, lock, hold ······ leave ─ enter keys, install or clear the bits ─ release
@@ -26,36 +28,36 @@
 //! ```
 //! `is_resting` is asked under the mutex, a shard's or a large holder's, under which the row is found; under the same one
 //! `release` removes the row, before it forgets that the holder is leaving. So `true` means: at the time of the call the
-//! row's bit is that holder's, who had not begun to enter keys. If it begins later, it finds what the caller has entered,
-//! because entering a key (`ankerdb_index`) is ordered against entering the same key. A former holder that is on its way
-//! to `release` is leaving, whoever has the bit.
+//! row's bit is that holder's, which had not begun to enter keys. If it begins later, it finds what the caller has
+//! entered, because entering a key (`ankerdb_index`) is ordered against entering the same key. A former holder that is on
+//! its way to `release` is leaving, no matter which transaction has the bit.
 //!
 //! # Few rows and many
-//! The first rows that a transaction holds are in a hash table that all share, in shards. A transaction that holds more
-//! is a *large holder*: its other rows are in a set of its own (`row_set`), a bit each, with a mutex and a list of waiters
-//! of its own. So holding a row costs a large holder nothing that others feel, and to release a million of them is to
-//! drop the set. Whoever asks for a row looks in the shard first, and then at the large holders, of which there are few.
+//! The first rows that a transaction holds are in a hash table that all share, in shards. A transaction that holds more is
+//! a *large holder*: its other rows are in a set of its own (`row_set`), a bit each, with a mutex and a list of waiters of
+//! its own. So a large holder's rows cost other transactions nothing, and to release a million of them is to drop the set.
+//! A lookup of a row searches the shard first, and then the large holders, of which there are few.
 //!
 //! A transaction waits for one row at a time and a row has one holder, so each transaction waits for at most
-//! one other. Whoever is about to wait follows these steps from the holder on, and if they come back to
-//! itself, waiting would close a circle: [`Waited::Deadlock`].
+//! one other. A transaction that is about to wait follows these steps from the holder on. If they lead back
+//! to itself, waiting would close a cycle: [`Waited::Deadlock`].
 //!
 //! # Invariants
-//! 1. *The transactions that wait never form a circle for long.* A step "A waits for B" appears in `wait`, under
-//!    the mutex of the wait graph, after following the steps that are there. A row that changes its holder in a shard
-//!    wakes all that wait for it, so such steps never bend. A step to a large holder that has cleared its bits, and is
-//!    on its way to `release`, may bend to the row's next holder: until `release` wakes the waiter in a moment, which
-//!    then looks for circles anew.
+//! 1. *Waiting transactions never form a cycle for long.* A step "A waits for B" appears in `wait`, under the mutex of
+//!    the wait graph, after following the steps that are there. A row that changes its holder in a shard wakes all
+//!    that wait for it, so such steps never bend. A step to a large holder that has cleared its bits, and is on its
+//!    way to `release`, may bend to the row's next holder: until `release` wakes the waiter in a moment, which then
+//!    looks for cycles anew.
 //! 2. *No wake-up is lost.* A waiter joins the row's list, or the large holder's, under the same mutex under which the
 //!    holder is found there and removed.
 //! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs; a former holder
 //!    waits for nobody.
 //!
 //! Mutexes are taken in the order graph, shard, list of large holders, large holder, leaving. Holders take only a shard or
-//! their own; the graph is locked only by who waits anyway.
+//! their own; only waiters lock the graph.
 //!
 //! # Not here
-//! No queue: all waiters of a row are woken at once, and who comes first has it. No shared locks.
+//! No queue: all waiters of a row are woken at once, and the first to set the bit has it. No shared locks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -99,16 +101,16 @@ pub enum Waited {
 #[derive(Debug)]
 pub struct LockTable {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Who waits, and for what.
+    /// The waiting transactions, and what each waits for.
     waiting: Mutex<HashMap<Owner, Arc<Waiter>>>,
-    /// Who commits or gives up, by the owner's number.
+    /// The transactions that commit or give up, by the owner's number.
     leaving: Box<[CachePadded<Mutex<Vec<Owner>>>]>,
     large: Mutex<Vec<Arc<LargeHolder>>>,
-    /// How many those are: a hint, so that nobody looks in vain.
+    /// How many those are: a hint that saves needless lookups.
     large_count: AtomicUsize,
 }
 
-/// What one transaction holds, in its own hands. To be [released](LockTable::release), else the rows stay held.
+/// What one transaction holds. It must be [released](LockTable::release), or the rows stay held.
 #[derive(Debug)]
 pub struct Holder {
     owner: Owner,
@@ -280,7 +282,7 @@ impl LockTable {
         holder
     }
 
-    /// Who holds the row.
+    /// The holder of the row.
     pub fn is_held(&self, key: RowKey) -> Option<Owner> {
         self.find(key).map(|held| held.owner())
     }
@@ -320,15 +322,15 @@ impl LockTable {
         }
     }
 
-    /// Whether a transaction holds the row that is neither committing nor giving up.
+    /// Whether the row has a holder that is neither committing nor giving up.
     pub fn is_resting(&self, key: RowKey) -> bool {
         let rests = |hold: &Hold| !self.leaving(hold.owner).lock().contains(&hold.owner);
         self.shard(key).lock().get(&key).is_some_and(rests)
             || self.find_large(key, |held| !held.is_leaving).is_some()
     }
 
-    /// Notes that a transaction has unlocked all rows that it held, and wakes who waits for them; to be called right
-    /// after the rows' bits were cleared. Costs nothing for each of many rows.
+    /// Notes that a transaction has unlocked all rows that it held, and wakes those who wait for them; to be called
+    /// right after the rows' bits were cleared. For a large holder the cost does not depend on the number of rows.
     pub fn release(&self, holder: Holder) {
         for key in holder.few {
             let mut shard = self.shard(key).lock();
@@ -348,14 +350,14 @@ impl LockTable {
     fn release_large(&self, large: &Arc<LargeHolder>) {
         self.large.lock().retain(|other| !Arc::ptr_eq(other, large));
         self.large_count.fetch_sub(1, Ordering::SeqCst);
-        // Whoever has found it before joins before this, and is woken, or finds the row gone.
+        // A waiter that found it before joins before this and is woken, or finds the row gone.
         let HeldMany { waiters, .. } = std::mem::take(&mut *large.held.lock());
         waiters.iter().for_each(|waiter| waiter.wake());
     }
 
     /// Sleeps until the row is released. A transaction waits from one thread at a time.
     ///
-    /// A deadlock is found when the wait begins; the transaction that would close the circle is told, and has
+    /// A deadlock is found when the wait begins; the transaction that would close the cycle is told, and has
     /// to release what it holds. A raised interrupt ends the wait at once.
     pub fn wait(&self, key: RowKey, me: Owner, interrupt: &Interrupt, deadline: Option<Instant>) -> Waited {
         let waiter = Arc::new(Waiter::new(key));
@@ -381,7 +383,7 @@ impl LockTable {
     }
 
     /// Enters the wait into the graph and into the row's list, unless there is nothing to wait for or waiting
-    /// would close a circle.
+    /// would close a cycle.
     fn join(&self, waiter: &Arc<Waiter>, me: Owner) -> Result<Held, Waited> {
         let mut waiting = self.waiting.lock();
         let held = self.find(waiter.key).filter(|held| held.owner() != me).ok_or(Waited::NotHeld)?;
@@ -411,7 +413,7 @@ impl LockTable {
     /// Whether `from` waits, directly or through others, for `me`.
     fn leads_to(&self, me: Owner, from: Owner, waiting: &HashMap<Owner, Arc<Waiter>>) -> bool {
         let mut at = from;
-        // No more steps than there are waiters: without circles, nobody is met twice.
+        // No more steps than there are waiters: without cycles, none is met twice.
         for _ in 0..=waiting.len() {
             if at == me {
                 return true;
@@ -694,16 +696,16 @@ mod tests {
     }
 
     /// Rows with real lock bits, two of which each transaction takes.
-    struct Rows {
+    struct LockedRows {
         table: Tested,
         bits: Vec<AtomicBool>,
-        /// Changed only by who holds the bit, without an atomic addition.
+        /// Changed only by the holder of the bit, without an atomic addition.
         values: Vec<AtomicU64>,
     }
 
-    impl Rows {
-        fn new(count: usize, table: Tested) -> Rows {
-            Rows {
+    impl LockedRows {
+        fn new(count: usize, table: Tested) -> LockedRows {
+            LockedRows {
                 table,
                 bits: (0..count).map(|_| AtomicBool::new(false)).collect(),
                 values: (0..count).map(|_| AtomicU64::new(0)).collect(),
@@ -760,7 +762,7 @@ mod tests {
     fn hammer(table: Tested, order: fn(usize, usize) -> [usize; 2]) -> u64 {
         const ROWS: usize = 5;
         const TURNS: usize = 1_000;
-        let rows = Rows::new(ROWS, table);
+        let rows = LockedRows::new(ROWS, table);
         let number = AtomicU64::new(1);
         let deadlocks = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -795,7 +797,7 @@ mod tests {
         }
     }
 
-    /// The control: the same circle, with each wait begun in ignorance of the other, never ends by itself.
+    /// The control: the same cycle, with each wait begun in ignorance of the other, never ends by itself.
     #[test]
     fn without_detection_a_circle_would_wait_forever() {
         for table in tables() {

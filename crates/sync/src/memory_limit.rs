@@ -1,8 +1,8 @@
-//! A limit on the memory of the process, and who is refused memory when it comes near.
+//! A limit on the memory of the process, and which requests are refused when it comes near.
 //!
 //! # Idea
-//! Whoever asks for more past the limit gets 53200, and nobody else notices. So those stop first who need most, and
-//! those last who give memory back:
+//! A request past the limit fails with 53200, and other transactions are not affected. The work that needs most is
+//! refused first, and work that gives memory back is refused last:
 //!
 //! ```text
 //! 0                                              limit - 3r   limit - 2r   limit - r   limit
@@ -14,23 +14,23 @@
 //! ```
 //!
 //! The *reserve* r is a sixteenth of the limit, and 256 MiB at most. A load that fills the machine ends at the first mark,
-//! and small transactions go on; tables that were filled by them end at the second, and rows can still be changed; history
-//! that an old reader keeps ends at the third, and the reader goes on; and rows can be deleted up to the limit itself.
-//! What ends a transaction asks for nothing.
+//! and small transactions go on; tables that were filled by them end at the second, and rows can still be changed; writers
+//! of versions that an old reader keeps end at the third, and the reader goes on; and rows can be deleted up to the limit
+//! itself. Ending a transaction needs no claim.
 //!
-//! What is compared with the marks is the account of the process (`ankerdb_memory::account`), not of a database or
-//! session: memory is what a machine runs out of by process. A database of several in one process has a limit of its own, but
-//! all have the same use.
+//! What is compared with the marks is the account of the process (`ankerdb_memory::account`), not of a database or session:
+//! memory runs out per process. Each of several databases in one process has a limit of its own, but all are compared with
+//! the same use.
 //!
 //! # Not here
-//! Nobody is waited for, and nobody's memory is taken away.
+//! Requests never wait, and no memory is taken away from its owner.
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_memory::account::{self, Ceiling};
 use ankerdb_memory::emergency_pool;
 
-/// Whether the system gave what this thread has asked it for since the last look; if not, the thread has lived on the
-/// [emergency pool](ankerdb_memory::emergency_pool), and has to stop. One load of the thread's own.
+/// Whether the system granted what this thread has asked for since the last check; if not, the thread has lived on
+/// the [emergency pool](ankerdb_memory::emergency_pool) and has to stop. One thread-local load.
 ///
 /// # Errors
 /// `OutOfMemory`.
@@ -44,7 +44,7 @@ fn refused_by_system() -> Error {
     let error = Error::new(SqlState::OutOfMemory, "out of memory");
     let error =
         error.with_detail("The system has no memory left; what it has refused came from an emergency pool.");
-    // What the error has taken is no reason to refuse what comes next.
+    // Memory that the error itself has taken must not make the next check fail.
     emergency_pool::forget();
     error
 }
@@ -60,7 +60,7 @@ const LARGE_MAX: usize = 1 << 20;
 /// The smallest limit: below it the reserves are too small to be of use.
 pub const LIMIT_MIN: usize = 32 << 20;
 
-/// Who asks; see the picture.
+/// The purpose of a request; see the picture.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Claim {
     /// Work that has taken much already.
@@ -85,7 +85,7 @@ impl Claim {
     }
 }
 
-/// Bytes that the process may take on behalf of a database. By default as many as there are.
+/// Bytes that the process may take on behalf of a database. Unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryLimit(usize);
 
@@ -96,7 +96,7 @@ impl Default for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Without end.
+    /// No limit.
     pub const NONE: MemoryLimit = MemoryLimit(usize::MAX);
 
     /// So many bytes.
@@ -113,7 +113,7 @@ impl MemoryLimit {
         (self.0 / RESERVES).min(RESERVE_MAX)
     }
 
-    /// What the process may have taken for the claim to be granted.
+    /// The most that the process may have taken for the claim to be granted.
     pub fn mark(self, claim: Claim) -> usize {
         match self {
             MemoryLimit::NONE => usize::MAX,

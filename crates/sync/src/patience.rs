@@ -1,8 +1,8 @@
-//! Waiting for something that usually takes a moment, and now and then long.
+//! Waiting for something that usually takes a moment, and sometimes long.
 //!
 //! Another thread that is in the middle of a commit is over in microseconds if it runs, in a slice of the scheduler if it
 //! does not, and in seconds if the commit is a large one. So [`Patience`] spins, then gives the core away, then sleeps,
-//! for longer each time but never for more than a millisecond: whoever waits so can look at its interrupt in time.
+//! for longer each time but never for more than a millisecond, so that a waiter can check its interrupt in time.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const YIELDS: u32 = 32;
 const SLEEP_FIRST: Duration = Duration::from_micros(50);
 const SLEEP_LONGEST: Duration = Duration::from_millis(1);
 
-/// How long one has waited already, in rounds.
+/// How long the caller has waited already, in rounds.
 #[derive(Debug, Default)]
 pub struct Patience {
     rounds: Cell<u32>,
@@ -26,7 +26,7 @@ impl Patience {
         Patience::default()
     }
 
-    /// Whether the next round sleeps: what was to be over in a moment is not.
+    /// Whether the next round sleeps: the wait is not a short one.
     pub fn is_over(&self) -> bool {
         self.rounds.get() >= SPINS + YIELDS
     }

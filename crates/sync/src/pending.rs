@@ -1,12 +1,12 @@
 //! Pending commits: how the changes of many rows become those of one timestamp in one store.
 //!
 //! # Idea
-//! What lies between drawing a timestamp and finishing it holds up the watermark, and so everybody. A commit of many rows
-//! must not write the timestamp to each of them there. Instead it takes a *number* before, and marks the rows with it: the
-//! mark says "changed by commit number n, whose timestamp is not known yet", and readers take such a row for newer
-//! than anything that they may see. When the timestamp is drawn and nothing is in the way, the commit *decides*: one
-//! store gives all of its rows their timestamp. After it has finished it replaces the marks by the timestamp at its
-//! leisure, and *ends* the number.
+//! Work between drawing a timestamp and finishing it holds up the watermark, and so all other commits. A commit of many
+//! rows must not write the timestamp to each of them in that time. Instead it takes a *number* before, and marks the rows
+//! with it: the mark says "changed by commit number n, whose timestamp is not known yet", and readers take such a row for
+//! newer than anything that they may see. When the timestamp is drawn and nothing is in the way, the commit *decides*: one
+//! store gives all of its rows their timestamp. After it has finished it replaces the marks by the timestamp, without
+//! haste, and *ends* the number.
 //!
 //! ```text
 //! time ───────────────────────────────────────────────────────────────────────────────────────►
@@ -34,8 +34,8 @@
 //!    releases that.
 //!
 //! # Not here
-//! What a mark looks like and where it stands. Who is left without a slot, because so many large commits are under way
-//! at once, commits in the ordinary way.
+//! What a mark looks like and where it stands. A commit that gets no slot, because too many large commits are under
+//! way, commits in the ordinary way.
 
 use ankerdb_base::Timestamp;
 
@@ -58,7 +58,7 @@ pub enum Decision {
     Over,
 }
 
-/// A cache line of its own: readers of one commit's rows do not disturb another commit.
+/// A cache line of its own, so that readers of one commit's rows do not slow down another commit.
 #[repr(align(64))]
 struct Slot {
     /// Number and state.

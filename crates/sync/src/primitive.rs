@@ -1,8 +1,8 @@
 //! What the protocols are made of: real atomics and locks, or, under `--cfg loom`, the model checker's.
 //!
-//! Also the seam for control models: a protocol asks [`weakened`] at each step that its proof leans on. In
-//! normal builds the answer is the constant `false` and costs nothing; a control model takes the step out
-//! and expects loom to find the failure, which shows that the model is able to see it.
+//! It is also the hook for control models: a protocol asks [`weakened`] at each step that its proof relies
+//! on. In normal builds the answer is the constant `false` and costs nothing; a control model takes the step
+//! out and expects loom to find the failure, which shows that the model is able to see it.
 
 #[cfg(not(loom))]
 mod real {
@@ -119,18 +119,18 @@ pub(crate) use modeled::*;
 #[cfg(not(loom))]
 pub(crate) use real::*;
 
-/// A step that some proof leans on, for control models to take out.
+/// A step that some proof relies on, for control models to take out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// lending: a reader looks again at the array pointers after it has set the lent bits.
     LendChecksPointers,
     /// lending: a reader sets lent bits only while no writer is registered.
     LendMeetsNoWriter,
-    /// lending: who finds a lent bit finds the count of lenders too.
+    /// lending: a writer that finds a lent bit finds the count of lenders too.
     LendReleases,
     /// lending: a reader asks whether the array is clean after it has set the lent bits.
     LendAsksLast,
-    /// lending: only one writer moves a column away.
+    /// lending: only one writer copies a column.
     MoveOnce,
     /// lending: the end of a loan is a release.
     LoanEndReleases,
@@ -144,9 +144,9 @@ pub(crate) enum Step {
     VisitRechecks,
     /// commit order: a slot is closed before its pointer changes.
     PublishCloses,
-    /// commit order: who forgets a write set looks at the slot's timestamp after it has read the slot's pointer.
+    /// commit order: forgetting a write set looks at the slot's timestamp after it has read the slot's pointer.
     ForgetRechecks,
-    /// commit order: who forgets a write set replaces that one only.
+    /// commit order: forgetting a write set replaces only that one.
     ForgetCompares,
     /// readers: a reader looks at the horizon after it has published its timestamp.
     EnterChecksHorizon,
@@ -158,7 +158,8 @@ pub(crate) enum Step {
     DecisionRechecks,
     /// pending: a slot is closed before its timestamp is taken out.
     EndCloses,
-    /// readers: who finds rows at later timestamps than it announces in the end has made an anchor before.
+    /// readers: a transaction that finds rows at later timestamps than it announces in the end has made an anchor
+    /// before.
     #[cfg(all(test, loom))]
     AnchorsFirst,
     /// under way: a waiter changes the count that it looks at, so that later work sees what it has published.
@@ -190,12 +191,12 @@ mod control {
         builder.check(model);
     }
 
-    /// The same with one step of the protocol taken out. Two or three preemptions are enough to fail.
+    /// Runs `model` with one step of the protocol taken out. Two or three preemptions are enough to fail.
     pub(crate) fn check_without(step: Step, model: impl Fn() + Sync + Send + 'static) {
         check_without_up_to(3, step, model);
     }
 
-    /// The same, where a failure is found with fewer preemptions, and much sooner.
+    /// Runs `model` with one step taken out and fewer preemptions, for failures that these find much sooner.
     pub(crate) fn check_without_up_to(
         preemptions: usize,
         step: Step,

@@ -1,9 +1,9 @@
-//! Active readers: which timestamps is somebody still reading at.
+//! Active readers: the timestamps at which transactions and snapshots are reading.
 //!
 //! # Idea
-//! Old versions may go when no transaction and no snapshot can see them any more. Each reader has a **slot**
-//! of its own in which it publishes the timestamp that it reads at; a pruner collects all of them. The
-//! problem is the reader that is just entering: it has loaded the watermark but not yet published it when
+//! Old versions may be freed when no transaction and no snapshot can see them any more. Each reader has a
+//! **slot** of its own in which it publishes the timestamp that it reads at; a pruner collects all of them.
+//! The problem is the reader that is just entering: it has loaded the watermark but not yet published it when
 //! the pruner looks. So the pruner announces first how far it is going to prune, the **horizon**, and a
 //! reader that finds the horizon ahead of its timestamp tries again with a newer one.
 //!
@@ -35,10 +35,10 @@
 //!    watermark at least there.
 //!
 //! # Anchors
-//! Most readers want what they can see at their timestamp and nothing else: a row that has come and gone between two
-//! readers is nobody's. Some want everything from their timestamp on, because they found rows at later timestamps, which
-//! they do not announce any more, and are still going to write to them. They make their slot an *anchor*
-//! ([`ReaderSlot::set_anchor`]); what is not to be seen by any reader may then go only up to the oldest anchor
+//! Most readers need what they can see at their timestamp and nothing else: a row that was inserted and deleted between
+//! two readers' timestamps is visible to neither. Some need everything from their timestamp on, because they found rows
+//! at later timestamps, which they no longer announce, and are still going to write to them. They make their slot an
+//! *anchor* ([`ReaderSlot::set_anchor`]); what no reader can see may then be freed only up to the oldest anchor
 //! ([`ActiveReaders::in_use_and_anchored`]).
 //!
 //! ```text
@@ -47,17 +47,17 @@
 //! A2  enters another slot at s, finds a row,       P4  read all slots again for anchors
 //!     enters that slot again at u > s
 //! ```
-//! The row exists at s, so it matters only if it was deleted after s and not after w, which means s < w. Then by E4 the
-//! fence of entering at s came before P2, and P4 sees A1. If s >= w, the row is none of the pruner's.
+//! The row exists at s, so the pruner frees it only if it was deleted after s and not after w, which means s < w. Then
+//! by E4 the fence of entering at s came before P2, and P4 sees A1. If s >= w, the pruner does not touch the row.
 //!
 //! Slots lie in chunks that are linked once and never unlinked while the registry lives; a slot given back
 //! is used again. A chunk is linked before any of its slots is used, so by the fences a pruner that
 //! would have to see a reader sees its chunk.
 //!
 //! # Not here
-//! No versions and no epochs: a timestamp here keeps *versions* from being pruned; a pin keeps *memory*
-//! from being freed while it is looked at. A reader cannot enter at another reader's older timestamp;
-//! who wants to share it shares the slot (a `Snapshot` behind an `Arc`).
+//! No versions and no epochs: a timestamp here keeps *versions* from being pruned; a pin keeps *memory* from
+//! being freed while it is looked at. A reader cannot enter at another reader's older timestamp; readers that
+//! share a timestamp share the slot (a `Snapshot` behind an `Arc`).
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -69,7 +69,7 @@ use crate::primitive::{AtomicPtr, AtomicU64, Mutex, Ordering, Step, fence, weake
 
 /// Slots that are allocated at once.
 const SLOTS_PER_CHUNK: usize = if cfg!(loom) { 2 } else { 32 };
-/// Nobody reads here.
+/// No reader.
 const IDLE: u64 = u64::MAX;
 /// Marks an anchor's timestamp.
 const ANCHOR: u64 = 1 << 62;
@@ -164,8 +164,8 @@ impl ActiveReaders {
         out.push(watermark);
     }
 
-    /// As [`in_use`](Self::in_use); returns also the oldest timestamp from which on everything is to stay, the end of
-    /// time if there is none.
+    /// Like [`in_use`](Self::in_use); also returns the oldest anchor's timestamp, from which on everything has to
+    /// stay, or the end of time if there is none.
     pub fn in_use_and_anchored(&self, watermark: Timestamp, out: &mut Vec<Timestamp>) -> Timestamp {
         self.in_use(watermark, out);
         self.announced().filter_map(Announced::anchor).fold(Timestamp::MAX, Timestamp::min)
@@ -180,8 +180,9 @@ impl ActiveReaders {
 
     /// P1 and P2.
     fn announce(&self, watermark: Timestamp) {
-        // Most pruners find it done and leave the line shared. Having loaded such a horizon before the fence
-        // is as good as having stored it: a reader whose fence comes later cannot load an older one.
+        // Most pruners find the horizon where they want it and leave the line shared. Having loaded such a
+        // horizon before the fence is as good as having stored it: a reader whose fence comes later cannot
+        // load an older one.
         if self.horizon.load(Ordering::Acquire) < watermark.0 {
             self.horizon.fetch_max(watermark.0, Ordering::AcqRel);
         }
@@ -226,7 +227,7 @@ impl fmt::Debug for ActiveReaders {
 
 /// The place where one session or snapshot publishes the timestamp that it reads at. Dropping it leaves.
 ///
-/// To be entered by one thread at a time; who shares a slot shares the timestamp in it.
+/// To be entered by one thread at a time; threads that share a slot share its timestamp.
 pub struct ReaderSlot {
     readers: Arc<ActiveReaders>,
     slot: NonNull<Slot>,
@@ -243,22 +244,22 @@ impl ReaderSlot {
         unsafe { &self.slot.as_ref().0 }
     }
 
-    /// From here on until [`leave`](Self::leave), rows stay where they are that are found at the timestamp of this slot,
-    /// which is announced, or later, also when nobody can see them any more. To be called before another slot is entered in which
-    /// such rows are found.
+    /// From here on until [`leave`](Self::leave), rows that are found at this slot's announced timestamp or later stay where
+    /// they are, even when no reader can see them any more. To be called before another slot is entered at which such rows are
+    /// found.
     pub fn set_anchor(&self) {
         let announced = self.slot().load(Ordering::Relaxed);
         self.slot().store(announced | ANCHOR, Ordering::Release);
     }
 
-    /// As [`enter`](Self::enter), as an [anchor](Self::set_anchor).
+    /// Like [`enter`](Self::enter), but the slot becomes an [anchor](Self::set_anchor).
     pub fn enter_as_anchor(&self, watermark: impl Fn() -> Timestamp) -> Timestamp {
         self.enter_with(ANCHOR, watermark)
     }
 
     /// Starts to read at the newest `watermark`, which is published and returned: from now on, until
     /// [`ReaderSlot::leave`], nothing that is visible at it is pruned. Entering again moves on to a newer
-    /// timestamp. `watermark` is asked once, and again each time that a pruner came between.
+    /// timestamp. `watermark` is called once, and again each time a pruner has moved the horizon.
     ///
     /// Costs one store and one fence beyond `watermark`; never waits.
     pub fn enter(&self, watermark: impl Fn() -> Timestamp) -> Timestamp {
@@ -273,7 +274,7 @@ impl ReaderSlot {
             if !weakened(Step::EnterFences) {
                 fence(Ordering::SeqCst);
             }
-            // Acquire: who sees the horizon sees, when it tries again, the watermark that it came from.
+            // Acquire: a reader that sees the horizon sees, when it tries again, the watermark that it came from.
             if self.readers.horizon.load(Ordering::Acquire) <= timestamp.0
                 || weakened(Step::EnterChecksHorizon)
             {
@@ -287,7 +288,7 @@ impl ReaderSlot {
         Announced(self.slot().load(Ordering::Relaxed)).timestamp()
     }
 
-    /// Ends reading. The versions seen may go.
+    /// Ends reading. The versions seen may be freed.
     pub fn leave(&self) {
         self.slot().store(IDLE, Ordering::Release);
     }

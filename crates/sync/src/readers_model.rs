@@ -155,7 +155,7 @@ fn reader_and_two_pruners() {
     other.join().unwrap();
 }
 
-/// A row comes and goes while a transaction looks, and nobody announces the timestamp at which it was there.
+/// A row comes and goes while a transaction looks, and no reader announces the timestamp at which it existed.
 fn finder_and_burier() {
     let database = Database::new();
     let (first, second) = (database.readers.register(), database.readers.register());

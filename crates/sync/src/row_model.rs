@@ -2,8 +2,8 @@
 //! real registry of readers.
 //!
 //! The rows here are those of `ankerdb_table` in small: two columns, one header, one chain, and what a block keeps for
-//! those who copy whole columns (dirty bits, timestamps of change). Functions have the names of what they mirror, do the
-//! same loads, stores and fences in the same order with the same orderings, and leave out what does not synchronize:
+//! readers that copy whole columns (dirty bits, timestamps of change). Functions have the names of what they mirror, do
+//! the same loads, stores and fences in the same order with the same orderings, and leave out what does not synchronize:
 //!
 //! | here | mirrors |
 //! | --- | --- |
@@ -16,20 +16,19 @@
 //! | [`Database::sweep`], [`Row::sweep`] | `Storage::sweep`, `RowBlock::sweep` |
 //! | [`Transaction::lock`], [`Transaction::restart`] | `Transaction::lock`, `restart_statement` (`crates/transaction/src/lock.rs`, `statement.rs`) |
 //! | [`Transaction::commit`] | `Transaction::commit` (`crates/transaction/src/commit.rs`), docs/design/commit.md |
-//! | [`Transaction::commit_large`] | the same of many rows (`crates/transaction/src/ahead.rs`) |
+//! | [`Transaction::commit_large`] | `Transaction::commit` of many rows (`crates/transaction/src/ahead.rs`) |
 //! | [`Transaction::validate_ahead`] | `Transaction::validate_ahead` (`crates/transaction/src/validate.rs`) |
 //!
-//! A change of one is a change of the other: `crates/transaction/tests/conformance` leads both through the same
-//! interleavings, from step to step (`ankerdb_base::failpoint`), and compares rows, versions, readers and the watermark
-//! after each. For that it compiles this file with real atomics. Fences and orderings it cannot compare: they are looked
-//! at here.
+//! They have to change together: `crates/transaction/tests/conformance` leads both through the same interleavings, from
+//! step to step (`ankerdb_base::failpoint`), and compares rows, versions, readers and the watermark after each. For that
+//! it compiles this file with real atomics. It cannot compare fences and orderings; the models here check those.
 //!
-//! Not here: lending and moving away (`lending_model`), index entries, deleted rows and the reuse of their slots, waiting
-//! for row locks.
+//! Not here: lending and copy on write (`lending_model`), index entries, deleted rows and the reuse of their slots,
+//! waiting for row locks.
 //!
 //! What a model checks is in the values: every state of a row is known from its timestamp, so a reader that was shown
-//! anything else has found a hole. The content of versions lies in loom's checked cells; versions that are unlinked are
-//! kept until the end of an execution, which stands in for pins.
+//! anything else has found an error. The content of versions lies in loom's checked cells; versions that are unlinked
+//! are kept until the end of an execution, which stands in for pins.
 
 // Paths, so that they are found from where the conformance test compiles this file.
 #[cfg(loom)]
@@ -95,11 +94,11 @@ pub(crate) enum RowStep {
     RestartTakesFirst,
     /// large commit: it is decided before it is finished.
     DecidesFirst,
-    /// large commit: pending rows are counted, and those who copy columns ask for the count.
+    /// large commit: pending rows are counted, and readers that copy columns check the count.
     AheadCounts,
     /// large commit: the timestamps of change are raised before a row is counted out.
     SettleRaisesFirst,
-    /// large commit: one that does not come about gives its rows a timestamp of their own.
+    /// large commit: one that ends gives its rows a timestamp of their own.
     WithdrawTakesTimestamp,
 }
 
@@ -113,10 +112,10 @@ type Record = Vec<(usize, usize)>;
 /// A row, one of its columns, and a cell for it.
 type Write = (usize, usize, u64);
 
-/// A commit that did not come about.
+/// A commit that ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// Somebody has a row.
+    /// A row is owned by another transaction.
     Busy,
     /// A row has changed since the transaction began.
     Changed,
@@ -447,7 +446,7 @@ impl Transaction<'_> {
     }
 }
 
-/// As above.
+/// A summary of the models' state, for the conformance test.
 #[cfg(not(loom))]
 impl Database {
     pub(crate) fn watermark(&self) -> u64 {

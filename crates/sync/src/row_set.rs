@@ -16,7 +16,7 @@ const FEW: usize = 16;
 const CHUNK_BITS: u32 = 12;
 const CHUNK_WORDS: usize = 1 << (CHUNK_BITS - 6);
 
-/// Hashes rows by multiplication: their numbers are ours, not a stranger's.
+/// Hashes rows by multiplication: clients cannot choose their numbers.
 #[derive(Default)]
 pub(crate) struct KeyHasher(u64);
 

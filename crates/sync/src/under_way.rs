@@ -1,4 +1,4 @@
-//! Work under way: how one thread learns that all work which may have missed its change is over.
+//! Work under way: how a thread learns that all work that may have missed its change is over.
 //!
 //! # Idea
 //! A worker counts itself in before it looks at something shared, such as a table's list of indexes, and out when its
@@ -13,7 +13,7 @@
 //! W3  count -= 1             (Release)
 //! ```
 //!
-//! # Why nobody is missed
+//! # Why no work is missed
 //! W1 and T2 are read-modify-writes of one word, so one of them comes first in the word's order of changes.
 //! - W1 first: T2 finds the worker counted in, and T3 waits until W3, which releases all that the work has done.
 //! - T2 first: W1 reads what T2 wrote, or what later read-modify-writes made of it, which all belong to the release

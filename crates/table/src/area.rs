@@ -1,6 +1,6 @@
 //! Aligned memory that several threads read and write through atomics.
 //!
-//! Words of the trade, used by the SAFETY notes of this crate:
+//! Words that the SAFETY notes of this crate use:
 //! - an *area* is initialized memory, 64-byte aligned, of fixed size. Its own memory is freed with it, *borrowed* memory
 //!   belongs to a region that outlives it (`segment`);
 //! - all access to a live area is by relaxed atomic loads and stores of naturally aligned units, so that a
@@ -36,7 +36,8 @@ impl Area {
         Area { pointer: allocate_zeroed(bytes), bytes: narrow(bytes), is_borrowed: false }
     }
 
-    /// As [`zeroed`](Self::zeroed). 53200 when there is no memory left, 54000 from 4 GiB on.
+    /// Like [`zeroed`](Self::zeroed), but fails with 53200 when there is no memory left, and with 54000 from 4 GiB
+    /// on.
     pub fn try_zeroed(bytes: usize) -> Result<Area> {
         failpoint::reach("memory of a block")?;
         let bytes = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
@@ -48,11 +49,11 @@ impl Area {
         Ok(Area { pointer, bytes: narrow, is_borrowed: false })
     }
 
-    /// Memory of somebody else's, a multiple of 64 bytes.
+    /// Memory that another owner keeps, a multiple of 64 bytes.
     ///
     /// # Safety
-    /// The memory is initialized, aligned to 64 bytes and outlives the area. Nobody else accesses it but through
-    /// areas, or as `area`'s words allow.
+    /// The memory is initialized, aligned to 64 bytes and outlives the area. It is accessed only through areas,
+    /// or as `area`'s words allow.
     pub unsafe fn borrowed(pointer: NonNull<u8>, bytes: usize) -> Area {
         debug_assert!(pointer.as_ptr().addr().is_multiple_of(ALIGNMENT) && bytes.is_multiple_of(ALIGNMENT));
         Area { pointer, bytes: narrow(bytes), is_borrowed: true }

@@ -50,7 +50,7 @@ impl ColumnArray {
         })
     }
 
-    /// The same in memory of a segment, zeroed.
+    /// An array of zero (or NULL) cells in a segment's memory, which is zeroed.
     pub(crate) fn placed(layout: CellLayout, values: Area, validity: Option<Area>) -> ColumnArray {
         let heap = (layout == CellLayout::View).then(|| Arc::new(Heap::new()));
         ColumnArray { layout, values, validity, heap, garbage_bytes: AtomicUsize::new(0) }
@@ -82,12 +82,14 @@ impl ColumnArray {
         self.values.pointer().wrapping_add(self.layout.bytes(row)).cast_const()
     }
 
-    /// As [`cell_address`](Self::cell_address), of the bytes behind a long string's view, for which it loads the view.
+    /// The address of the bytes behind a long string's view, which it loads: only to ask for the memory, as
+    /// [`cell_address`](Self::cell_address).
     #[inline]
     pub(crate) fn bytes_address(&self, row: usize) -> Option<*const u8> {
         let heap = self.heap.as_ref()?;
         let view = self.load_wide(row);
-        // The view may be half of an old and half of a new one: no matter for an address that nobody reads from.
+        // The view may be half of an old and half of a new one: that is harmless, as nothing is read from the
+        // address.
         let is_long = view as u32 as usize > INLINE_BYTES;
         is_long.then(|| heap.address((view >> 64) as u32, (view >> 96) as u32)).flatten()
     }
@@ -153,7 +155,7 @@ impl ColumnArray {
         Ok(outline_view(bytes, chunk, offset))
     }
 
-    /// A string that was placed is not going to be stored.
+    /// Notes that a placed string will not be stored.
     pub(crate) fn forget(&self, bytes: usize) {
         self.garbage_bytes.fetch_add(bytes, Relaxed);
     }
@@ -164,7 +166,7 @@ impl ColumnArray {
         (view as u32 as usize > INLINE_BYTES).then_some(view)
     }
 
-    /// A string that was overwritten has come back.
+    /// Notes that an overwritten string is in use again.
     pub(crate) fn remember(&self, bytes: usize) {
         self.garbage_bytes.fetch_sub(bytes, Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Row blocks: the newest values of [`ROWS_PER_BLOCK`] rows in place, and their history beside them.
+//! Row blocks: the newest values of [`ROWS_PER_BLOCK`] rows in place, and their older versions beside them.
 //!
 //! ```text
-//! headers   row 0..8191   who owns the row, since when its newest state holds        (header)
+//! headers   row 0..8191   whether the row is owned, and the time of its newest change  (header)
 //! chains    row 0..8191   before-images, newest to oldest                            (version)
 //! columns   one array per column, lent to readers while nothing changes              (array, sync::lending),
 //!           or, where a technique of the system takes snapshots, in a segment         (segment)
@@ -14,19 +14,18 @@
 //! 1. A row's cells, chain and header change only in the hands of its owner (LOCKED).
 //! 2. Before a cell or an `exists` bit changes for commit *c*: a writer of cells is registered (`Columns::begin_write`),
 //!    the row is dirty, `column_change` or `rows_change` (both, for a new row) are at least *c*, and the header shows
-//!    *c*; in this order against a reader that loads data first and then headers (or these timestamps) behind an
-//!    acquire fence.
-//!    Cells of one store may be written to a slot earlier, before there is a *c*, while no reader sees a row there
-//!    (`write_new`): all that they can spoil is a cell of no row.
-//! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and
-//!    its chain is empty. So whoever has copied cells and bits of rows, and finds a row clean afterwards, has what it is.
-//!    Large commits go through these steps before there is a *c* (`ahead`): the header shows the commit's number, and the
-//!    block counts the rows of which that is true, in place of *c* in `column_change` and `rows_change`.
-//! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion is visible to all who
-//!    begin, nobody sees the row in any state, nobody is going to write to it who found it, and the row's index
-//!    entries are gone. (By a sweep: the deletion fell below the horizon. By `Storage::bury`: readers from before the
-//!    deletion began before the row came. To them the next row in the slot is as new as that one was; the slot stays
-//!    dirty.)
+//!    *c*; in this order against a reader that loads data first and then headers (or these timestamps) behind an acquire
+//!    fence. Cells of one store may be written to a slot earlier, before there is a *c*, while no reader sees a row
+//!    there (`write_new`): these cells belong to no row.
+//! 3. A row is clean only if every reader may see its newest state (header timestamp at or below the horizon) and its
+//!    chain is empty. So a reader that has copied cells and bits of rows, and finds a row clean afterwards, has its
+//!    state. Large commits go through these steps before there is a *c* (`ahead`): the header shows the commit's number,
+//!    and the block counts the rows of which that is true, in place of *c* in `column_change` and `rows_change`.
+//! 4. Slots below `fill` were handed out; a slot is handed out again only after its row's deletion is visible to all new
+//!    readers, no reader sees the row in any state, no transaction that found it is going to write to it, and the row's
+//!    index entries are gone. (By a sweep: the deletion fell below the horizon. By `Storage::bury`: readers from before
+//!    the deletion began before the row came. To them the next row in the slot is as invisible as that one was; the slot
+//!    stays dirty.)
 
 mod ahead;
 mod install;
@@ -58,11 +57,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 pub enum ReadAt {
     /// The state at this timestamp, which must be announced in `ActiveReaders`.
     Snapshot(Timestamp),
-    /// The same for cells, if they are still in place: one that has been overwritten since, or whose row has been
-    /// deleted, is not read, as if the row did not exist.
+    /// The state at this timestamp, but only cells that are still in place: one that has been overwritten since,
+    /// or whose row has been deleted, is not read, as if the row did not exist.
     InPlace(Timestamp),
-    /// The newest installed state, committed a moment ago or visible to nobody yet. What is installed ahead of its
-    /// timestamp is none.
+    /// The newest installed state, which may not be visible to any reader yet. What is installed ahead of its
+    /// timestamp does not count.
     Newest,
 }
 
@@ -83,25 +82,26 @@ struct RowMeta {
 }
 
 /// The headers and chains of a block, in memory like that of its arrays.
-struct Rows(NonNull<[RowMeta; ROWS_PER_BLOCK]>);
+struct RowMetas(NonNull<[RowMeta; ROWS_PER_BLOCK]>);
 
 // SAFETY: owns its rows, which are shared among threads by reference and dropped on any of them.
-unsafe impl Send for Rows {}
+unsafe impl Send for RowMetas {}
 // SAFETY: as above.
-unsafe impl Sync for Rows {}
+unsafe impl Sync for RowMetas {}
 
-impl Rows {
+impl RowMetas {
     const BYTES: usize = size_of::<[RowMeta; ROWS_PER_BLOCK]>();
 
-    fn new() -> Result<Rows> {
+    fn new() -> Result<RowMetas> {
         failpoint::reach("headers of a block")?;
-        let memory = try_allocate_zeroed(Rows::BYTES).ok_or_else(|| Error::out_of_memory(Rows::BYTES))?;
-        // All zeros is a valid row: no timestamp, nobody's, without history.
-        Ok(Rows(memory.cast()))
+        let memory =
+            try_allocate_zeroed(RowMetas::BYTES).ok_or_else(|| Error::out_of_memory(RowMetas::BYTES))?;
+        // All zeros is a valid row: no timestamp, no owner, no versions.
+        Ok(RowMetas(memory.cast()))
     }
 }
 
-impl Deref for Rows {
+impl Deref for RowMetas {
     type Target = [RowMeta; ROWS_PER_BLOCK];
 
     #[inline]
@@ -111,42 +111,42 @@ impl Deref for Rows {
     }
 }
 
-impl Drop for Rows {
+impl Drop for RowMetas {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this size; nobody else is left.
+        // SAFETY: allocated in `new` with this size; no other user is left.
         unsafe {
             self.0.drop_in_place();
-            free(self.0.cast(), Rows::BYTES);
+            free(self.0.cast(), RowMetas::BYTES);
         }
     }
 }
 
 /// A block of rows.
 pub struct RowBlock {
-    rows: Rows,
+    rows: RowMetas,
     columns: Columns<ColumnArray>,
     zones: Box<[Option<Zone>]>,
     /// Whether cells of some column are compound (`CellLayout::is_compound`).
     has_compound: bool,
     /// Rows with strings in the heaps that no view points to yet: their commits are about to install them. Meanwhile no
-    /// heap is left for another one.
+    /// heap is replaced.
     rows_placed: AtomicU32,
     exists: Bitmap,
     dirty: Bitmap,
-    /// Changes in the hands of the row's owner only.
+    /// Changed by the row's owner only.
     free: Bitmap,
     /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
     /// that nobody writes stays lendable.
     column_updates: Box<[AtomicU64]>,
-    /// The same for new rows, which write to all columns.
+    /// The timestamp of the newest commit that inserted rows, which write to all columns.
     insertion: AtomicU64,
-    /// The same for rows that go.
+    /// The timestamp of the newest commit that deleted rows.
     deletion: AtomicU64,
     /// Rows of which a large commit without a timestamp has changed, or is changing, cells.
     pending_cells: AtomicU32,
-    /// The same of rows that come or go.
+    /// Rows that a large commit without a timestamp has inserted or deleted.
     pending_rows: AtomicU32,
-    /// What readers have made of the newest state, for those who come after them.
+    /// What readers have derived from the newest state, for later readers.
     derived: Mutex<Option<Derived>>,
     /// Slots handed out.
     fill: AtomicU32,
@@ -164,7 +164,7 @@ impl RowBlock {
         RowBlock::of(columns, Columns::new(arrays), None)
     }
 
-    /// The same with its arrays at a position of a segment that no other block has had.
+    /// An empty block with its arrays at a position of a segment that no other block has had.
     pub(crate) fn placed(
         columns: &[(DataType, bool)],
         segment: Arc<Segment>,
@@ -187,7 +187,7 @@ impl RowBlock {
     ) -> Result<RowBlock> {
         let is_compound = |&(data_type, _): &(DataType, bool)| CellLayout::of(data_type).is_compound();
         Ok(RowBlock {
-            rows: Rows::new()?,
+            rows: RowMetas::new()?,
             columns: arrays,
             has_compound: columns.iter().any(is_compound),
             rows_placed: AtomicU32::new(0),
@@ -223,13 +223,13 @@ impl RowBlock {
         if header.is_pending() { self.resolved(row) } else { header }
     }
 
-    /// The header as it stands there, which may be the mark of a commit that has its timestamp by now.
+    /// The header as stored, which may be the mark of a commit that has its timestamp by now.
     #[inline]
     fn mark(&self, row: usize) -> Header {
         Header(self.rows[row].header.load(Ordering::Acquire))
     }
 
-    /// The history of a row.
+    /// The versions of a row.
     pub fn chain(&self, row: usize) -> &VersionChain {
         &self.rows[row].chain
     }
@@ -266,7 +266,7 @@ impl RowBlock {
 
     /// The newest commit that has changed, or is changing, cells of the column.
     pub fn column_change(&self, column: usize) -> Timestamp {
-        // First: whoever finds none left finds what they have raised.
+        // The count comes first: a reader that finds none left finds the timestamps that they have raised.
         if self.pending_cells.load(Ordering::Acquire) > 0 {
             return Timestamp::MAX;
         }
@@ -327,7 +327,7 @@ impl RowBlock {
         Some(slot)
     }
 
-    /// Takes ownership of a row unless somebody has it; returns its newest state. Only `OwnedRow` makes owners of it.
+    /// Takes ownership of a row unless it is owned; returns its newest state. Only `OwnedRow` makes owners of it.
     #[inline]
     pub(crate) fn try_lock(&self, row: usize) -> Option<Header> {
         let header = &self.rows[row].header;
@@ -368,7 +368,7 @@ impl RowBlock {
             .is_some_and(|version| version.exists)
     }
 
-    /// Reads one cell; `None` if the row does not exist for this reader. Waits for nobody, except that
+    /// Reads one cell; `None` if the row does not exist for this reader. Never waits, except that
     /// `ReadAt::Newest` spins while the row's cells are being written.
     #[inline]
     pub fn read<R>(
@@ -382,7 +382,7 @@ impl RowBlock {
         self.read_or(row, column, at, pin, use_cell).ok()
     }
 
-    /// As [`read`](Self::read), giving the function back if the row does not exist.
+    /// Like [`read`](Self::read), but returns the function if the row does not exist.
     #[inline]
     pub fn read_or<R, F: FnOnce(Cell<'_>) -> R>(
         &self,
@@ -465,7 +465,8 @@ impl RowBlock {
         }
     }
 
-    /// As [`prefetch`](Self::prefetch), of the bytes of long strings in these columns; loads their views.
+    /// Asks for the bytes of long strings in these columns, as [`prefetch`](Self::prefetch) does for cells; loads
+    /// their views.
     #[inline]
     pub fn prefetch_bytes(&self, row: usize, columns: ColumnSet, pin: &Guard) {
         let _inside = pin;
@@ -553,7 +554,7 @@ impl RowBlock {
         unsafe { array.resolve(&raw) }.to_owned()
     }
 
-    /// Whether a sweep may find something: history, and readers that moved on since the last sweep.
+    /// Whether a sweep may find something: old versions, and readers that moved on since the last sweep.
     pub(crate) fn wants_sweep(&self, horizon: Timestamp) -> bool {
         self.swept_at.swap(horizon.0, Ordering::Relaxed) != horizon.0
     }
@@ -568,7 +569,7 @@ impl RowBlock {
             }
             let Some(header) = self.try_lock(row) else { continue };
             failpoint::step("row owned by a sweep");
-            // Clean already: another sweep was here after we looked, and has freed the slot if the row is deleted.
+            // Another sweep has made the row clean since we looked, and has freed the slot if the row is deleted.
             if self.dirty.is_set(row) && header.timestamp() <= horizon {
                 before_clean(row, header.exists());
                 self.rows[row].chain.clear(pin);
@@ -580,8 +581,8 @@ impl RowBlock {
         }
     }
 
-    /// Rewrites string heaps that are mostly garbage, by lending the column to ourselves and moving away from it.
-    /// Not in a segment: there arrays stay where they are.
+    /// Rewrites string heaps that are mostly garbage, by borrowing the column and copying it on write. Not in a
+    /// segment: there arrays stay where they are.
     pub(crate) fn rebuild_heaps(&self, pin: &Guard) {
         if !self.is_lendable() || !self.may_leave_heaps() {
             return;

@@ -128,7 +128,7 @@ impl<'a> Cell<'a> {
         Cell::of_borrowed(ValueRef::from(value), data_type)
     }
 
-    /// As [`of`](Self::of), of a value that borrows its text or bytes.
+    /// Like [`of`](Self::of), for a value that borrows its text or bytes.
     #[inline]
     pub fn of_borrowed(value: ValueRef<'a>, data_type: DataType) -> Result<Cell<'a>> {
         Ok(match (value, data_type) {
@@ -161,7 +161,7 @@ impl<'a> Cell<'a> {
         self.to_borrowed(data_type).to_value()
     }
 
-    /// As [`to_value`](Self::to_value), without a copy of text or bytes.
+    /// Like [`to_value`](Self::to_value), without a copy of text or bytes.
     #[inline]
     pub fn to_borrowed(self, data_type: DataType) -> ValueRef<'a> {
         match (self, data_type) {

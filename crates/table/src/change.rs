@@ -1,4 +1,4 @@
-//! What happened to a row, as far as somebody who has read it is concerned.
+//! What happened to a row, as far as a transaction that has read it is concerned.
 
 use ankerdb_base::ColumnSet;
 
@@ -9,8 +9,8 @@ pub enum RowChange {
     Nothing,
     /// Cells of these columns were overwritten.
     Updated(ColumnSet),
-    /// It came or went. That concerns everybody who has read the row, or a range or table that it is in, whatever
-    /// columns were looked at: who counts rows looks at none.
+    /// It was inserted or deleted. That concerns all who have read the row, or a range or table that it is in,
+    /// whatever columns they looked at: counting rows looks at none.
     CameOrWent,
 }
 
@@ -24,7 +24,7 @@ impl RowChange {
         }
     }
 
-    /// Whether this concerns somebody who has looked at these columns of the row.
+    /// Whether this concerns a transaction that has looked at these columns of the row.
     #[inline]
     pub fn concerns(self, columns: ColumnSet) -> bool {
         match self {

@@ -1,7 +1,7 @@
-//! What readers derive from a table, a column or a block, and keep there for those who come after them.
+//! What readers derive from a table, a column or a block, and keep there for later readers.
 
 use std::any::Any;
 use std::sync::Arc;
 
-/// Known to its makers only.
+/// Only its makers know its type.
 pub type Derived = Arc<dyn Any + Send + Sync>;

@@ -1,7 +1,7 @@
 //! The entries of an index, kept in the way that the index was declared with.
 //!
-//! Everything that is asked for by whole keys costs what it costs in the structure underneath. Ranges are the ordered
-//! tree's business: a hash index answers them, too, but by looking at all of its entries. Planners do not ask it to.
+//! Operations on whole keys cost what they cost in the structure underneath. Ranges need the ordered tree: a hash
+//! index answers them, too, but by looking at all of its entries, so planners do not use it for that.
 
 use crate::schema::IndexKind;
 use ankerdb_base::Result;
@@ -110,8 +110,8 @@ impl Entries {
         }
     }
 
-    /// As [`scan`](Self::scan); where there is an order, dead entries are left out as far as they are
-    /// [known](Self::mark_dead).
+    /// Like [`scan`](Self::scan), but an ordered index leaves out entries that are [marked](Self::mark_dead)
+    /// dead.
     #[inline]
     pub fn scan_since(
         &self,
@@ -127,8 +127,8 @@ impl Entries {
         }
     }
 
-    /// Lets later scans leave out the entries around one, if `dead_from` knows of each row of them since when it is dead;
-    /// see [`OrderedIndex::mark_dead`]. Returns whether they will.
+    /// Makes later scans leave out the entries around one, if `dead_from` knows for each of their rows since when it is
+    /// dead; see [`OrderedIndex::mark_dead`]. Returns whether they will.
     pub fn mark_dead(&self, key: &[u8], row: u64, dead_from: impl FnMut(u64) -> Option<u64>) -> bool {
         match self {
             Entries::Ordered(index) => index.mark_dead(key, row, dead_from),

@@ -14,12 +14,12 @@
 //! sees *c*, so an unchanged header confirms the cells. Readers at *s* < *c* that see *c* go to the versions
 //! and never wait. Readers at *s* >= *c* never meet INSTALLING: the watermark covers only finished commits.
 //!
-//! A commit of many rows does so ahead of its timestamp, with PENDING and its number in place of *c* (`sync::pending`,
+//! A commit of many rows installs ahead of its timestamp, with PENDING and its number in place of *c* (`sync::pending`,
 //! `block::ahead`). Together the bits up to PENDING are larger than any timestamp, so that a reader that only compares
-//! goes to the versions, the newest one of which is the state under the pending change. Once the number is
-//! decided, it stands for a timestamp like any other; the owner replaces it by that and gives the row up. Until then the
-//! row is LOCKED. A header that has changed never changes back, also when a pending commit ends: what it had
-//! changed it changes again, to what it was, and the rows get a timestamp of their own for that.
+//! goes to the versions, the newest one of which is the state under the pending change. Once the number is decided, it
+//! stands for a timestamp like any other; the owner replaces it by that and gives the row up. Until then the row is
+//! LOCKED. A header that has changed never changes back, not even when a pending commit ends: the commit writes the old
+//! cells again, and the rows get a new timestamp for that.
 
 use ankerdb_base::Timestamp;
 
@@ -55,29 +55,29 @@ impl Header {
         self.is_pending().then_some(self.0 & (PENDING - 1))
     }
 
-    /// Whether the change belongs to a commit that has no timestamp yet, as far as is known.
+    /// Whether the change belongs to a commit whose timestamp is not known yet.
     #[inline]
     pub fn is_pending(self) -> bool {
         self.0 & PENDING != 0
     }
 
-    /// The same of a pending commit with its timestamp.
+    /// This header of a pending commit, with the commit's timestamp.
     pub(crate) fn decided(self, timestamp: Timestamp) -> Header {
         debug_assert!(self.is_pending() && timestamp <= NEWEST);
         Header(self.0 & !TIMESTAMP | timestamp.0)
     }
 
-    /// The same with the cells being written.
+    /// This header, with the cells being written.
     pub fn installing(self) -> Header {
         Header(self.0 | LOCKED | INSTALLING)
     }
 
-    /// The same, owned by a transaction.
+    /// This header, owned by a transaction.
     pub fn locked(self) -> Header {
         Header(self.0 | LOCKED)
     }
 
-    /// The same, not owned.
+    /// This header, not owned.
     pub fn unlocked(self) -> Header {
         Header(self.0 & !LOCKED)
     }

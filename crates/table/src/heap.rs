@@ -1,7 +1,7 @@
 //! Append-only memory for the byte strings of one column of one block.
 //!
 //! A string longer than twelve bytes lies in a *chunk*; its view in the column says which and where. Bytes once
-//! written never change, so a chunk may be read by whoever holds a view, as long as the chunk lives. Strings of
+//! written never change, so a chunk may be read through any view, as long as the chunk lives. Strings of
 //! overwritten cells stay as garbage until the column is rebuilt (`ColumnArray::duplicate`).
 
 use crate::area::Area;
@@ -33,7 +33,8 @@ impl Chunk {
         self.0.bytes()
     }
 
-    /// Whether these bytes lie at an offset. Reads byte by byte, so that an offset where somebody writes is only wrong.
+    /// Whether these bytes lie at an offset. Reads byte by byte, so that concurrent writes at the offset do no more
+    /// than make the answer wrong.
     pub fn holds(&self, offset: usize, bytes: &[u8]) -> bool {
         let is_inside = offset + bytes.len() <= self.bytes();
         is_inside
@@ -107,7 +108,7 @@ impl Heap {
         }
     }
 
-    /// Makes room for `needed` bytes, unless somebody else has moved the cursor meanwhile.
+    /// Makes room for `needed` bytes, unless another thread has moved the cursor meanwhile.
     fn grow(&self, cursor: u64, needed: usize) -> Result<()> {
         let _growing = self.grow.lock();
         if self.cursor.load(Ordering::Acquire) != cursor {
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(unsafe { heap.bytes(chunk, offset, large.len() as u32) }, &large[..]);
     }
 
-    /// Of 300 strings each needs a chunk of regular size for itself, as long as these are of 64 MiB.
+    /// Each of 300 strings needs a chunk of its own, as long as chunks are of 64 MiB.
     #[test]
     fn hundreds_of_strings_longer_than_half_a_chunk_fit() {
         let heap = Heap::new();

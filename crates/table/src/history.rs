@@ -1,8 +1,8 @@
 //! The keys of a row's states, and the entries of indexes that go with them.
 //!
 //! An index has an entry for each key that a row has in some state that a reader may see. When states are about to go, the
-//! keys that only they had are found by going through the row's chain, and their entries go with them. All of it is for
-//! who owns the row.
+//! keys that only they had are found by going through the row's chain, and their entries go with them. Only the row's
+//! owner may call these functions.
 
 use crate::cell::{Cell, OwnedCell};
 use crate::entries::Entries;

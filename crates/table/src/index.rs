@@ -1,8 +1,8 @@
 //! An index of a table: its entries, and how a row's values become their keys.
 //!
 //! An entry (key, row) says that some state of the row has, or had, this key. Entries are added before a commit
-//! installs and removed when no reader can see the state any more, so whoever finds a row by a key checks that
-//! the row exists for him and, if keys of this index were ever updated, that it has this key.
+//! installs and removed when no reader can see the state any more, so a reader that finds a row by a key checks
+//! that the row exists for it and, if keys of this index were ever updated, that it has this key.
 
 use crate::cell::Cell;
 use crate::entries::Entries;
@@ -20,7 +20,7 @@ pub struct Index {
     life: IndexLife,
 }
 
-/// What happens to an index as a whole. As its [`Entries`], only for those who can name it.
+/// What happens to an index as a whole. Like its [`Entries`], usable only by code that can name it.
 pub struct IndexLife {
     /// Whether an update has ever changed a key column, so that entries may be out of date.
     keys_move: AtomicBool,
@@ -30,7 +30,7 @@ pub struct IndexLife {
 }
 
 impl Entries {
-    /// Those of an index.
+    /// The entries of an index.
     #[inline]
     pub fn of(index: &Index) -> &Entries {
         &index.entries
@@ -38,7 +38,7 @@ impl Entries {
 }
 
 impl IndexLife {
-    /// That of an index.
+    /// The lifecycle of an index.
     #[inline]
     pub fn of(index: &Index) -> &IndexLife {
         &index.life

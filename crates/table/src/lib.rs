@@ -1,4 +1,4 @@
-//! Tables: columns in place, history beside them.
+//! Tables: columns in place, older versions beside them.
 //!
 //! A [`Table`] says what it is called, and which columns and indexes it has; its [`Storage`] is a sequence of
 //! [`RowBlock`]s and the [`Entries`] of its [`Index`]es. A block keeps the newest committed value of
@@ -6,7 +6,7 @@
 //! reads and writes rows as told, in the protocols of `header`, `version` and `block`; transactions decide what
 //! may be read and written, snapshots hand blocks to analytics.
 //!
-//! `unsafe` is allowed here: its vocabulary stands in `area`.
+//! `unsafe` is allowed here; `area` defines its vocabulary.
 
 mod append_list;
 mod area;

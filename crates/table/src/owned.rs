@@ -1,8 +1,8 @@
-//! Owned rows: who may change a row, as a type.
+//! Owned rows: the right to change a row, as a type.
 //!
 //! An [`OwnedRow`] stands for the LOCKED bit of a row's header (`header`). It is made by setting the bit, there is one at
-//! a time, and everything that changes a row, its versions or its entries is on it. Dropped, it gives the row up as it
-//! was; installing consumes it, and gives the row up as it has become.
+//! a time, and everything that changes a row, its versions or its entries is on it. Dropping it gives the row up
+//! unchanged; installing consumes it, and gives the row up as changed.
 //!
 //! ```text
 //!            Storage::try_own ─┐            ┌─ write_new / save_update / save_delete      before the timestamp
@@ -14,15 +14,15 @@
 //! ```
 //!
 //! Commits of many rows install them ahead of the timestamp (`block::ahead`): install_insert_ahead and its like follow on
-//! writing or saving, before the timestamp, and settle_insert and its like on the commit's end; if the commit does not come
-//! about, withdraw_insert and its like come between.
+//! writing or saving, before the timestamp, and settle_insert and its like on the commit's end; if the commit ends,
+//! withdraw_insert and its like come between.
 //!
 //! A [`KeptRow`] borrows nothing and can be resumed by its own table only. It is neither copied nor made from numbers, so
 //! it is as good as the row itself. Forgetting one leaves the row locked, which harms nobody's memory.
 //!
 //! [`KeptRows`] are many of them in little memory.
 //!
-//! Everything that can fail is on the way to the timestamp; behind it nothing is allocated but copies of lent arrays.
+//! Everything that can fail comes before the timestamp; after it nothing is allocated but copies of lent arrays.
 
 use crate::block::RowBlock;
 use crate::cell::Cell as RowCell;
@@ -38,7 +38,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
 
-/// A row that nobody else may change. See the module.
+/// A row that only its holder may change. See the module.
 #[must_use = "the row is given up when this is dropped"]
 pub struct OwnedRow<'t> {
     storage: &'t Storage,
@@ -47,7 +47,7 @@ pub struct OwnedRow<'t> {
     not_shared: PhantomData<Cell<()>>,
 }
 
-/// An [`OwnedRow`] put by.
+/// An [`OwnedRow`] that is kept for later.
 #[must_use = "the row stays locked until it is resumed"]
 pub struct KeptRow {
     table: NonZeroU64,
@@ -61,8 +61,8 @@ impl KeptRow {
     }
 }
 
-/// Kept rows of one table, a bit for each: for transactions that keep a million of them. As a [`KeptRow`], it stands for
-/// the rows itself.
+/// Kept rows of one table, a bit for each: for transactions that keep a million of them. Like a [`KeptRow`], it stands
+/// for the rows themselves.
 pub struct KeptRows {
     table: NonZeroU64,
     rows: RowSet,
@@ -87,7 +87,7 @@ impl KeptRows {
         if self.rows.has_room() { Ok(()) } else { self.rows.try_grow() }
     }
 
-    /// Puts an owned row by, for which there is [room](Self::make_room). Panics if it is one of another table.
+    /// Keeps an owned row, for which there is [room](Self::make_room). Panics if it belongs to another table.
     pub fn keep(&mut self, row: OwnedRow<'_>) {
         let kept = row.keep();
         assert_eq!(kept.table, self.table, "kept rows are of one table");
@@ -118,7 +118,7 @@ impl KeptRows {
 }
 
 impl Storage {
-    /// Takes ownership of a row unless somebody has it. Costs one atomic instruction.
+    /// Takes ownership of a row unless it is owned. Costs one atomic instruction.
     #[inline]
     pub fn try_own(&self, row: RowId) -> Option<OwnedRow<'_>> {
         self.block(row.block()).try_lock(row.offset()).map(|_| OwnedRow::of(self, row))
@@ -131,7 +131,7 @@ impl Storage {
         OwnedRow::of(self, kept.row)
     }
 
-    /// Uses a kept row without taking it out of the caller's hands, not even by a panic.
+    /// Uses a kept row, which stays with the caller even if there is a panic.
     #[inline]
     pub fn with_kept<R>(&self, kept: &mut KeptRow, use_row: impl FnOnce(&OwnedRow<'_>) -> R) -> R {
         assert_eq!(kept.table, self.identity(), "a row is resumed by its own table");
@@ -193,7 +193,7 @@ impl<'t> OwnedRow<'t> {
         self.block().header(self.row.offset()).unlocked()
     }
 
-    /// Puts it by.
+    /// Keeps the row for later.
     #[inline]
     pub fn keep(self) -> KeptRow {
         let kept = KeptRow { table: self.storage.identity(), row: self.row };
@@ -234,14 +234,15 @@ impl<'t> OwnedRow<'t> {
         self.block().save(self.row.offset(), changes, views, pin)
     }
 
-    /// The same for a deletion.
+    /// Keeps what a deletion is about to overwrite as a version, and prunes, as [`save_update`](Self::save_update)
+    /// does.
     #[inline]
     pub fn save_delete(&self, in_use: &[Timestamp], pin: &Guard) -> Result<()> {
         self.prune(std::iter::empty(), in_use, pin);
         self.block().save(self.row.offset(), std::iter::empty(), &mut Vec::new(), pin)
     }
 
-    /// Lets history go that no reader needs.
+    /// Prunes versions that no reader needs.
     #[inline]
     pub(crate) fn prune<'a>(
         &self,
@@ -256,8 +257,8 @@ impl<'t> OwnedRow<'t> {
         }
     }
 
-    /// Takes back what was written or saved for a commit that does not come about: `cells` as they were given, `views` as
-    /// far as they have been added for them.
+    /// Takes back what was written or saved for a commit that ends: `cells` as they were given, `views` as far as they
+    /// have been added for them.
     ///
     /// # Safety
     /// The cells and views are those.
@@ -370,7 +371,8 @@ impl OwnedRow<'_> {
         self.block().install_delete_ahead(self.row.offset(), commit.number());
     }
 
-    /// Takes the new row out again. As the two below, to be settled afterwards: what nobody has seen may have been copied.
+    /// Takes the new row out again. Like the two below, to be settled afterwards: readers may have copied what they
+    /// must not see.
     pub fn withdraw_insert(&self) {
         self.block().withdraw_insert(self.row.offset());
         // Its slot is swept like that of a deleted row.
@@ -403,14 +405,14 @@ impl OwnedRow<'_> {
         std::mem::forget(self);
     }
 
-    /// Does so for a row of which these columns were changed.
+    /// Gives a row of which these columns were changed its commit's timestamp, and gives it up.
     #[inline]
     pub fn settle_update(self, commit: Timestamp, columns: impl Iterator<Item = usize>) {
         self.block().settle_update(self.row.offset(), commit, columns);
         std::mem::forget(self);
     }
 
-    /// Does so for a deleted row.
+    /// Gives a deleted row its commit's timestamp, and gives it up.
     #[inline]
     pub fn settle_delete(self, commit: Timestamp) {
         self.block().settle_delete(self.row.offset(), commit);

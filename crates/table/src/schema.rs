@@ -20,7 +20,7 @@ impl ColumnDefinition {
         ColumnDefinition { name: name.into(), data_type, nullable: false }
     }
 
-    /// The same column, NULL allowed.
+    /// This column, with NULL allowed.
     pub fn nullable(mut self) -> ColumnDefinition {
         self.nullable = true;
         self
@@ -92,7 +92,7 @@ impl TableDefinition {
         self
     }
 
-    /// Adds an index over named columns. Panics on an unknown name, as [`primary_key`](Self::primary_key).
+    /// Adds an index over named columns. Panics on an unknown name, like [`primary_key`](Self::primary_key).
     pub fn index(mut self, name: impl Into<String>, columns: &[&str], unique: bool) -> TableDefinition {
         let columns = columns.iter().map(|name| self.position_or_panic(name)).collect();
         let kind = IndexKind::Ordered;

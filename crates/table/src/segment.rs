@@ -11,12 +11,12 @@
 //! whose configuration has such a technique; others allocate each array by itself.
 //!
 //! Each column of such a table has a lock (AnKer §3.2.2): shared while a row is installed, for the columns that are
-//! written, exclusive while a snapshot is taken. Who wants exclusive access keeps newcomers out. Shared locks are taken in
-//! the order of columns, and exclusive ones one at a time, so nobody waits in a circle. Columns from 63 on share a
-//! lock, as they share a bit of a [`ColumnSet`].
+//! written, exclusive while a snapshot is taken. A waiting exclusive lock keeps newcomers out. Shared locks are taken in
+//! the order of columns, and exclusive ones one at a time, so there is no deadlock. Columns from 63 on share a lock, as
+//! they share a bit of a [`ColumnSet`].
 //!
-//! Arrays in segments are never lent: no writer ever moves away from one, and heaps of strings are not rebuilt, so
-//! that strings that were overwritten keep their memory as long as the table lives.
+//! Arrays in segments are never lent: no writer ever copies one, and heaps of strings are not rebuilt, so
+//! overwritten strings keep their memory as long as the table lives.
 
 use crate::append_list::AppendList;
 use crate::area::Area;
@@ -35,7 +35,7 @@ const BLOCKS_PER_SEGMENT: usize = 1024;
 /// How columns are put into regions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
-    /// What takes snapshots of them.
+    /// The technique that takes snapshots of them.
     pub technique: Technique,
     /// The pages under them.
     pub pages: PageSize,
@@ -194,7 +194,7 @@ impl Segment {
     }
 }
 
-/// A lock for each column, see the module. None where nobody takes snapshots of single columns.
+/// A lock for each column, see the module. None where there are no snapshots of single columns.
 struct ColumnLocks(Box<[CachePadded<RawRwLock>]>);
 
 impl ColumnLocks {
@@ -207,8 +207,8 @@ impl ColumnLocks {
         Some(&self.0[column.min(last)])
     }
 
-    fn shared(&self, columns: ColumnSet) -> Shared<'_> {
-        let mut held = Shared { locks: self, columns: ColumnSet::EMPTY };
+    fn shared(&self, columns: ColumnSet) -> SharedLocks<'_> {
+        let mut held = SharedLocks { locks: self, columns: ColumnSet::EMPTY };
         for column in self.within(columns) {
             self.0[column].lock_shared();
             held.columns.insert(column);
@@ -221,19 +221,19 @@ impl ColumnLocks {
         columns.iter().take_while(|column| *column < self.0.len())
     }
 
-    fn exclusive(&self, column: usize) -> Exclusive<'_> {
+    fn exclusive(&self, column: usize) -> ExclusiveLock<'_> {
         let lock = self.place(column);
         lock.inspect(|lock| lock.lock_exclusive());
-        Exclusive(lock)
+        ExclusiveLock(lock)
     }
 }
 
-struct Shared<'a> {
+struct SharedLocks<'a> {
     locks: &'a ColumnLocks,
     columns: ColumnSet,
 }
 
-impl Drop for Shared<'_> {
+impl Drop for SharedLocks<'_> {
     fn drop(&mut self) {
         for column in self.locks.within(self.columns) {
             // SAFETY: locked in `shared`, unlocked here only.
@@ -242,9 +242,9 @@ impl Drop for Shared<'_> {
     }
 }
 
-struct Exclusive<'a>(Option<&'a RawRwLock>);
+struct ExclusiveLock<'a>(Option<&'a RawRwLock>);
 
-impl Drop for Exclusive<'_> {
+impl Drop for ExclusiveLock<'_> {
     fn drop(&mut self) {
         if let Some(lock) = self.0 {
             // SAFETY: locked in `exclusive`, unlocked here only.
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(block.owned_cell(0, 1, &pin).borrow(), Cell::Bytes(b"more than twelve bytes"));
     }
 
-    /// Who writes to a column waits for its snapshot; who writes to others, or deletes, does not.
+    /// A writer of a column waits for its snapshot; a writer of others, or a deletion, does not.
     #[test]
     fn a_snapshot_of_a_column_keeps_its_writers_out() {
         let table = table();

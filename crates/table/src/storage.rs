@@ -3,12 +3,12 @@
 //! ```text
 //! Table ──Storage::of──► Storage ──try_own, allocate_row──► OwnedRow      one row, to be changed       (`owned`)
 //!                           ├──block──────────────────────► RowBlock      rows, to be read             (`block`)
-//!                           └──sweep, thin, bury, collect                 history that nobody needs    (`sweep`)
+//!                           └──sweep, prune_interval, bury, collect       versions nobody needs        (`sweep`)
 //! ```
 //!
-//! A [`Table`](crate::Table) has no method that leads here: whoever has a table can change its rows only if they can name
-//! this type. Those are the crates of transactions and snapshots, and the engine's background; what the engine hands to
-//! programs are tables, and its interface names neither this type nor one that is reached through it
+//! A [`Table`](crate::Table) has no method that leads here: code that has a table can change its rows only if it can name
+//! this type. The crates of transactions and snapshots can, and so can the engine's background thread. What the engine
+//! hands to programs are tables, and its interface names neither this type nor one that is reached through it
 //! (`crates/engine/tests/interface.rs`).
 
 use crate::append_list::AppendList;
@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
 const TAILS: usize = 4;
 
-/// Rows deleted since the last sweep from which on who deletes must sweep as well: as many as fit into eight blocks.
+/// Rows deleted since the last sweep from which on deleting transactions must sweep as well: as many as fit into
+/// eight blocks.
 const DELETIONS_MAX: usize = 8 * ROWS_PER_BLOCK;
 
 /// A row's header and the head of its chain.
@@ -40,7 +41,7 @@ static TABLES: AtomicU64 = AtomicU64::new(1);
 
 /// See the module.
 pub struct Storage {
-    /// Of this table alone, in the whole process.
+    /// Unique among the tables of the process.
     identity: NonZeroU64,
     types: Vec<(DataType, bool)>,
     layouts: Vec<CellLayout>,
@@ -60,7 +61,7 @@ pub struct Storage {
 #[derive(Default)]
 pub(crate) struct Tail {
     pub block: Option<usize>,
-    /// Slots of deleted rows that nobody can see any more.
+    /// Slots of deleted rows that no reader can see any more.
     pub free: Vec<RowId>,
 }
 
@@ -93,7 +94,7 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Tells it from all others of the process, of other databases too.
+    /// Identifies it among all tables of the process, including those of other databases.
     #[inline]
     pub(crate) fn identity(&self) -> NonZeroU64 {
         self.identity
@@ -175,7 +176,7 @@ impl Storage {
         &self.tails[worker % TAILS]
     }
 
-    /// Takes half of the free slots of other tails, before a table grows that has room elsewhere. Nobody waits: a
+    /// Takes half of the free slots of other tails, before a table grows that has room elsewhere. Never waits: a
     /// tail that is in use is left alone.
     pub(crate) fn borrow_free_slots(&self, worker: usize, free: &mut Vec<RowId>) {
         let others = self.tails.iter().enumerate().filter(|(tail, _)| *tail != worker % TAILS);
@@ -190,7 +191,7 @@ impl Storage {
         self.tails.iter().map(|tail| tail.lock().free.len()).sum()
     }
 
-    /// Takes back slots of a block that hold no rows, have no index entries and belong to nobody.
+    /// Takes back slots of a block that hold no rows, have no index entries and have no owner.
     pub(crate) fn add_free_slots(&self, block: usize, slots: impl IntoIterator<Item = RowId>) {
         self.tails[block % TAILS].lock().free.extend(slots);
     }
@@ -205,9 +206,9 @@ impl Storage {
         self.deletions.store(0, Ordering::Relaxed);
     }
 
-    /// Whether rows are deleted faster than somebody sweeps: then who deletes should [`sweep`](Self::sweep), so that
-    /// the slots of a table that does not grow are found before it takes new ones.
-    pub fn wants_relief(&self) -> bool {
+    /// Whether rows are deleted faster than the table is swept. Then the deleting transaction should
+    /// [`sweep`](Self::sweep), so that free slots are found before a table that does not grow takes new ones.
+    pub fn needs_sweep(&self) -> bool {
         self.deletions.load(Ordering::Relaxed) >= DELETIONS_MAX
     }
 
@@ -230,8 +231,8 @@ impl Storage {
         Ok(self.push_key_at(index, row, at, pin, &mut key)?.map(|has_null| (key, has_null)))
     }
 
-    /// As [`key_at`](Self::key_at), appending the key to `out`. If the row does not exist, a part of it may have been
-    /// appended.
+    /// Like [`key_at`](Self::key_at), but appends the key to `out`. If the row does not exist, a part of it may have
+    /// been appended.
     ///
     /// All parts are of one state of the row, also of the newest one, which may change between two of them: then they
     /// are read again. Each part is confirmed by a header that was loaded between the first and the last load here, and

@@ -1,5 +1,5 @@
-//! Letting history go that no reader needs, of rows that nobody writes to. For the background, and for those who delete
-//! more than it keeps up with.
+//! Sweeping: freeing the versions that no reader needs, of rows that are not being written. For the background thread,
+//! and for transactions that delete more than it keeps up with.
 
 use crate::header::Header;
 use crate::owned::OwnedRow;
@@ -8,9 +8,9 @@ use ankerdb_base::{RowId, Timestamp};
 use crossbeam_epoch::Guard;
 
 impl Storage {
-    /// Drops the history that no reader needs: versions, index entries of deleted rows and former keys, slots.
-    /// `horizon` is the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed
-    /// since the last call.
+    /// Frees what no reader needs: versions, index entries of deleted rows and former keys, slots. `horizon` is
+    /// the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed since the
+    /// last call.
     ///
     /// Returns whether there was anything to look at. One sweep at a time; others wait.
     pub fn sweep(&self, horizon: Timestamp, pin: &Guard) -> bool {
@@ -21,7 +21,7 @@ impl Storage {
             if block.dirty().is_empty() {
                 continue;
             }
-            // String garbage is nobody's history: it need not wait for readers.
+            // Garbage in string heaps belongs to no version: it need not wait for readers.
             block.rebuild_heaps(pin);
             found = true;
             if !block.wants_sweep(horizon) {
@@ -43,11 +43,11 @@ impl Storage {
         found
     }
 
-    /// Prunes the rows whose newest change came after `after` and not after `up_to`: of their versions those go that
-    /// nobody reads, `in_use` being the timestamps of readers (as in [`VersionChain::prune`](crate::VersionChain::prune)).
-    /// For what a [`sweep`](Self::sweep) leaves behind while an old reader holds up its horizon. Costs a look at every
-    /// dirty row of the blocks that have changed after `after`.
-    pub fn thin(&self, after: Timestamp, up_to: Timestamp, in_use: &[Timestamp]) {
+    /// Prunes the rows whose newest change came after `after` and not after `up_to`: versions that no reader needs are
+    /// removed, `in_use` being the timestamps of readers (as in [`VersionChain::prune`](crate::VersionChain::prune)). For
+    /// what a [`sweep`](Self::sweep) leaves behind while an old reader holds up its horizon. Costs a look at every dirty
+    /// row of the blocks that have changed after `after`.
+    pub fn prune_interval(&self, after: Timestamp, up_to: Timestamp, in_use: &[Timestamp]) {
         for (number, block) in self.blocks.iter().enumerate() {
             if block.dirty().is_empty() || block.last_change() <= after {
                 continue;
@@ -60,7 +60,7 @@ impl Storage {
                 if changed <= after || changed > up_to || block.chain(offset).is_empty() {
                     continue;
                 }
-                // Who has the row is about to write to it, and prunes it then.
+                // The owner of the row is about to write to it, and prunes it then.
                 let Some(row) = self.try_own(RowId::new(number, offset)) else { continue };
                 row.prune(std::iter::empty(), in_use, &pin);
                 found = true;
@@ -71,12 +71,12 @@ impl Storage {
         }
     }
 
-    /// Frees the slots and index entries of deleted rows that nobody can see in any state, though there may be readers
-    /// from before their deletion: those that began before the row came, or before all states that pruning has left. For
-    /// what a [`sweep`](Self::sweep) leaves behind while an old reader is open, such as the rows of a queue. Looks at rows
-    /// deleted after `after` and not after `up_to`; `in_use` are the timestamps of readers, `anchored` is where
-    /// everything has to stay from (both of [`ActiveReaders`](ankerdb_sync::readers::ActiveReaders)). Returns how many
-    /// rows it has freed. Costs a look at every dirty row of the blocks that have lost rows after `after`.
+    /// Frees the slots and index entries of deleted rows that no reader can see in any state, though there may be readers
+    /// from before their deletion: those that began before the row was inserted, or before all states that pruning has
+    /// left. For what a [`sweep`](Self::sweep) leaves behind while an old reader is open, such as the rows of a queue.
+    /// Looks at rows deleted after `after` and not after `up_to`; `in_use` are the timestamps of readers, `anchored` is
+    /// where everything has to stay from (both of [`ActiveReaders`](ankerdb_sync::readers::ActiveReaders)). Returns how
+    /// many rows it has freed. Costs a look at every dirty row of the blocks that have lost rows after `after`.
     pub fn bury(
         &self,
         after: Timestamp,
@@ -118,9 +118,9 @@ impl Storage {
         count
     }
 
-    /// Whether the slot of a deleted row can be given away, as it was not yet and nobody can see any of the row's states:
-    /// then its entries and its history are gone now. It stays dirty as long as there are readers from before it came: one of
-    /// them may have copied bits of the row while it existed, and has to look at the header.
+    /// Whether the slot of a deleted row can be reused, because it has not been yet and no reader can see any of the row's
+    /// states; then its entries and versions are gone now. It stays dirty as long as there are readers from before it was
+    /// inserted: one of them may have copied bits of the row while it existed, and has to look at the header.
     fn bury_row(&self, row: &OwnedRow<'_>, in_use: &[Timestamp], pin: &Guard) -> bool {
         let (block, offset) = (self.block(row.id().block()), row.id().offset());
         if block.is_free(offset) || !block.dirty().is_set(offset) {

@@ -1,7 +1,7 @@
 //! A table as programs know it: its name, columns and indexes, and how large it is.
 //!
 //! Nothing here changes a row, or leads to anything that does: what transactions and snapshots work on is the table's
-//! [`Storage`], which only those get who can name that type.
+//! [`Storage`], which only code that can name that type can get.
 
 use crate::block::RowBlock;
 use crate::cell::CellLayout;
@@ -22,7 +22,7 @@ pub struct Table {
 }
 
 impl Storage {
-    /// That of a table.
+    /// The storage of a table.
     #[inline]
     pub fn of(table: &Table) -> &Storage {
         &table.storage
@@ -34,8 +34,8 @@ impl Storage {
         Table { id, definition, storage }
     }
 
-    /// The same with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot run it,
-    /// 53200 if there is no memory to reserve.
+    /// An empty table with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot
+    /// run it, 53200 if there is no memory to reserve.
     pub fn create_in_regions(
         id: TableId,
         definition: TableDefinition,
@@ -149,7 +149,7 @@ impl Table {
             .map_or(Ok(()), |segments| segments.exclude_from_fork(|column| !keep.contains(column)))
     }
 
-    /// Forked processes have all columns again.
+    /// Makes forked processes have all columns again.
     pub fn include_in_fork(&self) -> Result<()> {
         self.exclude_from_fork(ColumnSet::ALL)
     }

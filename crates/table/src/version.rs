@@ -10,14 +10,14 @@
 //!  a=3 b=3   ───>  begin @5: a=2 ───> begin @2: a=1 b=1      s=9: a=3 b=3   s=5..8: a=2 b=3   s=2..4: a=1 b=1
 //! ```
 //!
-//! Pruning ([`prune`]) removes versions that nobody can read, in the middle of chains too (the interval-based
-//! collection of Steam, Boettcher et al. 2019): a version is needed while a reader's timestamp lies in the
-//! interval in which it was the newest. Cells of a removed version move to the next older one that is kept. So a
-//! reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
+//! Pruning ([`prune`]) removes versions that nobody can read, in the middle of chains too (the eager pruning of
+//! obsolete versions in Steam, Boettcher et al. 2019): a version is needed while a reader's timestamp lies in
+//! the interval in which it was the newest. Cells of a removed version move to the next older one that is kept.
+//! So a reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
 //!
 //! A commit pushes its before-images before it draws its timestamp. Until its header says otherwise, such a version has
-//! the same `begin` as the state in place, and the same cells: whoever meets it on the way to an older state reads what
-//! is in place anyway. If the commit ends, the version is taken back.
+//! the same `begin` as the state in place, and the same cells: a reader that meets it on the way to an older state
+//! reads what is in place anyway. If the commit ends, the version is taken back.
 //!
 //! Only the owner of a row (LOCKED, see `header`) changes its chain; readers walk it inside an epoch pin.
 
@@ -74,7 +74,8 @@ impl BeforeCells {
 }
 
 impl Version {
-    /// A state without cells. As `Box::new`, which ends the process where there is no memory; 53200 here.
+    /// A state without cells. Allocates like `Box::new`, but returns 53200 where there is no memory instead of ending
+    /// the process.
     #[inline]
     pub(crate) fn new(begin: Timestamp, exists: bool) -> Result<Box<Version>> {
         let layout = Layout::new::<Version>();
@@ -91,7 +92,7 @@ impl Version {
         }
     }
 
-    /// The same state with these cells.
+    /// This state with these cells.
     fn of(version: &Version, cells: &[(u32, OwnedCell)]) -> Result<Box<Version>> {
         let mut merged = Version::new(version.begin, version.exists)?;
         *merged.next.get_mut() = version.next.load(Ordering::Relaxed);
@@ -139,7 +140,7 @@ fn copy_of(bytes: &[u8]) -> Result<Box<[u8]>> {
 }
 
 impl VersionChain {
-    /// Whether the row has no history.
+    /// Whether the row has no versions.
     pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed).is_null()
     }
@@ -174,7 +175,7 @@ impl VersionChain {
         }
     }
 
-    /// Removes all versions. The caller owns the row and knows that nobody can read them any more.
+    /// Removes all versions. The caller owns the row and knows that no reader needs them any more.
     pub(crate) fn clear(&self, pin: &Guard) {
         let mut next = self.0.swap(std::ptr::null_mut(), Ordering::AcqRel);
         // SAFETY: only the row's owner unlinks, so each version is unlinked, and freed, once.

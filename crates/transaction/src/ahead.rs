@@ -28,7 +28,7 @@ use std::sync::Arc;
 impl Transaction {
     /// The state of a commit that is to install ahead of its timestamp, if this is such a one.
     pub(crate) fn begin_ahead(&self) -> Option<Ahead> {
-        let is_large = self.writes.writes.len() >= self.manager.history().ahead_from;
+        let is_large = self.writes.writes.len() >= self.manager.versioning().ahead_from;
         // Where there is no number the commit is an ordinary one.
         let commit = is_large.then(begin_pending).flatten()?;
         Some(Ahead { commit, installed: 0, displaced: Vec::new(), nothing: Arc::default() })

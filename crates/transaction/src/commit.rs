@@ -35,7 +35,7 @@ use crate::progress::{Entered, Progress};
 use crate::record::CommitRecord;
 use crate::refusal::concurrent_update;
 use crate::retired::let_go;
-use crate::transaction::{Kind, Transaction};
+use crate::transaction::{Transaction, TransactionKind};
 use crate::worker::Worker;
 use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
@@ -67,7 +67,7 @@ impl Transaction {
     ///
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        assert!(self.kind != Kind::Over, "a transaction commits once");
+        assert!(self.kind != TransactionKind::Over, "a transaction commits once");
         // What was read is out of date, and the statement that found out was not run again.
         if self.stale.is_any() {
             self.rollback();
@@ -93,7 +93,7 @@ impl Transaction {
             self.manager.order.wait_until_visible(commit);
         }
         drop(committing);
-        if let Some(table) = self.buffers.crowded.take() {
+        if let Some(table) = self.buffers.to_sweep.take() {
             Storage::of(&table).sweep(self.manager.horizon(), &crossbeam_epoch::pin());
             self.bury_dead(&table);
         }
@@ -163,7 +163,7 @@ impl Transaction {
         }
         match progress.large.take() {
             None => {
-                self.buffers.crowded = self.install(progress, commit, pin);
+                self.buffers.to_sweep = self.install(progress, commit, pin);
                 failpoint::pass("end of a commit");
                 self.manager.order.finish(commit, true);
             }
@@ -171,7 +171,7 @@ impl Transaction {
                 self.decide(&mut ahead, commit);
                 self.manager.order.finish(commit, true);
                 self.settle(progress, ahead, commit, pin);
-                self.buffers.crowded = self.crowded_table();
+                self.buffers.to_sweep = self.table_to_sweep();
             }
         }
         self.manager.old_records.note(&record, commit);
@@ -387,7 +387,7 @@ impl Transaction {
 
     /// Who reads at which timestamps. None are listed, and so nothing is pruned, where a collector does it.
     fn refresh_in_use(&mut self) {
-        if self.manager.history().is_left_to_collector {
+        if self.manager.versioning().is_left_to_collector {
             return;
         }
         let buffers = &mut self.buffers;
@@ -424,17 +424,17 @@ impl Transaction {
             }
         }
         progress.views = views;
-        if has_deleted { self.crowded_table() } else { None }
+        if has_deleted { self.table_to_sweep() } else { None }
     }
 
     /// A table that this commit has deleted from and that lost more rows than the background keeps up with.
-    fn crowded_table(&self) -> Option<Arc<Table>> {
-        if self.manager.history().is_left_to_collector {
+    fn table_to_sweep(&self) -> Option<Arc<Table>> {
+        if self.manager.versioning().is_left_to_collector {
             return None;
         }
         let mut deletions = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Delete);
-        let crowded = deletions.find(|write| self.tables.storage(write.table).wants_relief())?;
-        Some(self.tables[crowded.table].clone())
+        let to_sweep = deletions.find(|write| self.tables.storage(write.table).needs_sweep())?;
+        Some(self.tables[to_sweep.table].clone())
     }
 
     /// Takes back what an ended commit did: entries, strings, versions, slots, locks.

@@ -13,7 +13,7 @@
 //! For experiments; the engine does not export this.
 
 use crate::isolation::Isolation;
-use crate::manager::{History, TransactionManager};
+use crate::manager::{TransactionManager, Versioning};
 use crate::record::CommitRecord;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
@@ -41,7 +41,7 @@ impl Installs {
     pub fn new() -> Installs {
         let column = ColumnDefinition::new("word", DataType::BigInt);
         let table = Storage::create(TableId(0), TableDefinition::new("words").column(column));
-        Installs { manager: TransactionManager::new(History::default()), table: Arc::new(table) }
+        Installs { manager: TransactionManager::new(Versioning::default()), table: Arc::new(table) }
     }
 
     /// The table.

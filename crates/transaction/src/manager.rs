@@ -1,8 +1,8 @@
 //! What all transactions of a database share.
 
-use crate::gate::Gate;
 use crate::isolation::Isolation;
 use crate::old_records::OldRecords;
+use crate::quiescence::Quiescence;
 use crate::record::CommitRecord;
 use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
@@ -29,8 +29,8 @@ pub struct TransactionManager {
     definitions: AtomicU64,
     workers: Workers,
     snapshots: Arc<SnapshotCounters>,
-    history: History,
-    gate: Gate,
+    versioning: Versioning,
+    quiescence: Quiescence,
     memory_limit: MemoryLimit,
     pub(crate) old_records: OldRecords,
 }
@@ -40,14 +40,14 @@ const AHEAD_FROM: usize = 512;
 
 /// How old versions are read and let go, and how new ones come.
 #[derive(Clone, Copy, Debug)]
-pub struct History {
+pub struct Versioning {
     /// How analytics read.
     pub strategy: SnapshotStrategy,
     /// Whether writers leave the versions of the rows that they write to for a pass of the collector, instead of
     /// pruning them.
     pub is_left_to_collector: bool,
-    /// Whether commits can be held, see [`TransactionManager::hold_commits`].
-    pub has_gate: bool,
+    /// Whether commits can be stopped, see [`TransactionManager::quiesce`].
+    pub can_quiesce: bool,
     /// Whether serializable transactions abort as soon as they would have to look for an old version (AnKer §6.1,
     /// HEE). Queries over snapshots do not.
     pub aborts_on_versions: bool,
@@ -56,12 +56,12 @@ pub struct History {
     pub ahead_from: usize,
 }
 
-impl Default for History {
-    fn default() -> History {
-        History {
+impl Default for Versioning {
+    fn default() -> Versioning {
+        Versioning {
             strategy: SnapshotStrategy::default(),
             is_left_to_collector: false,
-            has_gate: false,
+            can_quiesce: false,
             aborts_on_versions: false,
             ahead_from: AHEAD_FROM,
         }
@@ -70,12 +70,12 @@ impl Default for History {
 
 impl TransactionManager {
     /// Nothing committed yet, and as much memory as there is.
-    pub fn new(history: History) -> Arc<TransactionManager> {
-        TransactionManager::with_limit(history, MemoryLimit::NONE)
+    pub fn new(versioning: Versioning) -> Arc<TransactionManager> {
+        TransactionManager::with_limit(versioning, MemoryLimit::NONE)
     }
 
     /// Nothing committed yet; transactions that ask for memory past the limit end with 53200.
-    pub fn with_limit(history: History, memory_limit: MemoryLimit) -> Arc<TransactionManager> {
+    pub fn with_limit(versioning: Versioning, memory_limit: MemoryLimit) -> Arc<TransactionManager> {
         Arc::new(TransactionManager {
             order: CommitOrder::new(COMMITS_KEPT),
             readers: ActiveReaders::new(),
@@ -84,8 +84,8 @@ impl TransactionManager {
             definitions: AtomicU64::new(0),
             workers: Workers::default(),
             snapshots: Arc::default(),
-            history,
-            gate: Gate::default(),
+            versioning,
+            quiescence: Quiescence::default(),
             memory_limit,
             old_records: OldRecords::default(),
         })
@@ -152,7 +152,7 @@ impl TransactionManager {
     /// A consistent image of everything committed so far, read as the database does. Costs well under a microsecond at
     /// any size: the watermark is read and announced.
     pub fn snapshot(&self) -> Snapshot {
-        self.snapshot_by(self.history.strategy)
+        self.snapshot_by(self.versioning.strategy)
     }
 
     /// The same for a query at this isolation level.
@@ -168,7 +168,7 @@ impl TransactionManager {
 
     /// How queries at this level read. A level that promises consistency gets it, whatever others make do with.
     pub(crate) fn strategy_at(&self, isolation: Isolation) -> SnapshotStrategy {
-        match self.history.strategy {
+        match self.versioning.strategy {
             SnapshotStrategy::Newest if isolation != Isolation::ReadUncommitted => {
                 SnapshotStrategy::Versions(TightLoops::default())
             }
@@ -176,8 +176,8 @@ impl TransactionManager {
         }
     }
 
-    pub(crate) fn history(&self) -> History {
-        self.history
+    pub(crate) fn versioning(&self) -> Versioning {
+        self.versioning
     }
 
     pub(crate) fn next_owner(&self) -> Owner {
@@ -204,21 +204,21 @@ impl TransactionManager {
     /// What every commit of a transaction with writes begins with.
     #[inline]
     pub(crate) fn begin_commit(&self, worker: &Worker) {
-        match self.history.has_gate {
-            true => self.gate.begin_commit(worker),
+        match self.versioning.can_quiesce {
+            true => self.quiescence.begin_commit(worker),
             false => worker.begin_commit(),
         }
     }
 
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
-    /// dropped. Waits for the commits under way. 0A000 where commits have no gate.
-    pub fn hold_commits(self: &Arc<Self>) -> Result<CommitsHeld> {
-        if !self.history.has_gate {
+    /// dropped. Waits for the commits under way. 0A000 where the database cannot quiesce.
+    pub fn quiesce(self: &Arc<Self>) -> Result<Quiesced> {
+        if !self.versioning.can_quiesce {
             let message = "commits can be held only in a database whose queries run in copies of the process";
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
-        self.gate.close();
-        let held = CommitsHeld { manager: self.clone() };
+        self.quiescence.close();
+        let held = Quiesced { manager: self.clone() };
         self.wait_for_commits();
         Ok(held)
     }
@@ -231,12 +231,12 @@ impl TransactionManager {
 
 /// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it for as short as
 /// can be; a thread that holds it must not commit.
-pub struct CommitsHeld {
+pub struct Quiesced {
     manager: Arc<TransactionManager>,
 }
 
-impl Drop for CommitsHeld {
+impl Drop for Quiesced {
     fn drop(&mut self) {
-        self.manager.gate.open();
+        self.manager.quiescence.open();
     }
 }

@@ -3,7 +3,7 @@
 use crate::announced::Announced;
 use crate::blocker::Blocker;
 use crate::isolation::Isolation;
-use crate::manager::{History, TransactionManager};
+use crate::manager::{TransactionManager, Versioning};
 use crate::progress::Progress;
 use crate::read_set::{Mark, ReadSet, RowFilter};
 use crate::refusal::concurrent_update;
@@ -29,7 +29,7 @@ pub struct Transaction {
     pub(crate) worker: Arc<Worker>,
     pub(crate) announced: Announced,
     pub(crate) isolation: Isolation,
-    pub(crate) kind: Kind,
+    pub(crate) kind: TransactionKind,
     pub(crate) before_reads: BeforeReads,
     pub(crate) start: Timestamp,
     /// How cells are read: as all else, or only while they are in place.
@@ -54,7 +54,7 @@ pub struct Transaction {
 
 /// Whose transaction it is, while it is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TransactionKind {
     /// It has ended, or has not begun.
     Over,
     /// Of a closure, which runs at once.
@@ -75,10 +75,10 @@ pub(crate) enum BeforeReads {
 }
 
 impl BeforeReads {
-    fn of(isolation: Isolation, kind: Kind, history: History) -> BeforeReads {
+    fn of(isolation: Isolation, kind: TransactionKind, versioning: Versioning) -> BeforeReads {
         match isolation {
-            Isolation::Serializable if history.aborts_on_versions => BeforeReads::CheckInPlace,
-            Isolation::ReadCommitted if kind == Kind::Procedure => BeforeReads::NewStatement,
+            Isolation::Serializable if versioning.aborts_on_versions => BeforeReads::CheckInPlace,
+            Isolation::ReadCommitted if kind == TransactionKind::Procedure => BeforeReads::NewStatement,
             _ => BeforeReads::Nothing,
         }
     }
@@ -99,7 +99,7 @@ pub(crate) struct CommitBuffers {
     pub in_use: Vec<Timestamp>,
     pub in_use_age: u32,
     /// A table whose dead rows the commit is to sweep once it is over.
-    pub crowded: Option<Arc<Table>>,
+    pub to_sweep: Option<Arc<Table>>,
     /// The end of a scan by prefix.
     pub prefix: Vec<u8>,
     /// The key of a new row, being checked.
@@ -113,8 +113,8 @@ impl CommitBuffers {
     /// Lets memory go that only a large transaction needs.
     fn shrink(&mut self) {
         if self.order.capacity() > ROWS_KEPT {
-            let crowded = self.crowded.take();
-            let large = std::mem::replace(self, CommitBuffers { crowded, ..CommitBuffers::default() });
+            let to_sweep = self.to_sweep.take();
+            let large = std::mem::replace(self, CommitBuffers { to_sweep, ..CommitBuffers::default() });
             release(large.order);
             large.progress.release();
         }
@@ -132,7 +132,7 @@ impl Transaction {
             worker,
             announced,
             isolation: Isolation::Serializable,
-            kind: Kind::Over,
+            kind: TransactionKind::Over,
             before_reads: BeforeReads::Nothing,
             start: Timestamp::ZERO,
             cells_at: ReadAt::Newest,
@@ -153,12 +153,12 @@ impl Transaction {
 
     /// Begins: from here on the transaction reads what is committed now. Costs some tens of nanoseconds.
     pub fn begin(&mut self, isolation: Isolation, interactive: bool) {
-        assert!(self.kind == Kind::Over, "a transaction ends before it begins again");
+        assert!(self.kind == TransactionKind::Over, "a transaction ends before it begins again");
         account::begin_work();
         emergency_pool::forget();
         self.isolation = isolation;
-        self.kind = if interactive { Kind::Interactive } else { Kind::Procedure };
-        self.before_reads = BeforeReads::of(isolation, self.kind, self.manager.history());
+        self.kind = if interactive { TransactionKind::Interactive } else { TransactionKind::Procedure };
+        self.before_reads = BeforeReads::of(isolation, self.kind, self.manager.versioning());
         self.blocked_by = None;
         self.conflict = None;
         self.statement = StatementStart::default();
@@ -198,7 +198,7 @@ impl Transaction {
         self.release_locks();
         self.tables.end(self.is_interactive());
         self.announced.leave();
-        self.kind = Kind::Over;
+        self.kind = TransactionKind::Over;
     }
 
     /// Whether tables stay at hand between two procedures, which saves counting references that all threads share. A
@@ -215,7 +215,7 @@ impl Transaction {
     /// Whether somebody waits for its next statement: rows are locked then before they are written. Not of procedures.
     #[inline]
     pub fn is_interactive(&self) -> bool {
-        self.kind == Kind::Interactive
+        self.kind == TransactionKind::Interactive
     }
 
     /// What this transaction (at READ COMMITTED: this statement) reads: everything committed up to here. Moves at
@@ -259,7 +259,7 @@ impl Transaction {
     /// What every read begins with.
     #[inline]
     pub(crate) fn before_read(&mut self) -> Result<()> {
-        debug_assert!(self.kind != Kind::Over);
+        debug_assert!(self.kind != TransactionKind::Over);
         check_system()?;
         self.reads.check()?;
         if self.before_reads == BeforeReads::Nothing { Ok(()) } else { self.act_before_read() }
@@ -363,7 +363,7 @@ impl Transaction {
 
     /// Ends the transaction; nothing of it remains.
     pub fn rollback(&mut self) {
-        if self.kind != Kind::Over {
+        if self.kind != TransactionKind::Over {
             self.worker.count_abort();
             self.end();
         }

@@ -157,7 +157,7 @@ impl Decimal {
         Ok(Decimal { unscaled, scale: self.scale })
     }
 
-    /// The same number with another scale, rounded half away from zero. 22003 if the digits do not fit.
+    /// This number with another scale, rounded half away from zero. 22003 if the digits do not fit.
     pub fn rescale(self, scale: u8) -> Result<Decimal> {
         if scale >= self.scale {
             let unscaled = self.raised(scale).filter(|&unscaled| fits(unscaled)).ok_or_else(overflow)?;
@@ -204,7 +204,7 @@ impl Decimal {
         (quotient - i128::from(remainder < 0), remainder != 0)
     }
 
-    /// The number without the fractional digits behind so many.
+    /// The number truncated to so many fractional digits.
     pub fn truncated(self, digits: u8) -> Decimal {
         let cut = self.scale.saturating_sub(digits);
         let (kept, _) = divided(self.unscaled, POWERS[usize::from(cut)] as i128);
@@ -246,7 +246,8 @@ impl Decimal {
         parse(text, MAX_NUMERIC_PRECISION)
     }
 
-    /// [`Decimal::parse`] for a `numeric(precision, scale)`: rounded once to the scale, 22003 if too large.
+    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale, 22003
+    /// if too large.
     pub fn parse_to_fit(text: &str, precision: u8, scale: u8) -> Result<Decimal> {
         match parse(text, scale) {
             Err(error) if error.state() == SqlState::NumericValueOutOfRange => {

@@ -6,7 +6,7 @@
 //!
 //! | column                | bytes                                                                          |
 //! | --------------------- | ------------------------------------------------------------------------------ |
-//! | nullable, any type    | `00` and the value, or `01` alone for NULL, which so sorts last                |
+//! | nullable, any type | `00` and the value, or `01` alone for NULL, which sorts last |
 //! | boolean               | 1: `00` or `01`                                                                |
 //! | integers              | 2, 4 or 8: big-endian, sign bit flipped                                        |
 //! | numeric               | 4, 8 or 16, by precision: the integer at the column's scale, as integers       |
@@ -134,7 +134,7 @@ fn push_real(out: &mut Vec<u8>, value: f32) {
     out.extend_from_slice(&ordered.to_be_bytes());
 }
 
-/// As [`push_real`].
+/// Appends a double; see [`push_real`].
 fn push_double(out: &mut Vec<u8>, value: f64) {
     let bits = if value.is_nan() { f64::NAN.abs() } else { value + 0.0 }.to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };

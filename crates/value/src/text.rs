@@ -1,7 +1,7 @@
 //! PostgreSQL's text forms.
 //!
 //! Every type has one canonical output form and a more liberal input form; reading an output gives the value
-//! back, floating point included. Numbers of floating point live in `float`, decimals in `decimal`, dates and
+//! back, floating point included. Floating point numbers are in `float`, decimals in `decimal`, dates and
 //! timestamps in `datetime`, names of types in `type_name`.
 //!
 //! Blanks around a literal are ignored except for text and bytea.
@@ -19,7 +19,7 @@ use std::str::FromStr;
 /// # Errors
 /// 22P02 if the text is malformed (22007 for dates and timestamps), 22003 or 22008 if the value does not fit the
 /// type, 22001 if text is longer than the type allows and the excess is not blank, 22021 for text with a zero
-/// byte, 0A000 for values that PostgreSQL has and AnKerDB has not (NaN as numeric, infinite dates).
+/// byte, 0A000 for values that PostgreSQL has and AnKerDB does not (NaN as numeric, infinite dates).
 pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
     Ok(match data_type {
         DataType::Boolean => Value::Boolean(parse_boolean(text)?),

@@ -46,7 +46,7 @@ proptest! {
         let _ = parse_text(data_type, &text);
     }
 
-    /// As above with texts that look like dates, which random characters hardly ever do.
+    /// Reading texts that look like dates, which random characters hardly ever do.
     #[test]
     fn no_date_panics(text in "[0-9]{1,8}-[0-9]{1,3}-[0-9]{1,3}([ T][0-9]{1,3}:[0-9]{1,3}(:[0-9.]{1,9})?[-+Z:0-9]{0,6})?( BC)?") {
         for data_type in [DataType::Date, DataType::Timestamp, DataType::TimestampTz] {

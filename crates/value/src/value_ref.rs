@@ -3,7 +3,7 @@
 use crate::{Decimal, Value};
 
 /// A value, or NULL, that borrows its text or bytes. Results are written to clients from these, so that a text is copied
-/// once, into the client's buffer. Otherwise as [`Value`].
+/// once, into the client's buffer. Otherwise like [`Value`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ValueRef<'a> {
     /// NULL of any type.

@@ -1,8 +1,8 @@
 //! 256-bit intermediate results of decimal arithmetic.
 //!
 //! Two numbers of 38 digits have a product of 76, and aligning their scales can need as many. Results that fit
-//! 128 bits never come here; this is the slow path that decides how many fractional digits survive. Only the
-//! four operations which that takes exist: product, sum, difference, division by ten.
+//! 128 bits never come here; this is the slow path that decides how many fractional digits survive. It has
+//! only the four operations that this takes: product, sum, difference, division by ten.
 
 /// An unsigned 256-bit integer. Field order makes the derived order numeric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

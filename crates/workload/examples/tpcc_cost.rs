@@ -10,7 +10,7 @@
 //! Arguments: kind, transactions, warehouses. Divide the counts by the number of transactions.
 
 use ankerdb_engine::{Database, Isolation};
-use ankerdb_workload::tpcc::input::{Access, Input, Inputs, Kind};
+use ankerdb_workload::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use ankerdb_workload::tpcc::load::{LoadOptions, load};
 use ankerdb_workload::tpcc::mix::Mix;
 use ankerdb_workload::tpcc::transactions::Client;
@@ -26,9 +26,10 @@ fn measured(client: &mut Client, input: &Input, now: i64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |position: usize| arguments.get(position).and_then(|number| number.parse().ok());
-    let kind = arguments.get(1).and_then(|name| Kind::ALL.into_iter().find(|kind| kind.name() == name));
+    let kind =
+        arguments.get(1).and_then(|name| TpccTransaction::ALL.into_iter().find(|kind| kind.name() == name));
     let (Some(kind), Some(count), Some(warehouses)) = (kind, number(2), number(3)) else {
-        let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        let kinds: Vec<&str> = TpccTransaction::ALL.iter().map(|kind| kind.name()).collect();
         eprintln!("usage: tpcc_cost {} TRANSACTIONS WAREHOUSES", kinds.join("|"));
         std::process::exit(2);
     };

@@ -5,20 +5,20 @@
 //! the time from its first start to its completion. The loop itself allocates nothing and reads the clock once for
 //! each transaction.
 //!
-//! A [`course`] alternates between **variants** (numbers of threads, isolation levels, ...) on the same data, round by
+//! A [`rounds`] alternates between **variants** (numbers of threads, isolation levels, ...) on the same data, round by
 //! round, and every other round in the opposite order, so that what a ratio compares was measured seconds apart: cores
 //! are shared with neighbours, and tables grow. A phase in which the hypervisor stole more than 3% of the CPU time, or
-//! other processes used more than 5%, is void; medians, ratios and latencies are taken from the other phases, and not
+//! other processes used more than 5%, is noisy; medians, ratios and latencies are taken from the other phases, and not
 //! told if these are not more than half. After the last round the workload's own conditions are checked, and a violation fails the run.
 
 pub mod client;
 pub mod compare;
 pub mod config;
-pub mod course;
 pub mod fill;
 pub mod long_reader;
 pub mod profile;
 pub mod report;
+pub mod rounds;
 pub mod smallbank;
 pub mod stream;
 pub mod tpcc;

@@ -31,7 +31,7 @@
 //! - `serializable_to_read_uncommitted`: medians over pairs, after the consistency check, since READ UNCOMMITTED is
 //!   allowed to lose updates.
 //! - A phase in which the hypervisor stole more than 3% of the CPU time, or other processes used more than 5%, is
-//!   void. Every figure is of the other phases, says of how many, and is not told if these are not more than half
+//!   noisy. Every figure is of the other phases, says of how many, and is not told if these are not more than half
 //!   ([`figure`]). Children are no other processes ([`ankerdb_measure::cpu`]).
 //! - The control's threads rest as queries do ([`duty`]), and a round in which they computed a fifth more or less than the
 //!   queries is left out as well. The cores that both used are printed.

@@ -155,7 +155,7 @@ fn the_result_holds_everything_that_was_promised() {
     for line in [
         "OLTP throughput kept, 1000 snapshots/s",
         "p99 of New-Order",
-        "phases were disturbed",
+        "phases were noisy",
         "snapshot creation p99",
         "to memory tables",
         "conditions 3.3.2.1-12: hold",

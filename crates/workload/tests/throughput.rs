@@ -5,10 +5,10 @@ use ankerdb_engine::{ColumnSet, Configuration, Database, Isolation, Value as Cel
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::compare::Compare;
 use ankerdb_workload::bench::config::BenchConfig;
-use ankerdb_workload::bench::course::{Event, Watch};
 use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
 use ankerdb_workload::bench::profile::Probes;
 use ankerdb_workload::bench::report::Report;
+use ankerdb_workload::bench::rounds::{Event, Watch};
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig, SmallbankWorkload};
 use ankerdb_workload::bench::tpcc::{self, TpccConfig};
 use ankerdb_workload::bench::ycsb::{self, Distribution, YcsbConfig, YcsbWorkload};
@@ -70,7 +70,7 @@ fn are_enough(count: &Value) -> bool {
     number("clean") * 2 > number("of")
 }
 
-/// Whether a figure of a result is there if enough of its phases were undisturbed, and only then. The machine decides, by what
+/// Whether a figure of a result is there if enough of its phases were quiet, and only then. The machine decides, by what
 /// else it is doing.
 fn is_told(value: &Value, result: &Value) -> bool {
     if are_enough(&result["phases"]) { positive(value) } else { value.is_null() }
@@ -93,7 +93,7 @@ fn the_full_mix_has_the_shares_and_the_report_of_the_specification() {
     assert_eq!(json["consistency"]["violations"], Value::Array(Vec::new()));
     assert_eq!(json["phases"].as_array().map(Vec::len), Some(2));
     for phase in json["phases"].as_array().expect("phases are a list") {
-        assert!(phase["steal"].is_f64() && phase["void"].is_boolean() && positive(&phase["oltp_tps"]));
+        assert!(phase["steal"].is_f64() && phase["noisy"].is_boolean() && positive(&phase["oltp_tps"]));
     }
     let result = &json["results"][0];
     assert!(is_told(&result["tps"], result) && is_told(&result["latency_us"]["p99"], result));

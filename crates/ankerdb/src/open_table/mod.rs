@@ -15,7 +15,7 @@ pub use row::TableRow;
 use crate::column::{Column, position_in, position_of};
 use crate::error::{Error, Result};
 use crate::table::TableName;
-use crate::transaction::{Inner, Kind, Transaction};
+use crate::transaction::{Inner, Transaction, WriteMode};
 use crate::value::{FromValue, stored};
 use crate::values::{Target, Values};
 use ankerdb_engine::{
@@ -128,7 +128,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         self.with_cells(values, |cells| {
             self.transaction.write("INSERT", |inner| {
                 inner.begin_statement();
-                if self.transaction.kind() == Kind::Procedure {
+                if self.transaction.kind() == WriteMode::Procedure {
                     return inner.engine.insert_cells(self.table, cells).map(drop);
                 }
                 let types = self.table.columns().iter();
@@ -292,7 +292,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
             if !self.take_row(inner, row)? {
                 return Ok(false);
             }
-            if self.transaction.kind() == Kind::Procedure {
+            if self.transaction.kind() == WriteMode::Procedure {
                 return inner.engine.update_cells(self.table, row, cells).map(|()| true);
             }
             let value =
@@ -317,7 +317,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         if inner.engine.has_writes() && inner.engine.row(self.table, row).is_deleted() {
             return Err(row_is_deleted());
         }
-        if self.transaction.kind() == Kind::Procedure {
+        if self.transaction.kind() == WriteMode::Procedure {
             return Ok(true);
         }
         inner.begin_statement();

@@ -1,6 +1,6 @@
 //! Results as Arrow batches.
 
-use crate::connection::{Lease, Shared};
+use crate::connection::{ConnectionPool, Lease};
 use crate::error::Result;
 use ankerdb_sql::arrow::datatypes::SchemaRef;
 use ankerdb_sql::arrow::record_batch::RecordBatch;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// The batches of a result, one by one. An analytical query runs meanwhile, a few batches ahead of the reader, and ends
 /// when the last one was read or this is dropped. Its arrays are handed over as they are.
 pub struct ArrowBatches {
-    source: ankerdb_sql::Rows,
+    source: ankerdb_sql::ResultRows,
     failed: bool,
-    _lease: Option<Lease<Arc<Shared>>>,
+    _lease: Option<Lease<Arc<ConnectionPool>>>,
 }
 
 impl fmt::Debug for ArrowBatches {
@@ -22,7 +22,10 @@ impl fmt::Debug for ArrowBatches {
 }
 
 impl ArrowBatches {
-    pub(super) fn new(source: ankerdb_sql::Rows, lease: Option<Lease<Arc<Shared>>>) -> ArrowBatches {
+    pub(super) fn new(
+        source: ankerdb_sql::ResultRows,
+        lease: Option<Lease<Arc<ConnectionPool>>>,
+    ) -> ArrowBatches {
         ArrowBatches { source, failed: false, _lease: lease }
     }
 

@@ -1,7 +1,7 @@
 //! Results as rows, read one by one while the query runs.
 
 use crate::column::{ColumnIndex, ColumnInfo, Header};
-use crate::connection::{Lease, Shared};
+use crate::connection::{ConnectionPool, Lease};
 use crate::error::{Error, Result};
 use crate::value::FromValue;
 use ankerdb_engine::{SqlState, ValueRef};
@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// It ends when the last row was read, or when this is dropped: a reader may stop wherever it likes.
 pub struct Rows {
     columns: Arc<[ColumnInfo]>,
-    source: ankerdb_sql::Rows,
+    source: ankerdb_sql::ResultRows,
     page: Option<(Arc<Page>, usize)>,
     failed: bool,
     /// The session that the statement runs in, as long as it runs; of a transaction's statements the transaction has it.
-    _lease: Option<Lease<Arc<Shared>>>,
+    _lease: Option<Lease<Arc<ConnectionPool>>>,
 }
 
 /// Rows that came together.
@@ -36,8 +36,8 @@ impl fmt::Debug for Rows {
 impl Rows {
     pub(super) fn new(
         columns: Arc<[ColumnInfo]>,
-        source: ankerdb_sql::Rows,
-        lease: Option<Lease<Arc<Shared>>>,
+        source: ankerdb_sql::ResultRows,
+        lease: Option<Lease<Arc<ConnectionPool>>>,
     ) -> Rows {
         Rows { columns, source, page: None, failed: false, _lease: lease }
     }

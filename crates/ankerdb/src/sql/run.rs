@@ -3,7 +3,7 @@
 use super::arrow::ArrowBatches;
 use super::rows::{Row, Rows};
 use crate::column::ColumnInfo;
-use crate::connection::{Lease, Shared};
+use crate::connection::{ConnectionPool, Lease};
 use crate::error::{Error, Result};
 use ankerdb_engine::SqlState;
 use ankerdb_sql::Outcome;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct Ran {
     pub columns: Arc<[ColumnInfo]>,
     pub outcome: Outcome,
-    pub lease: Option<Lease<Arc<Shared>>>,
+    pub lease: Option<Lease<Arc<ConnectionPool>>>,
 }
 
 impl Ran {

@@ -1,7 +1,7 @@
 //! Statements that are planned once.
 
 use crate::column::ColumnInfo;
-use crate::connection::{Connection, Lease, Shared};
+use crate::connection::{Connection, ConnectionPool, Lease};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use ankerdb_engine::SqlState;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Statement {
     prepared: Arc<Prepared>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionPool>,
     parameters: Arc<[ColumnInfo]>,
     columns: Arc<[ColumnInfo]>,
 }
@@ -72,7 +72,7 @@ impl Database {
     }
 }
 
-fn prepare(shared: &Shared, connection: &mut Connection, sql: &str) -> Result<Arc<Prepared>> {
+fn prepare(shared: &ConnectionPool, connection: &mut Connection, sql: &str) -> Result<Arc<Prepared>> {
     let Connection { sql: slot, alarm, .. } = connection;
     prepare_in(shared.sql_session(slot, alarm)?, sql)
 }
@@ -125,7 +125,9 @@ pub struct Ready {
 }
 
 pub(super) mod sealed {
-    use super::{Error, Ready, Result, Shared, SqlSession, SqlState, Statement, columns_of, prepare_in};
+    use super::{
+        ConnectionPool, Error, Ready, Result, SqlSession, SqlState, Statement, columns_of, prepare_in,
+    };
     use std::sync::Arc;
 
     pub trait Sealed {
@@ -135,7 +137,7 @@ pub(super) mod sealed {
 
     /// The database that a statement is run in.
     #[derive(Clone, Copy)]
-    pub struct Database<'d>(pub(in crate::sql) &'d Shared);
+    pub struct Database<'d>(pub(in crate::sql) &'d ConnectionPool);
 
     impl Sealed for &str {
         fn ready(self, session: &mut SqlSession, _: Database<'_>) -> Result<Ready> {

@@ -5,8 +5,8 @@ use super::tpcc::TpccOptions;
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
 use ankerdb_workload::bench::config::parse_name;
-use ankerdb_workload::bench::course::Watch;
 use ankerdb_workload::bench::long_reader::{self, LongReaderConfig, Reader};
+use ankerdb_workload::bench::rounds::Watch;
 use clap::Args;
 
 /// Options of `bench long-reader`.

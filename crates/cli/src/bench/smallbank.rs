@@ -3,7 +3,7 @@
 use super::options::{BenchOptions, perform};
 use ankerdb_engine::Result;
 use ankerdb_measure::machine::Machine;
-use ankerdb_workload::bench::course::Watch;
+use ankerdb_workload::bench::rounds::Watch;
 use ankerdb_workload::bench::smallbank::{self, SmallbankConfig};
 use clap::Args;
 

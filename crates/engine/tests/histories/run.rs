@@ -71,8 +71,8 @@ pub fn history<W: World>(plan: Plan) -> (W, Vec<Done>) {
     let (numbers, running) = (AtomicI64::new(MAKER + 1), Running::default());
     let mut all = vec![made];
     std::thread::scope(|scope| {
-        let shared = Shared { world: &world, numbers: &numbers, running: &running, plan };
-        let spawn = |thread: u64, run: fn(Shared<'_, W>, fastrand::Rng) -> Vec<Done>| {
+        let shared = RunState { world: &world, numbers: &numbers, running: &running, plan };
+        let spawn = |thread: u64, run: fn(RunState<'_, W>, fastrand::Rng) -> Vec<Done>| {
             let random = fastrand::Rng::with_seed(plan.seed * 1000 + thread);
             scope.spawn(move || run(shared, random))
         };
@@ -86,22 +86,22 @@ pub fn history<W: World>(plan: Plan) -> (W, Vec<Done>) {
     (world, all)
 }
 
-struct Shared<'a, W> {
+struct RunState<'a, W> {
     world: &'a W,
     numbers: &'a AtomicI64,
     running: &'a Running,
     plan: Plan,
 }
 
-impl<W> Clone for Shared<'_, W> {
+impl<W> Clone for RunState<'_, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<W> Copy for Shared<'_, W> {}
+impl<W> Copy for RunState<'_, W> {}
 
-impl<W: World> Shared<'_, W> {
+impl<W: World> RunState<'_, W> {
     fn tick(&self) -> u64 {
         self.world.clock().tick()
     }
@@ -111,7 +111,7 @@ impl<W: World> Shared<'_, W> {
     }
 }
 
-fn write<W: World>(shared: Shared<'_, W>, mut random: fastrand::Rng) -> Vec<Done> {
+fn write<W: World>(shared: RunState<'_, W>, mut random: fastrand::Rng) -> Vec<Done> {
     let mut session = shared.world.database().session();
     let runs = 0..shared.plan.transactions;
     runs.filter_map(|_| transact(shared, &mut session, &mut random)).collect()
@@ -119,11 +119,11 @@ fn write<W: World>(shared: Shared<'_, W>, mut random: fastrand::Rng) -> Vec<Done
 
 /// Runs one transaction to its end; what it did, if it committed.
 fn transact<W: World>(
-    shared: Shared<'_, W>,
+    shared: RunState<'_, W>,
     session: &mut Session,
     random: &mut fastrand::Rng,
 ) -> Option<Done> {
-    let Shared { world, plan, .. } = shared;
+    let RunState { world, plan, .. } = shared;
     let style = plan.styles[random.usize(0..plan.styles.len())];
     let mut done = Done::new(shared.next_number(), shared.tick());
     let outcome = if style == Style::Procedure {
@@ -159,7 +159,7 @@ const HELD_MS_MAX: u64 = 30;
 
 /// Snapshots that are read at once, or held and read twice while pruning goes on, and transactions that read one key
 /// after the other, slowly.
-fn read<W: World>(shared: Shared<'_, W>, mut random: fastrand::Rng) -> Vec<Done> {
+fn read<W: World>(shared: RunState<'_, W>, mut random: fastrand::Rng) -> Vec<Done> {
     let mut seen: Vec<Done> = Vec::new();
     let first = random.i64(1..1 << 20) << 32;
     let mut session = shared.world.database().session();

@@ -1,18 +1,18 @@
 //! Figure 4: one column, every page written once, a new snapshot after each write.
 //!
-//! Only the newest snapshot is kept. Thinned out, a snapshot is taken after a number of writes instead of each; every
-//! write still is the first one to a page that the newest snapshot shares, so mappings and the cost of writing are the
-//! same.
+//! Only the newest snapshot is kept. In a reduced run, a snapshot is taken after a number of writes instead of each;
+//! every write still is the first one to a page that the newest snapshot shares, so mappings and the cost of writing
+//! are the same.
 
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
-use crate::rows::{Rows, row_at};
+use crate::harness::{Harness, unless_stopped};
+use crate::rows::{LoadedTable, row_at};
 use crate::technique::{Memory, OURS, WORDS_PER_PAGE, shuffled_pages, time_of_fork};
 use ankerdb_engine::{Cell, Isolation, Result, SqlState, Technique};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Snapshots when thinned out.
+/// Snapshots in a run that takes only some of them.
 const SNAPSHOTS: usize = 64;
 
 /// One line of each diagram.
@@ -45,7 +45,7 @@ impl Panels {
 }
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let panel = |title, unit| Panel::lines(title, "pages written", unit);
     let mut panels = Panels {
         creation: panel("(a) snapshot creation", "ms"),
@@ -53,13 +53,13 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         writing: panel("(b) cost of a write to a page that the snapshot shares", "us"),
     };
     let mut notes = Vec::new();
-    lab.expect(lab.setup.techniques.len() + 1);
-    for &technique in &lab.setup.techniques {
-        if lab.is_stopped() {
+    harness.expect(harness.setup.techniques.len() + 1);
+    for &technique in &harness.setup.techniques {
+        if harness.is_stopped() {
             break;
         }
         let mut line = Line::default();
-        match lab.measure(technique.name(), || measure(lab, technique, &mut line)) {
+        match harness.measure(technique.name(), || measure(harness, technique, &mut line)) {
             Err(error) if error.state() == SqlState::OutOfMemory => {
                 notes.push(format!("{}: its line ends with: {error}", technique.name()));
             }
@@ -68,10 +68,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
         note(&mut notes, technique.name(), &line);
         panels.add(technique.name(), line);
     }
-    if !lab.is_stopped()
-        && let Some(rows) = unless_stopped(Rows::load(lab, 1, lab.setup.megabytes))?
+    if !harness.is_stopped()
+        && let Some(rows) = unless_stopped(LoadedTable::load(harness, 1, harness.setup.megabytes))?
     {
-        let line = lab.measure(OURS, || measure_ours(lab, &rows))?;
+        let line = harness.measure(OURS, || measure_ours(harness, &rows))?;
         note(&mut notes, OURS, &line);
         panels.add(OURS, line);
     }
@@ -89,28 +89,28 @@ fn note(notes: &mut Vec<String>, name: &str, line: &Line) {
 }
 
 /// The pages in the order in which they are written, in pieces after each of which a snapshot is taken.
-fn pieces(lab: &Lab<'_>) -> Vec<Vec<usize>> {
-    let pages = shuffled_pages(lab.setup.megabytes, lab.setup.seed);
-    let piece = if lab.setup.full { 1 } else { pages.len().div_ceil(SNAPSHOTS) };
+fn pieces(harness: &Harness<'_>) -> Vec<Vec<usize>> {
+    let pages = shuffled_pages(harness.setup.megabytes, harness.setup.seed);
+    let piece = if harness.setup.full { 1 } else { pages.len().div_ceil(SNAPSHOTS) };
     pages.chunks(piece).map(<[usize]>::to_vec).collect()
 }
 
 /// Refreshing in place is a run of its own: it would change what the next write costs.
-fn measure(lab: &Lab<'_>, technique: Technique, line: &mut Line) -> Result<()> {
+fn measure(harness: &Harness<'_>, technique: Technique, line: &mut Line) -> Result<()> {
     let ways: &[bool] = if technique == Technique::Fork { &[false] } else { &[false, true] };
     for &refreshes in ways {
-        let memory = Memory::new(technique, 1, lab.setup.megabytes)?;
+        let memory = Memory::new(technique, 1, harness.setup.megabytes)?;
         if technique == Technique::Fork {
-            fork_line(lab, &memory, line)?;
+            fork_line(harness, &memory, line)?;
         } else {
-            memory_line(lab, &memory, refreshes, line)?;
+            memory_line(harness, &memory, refreshes, line)?;
         }
     }
     Ok(())
 }
 
-fn memory_line(lab: &Lab<'_>, memory: &Memory, refreshes: bool, line: &mut Line) -> Result<()> {
-    let pieces = pieces(lab);
+fn memory_line(harness: &Harness<'_>, memory: &Memory, refreshes: bool, line: &mut Line) -> Result<()> {
+    let pieces = pieces(harness);
     let words = memory.words(0);
     let (mut newest, mut writes) = (memory.snapshot(1)?, 0);
     for (number, pages) in pieces.iter().enumerate() {
@@ -132,8 +132,8 @@ fn memory_line(lab: &Lab<'_>, memory: &Memory, refreshes: bool, line: &mut Line)
             line.creation_ms.push((writes as f64, begun.elapsed().as_secs_f64() * 1e3));
             newest = snapshot;
         }
-        lab.progress(0.5 * (f64::from(u8::from(refreshes)) + number as f64 / pieces.len() as f64));
-        if lab.is_stopped() {
+        harness.progress(0.5 * (f64::from(u8::from(refreshes)) + number as f64 / pieces.len() as f64));
+        if harness.is_stopped() {
             break;
         }
     }
@@ -142,14 +142,14 @@ fn memory_line(lab: &Lab<'_>, memory: &Memory, refreshes: bool, line: &mut Line)
 }
 
 /// A child that has ended shares nothing any more, so the write cost of this technique is measured in `snapshot-race`.
-fn fork_line(lab: &Lab<'_>, memory: &Memory, line: &mut Line) -> Result<()> {
+fn fork_line(harness: &Harness<'_>, memory: &Memory, line: &mut Line) -> Result<()> {
     let mut writes = 0;
-    for pages in pieces(lab) {
+    for pages in pieces(harness) {
         memory.write_pages(0, &pages);
         writes += pages.len();
         line.creation_ms.push((writes as f64, time_of_fork()?.as_secs_f64() * 1e3));
         line.mappings.push((writes as f64, memory.mappings(0) as f64));
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
     }
@@ -157,9 +157,9 @@ fn fork_line(lab: &Lab<'_>, memory: &Memory, line: &mut Line) -> Result<()> {
 }
 
 /// One row of a page is changed in a transaction of its own. The snapshot's arrays are lent to a reader before, so that
-/// the first write to a block moves away from them.
-fn measure_ours(lab: &Lab<'_>, rows: &Rows) -> Result<Line> {
-    let (mut line, pieces) = (Line::default(), pieces(lab));
+/// the first write to a block copies them.
+fn measure_ours(harness: &Harness<'_>, rows: &LoadedTable) -> Result<Line> {
+    let (mut line, pieces) = (Line::default(), pieces(harness));
     let (mut session, mut writes) = (rows.database.session(), 0);
     let mut newest = rows.database.snapshot();
     for (number, pages) in pieces.iter().enumerate() {
@@ -178,8 +178,8 @@ fn measure_ours(lab: &Lab<'_>, rows: &Rows) -> Result<Line> {
         let snapshot = rows.database.snapshot();
         line.creation_ms.push((writes as f64, begun.elapsed().as_secs_f64() * 1e3));
         newest = snapshot;
-        lab.progress(number as f64 / pieces.len() as f64);
-        if lab.is_stopped() {
+        harness.progress(number as f64 / pieces.len() as f64);
+        if harness.is_stopped() {
             break;
         }
     }

@@ -2,28 +2,28 @@
 
 use super::PATTERNS;
 use crate::finding::{Findings, Panel};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpcc::{ALL_QUERIES, Mix, TpcC};
 use ankerdb_engine::Result;
 use ankerdb_workload::htap::queries::QUERIES;
 use std::time::Duration;
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let names = QUERIES.map(|query| query.name);
     let mut findings = Findings::default();
-    lab.expect(PATTERNS.len() * setup.engines.len());
+    harness.expect(PATTERNS.len() * setup.engines.len());
     for (pattern, access) in PATTERNS {
         let mut latency = Panel::bars(&format!("{pattern}: latency"), "query", "ms", &names);
         let mut creation = Panel::bars(&format!("{pattern}: snapshot creation"), "query", "us", &names);
         let title = format!("{pattern}: creation and first read, by the query");
         let mut both = Panel::bars(&title, "query", "ms", &names);
         for &engine in &setup.engines {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
-            let loaded = TpcC::load(lab, engine, setup.warehouses[0], setup.olap);
+            let loaded = TpcC::load(harness, engine, setup.warehouses[0], setup.olap);
             let Some(mut tpcc) = unless_stopped(loaded)? else { break };
             let mix = Mix {
                 oltp: setup.oltp,
@@ -32,7 +32,8 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
                 queries: &ALL_QUERIES,
                 sample: Duration::from_secs(1),
             };
-            let result = lab.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(lab, &mix))?;
+            let result =
+                harness.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(harness, &mix))?;
             latency.add(engine.name(), &ALL_QUERIES.map(|query| result.latency_ms(query)));
             if engine.has_snapshots() {
                 creation.add(engine.name(), &ALL_QUERIES.map(|query| result.creation_us(query)));

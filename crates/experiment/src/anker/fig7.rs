@@ -2,28 +2,29 @@
 
 use super::PATTERNS;
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpcc::{ALL_QUERIES, Mix, TpcC};
 use ankerdb_engine::Result;
 use std::time::Duration;
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let mut findings = Findings::default();
-    lab.expect(PATTERNS.len() * setup.engines.len());
+    harness.expect(PATTERNS.len() * setup.engines.len());
     // The paper samples each second of 180.
     let sample = (setup.time / 180).clamp(Duration::from_millis(250), Duration::from_secs(1));
     for (pattern, access) in PATTERNS {
         let mut panel = Panel::lines(&format!("{pattern}: throughput"), "seconds", "transactions/s");
         for &engine in &setup.engines {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
-            let loaded = TpcC::load(lab, engine, setup.warehouses[0], setup.olap);
+            let loaded = TpcC::load(harness, engine, setup.warehouses[0], setup.olap);
             let Some(mut tpcc) = unless_stopped(loaded)? else { break };
             let mix = Mix { oltp: setup.oltp, streams: 1, access, queries: &ALL_QUERIES, sample };
-            let result = lab.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(lab, &mix))?;
+            let result =
+                harness.measure(&format!("{pattern} {}", engine.name()), || tpcc.run(harness, &mix))?;
             findings.notes.push(format!(
                 "{pattern}, {}: {:.0} transactions/s before the first query, {:.0} from then on ({:.2}x), {} retries; {}",
                 engine.name(),

@@ -5,8 +5,8 @@
 //! taken, again and again. *Refreshed* starts from a snapshot taken before the pages were modified, and brings it up to date in place.
 
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
-use crate::rows::Rows;
+use crate::harness::{Harness, unless_stopped};
+use crate::rows::LoadedTable;
 use crate::technique::{Memory, OURS, WORDS_PER_PAGE, median_of_runs, shuffled_pages, time_of_fork};
 use ankerdb_engine::{Error, Result, SqlState, Technique};
 use std::ops::Range;
@@ -33,7 +33,7 @@ const PAPER: [(&str, [f64; 3]); 6] = [
 
 /// What is measured, and where it goes.
 struct Table<'a> {
-    lab: &'a Lab<'a>,
+    harness: &'a Harness<'a>,
     creation: Panel,
     refresh: Panel,
     lending: Panel,
@@ -41,24 +41,24 @@ struct Table<'a> {
 }
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let names = ["1", "25", "50"];
     let panel = |title, unit| Panel::bars(title, "columns", unit, &names);
     let mut table = Table {
-        lab,
+        harness,
         creation: panel("Snapshot creation", "ms"),
         refresh: panel("An older snapshot refreshed in place", "ms"),
         lending: panel("ankerdb: a snapshot, and lending all blocks of the columns to a reader", "ms"),
         notes: Vec::new(),
     };
-    let pages = MODIFIED.map(|pages| scaled(pages, lab.setup.megabytes << 8));
+    let pages = MODIFIED.map(|pages| scaled(pages, harness.setup.megabytes << 8));
     table.notes.push(format!(
         "of the {} pages of a column as large a share is modified as in the paper: {pages:?} for its {MODIFIED:?}",
-        lab.setup.megabytes << 8
+        harness.setup.megabytes << 8
     ));
     let of_technique = |technique: &Technique| if has_pages(*technique) { MODIFIED.len() } else { 1 };
-    lab.expect(lab.setup.techniques.iter().map(of_technique).sum::<usize>() + MODIFIED.len());
-    for &technique in &lab.setup.techniques {
+    harness.expect(harness.setup.techniques.iter().map(of_technique).sum::<usize>() + MODIFIED.len());
+    for &technique in &harness.setup.techniques {
         table.technique(technique)?;
     }
     table.ours()?;
@@ -89,7 +89,7 @@ impl Table<'_> {
     fn technique(&mut self, technique: Technique) -> Result<()> {
         let modified = if has_pages(technique) { &MODIFIED[..] } else { &MODIFIED[3..] };
         for &pages in modified {
-            if self.lab.is_stopped() {
+            if self.harness.is_stopped() {
                 return Ok(());
             }
             let name = match technique {
@@ -97,8 +97,8 @@ impl Table<'_> {
                 _ => format!("{}, {pages} pages", technique.name()),
             };
             let label = format!("{name}, {COLUMNS} columns");
-            let lab = self.lab;
-            match lab.measure(&label, || self.measure(technique, pages, &name)) {
+            let harness = self.harness;
+            match harness.measure(&label, || self.measure(technique, pages, &name)) {
                 // Out of memory or mappings: the others can be measured all the same.
                 Err(error) if error.state() == SqlState::OutOfMemory => self.note(&name, &error),
                 outcome => outcome?,
@@ -112,13 +112,13 @@ impl Table<'_> {
     }
 
     fn measure(&mut self, technique: Technique, pages: usize, name: &str) -> Result<()> {
-        let (lab, setup) = (self.lab, &self.lab.setup);
+        let (harness, setup) = (self.harness, &self.harness.setup);
         let memory = Memory::new(technique, COLUMNS, setup.megabytes)?;
         let order = shuffled_pages(setup.megabytes, setup.seed);
         let order = &order[..scaled(pages, order.len())];
         let time = setup.time.div_f64(10.0);
         if technique == Technique::Fork {
-            let fork = median_of_runs(lab, time, || Ok(time_of_fork()?.as_secs_f64() * 1e3))?;
+            let fork = median_of_runs(harness, time, || Ok(time_of_fork()?.as_secs_f64() * 1e3))?;
             self.creation.add(name, &[Some(fork); 3]);
             return Ok(());
         }
@@ -126,7 +126,7 @@ impl Table<'_> {
         let (mut created, mut refreshed, mut failed) = ([None; 3], [None; 3], None);
         let mut modified = 0;
         for (at, columns) in SNAPSHOTTED.into_iter().enumerate() {
-            lab.progress(at as f64 / SNAPSHOTTED.len() as f64);
+            harness.progress(at as f64 / SNAPSHOTTED.len() as f64);
             let before = memory.snapshot(columns)?;
             modify(modified..columns);
             modified = columns;
@@ -134,12 +134,12 @@ impl Table<'_> {
             if at == 0 && has_pages(technique) {
                 self.notes.push(format!("{name}: {} mappings in the first column", memory.mappings(0)));
             }
-            let creation = median_of_runs(lab, time, || {
+            let creation = median_of_runs(harness, time, || {
                 let begun = Instant::now();
                 memory.snapshot(columns).map(|_snapshot| begun.elapsed().as_secs_f64() * 1e3)
             });
             let mut old = None;
-            let refresh = median_of_runs(lab, time, || {
+            let refresh = median_of_runs(harness, time, || {
                 let stale = old.take().map_or_else(|| memory.snapshot(columns), Ok)?;
                 modify(0..columns);
                 let begun = Instant::now();
@@ -169,24 +169,24 @@ impl Table<'_> {
 
     /// Ours: one database, more and more rows changed.
     fn ours(&mut self) -> Result<()> {
-        let lab = self.lab;
-        if lab.is_stopped() {
+        let harness = self.harness;
+        if harness.is_stopped() {
             return Ok(());
         }
-        let Some(rows) = unless_stopped(Rows::load(lab, COLUMNS, lab.setup.megabytes))? else {
+        let Some(rows) = unless_stopped(LoadedTable::load(harness, COLUMNS, harness.setup.megabytes))? else {
             return Ok(());
         };
-        let order = shuffled_pages(lab.setup.megabytes, lab.setup.seed);
+        let order = shuffled_pages(harness.setup.megabytes, harness.setup.seed);
         let (mut session, mut changed) = (rows.database.session(), 0);
         for pages in MODIFIED {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
             let end = scaled(pages, order.len());
             let places: Vec<usize> = order[changed..end].iter().map(|page| page * WORDS_PER_PAGE).collect();
             changed = end;
             let name = format!("{OURS}, {pages} rows");
-            lab.measure(&name, || {
+            harness.measure(&name, || {
                 rows.update(&mut session, &places, 7)?;
                 self.measure_ours(&rows, &name)
             })?;
@@ -194,13 +194,13 @@ impl Table<'_> {
         Ok(())
     }
 
-    fn measure_ours(&mut self, rows: &Rows, name: &str) -> Result<()> {
-        let (lab, time) = (self.lab, self.lab.setup.time.div_f64(10.0));
-        let creation = median_of_runs(lab, time, || Ok(creation_ns(rows) / 1e6))?;
+    fn measure_ours(&mut self, rows: &LoadedTable, name: &str) -> Result<()> {
+        let (harness, time) = (self.harness, self.harness.setup.time.div_f64(10.0));
+        let creation = median_of_runs(harness, time, || Ok(creation_ns(rows) / 1e6))?;
         self.creation.add(name, &[Some(creation); 3]);
         let (mut lending, mut counts) = ([None; 3], (0, 0));
         for (at, columns) in SNAPSHOTTED.into_iter().enumerate() {
-            lending[at] = Some(median_of_runs(lab, time, || {
+            lending[at] = Some(median_of_runs(harness, time, || {
                 let begun = Instant::now();
                 let view = rows.database.snapshot().read_view();
                 counts = rows.lend(&view, columns)?;
@@ -215,7 +215,7 @@ impl Table<'_> {
 }
 
 /// Nanoseconds to take a snapshot, of a thousand taken and dropped one after the other.
-fn creation_ns(rows: &Rows) -> f64 {
+fn creation_ns(rows: &LoadedTable) -> f64 {
     const TIMES: u32 = 1000;
     let begun = Instant::now();
     let mut spent = begun.elapsed();

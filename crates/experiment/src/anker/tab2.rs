@@ -1,7 +1,7 @@
 //! Table 2: throughput over the size of the data. One of the few places where the paper prints its numbers.
 
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpcc::{ALL_QUERIES, Mix, TpcC};
 use ankerdb_engine::Result;
 use ankerdb_workload::tpcc::input::Access;
@@ -21,10 +21,10 @@ const PAPER: [(&str, [f64; 5]); 4] = [
 ];
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let sizes = &setup.warehouses;
-    lab.expect(setup.engines.len() * sizes.len());
+    harness.expect(setup.engines.len() * sizes.len());
     let names: Vec<String> = sizes.iter().map(|count| count.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rates = Panel::bars("Throughput over warehouses", "warehouses", "transactions/s", &names);
@@ -35,10 +35,10 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     for &engine in &setup.engines {
         let mut values = vec![None; sizes.len()];
         for (value, &warehouses) in values.iter_mut().zip(sizes) {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
-            let loaded = TpcC::load(lab, engine, warehouses, setup.olap);
+            let loaded = TpcC::load(harness, engine, warehouses, setup.olap);
             let Some(mut tpcc) = unless_stopped(loaded)? else { break };
             let mix = Mix {
                 oltp: setup.oltp,
@@ -48,7 +48,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
                 sample: Duration::from_secs(1),
             };
             let label = format!("{} {warehouses} warehouses", engine.name());
-            *value = Some(lab.measure(&label, || tpcc.run(lab, &mix))?.throughput);
+            *value = Some(harness.measure(&label, || tpcc.run(harness, &mix))?.throughput);
             notes.push(format!("{label}: {}", tpcc.how_queries_read()));
         }
         rates.add(engine.name(), &values);

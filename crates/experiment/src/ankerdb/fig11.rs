@@ -2,28 +2,28 @@
 
 use super::batch;
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpch::TpcH;
 use ankerdb_engine::Result;
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let threads = setup.oltp;
     let titles = ["OLTP only", "OLTP and OLAP"];
     let mut panels = titles.map(|title| Panel::lines(title, "threads", "transactions/s"));
     let mut notes = Vec::new();
-    lab.expect(setup.engines.len() * threads * titles.len());
+    harness.expect(setup.engines.len() * threads * titles.len());
     for &engine in &setup.engines {
-        let Some(world) = unless_stopped(TpcH::load(lab, engine, threads))? else { break };
+        let Some(world) = unless_stopped(TpcH::load(harness, engine, threads))? else { break };
         let mut rates: [Vec<(f64, f64)>; 2] = Default::default();
         for count in 1..=threads {
             for (rates, mixed) in rates.iter_mut().zip([false, true]) {
-                if lab.is_stopped() {
+                if harness.is_stopped() {
                     break;
                 }
                 let label = format!("{} {} {count} threads", engine.name(), titles[usize::from(mixed)]);
-                let result = lab.measure(&label, || batch(lab, &world, count, mixed))?;
+                let result = harness.measure(&label, || batch(harness, &world, count, mixed))?;
                 rates.push((count as f64, result.per_second()));
             }
         }

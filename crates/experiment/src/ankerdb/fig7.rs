@@ -1,7 +1,7 @@
 //! Figure 7: latency of the seven OLAP transactions beside OLTP transactions, in relation to ours.
 
 use crate::finding::{Findings, Panel};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::stream::{Hybrid, HybridResult, run as run_hybrid};
 use crate::tpch::TpcH;
 use crate::tpch::queries::KINDS;
@@ -12,21 +12,21 @@ use std::time::Duration;
 const RUNS: usize = 5;
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
     let mut latency = Panel::bars("Latency", "query", "ms", &names);
     let mut whole = Panel::bars("Latency with creation of the snapshot", "query", "ms", &names);
     let mut relative = Panel::bars("Latency in relation to ankerdb", "query", "x", &names);
     let mut findings = Findings::default();
     let mut ours: Option<Vec<Option<f64>>> = None;
-    lab.expect(setup.engines.len());
+    harness.expect(setup.engines.len());
     for &engine in &setup.engines {
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
-        let Some(world) = unless_stopped(TpcH::load(lab, engine, setup.olap))? else { break };
-        let result = lab.measure(engine.name(), || measure(lab, &world))?;
+        let Some(world) = unless_stopped(TpcH::load(harness, engine, setup.olap))? else { break };
+        let result = harness.measure(engine.name(), || measure(harness, &world))?;
         let latencies: Vec<Option<f64>> = (0..KINDS.len()).map(|query| result.latency_ms(query)).collect();
         latency.add(engine.name(), &latencies);
         let with_creation = (0..KINDS.len()).map(|query| result.creation_and_latency_ms(query));
@@ -55,18 +55,18 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-fn measure(lab: &Lab<'_>, world: &TpcH) -> Result<HybridResult> {
+fn measure(harness: &Harness<'_>, world: &TpcH) -> Result<HybridResult> {
     let hybrid = Hybrid {
-        transactions: (0..lab.setup.oltp as u64).map(|number| world.transact(number)).collect(),
+        transactions: (0..harness.setup.oltp as u64).map(|number| world.transact(number)).collect(),
         queries: vec![world.ask(0)],
         query_count: KINDS.len(),
         query_limit: RUNS * KINDS.len(),
         // Long enough for slow machines; it ends when the queries are through.
-        time: lab.setup.time * 20,
-        lead: lab.setup.lead,
+        time: harness.setup.time * 20,
+        lead: harness.setup.lead,
         interval: Duration::ZERO,
         sample: Duration::from_secs(1),
-        seed: lab.setup.seed,
+        seed: harness.setup.seed,
     };
-    run_hybrid(lab, hybrid)
+    run_hybrid(harness, hybrid)
 }

@@ -2,30 +2,30 @@
 
 use super::batch;
 use crate::finding::{Findings, Panel};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpch::TpcH;
 use ankerdb_engine::Result;
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let threads = setup.oltp + setup.olap;
     let names = ["OLTP only", "OLTP and OLAP"];
     let mut panel = Panel::bars("Throughput of a batch", "batch", "transactions/s", &names);
     let mut findings = Findings::default();
-    lab.expect(setup.engines.len() * names.len());
+    harness.expect(setup.engines.len() * names.len());
     for &engine in &setup.engines {
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
-        let Some(world) = unless_stopped(TpcH::load(lab, engine, threads))? else { break };
+        let Some(world) = unless_stopped(TpcH::load(harness, engine, threads))? else { break };
         let mut rates = [None; 2];
         for (rate, mixed) in rates.iter_mut().zip([false, true]) {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
             let label = format!("{} {}", engine.name(), names[usize::from(mixed)]);
-            let result = lab.measure(&label, || batch(lab, &world, threads, mixed))?;
+            let result = harness.measure(&label, || batch(harness, &world, threads, mixed))?;
             *rate = Some(result.per_second());
             findings.notes.push(format!(
                 "{label}: {} answered in {:.2} s, {} queries among them",

@@ -8,7 +8,7 @@
 //! single engine still checks the header of every row that has a version.
 
 use crate::finding::{Findings, Panel, Series};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::tpch::TpcH;
 use crate::tpch::schema::{NAMES, lineitem, orders, part};
 use ankerdb_engine::{
@@ -36,19 +36,19 @@ struct Way {
 }
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
-    let setup = &lab.setup;
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
+    let setup = &harness.setup;
     let mut panels = NAMES.map(|name| Panel::lines(&name.to_uppercase(), "versioned rows, %", "ms"));
     let mut notes = Vec::new();
-    lab.expect(setup.engines.len() * NAMES.len());
+    harness.expect(setup.engines.len() * NAMES.len());
     for &engine in &setup.engines {
-        let Some(world) = unless_stopped(TpcH::load(lab, engine, 1))? else { break };
+        let Some(world) = unless_stopped(TpcH::load(harness, engine, 1))? else { break };
         for (table, panel) in panels.iter_mut().enumerate() {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 break;
             }
             let label = format!("{} {}", engine.name(), NAMES[table]);
-            let series = lab.measure(&label, || measure(lab, &world, table))?;
+            let series = harness.measure(&label, || measure(harness, &world, table))?;
             for series in &series {
                 if let [(_, unversioned), .., (percent, versioned)] = series.points[..] {
                     notes.push(format!(
@@ -90,10 +90,10 @@ fn ways(engine: Configuration) -> Vec<Way> {
     }
 }
 
-fn measure(lab: &Lab<'_>, world: &TpcH, table: usize) -> Result<Vec<Series>> {
+fn measure(harness: &Harness<'_>, world: &TpcH, table: usize) -> Result<Vec<Series>> {
     let ways = ways(world.database.configuration());
     let mut points = vec![Vec::new(); ways.len()];
-    let keys = keys_in_random_order(world, table, lab.setup.seed);
+    let keys = keys_in_random_order(world, table, harness.setup.seed);
     let mut session = world.database.session();
     // What is left from loading is swept first: the table begins unversioned.
     std::thread::sleep(Duration::from_millis(1100));
@@ -102,17 +102,17 @@ fn measure(lab: &Lab<'_>, world: &TpcH, table: usize) -> Result<Vec<Series>> {
     for (step, percent) in PERCENT.into_iter().enumerate() {
         let end = keys.len() * percent / 100;
         for batch in keys[changed..end].chunks(ROWS_PER_TRANSACTION) {
-            if lab.is_stopped() {
+            if harness.is_stopped() {
                 return Ok(named(ways, points));
             }
             change(world, &mut session, table, batch)?;
         }
         changed = end;
-        let time = lab.setup.time.div_f64((PERCENT.len() * ways.len()) as f64);
+        let time = harness.setup.time.div_f64((PERCENT.len() * ways.len()) as f64);
         for (way, points) in ways.iter().zip(&mut points) {
             points.push((percent as f64, scan_ms(world, table, &reader, way, time)?));
         }
-        lab.progress((step + 1) as f64 / PERCENT.len() as f64);
+        harness.progress((step + 1) as f64 / PERCENT.len() as f64);
     }
     Ok(named(ways, points))
 }

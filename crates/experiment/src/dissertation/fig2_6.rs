@@ -7,7 +7,7 @@
 //! a technique needs to touch only what differs.
 
 use crate::finding::{Findings, Panel};
-use crate::lab::{Lab, unless_stopped};
+use crate::harness::{Harness, unless_stopped};
 use crate::technique::{OURS, time_of_fork};
 use crate::tpch::TpcH;
 use crate::tpch::schema::NAMES;
@@ -33,25 +33,25 @@ enum Making {
 }
 
 /// Runs it.
-pub fn run(lab: &Lab<'_>) -> Result<Findings> {
+pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     let names = ["LINEITEM", "ORDERS", "PART", "All"];
     let mut all = Panel::bars("All columns of a table, and fork of the process", "technique", "ms", &names);
     let (mut panels, mut notes) = (Vec::new(), Vec::new());
-    let techniques = lab.setup.techniques.iter().map(|technique| Some(*technique)).chain([None]);
-    lab.expect(techniques.clone().map(|technique| makings(technique).len()).sum());
+    let techniques = harness.setup.techniques.iter().map(|technique| Some(*technique)).chain([None]);
+    harness.expect(techniques.clone().map(|technique| makings(technique).len()).sum());
     for technique in techniques {
-        if lab.is_stopped() {
+        if harness.is_stopped() {
             break;
         }
         let engine = configuration(technique);
         let name = technique.map_or(OURS, Technique::name);
-        let Some(world) = unless_stopped(TpcH::load(lab, engine, 1))? else { break };
+        let Some(world) = unless_stopped(TpcH::load(harness, engine, 1))? else { break };
         if panels.is_empty() {
             panels = NAMES.into_iter().enumerate().map(|(table, name)| empty(&world, table, name)).collect();
         }
         if technique == Some(Technique::Fork) {
             let mut times = Vec::new();
-            lab.measure(name, || {
+            harness.measure(name, || {
                 (0..RUNS).try_for_each(|_| time_of_fork().map(|time| times.push(time.as_secs_f64() * 1e3)))
             })?;
             all.add(name, &[median(&mut times); 4]);
@@ -62,7 +62,7 @@ pub fn run(lab: &Lab<'_>) -> Result<Findings> {
                 Making::Creation => name.to_owned(),
                 Making::Refresh => format!("{name}, refreshed"),
             };
-            let costs = match lab.measure(&name, || measure(lab, &world, making)) {
+            let costs = match harness.measure(&name, || measure(harness, &world, making)) {
                 Err(error) if error.state() == SqlState::OutOfMemory => {
                     notes.push(format!("{name}: left out, it ended with: {error}"));
                     continue;
@@ -112,7 +112,7 @@ fn empty(world: &TpcH, table: usize, name: &str) -> Panel {
 }
 
 /// Medians over the runs.
-fn measure(lab: &Lab<'_>, world: &TpcH, making: Making) -> Result<Costs> {
+fn measure(harness: &Harness<'_>, world: &TpcH, making: Making) -> Result<Costs> {
     let count = |table: usize| world.tables.table(table).columns().len();
     let mut times: Vec<Vec<Vec<f64>>> =
         (0..NAMES.len()).map(|table| vec![Vec::new(); count(table)]).collect();
@@ -123,8 +123,8 @@ fn measure(lab: &Lab<'_>, world: &TpcH, making: Making) -> Result<Costs> {
                 times.push(snapshot_ms(world, &snapshot, table, column)?);
             }
         }
-        lab.progress((run + 1) as f64 / RUNS as f64);
-        if lab.is_stopped() {
+        harness.progress((run + 1) as f64 / RUNS as f64);
+        if harness.is_stopped() {
             break;
         }
     }
@@ -186,7 +186,7 @@ fn creation_us(world: &TpcH) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::Watch;
+    use crate::harness::Watch;
     use crate::setup::Options;
     use ankerdb_measure::machine::Machine;
     use std::sync::atomic::AtomicBool;
@@ -198,9 +198,9 @@ mod tests {
         let experiment = crate::find("dissertation-fig2.6").expect("it is there");
         let options = Options { scale: Some(0.002), ..Options::default() };
         let (setup, _) = experiment.setup(&options, &machine).expect("it fits");
-        let lab = Lab::new(setup, machine, &watch);
-        for technique in lab.setup.techniques.iter().filter(|technique| **technique != Technique::Fork) {
-            body(&TpcH::load(&lab, configuration(Some(*technique)), 1).expect("it loads"));
+        let harness = Harness::new(setup, machine, &watch);
+        for technique in harness.setup.techniques.iter().filter(|technique| **technique != Technique::Fork) {
+            body(&TpcH::load(&harness, configuration(Some(*technique)), 1).expect("it loads"));
         }
     }
 

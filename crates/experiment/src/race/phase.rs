@@ -1,7 +1,7 @@
 //! One phase: two writers store as fast as they can, one reader takes images and scans them.
 
-use super::contender::{Contender, Image, ROWS_PER_COMMIT};
-use crate::lab::{Lab, joined};
+use super::competitor::{Competitor, Image, ROWS_PER_COMMIT};
+use crate::harness::{Harness, joined};
 use ankerdb_engine::Result;
 use ankerdb_measure::latency::Latencies;
 use std::ops::ControlFlow;
@@ -36,17 +36,17 @@ pub struct Outcome {
 }
 
 /// Runs writers and the reader for a while.
-pub fn run(lab: &Lab<'_>, contender: &Contender, pace: Pace, time: Duration) -> Result<Outcome> {
+pub fn run(harness: &Harness<'_>, competitor: &Competitor, pace: Pace, time: Duration) -> Result<Outcome> {
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let stop = &stop;
-        let writers: Vec<_> = (0..lab.setup.oltp as u64)
-            .map(|number| scope.spawn(move || write(contender, seed_of(number), stop)))
+        let writers: Vec<_> = (0..harness.setup.oltp as u64)
+            .map(|number| scope.spawn(move || write(competitor, seed_of(number), stop)))
             .collect();
-        let reader = scope.spawn(move || read(contender, pace, stop));
+        let reader = scope.spawn(move || read(competitor, pace, stop));
         let begun = Instant::now();
-        lab.wait(time, &mut |passed| {
-            lab.progress(passed.as_secs_f64() / time.as_secs_f64());
+        harness.wait(time, &mut |passed| {
+            harness.progress(passed.as_secs_f64() / time.as_secs_f64());
             let ended = reader.is_finished() || writers.iter().any(|writer| writer.is_finished());
             if ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -59,7 +59,7 @@ pub fn run(lab: &Lab<'_>, contender: &Contender, pace: Pace, time: Duration) -> 
         outcome.images_per_second = outcome.creation.count() as f64 / elapsed;
         Ok(outcome)
     });
-    contender.rest();
+    competitor.rest();
     outcome
 }
 
@@ -68,8 +68,8 @@ fn seed_of(number: u64) -> u64 {
 }
 
 /// One writer: its writes per second.
-fn write(contender: &Contender, seed: u64, stop: &AtomicBool) -> Result<f64> {
-    let (mut write, mut random) = (contender.writer(), fastrand::Rng::with_seed(seed));
+fn write(competitor: &Competitor, seed: u64, stop: &AtomicBool) -> Result<f64> {
+    let (mut write, mut random) = (competitor.writer(), fastrand::Rng::with_seed(seed));
     let (begun, mut written) = (Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
         write(&mut random, WRITES_AT_ONCE)?;
@@ -79,9 +79,9 @@ fn write(contender: &Contender, seed: u64, stop: &AtomicBool) -> Result<f64> {
 }
 
 /// The reader.
-fn read(contender: &Contender, pace: Pace, stop: &AtomicBool) -> Result<Outcome> {
+fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<Outcome> {
     let (mut outcome, mut scanned, mut scanning) = (Outcome::default(), 0, Duration::ZERO);
-    let (blocks, mut block) = (contender.blocks(), 0);
+    let (blocks, mut block) = (competitor.blocks(), 0);
     let mut image: Option<Image> = None;
     let mut due = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -91,12 +91,12 @@ fn read(contender: &Contender, pace: Pace, stop: &AtomicBool) -> Result<Outcome>
         };
         let piece = match (pace, blocks) {
             // A child reads the whole column.
-            (Pace::EveryScan, all) if contender.reads_at_once() => 0..all,
+            (Pace::EveryScan, all) if competitor.reads_at_once() => 0..all,
             (_, all) => block..(block + BLOCKS_AT_ONCE).min(all),
         };
         if is_due || image.is_none() {
             let begun = Instant::now();
-            let taken = contender.take(&mut image, piece.clone())?;
+            let taken = competitor.take(&mut image, piece.clone())?;
             outcome.creation.record(begun.elapsed());
             // The former one goes now; that is not part of the creation.
             image = Some(taken);
@@ -106,7 +106,7 @@ fn read(contender: &Contender, pace: Pace, stop: &AtomicBool) -> Result<Outcome>
             }
         }
         if let Some(image) = &mut image {
-            let time = contender.scan(image, piece.clone())?;
+            let time = competitor.scan(image, piece.clone())?;
             if !time.is_zero() {
                 scanning += time;
                 scanned += piece.len();

@@ -1,7 +1,7 @@
 //! Panels as pictures. One drawing for both formats: SVG for documents, PNG for everything else.
 
 use super::font;
-use crate::finding::{Kind, Panel, Series, Source, number};
+use crate::finding::{Panel, PanelKind, Series, Source, number};
 use ankerdb_engine::{Error, Result};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -135,11 +135,11 @@ where
         .filter(|value| value.is_finite() && *value > 0.0)
         .fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
     let high = if high > 0.0 { high * 1.1 } else { 1.0 };
-    let is_logarithmic = matches!(panel.kind, Kind::Bars(_)) && high / low > LOG_FROM;
+    let is_logarithmic = matches!(panel.kind, PanelKind::Bars(_)) && high / low > LOG_FROM;
     let places = panel.places();
     let x = match &panel.kind {
-        Kind::Bars(names) => 0.0..names.len().max(1) as f64,
-        Kind::Lines => {
+        PanelKind::Bars(names) => 0.0..names.len().max(1) as f64,
+        PanelKind::Lines => {
             let (first, last) = (places.first().copied(), places.last().copied());
             let (first, last) = (first.unwrap_or(0.0), last.unwrap_or(1.0));
             first..if last > first { last } else { first + 1.0 }
@@ -197,7 +197,7 @@ where
     let mut mesh = chart.configure_mesh();
     mesh.max_light_lines(1).y_desc(&panel.y).y_label_formatter(&format).x_label_formatter(&format);
     mesh.label_style((font::FAMILY, 12)).axis_desc_style((font::FAMILY, 13)).x_desc(&panel.x);
-    if let Kind::Bars(_) = panel.kind {
+    if let PanelKind::Bars(_) = panel.kind {
         mesh.disable_x_mesh().x_labels(0);
     }
     mesh.draw()?;
@@ -213,7 +213,7 @@ where
     for (number, series) in panel.series.iter().enumerate() {
         let colour = colour(panel, number);
         match panel.kind {
-            Kind::Bars(_) => {
+            PanelKind::Bars(_) => {
                 let left = 0.1 + width * number as f64;
                 let bar = |&(place, value): &(f64, f64)| {
                     let corners = [(place + left, base), (place + left + width * 0.92, value.max(base))];
@@ -221,7 +221,7 @@ where
                 };
                 chart.draw_series(series.points.iter().map(bar))?;
             }
-            Kind::Lines => {
+            PanelKind::Lines => {
                 chart.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)))?;
                 if has_few_points(series) {
                     let dot = |&point: &(f64, f64)| Circle::new(point, 3, colour.filled());
@@ -246,7 +246,7 @@ fn name_places<B: DrawingBackend>(
 where
     B::ErrorType: 'static,
 {
-    let Kind::Bars(names) = &panel.kind else { return Ok(()) };
+    let PanelKind::Bars(names) = &panel.kind else { return Ok(()) };
     let style = (font::FAMILY, 12).into_font().color(&BLACK).pos(Pos::new(HPos::Center, VPos::Top));
     let (left, top) = area.get_base_pixel();
     for (place, name) in names.iter().enumerate() {

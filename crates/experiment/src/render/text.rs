@@ -1,6 +1,6 @@
 //! Panels as tables for a terminal.
 
-use crate::finding::{Kind, Panel, number};
+use crate::finding::{Panel, PanelKind, number};
 use std::fmt::Write;
 
 /// Lines of a table over numbers; of more only every so many are shown (the CSV has them all).
@@ -13,7 +13,7 @@ pub fn table(panel: &Panel) -> String {
     let value = |series: &crate::finding::Series, place: f64| series.at(place).map_or("-".to_owned(), number);
     let mut rows: Vec<Vec<String>> = Vec::new();
     match panel.kind {
-        Kind::Bars(_) => {
+        PanelKind::Bars(_) => {
             let names = places.iter().map(|place| panel.place_name(*place));
             rows.push(std::iter::once(panel.x.clone()).chain(names).collect());
             for series in &panel.series {
@@ -21,7 +21,7 @@ pub fn table(panel: &Panel) -> String {
                 rows.push(std::iter::once(series.label()).chain(values).collect());
             }
         }
-        Kind::Lines => {
+        PanelKind::Lines => {
             let labels = panel.series.iter().map(|series| series.label());
             rows.push(std::iter::once(panel.x.clone()).chain(labels).collect());
             let step = places.len().div_ceil(LINES_MAX).max(1);

@@ -7,7 +7,7 @@
 use fastrand::Rng;
 
 /// One kind of query.
-pub struct Kind {
+pub struct QueryKind {
     /// Its name.
     pub name: &'static str,
     /// Its text with random parameters.
@@ -22,14 +22,14 @@ pub const SCANS: [&str; 3] = [
 ];
 
 /// All seven.
-pub const KINDS: [Kind; 7] = [
-    Kind { name: "Q1", sql: q1 },
-    Kind { name: "Q4", sql: q4 },
-    Kind { name: "Q6", sql: q6 },
-    Kind { name: "Q17", sql: q17 },
-    Kind { name: "LINEITEM", sql: |_| SCANS[0].to_owned() },
-    Kind { name: "ORDERS", sql: |_| SCANS[1].to_owned() },
-    Kind { name: "PART", sql: |_| SCANS[2].to_owned() },
+pub const KINDS: [QueryKind; 7] = [
+    QueryKind { name: "Q1", sql: q1 },
+    QueryKind { name: "Q4", sql: q4 },
+    QueryKind { name: "Q6", sql: q6 },
+    QueryKind { name: "Q17", sql: q17 },
+    QueryKind { name: "LINEITEM", sql: |_| SCANS[0].to_owned() },
+    QueryKind { name: "ORDERS", sql: |_| SCANS[1].to_owned() },
+    QueryKind { name: "PART", sql: |_| SCANS[2].to_owned() },
 ];
 
 /// DELTA is 60 to 120 days before 1998-12-01 (clause 2.4.1.3), here on the first of a month or in the middle of one.

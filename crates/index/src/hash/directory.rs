@@ -109,8 +109,8 @@ impl Directory {
         unsafe { &*lines.add(index) }
     }
 
-    /// Doubles the number of buckets, unless it is not `level` any more, somebody else is at it, or there is no memory: the
-    /// buckets get longer then, until there is some.
+    /// Doubles the number of buckets, unless the level has changed, another thread is doing it, or there is no memory: then
+    /// the buckets get longer, until there is some.
     pub(crate) fn grow(&self, level: u32) -> bool {
         let Some(mut memory) = self.memory.try_lock() else { return false };
         if self.level() != level || level == LEVEL_MAX {

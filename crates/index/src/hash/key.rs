@@ -2,18 +2,18 @@
 //!
 //! A key of at most 16 bytes is two big-endian words and its length; a longer one is its hash and, out of line, its
 //! bytes. The hash function multiplies words to double width and folds the halves. Its seeds are random and differ
-//! from index to index, so that nobody who chooses keys can choose collisions.
+//! from index to index, so that a client that chooses keys cannot choose collisions.
 
 use crate::entry::{free_tail, new_tail, tail_bytes, words_of};
 use crossbeam_epoch::Guard;
 use std::hash::{BuildHasher, RandomState};
 
 /// What an entry's key words are; see `line`.
-pub(crate) type Kind = u8;
+pub(crate) type KeyKind = u8;
 
-const LONG: Kind = 127;
+const LONG: KeyKind = 127;
 /// The bit of a kind that says that the entry stands for a posting list.
-const LISTED: Kind = 128;
+const LISTED: KeyKind = 128;
 /// Bytes of a key that are kept in the line.
 pub(crate) const INLINE_BYTES: usize = 16;
 
@@ -64,7 +64,7 @@ fn fold(one: u64, other: u64) -> u64 {
 pub(crate) struct HashKey<'k> {
     pub(crate) hash: u64,
     pub(crate) words: [u64; 2],
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     pub(crate) bytes: &'k [u8],
 }
 
@@ -88,7 +88,7 @@ impl<'k> HashKey<'k> {
 
     /// Whether an entry of this kind has a key of the same kind, be it one row's or a posting list's.
     #[inline]
-    pub(crate) fn is_of_kind(&self, kind: Kind) -> bool {
+    pub(crate) fn is_of_kind(&self, kind: KeyKind) -> bool {
         kind & !LISTED == self.kind
     }
 
@@ -109,7 +109,7 @@ impl<'k> HashKey<'k> {
 
 /// Whether an entry of this kind stands for a posting list.
 #[inline]
-pub(crate) fn is_listed(kind: Kind) -> bool {
+pub(crate) fn is_listed(kind: KeyKind) -> bool {
     kind & LISTED != 0
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn is_listed(kind: Kind) -> bool {
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) words: [u64; 2],
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     pub(crate) row: u64,
 }
 

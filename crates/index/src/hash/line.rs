@@ -20,7 +20,7 @@
 //! Everything here is an atomic word. Readers load under the head's latch (`latch`) and validate before they believe
 //! what they have loaded and before they follow an address. All zeros is an empty line of no bucket.
 
-use super::key::{Entry, HashKey, Kind};
+use super::key::{Entry, HashKey, KeyKind};
 use crate::latch::{Latch, NodeVersion, Restart};
 use crossbeam_epoch::Guard;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -37,8 +37,8 @@ const KIND_SHIFT: u32 = 48;
 /// Bytes of a line.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// A line of a bucket. An overflow line is alive for whoever found its address in a validated bucket under an epoch
-/// guard that is still pinned.
+/// A line of a bucket. An overflow line is alive for threads that found its address in a validated bucket under an
+/// epoch guard that is still pinned.
 #[repr(C, align(64))]
 pub(crate) struct Line {
     pub(crate) latch: Latch,
@@ -60,7 +60,7 @@ impl Link {
     }
 
     #[inline]
-    pub(crate) fn kind(self, entry: usize) -> Kind {
+    pub(crate) fn kind(self, entry: usize) -> KeyKind {
         (self.0 >> (KIND_SHIFT as usize + 8 * entry)) as u8
     }
 
@@ -78,7 +78,7 @@ impl Link {
         Link(self.0 & !DEPTH_BITS | u64::from(depth))
     }
 
-    fn with_kind(self, entry: usize, kind: Kind) -> Link {
+    fn with_kind(self, entry: usize, kind: KeyKind) -> Link {
         let shift = KIND_SHIFT as usize + 8 * entry;
         Link(self.0 & !(0xff << shift) | u64::from(kind) << shift)
     }
@@ -123,7 +123,7 @@ impl Line {
 
     /// Loads an entry whose kind is not 0; to be validated.
     #[inline]
-    pub(crate) fn entry(&self, entry: usize, kind: Kind) -> Entry {
+    pub(crate) fn entry(&self, entry: usize, kind: KeyKind) -> Entry {
         let word = |nth: usize| self.entries[entry][nth].load(Relaxed);
         Entry { words: [word(0), word(1)], kind, row: word(2) }
     }

@@ -1,28 +1,28 @@
 //! A concurrent hash index: a multimap from byte-string keys to row numbers, for lookups of whole keys.
 //!
-//! Where no order is asked for, a lookup should touch one cache line that is not in the cache. A *bucket* is one (see
-//! `line`): a version latch, and two entries with keys of up to 16 bytes. More entries go to overflow lines; at the
-//! sizes kept here about one entry in ten does.
+//! Where no order is needed, a lookup should cost one cache miss. A *bucket* is one cache line (see `line`): a
+//! version latch, and two entries with keys of up to 16 bytes. More entries go to overflow lines; at the sizes kept
+//! here about one entry in ten does.
 //!
 //! # Protocol
 //! - **Latches** work as those of the tree's nodes (`latch`): readers note a bucket's version, load, and validate;
-//!   writers turn a version into the lock. Nobody waits for a lock while holding one.
+//!   writers turn a version into the lock. No thread waits for a lock while holding one.
 //! - **A bucket's depth** says how many low bits of a hash it goes by: bucket *b* of depth *d* has exactly the keys whose
 //!   hash ends in the *d* bits of *b*. The buckets that are born divide all hashes among them, at any time.
 //! - **Growth**: when there are too many entries, the level (`directory`) rises: there are twice as many bucket numbers,
 //!   and the new buckets are not born. A bucket gives birth when it is *split*: it and the new one are locked, the depth
-//!   of both is one more than it was, and the entries whose next bit is set move. Whoever is going to insert into a
-//!   bucket that is not as deep as the level splits it first, and some insertions split a few others, so that all are
-//!   born long before the level rises again. Nobody else is held up.
-//! - **Finding a bucket**: by as many bits as the level has. A bucket that is not born sends one on to the bucket by one
-//!   bit less. A bucket that is deeper than the level one saw may send one on to another. Who has validated a
-//!   bucket whose depth says that it has the hash has the right one for as long as its version stays.
+//!   of both is one more than it was, and the entries whose next bit is set move. An insertion into a bucket that is not
+//!   as deep as the level splits it first, and some insertions split a few others, so that all are born long before the
+//!   level rises again. Other threads are not held up.
+//! - **Finding a bucket**: by as many bits as the level has. From a bucket that is not born, the search goes on to the
+//!   bucket by one bit less; from one that is deeper than the level that was read, it may go on to another. A validated
+//!   bucket whose depth says that it has the hash is the right one for as long as its version stays.
 //! - **Overflow lines** given up, and tails of removed entries, are freed after the epoch.
 //!
 //! # Keys with many rows
 //! A key with more than 32 rows has one entry in its bucket, which names a *posting list* in a tree (`posting`). The list
-//! belongs to the bucket: whoever begins it, changes it or ends it has locked the bucket, so that each of these changes
-//! the bucket's version. Under that lock one descends in the tree, and there waits for others that work in it; nobody who
+//! belongs to the bucket: a thread that begins, changes or ends it has locked the bucket, so that each of these changes
+//! the bucket's version. Under that lock it descends in the tree, and may wait for others that work there; no thread that
 //! holds a node of the tree waits for a bucket, so that waiting ends. Of a key's rows all are in the bucket, or all are in
 //! the list:
 //!
@@ -35,15 +35,15 @@
 //!
 //! A reader that has validated a bucket with the list's entry visits the list afterwards, with nothing locked. Rows that
 //! stay are not missed: while one of them is there, the list does not end, and rows never go back from it into a bucket.
-//! A list that has ended is empty for ever, as its number is not used again: whoever visits it late is right about the
-//! moment at which it ended. So a lookup of each single entry is linearizable, as before; but the rows of a key
-//! with a list are not those of one moment.
+//! A list that has ended is empty for ever, as its number is not used again: a late visitor sees the state of the moment
+//! at which it ended. So a lookup of each single entry is linearizable, as before; but the rows of a key with a list are
+//! not those of one moment.
 //!
 //! # Unique insertions
-//! All entries of a key are in one bucket. Their rows are copied and validated, the caller is asked about them with
-//! nothing locked, and the version that they were read under becomes the lock: success means that the answers were about
-//! all entries of the key. That holds of the rows in a list as well, as they cannot change without the version. (An entry that is there already is not inserted, but the version changes all the same; `unique`
-//! says why.)
+//! All entries of a key are in one bucket. Their rows are copied and validated, the caller is asked about them with nothing
+//! locked, and the version that they were read under becomes the lock: success means that the answers were about all entries of
+//! the key. That holds for the rows in a list as well, as they cannot change without the version. (An entry that is there
+//! already is not inserted, but the version changes all the same; `unique` says why.)
 //!
 //! # Visiting everything
 //! Hashes, read backwards, are numbers of which a bucket of depth *d* has a contiguous range of 2 to the power of
@@ -67,7 +67,7 @@ use directory::{Directory, FIRST_LEVEL};
 use key::{Entry, HashKey, Seeds, is_listed};
 use line::{ENTRIES, LINE_BYTES, Line, Link};
 use posting::{PostingLists, ROWS_IN_BUCKET};
-use rows::Rows;
+use rows::RowList;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -88,7 +88,7 @@ pub struct HashIndex {
     lists: PostingLists,
     /// Bytes of overflow lines and tails.
     bytes: Counter,
-    /// The next bucket to be born with the help of somebody who does not need it.
+    /// The next bucket to be split by an insertion that does not need it.
     unborn: CachePadded<AtomicU64>,
 }
 
@@ -154,10 +154,10 @@ impl HashIndex {
 
     /// Inserts the entry unless another entry with the same key is a conflict.
     ///
-    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers `Some`; a row is
-    /// no conflict to itself. It may be asked about the same rows again, when others change the bucket meanwhile; what
-    /// counts are the last answers. Nobody else enters the key between those and the insertion, so of several
-    /// that would find each other to be conflicts exactly one inserts. It runs under an epoch guard, with nothing locked.
+    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers `Some`; a row is no
+    /// conflict to itself. It may be asked about the same rows again, when others change the bucket meanwhile; what
+    /// counts are the last answers. No other thread enters the key between those and the insertion, so of several that
+    /// would find each other to be conflicts exactly one inserts. It runs under an epoch guard, with nothing locked.
     ///
     /// # Errors
     /// 54000 if the key is longer than [`KEY_BYTES_MAX`](crate::KEY_BYTES_MAX).
@@ -182,10 +182,10 @@ impl HashIndex {
         &self,
         key: &[u8],
         row: u64,
-        mut conflict: impl FnMut(&Rows) -> Option<C>,
+        mut conflict: impl FnMut(&RowList) -> Option<C>,
     ) -> UniqueInsert<C> {
         let key = HashKey::new(key, &self.seeds);
-        let mut rows = Rows::new();
+        let mut rows = RowList::new();
         let guard = &epoch::pin();
         retry(|| {
             let bucket = self.prepare(&key, &mut rows, guard)?;
@@ -222,7 +222,7 @@ impl HashIndex {
         true
     }
 
-    /// Frees the tail of an entry of this key that has left its bucket, when nobody looks at it any more.
+    /// Frees the tail of an entry of this key that has left its bucket, when no thread looks at it any more.
     fn free_tail_later(&self, removed: &Entry, key: &HashKey, guard: &Guard) {
         if !removed.is_long() {
             return;
@@ -239,7 +239,7 @@ impl HashIndex {
     /// runs. Costs one cache miss where the bucket has no overflow and the key at most 16 bytes.
     #[inline]
     pub fn get(&self, key: &[u8], mut visit: impl FnMut(u64) -> ControlFlow<()>) {
-        let mut rows = Rows::new();
+        let mut rows = RowList::new();
         self.lookup(key, &mut rows);
         match rows.list() {
             None => {
@@ -355,7 +355,7 @@ impl HashIndex {
         }
     }
 
-    fn lookup(&self, key: &[u8], rows: &mut Rows) {
+    fn lookup(&self, key: &[u8], rows: &mut RowList) {
         let key = HashKey::new(key, &self.seeds);
         let guard = &epoch::pin();
         retry(|| {
@@ -366,7 +366,7 @@ impl HashIndex {
 
     /// Copies the rows of a key and validates them.
     #[inline]
-    fn copy_rows(&self, bucket: &Bucket, key: &HashKey, rows: &mut Rows, guard: &Guard) -> Attempt<()> {
+    fn copy_rows(&self, bucket: &Bucket, key: &HashKey, rows: &mut RowList, guard: &Guard) -> Attempt<()> {
         rows.clear();
         self.search(bucket, key, guard, |line, place, is_list| match is_list {
             false => rows.push(line.row(place)),
@@ -378,7 +378,7 @@ impl HashIndex {
     }
 
     /// The bucket into which a key would be inserted, as deep as the level, and the key's rows.
-    fn prepare<'i>(&'i self, key: &HashKey, rows: &mut Rows, guard: &Guard) -> Attempt<Bucket<'i>> {
+    fn prepare<'i>(&'i self, key: &HashKey, rows: &mut RowList, guard: &Guard) -> Attempt<Bucket<'i>> {
         let mut bucket = self.find(key.hash)?;
         while bucket.0.link.depth() < bucket.1 {
             self.split(&bucket.0, guard)?;
@@ -389,7 +389,7 @@ impl HashIndex {
     }
 
     /// Inserts an entry, if nothing has changed since the key's rows were copied; false if it is one of them.
-    fn enter(&self, bucket: Bucket, key: &HashKey, row: u64, rows: &Rows, guard: &Guard) -> Attempt<bool> {
+    fn enter(&self, bucket: Bucket, key: &HashKey, row: u64, rows: &RowList, guard: &Guard) -> Attempt<bool> {
         let locked = bucket.head.latch.lock(bucket.version)?;
         if let Some(list) = rows.list() {
             return Ok(self.lists.insert(list, row));
@@ -409,7 +409,7 @@ impl HashIndex {
         }
         // Bits that say nothing about the bucket.
         match key.hash >> 61 {
-            0 if bucket.link.has_next() || allocated => self.grow_if_crowded(),
+            0 if bucket.link.has_next() || allocated => self.grow_past_load_factor(),
             1 => self.help(guard),
             _ => {}
         }
@@ -425,7 +425,7 @@ impl HashIndex {
             let (entry, gave_up) = head.remove(line, place, guard);
             lines -= isize::from(gave_up);
             match first {
-                // Keeps its tail.
+                // The entry keeps its tail.
                 None => first = Some(entry),
                 Some(_) => self.free_tail_later(&entry, key, guard),
             }
@@ -493,7 +493,7 @@ impl HashIndex {
         let parent = bucket.head;
         let _parent_locked = parent.latch.lock(bucket.version)?;
         let child = self.directory.head(bucket.number | 1 << depth);
-        // Only who holds the parent locks what is not born.
+        // Only the holder of the parent's lock locks a bucket that is not born.
         let _child_locked = child.latch.lock(child.latch.read()?)?;
         debug_assert!(child.link().depth() == 0);
         let mut lines = 0;
@@ -526,7 +526,7 @@ impl HashIndex {
 
     /// Raises the level if there are more than five entries for four buckets: then one in ten is in an overflow line.
     #[cold]
-    fn grow_if_crowded(&self) {
+    fn grow_past_load_factor(&self) {
         let level = self.directory.level();
         if self.entries.value() > 5 << (level - 2) {
             self.directory.grow(level);
@@ -543,7 +543,7 @@ impl HashIndex {
 
     #[cold]
     fn give_birth(&self, guard: &Guard) {
-        // Levels are powers of two from `HELPED` on, so nobody gets a number beyond one.
+        // Levels are powers of two from `HELPED` on, so no thread gets a number beyond one.
         let claimed = self.unborn.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |first| {
             (first < 1 << self.directory.level()).then_some(first + HELPED)
         });

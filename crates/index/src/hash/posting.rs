@@ -1,4 +1,4 @@
-//! Posting lists: where the rows of a key are that has too many of them for a bucket.
+//! Posting lists: the rows of keys that have too many of them for a bucket.
 //!
 //! The entries of a bucket are looked through one by one, which is quick as long as they are few. A key with very many
 //! rows would make its bucket long, and each insertion and removal of it, and each lookup of its neighbours, as slow as
@@ -16,9 +16,9 @@
 //! a visit cost the logarithm of all rows in lists, and a row takes 32 bytes in a leaf: in leaves that are half full 64,
 //! whatever the length of the key.
 //!
-//! A list begins with the rows that were in the bucket and ends when it is empty: then its entry leaves the bucket. It
-//! does not become entries of the bucket again before. Numbers are not used twice, so whoever has read the number of a
-//! list that has ended finds it empty. Who may change a list, and when, is in the header of the hash index.
+//! A list begins with the rows that were in the bucket and ends when it is empty: then its entry leaves the bucket.
+//! Until then its rows do not go back to the bucket. Numbers are not used twice, so a thread that has read the number
+//! of a list that has ended finds it empty. The header of the hash index says when a list may be changed.
 
 use crate::Direction;
 use crate::counter::Counter;

@@ -4,7 +4,7 @@
 const FEW: usize = 8;
 
 /// A list of rows that allocates only when it is long.
-pub(crate) struct Rows {
+pub(crate) struct RowList {
     few: [u64; FEW],
     count: usize,
     /// All of them, if they are not few.
@@ -13,10 +13,10 @@ pub(crate) struct Rows {
     list: Option<u64>,
 }
 
-impl Rows {
+impl RowList {
     #[inline]
-    pub(crate) fn new() -> Rows {
-        Rows { few: [0; FEW], count: 0, many: Vec::new(), list: None }
+    pub(crate) fn new() -> RowList {
+        RowList { few: [0; FEW], count: 0, many: Vec::new(), list: None }
     }
 
     #[inline]

@@ -14,9 +14,9 @@
 //!
 //! **What work may do.** Of the parent's threads the child has only the one that forked. So it must not wait for
 //! anything that another thread might have held at that moment: no lock, no lazily made static that might have been
-//! half made, no thread pool, no channel. Memory it may allocate as `ankerdb_memory::child` says. Threads of its own it
-//! must not start: whoever else waits for a lock uses tables of the process that may be locked. What a query does
-//! in a child was gone through on this question; the list is docs/design/fork.md.
+//! half made, no thread pool, no channel. It may allocate memory as `ankerdb_memory::child` says. It must not start
+//! threads: threads that wait for each other's locks use tables of the process that may themselves be locked.
+//! docs/design/fork.md lists everything that a query does in a child, checked against these rules.
 //!
 //! **What the child is.** Signals are as in a new program, but SIGINT, which a terminal sends to all processes and whose
 //! meaning is up to the parent, and SIGPIPE are ignored. All files but the standard ones and its output are closed, so

@@ -37,7 +37,7 @@ enum Outcome {
 pub(super) struct Memory(OwnedFd);
 
 impl Memory {
-    /// A file with nothing but words. 53200 if there is no memory, or no number for a file.
+    /// A file with nothing but words. 53200 if there is no memory or no file descriptor left.
     pub fn new() -> Result<Memory> {
         // SAFETY: the name ends with a zero byte.
         let number = unsafe { libc::memfd_create(c"ankerdb-results".as_ptr(), libc::MFD_CLOEXEC) };

@@ -1,4 +1,4 @@
-//! The process itself: how it is made, what it is made into, how it ends and how its end is noticed.
+//! The child process: how it is made and set up, how it ends, and how its end is noticed.
 
 use super::output::{Memory, Output, SharedBytes, Words};
 use ankerdb_base::{Error, Result, SqlState};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The number under which a child has its results.
 const OUTPUT_NUMBER: i32 = 3;
-/// How often a waiting parent looks whether it is still wanted.
+/// How often a waiting parent checks whether it has been cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(10);
 /// How often it looks for the end of a child where the system cannot tell it.
 const END_POLL: Duration = Duration::from_millis(1);
@@ -20,8 +20,8 @@ const SIGNALS: i32 = 64;
 /// In a child, where it says how it ended.
 static WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Sees to it that a panic in a child ends it and is told. The hook is set once, in the parent: setting one in the child would
-/// take a lock. In the parent panics go to whatever hook was there.
+/// Ensures that a panic in a child ends the child and is reported. The hook is set once, in the parent: setting one in the
+/// child would take a lock. In the parent, panics go to the hook that was there before.
 pub(super) fn report_panics() {
     static SET: Once = Once::new();
     SET.call_once(|| {
@@ -44,7 +44,7 @@ fn end_panicked(panic: &PanicHookInfo<'_>) -> ! {
     end()
 }
 
-/// Ends the process without running anything.
+/// Ends the process without running destructors or exit handlers.
 fn end() -> ! {
     // SAFETY: does nothing but end the process.
     unsafe { libc::_exit(0) }
@@ -123,7 +123,7 @@ pub(super) fn run(memory: Memory, limit: usize, work: impl FnOnce(&mut Output) -
     let Ok(words) = Words::map(&memory) else { end() };
     WORDS.store(words.0, Ordering::Relaxed);
     let mut output = Output::new(memory, words, limit);
-    // Only a program that has set a hook of its own since lets a panic come so far.
+    // A panic gets here only if the program has since set a hook of its own.
     let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut output)));
     match worked {
         Ok(Ok(())) => output.finish(),
@@ -192,7 +192,7 @@ impl Child {
         }
     }
 
-    /// Sleeps until the child ends or it is time to look whether it is still wanted.
+    /// Sleeps until the child ends or it is time to check for cancellation.
     fn rest(&self) {
         let Some(end) = &self.end else { return std::thread::sleep(END_POLL) };
         let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -51,7 +51,7 @@ fn an_overflow_of_the_stack_is_still_reported() {
 fn a_bad_access_elsewhere_still_ends_the_process() {
     if is_the_one_to_die() {
         let _region = handler_at_work();
-        // SAFETY: none; the process is to die of it.
+        // SAFETY: none; the process is meant to die of it.
         unsafe { std::ptr::without_provenance_mut::<u8>(16).write_volatile(1) };
         return;
     }

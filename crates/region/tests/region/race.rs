@@ -72,7 +72,7 @@ fn race<T: Words>(region: &Arc<Region>, take: impl Fn(&Arc<Region>) -> T) -> (us
             let seen: Vec<u64> = (0..PAGES).map(|page| image.get(page * PAGE)).collect();
             kept.push_back((image, seen));
             taken += 1;
-            // Whoever takes snapshots without a pause finds every page protected again before a writer has written it.
+            // Without a pause between snapshots, every page would be protected again before a writer has written it.
             std::thread::sleep(Duration::from_micros(100));
             // An image that is eight snapshots old is still what it was.
             if kept.len() > 8 {
@@ -104,7 +104,7 @@ fn every_snapshot_is_a_causal_cut() {
     }
 }
 
-/// The control: images that are no cut are found out by the same test.
+/// The control: the same test detects images that are not of one moment.
 #[test]
 fn copies_without_protection_are_not_cuts() {
     struct Copy(Vec<AtomicU64>);
@@ -118,7 +118,7 @@ fn copies_without_protection_are_not_cuts() {
     }
     let region = Region::new(Technique::Physical, PageSize::Small, PAGES * PAGE).expect("a region");
     let copy = |region: &Arc<Region>| {
-        // In the order in which the writers go, so that whatever is copied later is newer.
+        // In the order in which the writers go, so that what is copied later is newer.
         let mut copy = Copy((0..region.bytes() / 8).map(|_| AtomicU64::new(0)).collect());
         for page in (0..PAGES).rev() {
             // Halfway, a busy machine gets time for the writers.

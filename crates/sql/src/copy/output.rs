@@ -2,7 +2,7 @@
 
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
-use crate::{Outcome, OutputColumn, Rows, SqlSession, Statement};
+use crate::{Outcome, OutputColumn, ResultRows, SqlSession, Statement};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, ValueRef};
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// COPY ... TO STDOUT under way.
 pub struct CopyOut {
-    rows: Rows,
+    rows: ResultRows,
     options: CopyOptions,
     /// Which columns are quoted whatever they hold.
     force_quote: Vec<bool>,
@@ -58,7 +58,7 @@ impl CopyOut {
         }
     }
 
-    fn new(rows: Rows, options: CopyOptions, interrupt: Interrupt) -> Result<CopyOut> {
+    fn new(rows: ResultRows, options: CopyOptions, interrupt: Interrupt) -> Result<CopyOut> {
         let force_quote = forced(rows.columns(), &options.force_quote)?;
         let header = options.header;
         Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new(), interrupt })

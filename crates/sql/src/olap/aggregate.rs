@@ -39,7 +39,7 @@ const AVERAGE_SCALE: i8 = 16;
 /// `sum` and `avg`, to be registered over DataFusion's.
 pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
     let make = |kind, stock| Arc::new(AggregateUDF::new_from_impl(ExactAggregate::new(kind, stock)));
-    vec![make(Kind::Sum, sum_udaf()), make(Kind::Average, avg_udaf())]
+    vec![make(ExactKind::Sum, sum_udaf()), make(ExactKind::Average, avg_udaf())]
 }
 
 /// Whether the function is one of these, and so reads narrow numerics.
@@ -48,14 +48,14 @@ pub(crate) fn reads_narrow(function: &AggregateUDF) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Kind {
+enum ExactKind {
     Sum,
     Average,
 }
 
 #[derive(Debug)]
 struct ExactAggregate {
-    kind: Kind,
+    kind: ExactKind,
     /// DataFusion's function for the types that are not ours.
     stock: Arc<AggregateUDF>,
     signature: Signature,
@@ -74,7 +74,7 @@ impl Hash for ExactAggregate {
 }
 
 impl ExactAggregate {
-    fn new(kind: Kind, stock: Arc<AggregateUDF>) -> ExactAggregate {
+    fn new(kind: ExactKind, stock: Arc<AggregateUDF>) -> ExactAggregate {
         ExactAggregate { kind, stock, signature: Signature::user_defined(Volatility::Immutable) }
     }
 
@@ -94,9 +94,9 @@ impl ExactAggregate {
             _ => return None,
         };
         let result = match self.kind {
-            Kind::Sum if small => DataType::Int64,
-            Kind::Sum => DataType::Decimal128(MAX_PRECISION, scale),
-            Kind::Average => DataType::Decimal128(MAX_PRECISION, scale.max(AVERAGE_SCALE)),
+            ExactKind::Sum if small => DataType::Int64,
+            ExactKind::Sum => DataType::Decimal128(MAX_PRECISION, scale),
+            ExactKind::Average => DataType::Decimal128(MAX_PRECISION, scale.max(AVERAGE_SCALE)),
         };
         Some(Shape { kind: self.kind, scale, result })
     }
@@ -105,7 +105,7 @@ impl ExactAggregate {
 /// The types of one use of the aggregate.
 #[derive(Clone, Debug)]
 struct Shape {
-    kind: Kind,
+    kind: ExactKind,
     /// Scale of argument and sum.
     scale: i8,
     result: DataType,
@@ -118,14 +118,14 @@ impl Shape {
             return Ok(None);
         }
         let (value, limit) = match (self.kind, &self.result) {
-            (Kind::Sum, DataType::Int64) => {
+            (ExactKind::Sum, DataType::Int64) => {
                 return match i64::try_from(state.sum) {
                     Ok(_) => Ok(Some(state.sum)),
                     Err(_) => Err(out_of_range("bigint out of range")),
                 };
             }
-            (Kind::Sum, _) => (Some(state.sum), 10i128.pow(MAX_PRECISION as u32)),
-            (Kind::Average, _) => (self.average(state), 10i128.pow(MAX_PRECISION as u32)),
+            (ExactKind::Sum, _) => (Some(state.sum), 10i128.pow(MAX_PRECISION as u32)),
+            (ExactKind::Average, _) => (self.average(state), 10i128.pow(MAX_PRECISION as u32)),
         };
         match value.filter(|value| value.unsigned_abs() < limit.unsigned_abs()) {
             Some(value) => Ok(Some(value)),
@@ -171,8 +171,8 @@ fn out_of_range(message: &'static str) -> DataFusionError {
 impl AggregateUDFImpl for ExactAggregate {
     fn name(&self) -> &str {
         match self.kind {
-            Kind::Sum => "sum",
-            Kind::Average => "avg",
+            ExactKind::Sum => "sum",
+            ExactKind::Average => "avg",
         }
     }
 
@@ -190,7 +190,7 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Null => DataType::Int64,
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Decimal256(..) | DataType::Duration(_) => argument.clone(),
-            DataType::Interval(_) if self.kind == Kind::Sum => argument.clone(),
+            DataType::Interval(_) if self.kind == ExactKind::Sum => argument.clone(),
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
             other => {
                 let message =

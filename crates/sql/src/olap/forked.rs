@@ -150,10 +150,7 @@ impl Forks {
             let left_out = LeftOut::all_but(&self.database, &query.columns)?;
             hold_begun = Instant::now();
             // Dropped in this order.
-            Ok((
-                Held { commits: self.database.hold_commits()?.into(), since: hold_begun, by: self },
-                left_out,
-            ))
+            Ok((Held { commits: self.database.quiesce()?.into(), since: hold_begun, by: self }, left_out))
         };
         let child = spawn(self.result_bytes_max, prepare, move |output| execute(physical, tasks, output))?;
         let creation = begun.elapsed();
@@ -165,7 +162,7 @@ impl Forks {
 
 /// Commits held, with the time.
 struct Held<'a> {
-    commits: Option<ankerdb_engine::CommitsHeld>,
+    commits: Option<ankerdb_engine::Quiesced>,
     since: Instant,
     by: &'a Forks,
 }
@@ -307,7 +304,7 @@ impl OlapEngine {
         parameters: &[Value],
         view: ReadView,
         cancel: crate::CancelHandle,
-    ) -> Result<crate::Rows> {
+    ) -> Result<crate::ResultRows> {
         let Some((forks, query)) = self.forkable(plan, parameters, &view)? else {
             return Ok(self.run(plan, parameters, view, cancel));
         };

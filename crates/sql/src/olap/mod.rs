@@ -6,7 +6,7 @@
 //!    physical plan made anew for each run (a physical plan keeps metrics, counters and dynamic filters, so it
 //!    cannot run twice), then its execution.
 //!    Where queries run in copies of the process, the rest is done by [`forked`].
-//! 3. Batches reach the client as they are, through a bounded channel ([`Rows`]), and are read cell by cell
+//! 3. Batches reach the client as they are, through a bounded channel ([`ResultRows`]), and are read cell by cell
 //!    ([`Columns`]): a slow client holds back its own query and nothing else.
 //!
 //! Invariants: the caller's thread never executes; a query that fails, panics, is canceled, or whose rows are
@@ -49,7 +49,7 @@ mod tests;
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
-use crate::rows::{Lasting, Rows, RunEnd};
+use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
@@ -113,13 +113,13 @@ impl Threads {
         lasting: Lasting,
         cancel: CancelHandle,
         end: RunEnd,
-    ) -> Rows {
+    ) -> ResultRows {
         let watch = self.watch.as_ref().expect("the runtime lives as long as its owner");
         let start = async move {
             let batches = start.await?;
             Ok(batches.map(|batch| batch.map_err(from_datafusion)).boxed())
         };
-        Rows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel, end)
+        ResultRows::spawn(self.runtime().handle(), watch.handle(), columns, start, lasting, cancel, end)
     }
 }
 
@@ -275,7 +275,7 @@ impl OlapEngine {
         parameters: &[Value],
         view: ReadView,
         cancel: CancelHandle,
-    ) -> Rows {
+    ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
         let output = plan.output.as_slice().into();
         let plan = plan.clone();

@@ -2,7 +2,7 @@
 
 use super::access::{Access, IndexRange, IndexUse};
 use super::write::{ConflictAction, InsertSource};
-use super::{InsertPlan, Kind, Planner, QueryPlan, WritePlan};
+use super::{InsertPlan, PlanKind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
 use crate::expression::Parameters;
 use ankerdb_engine::{DataType, Direction, Result, Table};
@@ -15,30 +15,32 @@ impl Planner<'_> {
         &self,
         statement: &ast::Statement,
         parameters: &mut Parameters,
-    ) -> Result<(Kind, Option<Arc<[OutputColumn]>>)> {
+    ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
         let (kind, _) = self.plan_ast(statement, parameters)?;
         let lines = self.describe(&kind)?;
         let column = OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text };
-        Ok((Kind::Explain(lines), Some([column].into())))
+        Ok((PlanKind::Explain(lines), Some([column].into())))
     }
 
-    fn describe(&self, kind: &Kind) -> Result<Vec<String>> {
+    fn describe(&self, kind: &PlanKind) -> Result<Vec<String>> {
         match kind {
-            Kind::Query(query) => self.describe_query(query),
-            Kind::Write(WritePlan::Insert(plan)) => self.describe_insert(plan),
-            Kind::Write(WritePlan::Update(plan)) => {
+            PlanKind::Query(query) => self.describe_query(query),
+            PlanKind::Write(WritePlan::Insert(plan)) => self.describe_insert(plan),
+            PlanKind::Write(WritePlan::Update(plan)) => {
                 let mut lines = vec![format!("Update on {}", plan.table.name())];
                 describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
                 Ok(lines)
             }
-            Kind::Write(WritePlan::Delete(plan)) => {
+            PlanKind::Write(WritePlan::Delete(plan)) => {
                 let mut lines = vec![format!("Delete on {}", plan.table.name())];
                 describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
                 Ok(lines)
             }
-            Kind::Empty | Kind::Define(_) | Kind::Utility(_) | Kind::Copy(_) | Kind::Explain(_) => {
-                Ok(vec!["Utility statement".to_owned()])
-            }
+            PlanKind::Empty
+            | PlanKind::Define(_)
+            | PlanKind::Utility(_)
+            | PlanKind::Copy(_)
+            | PlanKind::Explain(_) => Ok(vec!["Utility statement".to_owned()]),
         }
     }
 

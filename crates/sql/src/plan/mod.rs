@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// A statement ready to run, as long as the catalog stays at `version`.
 pub(crate) struct Planned {
     pub version: u64,
-    pub kind: Kind,
+    pub kind: PlanKind,
     /// Types of $1, $2, ...
     pub parameters: Vec<DataType>,
     /// Columns of the result, if it has rows.
@@ -46,7 +46,7 @@ pub(crate) enum QueryPlan {
 }
 
 /// What a statement does.
-pub(crate) enum Kind {
+pub(crate) enum PlanKind {
     /// The empty statement.
     Empty,
     Query(QueryPlan),
@@ -58,14 +58,14 @@ pub(crate) enum Kind {
     Explain(Vec<String>),
 }
 
-impl Kind {
+impl PlanKind {
     /// The command's name if it writes data or definitions.
     pub fn writes(&self) -> Option<&'static str> {
         match self {
-            Kind::Write(plan) => Some(plan.command()),
-            Kind::Query(QueryPlan::Select(plan)) if plan.lock.is_some() => Some("SELECT FOR UPDATE"),
-            Kind::Define(definition) => Some(definition.command()),
-            Kind::Copy(statement) => match &**statement {
+            PlanKind::Write(plan) => Some(plan.command()),
+            PlanKind::Query(QueryPlan::Select(plan)) if plan.lock.is_some() => Some("SELECT FOR UPDATE"),
+            PlanKind::Define(definition) => Some(definition.command()),
+            PlanKind::Copy(statement) => match &**statement {
                 ast::Statement::Copy { to: false, .. } => Some("COPY FROM"),
                 _ => None,
             },
@@ -93,7 +93,7 @@ impl<'a> Planner<'a> {
         let mut parameters = Parameters::declared(declared);
         let (kind, output) = match &statement.ast {
             Some(ast) => self.statement(ast, &mut parameters)?,
-            None => (Kind::Empty, None),
+            None => (PlanKind::Empty, None),
         };
         Ok(Planned { version: self.catalog.version(), kind, parameters: parameters.finish(), output })
     }
@@ -102,9 +102,9 @@ impl<'a> Planner<'a> {
         &self,
         statement: &Arc<ast::Statement>,
         parameters: &mut Parameters,
-    ) -> Result<(Kind, Option<Arc<[OutputColumn]>>)> {
+    ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
         match &**statement {
-            ast::Statement::Copy { .. } => Ok((Kind::Copy(statement.clone()), None)),
+            ast::Statement::Copy { .. } => Ok((PlanKind::Copy(statement.clone()), None)),
             other => self.plan_ast(other, parameters),
         }
     }
@@ -113,26 +113,26 @@ impl<'a> Planner<'a> {
         &self,
         statement: &ast::Statement,
         parameters: &mut Parameters,
-    ) -> Result<(Kind, Option<Arc<[OutputColumn]>>)> {
+    ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
         match statement {
             ast::Statement::Query(query) => {
                 let (plan, output) = self.query(query, parameters)?;
-                Ok((Kind::Query(plan), Some(output)))
+                Ok((PlanKind::Query(plan), Some(output)))
             }
             ast::Statement::Insert(insert) => {
                 let plan = self.insert(insert, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Write(WritePlan::Insert(Box::new(plan))), output))
+                Ok((PlanKind::Write(WritePlan::Insert(Box::new(plan))), output))
             }
             ast::Statement::Update(update) => {
                 let plan = self.update(update, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Write(WritePlan::Update(Box::new(plan))), output))
+                Ok((PlanKind::Write(WritePlan::Update(Box::new(plan))), output))
             }
             ast::Statement::Delete(delete) => {
                 let plan = self.delete(delete, parameters).map_err(Refusal::into_error)?;
                 let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((Kind::Write(WritePlan::Delete(Box::new(plan))), output))
+                Ok((PlanKind::Write(WritePlan::Delete(Box::new(plan))), output))
             }
             ast::Statement::Explain { statement, analyze, .. } => {
                 if *analyze {
@@ -141,11 +141,11 @@ impl<'a> Planner<'a> {
                 self.explain(statement, parameters)
             }
             other => match define::definition(other)? {
-                Some(definition) => Ok((Kind::Define(definition), None)),
+                Some(definition) => Ok((PlanKind::Define(definition), None)),
                 None => {
                     let utility = control::utility(other)?;
                     let output = utility.output();
-                    Ok((Kind::Utility(utility), output))
+                    Ok((PlanKind::Utility(utility), output))
                 }
             },
         }

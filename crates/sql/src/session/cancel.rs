@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 
 /// Ends the running statement of a session, or the session, from another thread. Clones are for the same session.
 #[derive(Clone, Default)]
-pub struct CancelHandle(Arc<Shared>);
+pub struct CancelHandle(Arc<CancelState>);
 
 #[derive(Default)]
-struct Shared {
+struct CancelState {
     interrupt: Interrupt,
     bell: Notify,
 }
@@ -20,7 +20,7 @@ struct Shared {
 impl CancelHandle {
     /// A handle whose interrupt others look at as well: raising the handle ends them, too.
     pub fn of(interrupt: Interrupt) -> CancelHandle {
-        CancelHandle(Arc::new(Shared { interrupt, bell: Notify::default() }))
+        CancelHandle(Arc::new(CancelState { interrupt, bell: Notify::default() }))
     }
 
     /// Ends the statement that runs now, if any, with 57014.

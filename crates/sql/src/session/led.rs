@@ -5,7 +5,7 @@
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
 use crate::execute;
-use crate::plan::{Kind, QueryPlan};
+use crate::plan::{PlanKind, QueryPlan};
 use crate::prepared::Prepared;
 use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
 
@@ -49,18 +49,18 @@ impl SqlSession {
         transaction.begin_statement();
         let locking = transaction.is_interactive();
         match &planned.kind {
-            Kind::Empty => Ok(Outcome::Command(String::new())),
-            Kind::Query(QueryPlan::Select(plan)) => {
+            PlanKind::Empty => Ok(Outcome::Command(String::new())),
+            PlanKind::Query(QueryPlan::Select(plan)) => {
                 let environment = self.runner.environment(parameters, began, locking);
                 let done = execute::select(plan, transaction, &environment)?;
                 Ok(self.ready(&planned, done.rows, None))
             }
-            Kind::Query(QueryPlan::Analytical(plan)) => {
+            PlanKind::Query(QueryPlan::Analytical(plan)) => {
                 note_reads(plan, transaction);
                 let (view, cancel) = (transaction.read_view(), self.runner.cancel.clone());
                 Ok(Outcome::Rows(self.runner.engine.olap().run(plan, parameters, view, cancel)))
             }
-            Kind::Write(plan) => {
+            PlanKind::Write(plan) => {
                 let done = self.runner.run_write(plan, transaction, parameters, began, locking)?;
                 let tag = plan.tag(done.count);
                 Ok(match planned.output {
@@ -68,13 +68,13 @@ impl SqlSession {
                     None => Outcome::Command(tag),
                 })
             }
-            Kind::Explain(lines) => {
+            PlanKind::Explain(lines) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
                 Ok(self.ready(&planned, rows, Some("EXPLAIN".into())))
             }
-            Kind::Define(definition) => Err(out_of_place(definition.command())),
-            Kind::Copy(_) => Err(out_of_place("COPY")),
-            Kind::Utility(_) => Err(out_of_place("a statement about the session")),
+            PlanKind::Define(definition) => Err(out_of_place(definition.command())),
+            PlanKind::Copy(_) => Err(out_of_place("COPY")),
+            PlanKind::Utility(_) => Err(out_of_place("a statement about the session")),
         }
     }
 }

@@ -24,11 +24,11 @@ use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::access::Access;
 use crate::plan::{
-    Definition, DeletePlan, InsertSource, Kind, Planned, QueryPlan, SelectPlan, Setting, WritePlan,
+    Definition, DeletePlan, InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan,
 };
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
-use crate::{Outcome, Rows};
+use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
     ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Table, Transaction, Value,
 };
@@ -179,14 +179,14 @@ impl SqlSession {
             self.check_writable(command)?;
         }
         match &planned.kind {
-            Kind::Empty => Ok(Outcome::Command(String::new())),
-            Kind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters),
-            Kind::Query(QueryPlan::Analytical(plan)) => self.analytical(plan, parameters),
-            Kind::Write(plan) => self.write(&planned, plan, parameters),
-            Kind::Define(definition) => self.define(definition),
-            Kind::Utility(utility) => self.utility(utility, &planned),
-            Kind::Copy(statement) => copy::start(self, statement),
-            Kind::Explain(lines) => {
+            PlanKind::Empty => Ok(Outcome::Command(String::new())),
+            PlanKind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters),
+            PlanKind::Query(QueryPlan::Analytical(plan)) => self.analytical(plan, parameters),
+            PlanKind::Write(plan) => self.write(&planned, plan, parameters),
+            PlanKind::Define(definition) => self.define(definition),
+            PlanKind::Utility(utility) => self.utility(utility, &planned),
+            PlanKind::Copy(statement) => copy::start(self, statement),
+            PlanKind::Explain(lines) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
                 Ok(self.ready(&planned, rows, Some("EXPLAIN".into())))
             }
@@ -224,7 +224,7 @@ impl SqlSession {
 
     fn ready(&self, planned: &Planned, rows: Vec<Vec<Value>>, tag: Option<String>) -> Outcome {
         let columns: Arc<[OutputColumn]> = planned.output.clone().unwrap_or_else(|| Arc::new([]));
-        Outcome::Rows(Rows::ready(columns, rows, tag))
+        Outcome::Rows(ResultRows::ready(columns, rows, tag))
     }
 
     fn select(&mut self, planned: &Planned, plan: &SelectPlan, parameters: &[Value]) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What kind of block is open.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
+enum BlockKind {
     #[default]
     None,
     /// Around several statements of one query string.
@@ -25,7 +25,7 @@ enum Kind {
 /// The open transaction block, if any.
 #[derive(Default)]
 pub(super) struct Block {
-    kind: Kind,
+    kind: BlockKind,
     /// Whether a query string of several statements is under way.
     several: bool,
     failed: bool,
@@ -37,12 +37,12 @@ pub(super) struct Block {
 impl Block {
     /// Whether statements run in the block's transaction rather than each in its own.
     pub fn is_open(&self) -> bool {
-        self.kind != Kind::None
+        self.kind != BlockKind::None
     }
 
     /// Closes the block; what follows in the same query string is implicit again.
     fn close(&mut self) -> Option<Transaction> {
-        let kind = if self.several { Kind::Implicit } else { Kind::None };
+        let kind = if self.several { BlockKind::Implicit } else { BlockKind::None };
         let closed = std::mem::replace(self, Block { kind, several: self.several, ..Block::default() });
         closed.transaction
     }
@@ -63,8 +63,8 @@ impl SqlSession {
     /// Whether a transaction block is open, as the protocol reports it.
     pub fn transaction_status(&self) -> TransactionStatus {
         match (self.block.kind, self.block.failed) {
-            (Kind::Explicit, true) => TransactionStatus::Failed,
-            (Kind::Explicit, false) => TransactionStatus::InTransaction,
+            (BlockKind::Explicit, true) => TransactionStatus::Failed,
+            (BlockKind::Explicit, false) => TransactionStatus::InTransaction,
             _ => TransactionStatus::Idle,
         }
     }
@@ -73,15 +73,15 @@ impl SqlSession {
     /// the first statement of several, ended after the last.
     pub fn begin_implicit(&mut self) {
         self.block.several = true;
-        if self.block.kind == Kind::None {
-            self.block.kind = Kind::Implicit;
+        if self.block.kind == BlockKind::None {
+            self.block.kind = BlockKind::Implicit;
         }
     }
 
     /// Ends the implicit transaction: commits it, unless an explicit one is left open.
     pub fn end_implicit(&mut self) -> Result<()> {
         self.block.several = false;
-        if self.block.kind != Kind::Implicit {
+        if self.block.kind != BlockKind::Implicit {
             return Ok(());
         }
         self.begin_time();
@@ -94,7 +94,7 @@ impl SqlSession {
     pub fn fail_implicit(&mut self) {
         self.block.several = false;
         self.fail();
-        if self.block.kind == Kind::Implicit {
+        if self.block.kind == BlockKind::Implicit {
             drop(self.block.close());
         }
     }
@@ -140,7 +140,7 @@ impl SqlSession {
     /// A definition runs outside of transactions: refused in an explicit block; in an implicit one, what came
     /// before it is committed first.
     pub(super) fn prepare_definition(&mut self, command: &str) -> Result<()> {
-        if self.block.kind == Kind::Explicit {
+        if self.block.kind == BlockKind::Explicit {
             let message = format!("{command} cannot run inside a transaction block");
             return Err(Error::new(SqlState::ActiveSqlTransaction, message));
         }
@@ -288,8 +288,8 @@ impl SqlSession {
 
     fn begin(&mut self, modes: Modes) -> Result<()> {
         // Inside a block, PostgreSQL warns and goes on.
-        if self.block.kind != Kind::Explicit {
-            self.block.kind = Kind::Explicit;
+        if self.block.kind != BlockKind::Explicit {
+            self.block.kind = BlockKind::Explicit;
             self.set_modes(modes)?;
         }
         Ok(())

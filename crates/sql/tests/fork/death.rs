@@ -24,7 +24,7 @@ fn signal(name: &str, process: u32) {
     assert!(sent.success());
 }
 
-fn start(session: &mut SqlSession, sql: &str) -> ankerdb_sql::Rows {
+fn start(session: &mut SqlSession, sql: &str) -> ankerdb_sql::ResultRows {
     let statement = session.parse(sql).unwrap().remove(0);
     let prepared = session.prepare(statement, &[]).unwrap();
     match session.execute(&prepared, &[]).unwrap() {

@@ -19,7 +19,7 @@ fn spawn<T: 'static>(
     thread::spawn(move || run(&database))
 }
 
-/// Nobody else writes: the n-th commit writes n to column (n + 1) mod 2 of row 0, so that every state is known.
+/// The only writer: the n-th commit writes n to column (n + 1) mod 2 of row 0, so that every state is known.
 fn write_next(database: &Database, commit: u64) {
     let outcome = database.begin().commit(&[(0, column_of(commit), commit)], true);
     assert_eq!(outcome, Ok(commit));
@@ -61,7 +61,7 @@ fn early_reader_and_committer() {
     assert_reads(&mut reader);
 }
 
-/// The same while two commits change both columns.
+/// A reader that has begun before reads while two commits change both columns, and prune.
 fn early_reader_and_two_commits() {
     let database = Database::new(1);
     write_next(&database, 1);
@@ -204,7 +204,7 @@ fn commit_of_two_rows() {
     committer.join().unwrap();
 }
 
-/// Two commits to different rows at once, one of which is acknowledged: whoever begins then sees it.
+/// Two commits to different rows at once, one of which is acknowledged: a reader that begins then sees it.
 fn acknowledged_and_then_read() {
     let database = Database::new(2);
     let acknowledged = Arc::new(AtomicU64::new(0));
@@ -310,7 +310,7 @@ fn reader_and_withdrawn_commit() {
     assert_eq!([0, 1].map(|column| after.read(0, column)), state(1));
 }
 
-/// The same for who copies columns.
+/// Readers from before copy columns that a large commit has written over, and put back.
 fn copier_and_withdrawn_commit() {
     let database = Database::new(1);
     write_next(&database, 1);

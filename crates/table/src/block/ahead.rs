@@ -7,16 +7,16 @@
 //! after c         header := c, which gives the row up
 //! ```
 //!
-//! For readers this is the protocol of `header` with n for *c*, which is larger than all timestamps; only who meets it has
-//! to ask whether n has become *c*. What the block keeps for those who read whole columns (`column_change`,
-//! `rows_change`) is a count of pending rows until *c* is known: while it is not 0, everything may have changed.
-//! A row of which n has become c raises the timestamps of change to c *before* it is counted out.
+//! For readers this is the protocol of `header` with n for *c*, which is larger than all timestamps; only readers that
+//! meet it have to ask whether n has become *c*. What the block keeps for readers of whole columns (`column_change`,
+//! `rows_change`) is a count of pending rows until *c* is known: while it is not 0, everything may have changed. A row of
+//! which n has become c raises the timestamps of change to c *before* it is counted out.
 //!
-//! A commit that ends after it has installed rows *withdraws* them: it puts back what was there, still as n, of which
-//! nobody sees anything. Readers may have copied what it puts back over, though, and would find the header of before if
-//! the row got it again. So it draws a timestamp *c'* for having changed nothing, decides n to be that, and goes on as if it
-//! had committed: readers from before *c'* take the cells from the version, and those from after it find them in place.
-//! A slot of a new row is at *c'* that of a deleted one, and is swept like it.
+//! A commit that ends after it has installed rows *withdraws* them: it puts back what was there, still as n, which no reader
+//! sees. But readers may have copied the cells that it overwrites again, and would find the old header if the row got it
+//! back. So it draws a timestamp *c'* for having changed nothing, decides n to be that, and goes on as if it had committed:
+//! readers from before *c'* take the cells from the version, and those from after it find them in place. A slot of a new row
+//! is at *c'* that of a deleted one, and is swept like it.
 
 use super::RowBlock;
 use super::install::raise;
@@ -36,8 +36,8 @@ const LARGE_COMMITS_MAX: usize = 64;
 /// Of all databases: a number is all that fits into a header.
 static PENDING: LazyLock<PendingCommits> = LazyLock::new(|| PendingCommits::new(LARGE_COMMITS_MAX));
 
-/// A number for a commit that is going to install its rows ahead of its timestamp; `None` if too many do at present. No
-/// row may bear it any more when it is [ended](PendingCommit::end).
+/// A number for a commit that is going to install its rows ahead of its timestamp; `None` if too many do so now. No row
+/// may carry it any more when it is [ended](PendingCommit::end).
 pub fn begin_pending() -> Option<PendingCommit<'static>> {
     PENDING.begin()
 }
@@ -141,19 +141,19 @@ impl RowBlock {
         self.announce(row, new);
     }
 
-    /// The new row of a pending commit does not come about.
+    /// Withdraws the new row of a pending commit.
     pub(crate) fn withdraw_insert(&self, row: usize) {
         self.exists.clear(row);
         self.show_ahead(row, false);
     }
 
-    /// The deletion of a pending commit does not come about.
+    /// Withdraws a deletion by a pending commit.
     pub(crate) fn withdraw_delete(&self, row: usize) {
         self.exists.set(row);
         self.show_ahead(row, true);
     }
 
-    /// The update of these columns by a pending commit does not come about; `displaced` gives what
+    /// Withdraws the update of these columns by a pending commit; `displaced` gives what
     /// `install_update_ahead` has added for it.
     ///
     /// # Safety
@@ -186,8 +186,8 @@ impl RowBlock {
         self.rows[row].header.store(Header::pending(number, exists).0, Ordering::Release);
     }
 
-    /// Gives a new row its timestamp, that of its decided commit, and gives it up. As the two below: the caller owns the
-    /// row, which is pending.
+    /// Gives a new row its timestamp, that of its decided commit, and gives it up. Like for the two below, the caller
+    /// owns the row, which is pending.
     pub(crate) fn settle_insert(&self, row: usize, commit: Timestamp) {
         raise(&self.insertion, commit);
         self.settle_ahead(row, commit, &[&self.pending_cells, &self.pending_rows]);
@@ -210,7 +210,7 @@ impl RowBlock {
         assert!(mark.is_pending(), "a commit gives a timestamp to rows that it has installed ahead of it");
         let header = mark.decided(commit).unlocked();
         self.rows[row].header.store(header.0, Ordering::Release);
-        // Release: whoever finds the row counted out finds the timestamps of change raised.
+        // Release: a reader that finds the row counted out finds the timestamps of change raised.
         for count in counts {
             count.fetch_sub(1, Ordering::Release);
         }

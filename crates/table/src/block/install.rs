@@ -1,4 +1,4 @@
-//! Writing to rows: what is done before a commit has its timestamp, and what at the timestamp.
+//! Writing to rows: what is done before a commit has its timestamp, and what is done at the timestamp.
 //!
 //! ```text
 //! before   write_new, save     cells of new rows, versions of old ones, long strings; taken back by take_back
@@ -81,8 +81,8 @@ impl RowBlock {
         Ok(())
     }
 
-    /// Places a string, the first one of a row if `views` is as long as it was. Whoever is registered as a writer has an
-    /// array that nobody is copying, so the count is there before a copy looks at it.
+    /// Places a string, the first one of a row if `views` is as long as it was. A registered writer's array is not being
+    /// copied, so the count is there before a copy looks at it.
     fn place(
         &self,
         array: &ColumnArray,
@@ -299,7 +299,7 @@ impl RowBlock {
 
 /// Raises a timestamp of change before the change itself; see invariant 2.
 pub(super) fn raise(change: &AtomicU64, commit: Timestamp) {
-    // Commits on the same block often come in order, and then nobody has been here since.
+    // Commits on the same block often come in order, and then the timestamp has not changed since.
     if change.load(Ordering::Relaxed) < commit.0 {
         change.fetch_max(commit.0, Ordering::AcqRel);
     }

@@ -4,7 +4,7 @@ use crate::schedule::{RowState, State, World};
 use crate::script::{COLUMNS, Call, Level, Outcome, ROWS};
 use ankerdb_base::{ColumnSet, Error, RowId, TableId, Timestamp};
 use ankerdb_table::{Cell, ColumnDefinition, Storage, Table, TableDefinition};
-use ankerdb_transaction::{History, Isolation, LockWait, Locked, Transaction, TransactionManager};
+use ankerdb_transaction::{Isolation, LockWait, Locked, Transaction, TransactionManager, Versioning};
 use ankerdb_value::{DataType, Value};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Engine {
         let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
         // The first commit is a small one, of which nothing is left.
         let ahead_from = if is_large { 1 } else { usize::MAX };
-        let manager = TransactionManager::new(History { ahead_from, ..History::default() });
+        let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         transaction.begin(Isolation::Serializable, false);
         for id in 0..ROWS {

@@ -89,7 +89,7 @@ impl Session {
     }
 }
 
-struct Course {
+struct Schedule {
     turns: VecDeque<usize>,
     random: Random,
     /// A session that runs goes on with so many chances in eight.
@@ -102,12 +102,12 @@ struct Course {
 
 struct Stage<W> {
     world: W,
-    course: Mutex<Course>,
+    schedule: Mutex<Schedule>,
     /// Wakes each session, and at the end whoever watches.
     wakes: Vec<Condvar>,
 }
 
-impl Course {
+impl Schedule {
     /// Notes what a session has come to, and chooses who goes on.
     fn note(&mut self, session: usize, event: Event, state: State) {
         let watermark = state.watermark;
@@ -131,26 +131,31 @@ impl Course {
 impl<W: World> Stage<W> {
     /// Stops a session at an event until it is to go on.
     fn stop(&self, session: usize, event: Event) {
-        let mut course = self.course.lock().expect("nobody panics with the course");
+        let mut schedule = self.schedule.lock().expect("nobody panics with the schedule");
         let is_end = matches!(event, Event::Over | Event::Panicked);
-        course.note(session, event, self.world.state());
-        if course.current != Some(session) {
-            self.wakes[course.current.unwrap_or(course.sessions.len())].notify_one();
+        schedule.note(session, event, self.world.state());
+        if schedule.current != Some(session) {
+            self.wakes[schedule.current.unwrap_or(schedule.sessions.len())].notify_one();
             if !is_end {
-                drop(self.wait(course, Some(session)));
+                drop(self.wait(schedule, Some(session)));
             }
         }
     }
 
     /// Waits until a session is to go on, or `None`, until all is over.
-    fn wait<'s>(&'s self, course: MutexGuard<'s, Course>, turn: Option<usize>) -> MutexGuard<'s, Course> {
-        let wake = &self.wakes[turn.unwrap_or(course.sessions.len())];
-        wake.wait_while(course, |course| course.current != turn).expect("nobody panics with the course")
+    fn wait<'s>(
+        &'s self,
+        schedule: MutexGuard<'s, Schedule>,
+        turn: Option<usize>,
+    ) -> MutexGuard<'s, Schedule> {
+        let wake = &self.wakes[turn.unwrap_or(schedule.sessions.len())];
+        wake.wait_while(schedule, |schedule| schedule.current != turn)
+            .expect("nobody panics with the schedule")
     }
 
     fn play(self: Arc<Self>, session: usize, calls: &[Call]) {
-        let course = self.course.lock().expect("nobody panics with the course");
-        drop(self.wait(course, Some(session)));
+        let schedule = self.schedule.lock().expect("nobody panics with the schedule");
+        drop(self.wait(schedule, Some(session)));
         let mut ending = Ending { stage: self.clone(), session, event: Event::Panicked };
         let stage = self.clone();
         failpoint::watch(Some(Rc::new(move |name| {
@@ -182,7 +187,7 @@ pub fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment> {
     let session = Session { last: Event::Step("start"), watermark: 0 };
     let mut turns = VecDeque::from(script.turns.clone());
     let first = turns.pop_front().unwrap_or(0);
-    let course = Course {
+    let schedule = Schedule {
         turns,
         random: Random(seed ^ 0x5DEE_CE66),
         // Some schedules change sessions often, some seldom.
@@ -192,16 +197,16 @@ pub fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment> {
         moments: Vec::new(),
     };
     let wakes = (0..=script.calls.len()).map(|_| Condvar::new()).collect();
-    let stage = Arc::new(Stage { world, course: Mutex::new(course), wakes });
+    let stage = Arc::new(Stage { world, schedule: Mutex::new(schedule), wakes });
     for (session, calls) in script.calls.iter().cloned().enumerate() {
         let stage = stage.clone();
         thread::spawn(move || stage.play(session, &calls));
     }
-    let course = stage.course.lock().expect("nobody panics with the course");
-    let mut course = stage.wait(course, None);
+    let schedule = stage.schedule.lock().expect("nobody panics with the schedule");
+    let mut schedule = stage.wait(schedule, None);
     let is_end = |session: &Session| matches!(session.last, Event::Over | Event::Panicked);
-    let has_ended = course.sessions.iter().all(is_end);
-    let has_panicked = course.sessions.iter().any(|session| session.last == Event::Panicked);
-    assert!(has_ended || has_panicked, "sessions wait for each other: {:?}", course.moments);
-    std::mem::take(&mut course.moments)
+    let has_ended = schedule.sessions.iter().all(is_end);
+    let has_panicked = schedule.sessions.iter().any(|session| session.last == Event::Panicked);
+    assert!(has_ended || has_panicked, "sessions wait for each other: {:?}", schedule.moments);
+    std::mem::take(&mut schedule.moments)
 }

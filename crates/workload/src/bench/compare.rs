@@ -2,7 +2,7 @@
 
 use super::client::Workload;
 use super::config::{BenchConfig, parse_name};
-use super::course::{Ratio, Variant};
+use super::rounds::{Ratio, Variant};
 use crate::htap::config::isolation_name;
 use ankerdb_engine::{Isolation, Result};
 

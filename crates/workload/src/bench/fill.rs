@@ -1,6 +1,6 @@
 //! Loads tables whose rows are numbered, in parallel.
 
-use super::course::{Watch, stopped};
+use super::rounds::{Watch, stopped};
 use ankerdb_engine::{Database, Error, Isolation, Result, Session, Table, Value};
 use parking_lot::Mutex;
 use std::sync::Arc;

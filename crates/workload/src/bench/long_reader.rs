@@ -18,8 +18,8 @@
 //! A reader that is a transaction reads all warehouses when it begins and before it ends; it must see the same.
 
 use super::config::{SECONDS_MAX, invalid};
-use super::course::{Course, Event, Phase, Ratio, Variant, WARM_UP, Watch, stopped};
 use super::report::{About, Report, Sample};
+use super::rounds::{Event, Phase, Ratio, Rounds, Variant, WARM_UP, Watch, stopped};
 use super::stream::Stream;
 use super::tpcc::{TpccConfig, TpccWorkload};
 use crate::htap::config::isolation_name;
@@ -103,7 +103,7 @@ enum Held {
 struct Run<'a> {
     database: &'a Database,
     tables: &'a Arc<Tables>,
-    course: Course<'a>,
+    rounds: Rounds<'a>,
     readers: &'a [Reader],
     began: Instant,
     timeline: Vec<Sample>,
@@ -128,7 +128,7 @@ pub fn run(
     let mut run = Run {
         database: &database,
         tables: &tables,
-        course: course(config, &workload, watch),
+        rounds: rounds(config, &workload, watch),
         readers: &config.readers,
         began: Instant::now(),
         timeline: Vec::new(),
@@ -138,7 +138,7 @@ pub fn run(
     };
     let turns = tpcc.bench.rounds as usize * config.readers.len();
     for turn in 0..turns {
-        if run.course.is_over() {
+        if run.rounds.is_over() {
             break;
         }
         run.turn(turn, Duration::from_secs(tpcc.bench.seconds))?;
@@ -161,11 +161,11 @@ pub fn run(
         conditions: CONDITIONS,
         violations: Some(run.violations),
     };
-    Ok(Report::new(&run.course, about, &run.phases).with_timeline(run.timeline))
+    Ok(Report::new(&run.rounds, about, &run.phases).with_timeline(run.timeline))
 }
 
 /// Variant 0 has no reader; variant n + 1 has reader n.
-fn course<'a>(config: &'a LongReaderConfig, workload: &'a TpccWorkload, watch: &'a Watch<'a>) -> Course<'a> {
+fn rounds<'a>(config: &'a LongReaderConfig, workload: &'a TpccWorkload, watch: &'a Watch<'a>) -> Rounds<'a> {
     let bench = &config.tpcc.bench;
     let variant =
         |name: String| Variant { name, threads: bench.threads, isolation: bench.isolation, workload };
@@ -182,7 +182,7 @@ fn course<'a>(config: &'a LongReaderConfig, workload: &'a TpccWorkload, watch: &
         variants.push(variant(name));
         ratios.push(Ratio { name: ratio, over: number + 1, under: 0, target: KEPT });
     }
-    Course::of(bench, variants, ratios, watch)
+    Rounds::of(bench, variants, ratios, watch)
 }
 
 impl Run<'_> {
@@ -192,10 +192,10 @@ impl Run<'_> {
         let held = self.phase(turn, reader + 1, time, Some(self.readers[reader]))?;
         let after = self.phase(turn, 0, time / 2, None)?;
         free.result.add(&after.result);
-        free.disturbance.steal = free.disturbance.steal.max(after.disturbance.steal);
-        free.disturbance.others = free.disturbance.others.max(after.disturbance.others);
+        free.noise.steal = free.noise.steal.max(after.noise.steal);
+        free.noise.others = free.noise.others.max(after.noise.others);
         // A turn that the user cut short is not comparable.
-        if !self.course.is_over() || self.phases.is_empty() {
+        if !self.rounds.is_over() || self.phases.is_empty() {
             self.phases.extend([free, held]);
         }
         Ok(())
@@ -208,12 +208,12 @@ impl Run<'_> {
         time: Duration,
         reader: Option<Reader>,
     ) -> Result<Phase> {
-        let name = self.course.variants[variant].name.clone();
-        self.course.watch.tell(Event::Phase { round: turn as u32 + 1, name: &name });
+        let name = self.rounds.variants[variant].name.clone();
+        self.rounds.watch.tell(Event::Phase { round: turn as u32 + 1, name: &name });
         let mut timeline = Vec::new();
         let held = reader.map(|reader| self.open(reader)).transpose()?;
         self.streams += 1;
-        let phase = self.course.measure(self.streams, variant, WARM_UP, |stream| {
+        let phase = self.rounds.measure(self.streams, variant, WARM_UP, |stream| {
             self.watch_phase(&name, time, stream, &mut timeline);
         });
         self.timeline.append(&mut timeline);
@@ -227,7 +227,7 @@ impl Run<'_> {
         Ok(match reader {
             Reader::Snapshot => Held::Snapshot(self.database.snapshot()),
             Reader::Transaction => {
-                let isolation = self.course.config.isolation;
+                let isolation = self.rounds.config.isolation;
                 let mut transaction = Box::new(self.database.session().begin(isolation));
                 let seen = self.warehouses(&mut transaction)?;
                 Held::Transaction(transaction, seen)
@@ -239,7 +239,7 @@ impl Run<'_> {
         if let Held::Transaction(mut transaction, before) = held {
             let after = self.warehouses(&mut transaction)?;
             let is_promised =
-                matches!(self.course.config.isolation, Isolation::RepeatableRead | Isolation::Serializable);
+                matches!(self.rounds.config.isolation, Isolation::RepeatableRead | Isolation::Serializable);
             if is_promised && before != after {
                 self.violations
                     .push("a transaction saw the warehouses' w_ytd change while it was open".to_owned());
@@ -262,9 +262,9 @@ impl Run<'_> {
     /// Waits until the phase is over, taking samples.
     fn watch_phase(&self, name: &str, time: Duration, stream: &Stream, timeline: &mut Vec<Sample>) {
         let (begin, mut last, mut before) = (Instant::now(), Instant::now(), stream.completed());
-        while begin.elapsed() < time && !self.course.is_over() && !stream.has_failed() {
+        while begin.elapsed() < time && !self.rounds.is_over() && !stream.has_failed() {
             let rest = time.saturating_sub(begin.elapsed());
-            self.course.wait(INTERVAL.min(rest), stream);
+            self.rounds.wait(INTERVAL.min(rest), stream);
             let (now, completed) = (Instant::now(), stream.completed());
             let statistics = self.database.statistics();
             timeline.push(Sample {

@@ -2,17 +2,17 @@
 //!
 //! Machine, commit, configuration, warnings and phases stand where `bench htap` has them; `results` has one element
 //! for each variant, in the form of that benchmark's `oltp`. As there, speeds and latencies are of the phases that are not
-//! void, and not told where these are too few; counts are of all.
+//! noisy, and not told where these are too few; counts are of all.
 
 use super::config::{BenchConfig, ConfigReport};
-use super::course::{Course, Phase};
 use super::profile::ProfileReport;
+use super::rounds::{Phase, Rounds};
 use super::stream::{KindResult, StreamResult};
 use crate::commit;
 use crate::htap::config::isolation_name;
 use crate::htap::figure::{Clean, Count, Figure, Sample as Measured};
 use ankerdb_engine::{Error, Isolation, Result};
-use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::cpu::Noise;
 use ankerdb_measure::machine::Machine;
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -77,7 +77,7 @@ struct VariantReport {
     isolation: &'static str,
     /// Phases that the figures are of.
     phases: Count,
-    /// Median over the phases that are not void.
+    /// Median over the phases that are not noisy.
     tps: Option<f64>,
     /// Slowest and fastest of all phases.
     tps_range: [f64; 2],
@@ -126,7 +126,7 @@ struct ConsistencyReport {
 
 #[derive(Clone, Debug, Serialize)]
 struct RatioReport {
-    /// Median over rounds of which no phase is void; `None` if these are too few, or a run was stopped before.
+    /// Median over rounds of which no phase is noisy; `None` if these are too few, or a run was stopped before.
     measured: Option<f64>,
     rounds: Count,
     target: f64,
@@ -144,7 +144,7 @@ struct PhaseReport {
     /// Share of all CPU time that other processes used.
     other_processes: f64,
     /// Too much of either: the phase is left out of all figures.
-    void: bool,
+    noisy: bool,
     oltp_tps: f64,
 }
 
@@ -166,29 +166,29 @@ pub struct About {
 
 impl Report {
     /// Sums up.
-    pub fn new(course: &Course<'_>, about: About, phases: &[Phase]) -> Report {
+    pub fn new(rounds: &Rounds<'_>, about: About, phases: &[Phase]) -> Report {
         let is_promised =
             |isolation| matches!(isolation, Isolation::RepeatableRead | Isolation::Serializable);
         let mut ran =
-            (0..course.variants.len()).filter(|&variant| phases_of(phases, variant).next().is_some());
+            (0..rounds.variants.len()).filter(|&variant| phases_of(phases, variant).next().is_some());
         Report {
             benchmark: about.benchmark,
-            config: BenchmarkConfig { common: course.config.report(), own: about.own },
+            config: BenchmarkConfig { common: rounds.config.report(), own: about.own },
             machine: about.machine,
             commit: commit(),
-            interrupted: course.watch.is_stopped(),
-            warnings: warnings_of(course, about.warnings),
-            consistency_is_promised: ran.all(|variant| is_promised(course.variants[variant].isolation)),
-            results: (0..course.variants.len())
-                .map(|variant| VariantReport::of(course, phases, variant))
+            interrupted: rounds.watch.is_stopped(),
+            warnings: warnings_of(rounds, about.warnings),
+            consistency_is_promised: ran.all(|variant| is_promised(rounds.variants[variant].isolation)),
+            results: (0..rounds.variants.len())
+                .map(|variant| VariantReport::of(rounds, phases, variant))
                 .collect(),
             consistency: ConsistencyReport {
                 checked: about.violations.is_some(),
                 conditions: about.conditions,
                 violations: about.violations.unwrap_or_default(),
             },
-            ratios: course.ratios.iter().map(|ratio| ratio_report(course, ratio, phases)).collect(),
-            phases: phases.iter().map(|phase| phase_report(course, phase)).collect(),
+            ratios: rounds.ratios.iter().map(|ratio| ratio_report(rounds, ratio, phases)).collect(),
+            phases: phases.iter().map(|phase| phase_report(rounds, phase)).collect(),
             timeline: Vec::new(),
         }
     }
@@ -218,7 +218,7 @@ impl Report {
         Some(format!("{first} (first of {})", violations.len()))
     }
 
-    /// The median throughput of a variant, for programs; `None` if too few of its phases were undisturbed.
+    /// The median throughput of a variant, for programs; `None` if too few of its phases were quiet.
     pub fn tps(&self, variant: usize) -> Option<f64> {
         self.results[variant].tps
     }
@@ -305,7 +305,7 @@ impl Report {
 
     fn write_notes(&self, text: &mut String) {
         for phase in &self.phases {
-            let mark = if phase.void { "  VOID" } else { "" };
+            let mark = if phase.noisy { "  NOISY" } else { "" };
             let _ = writeln!(
                 text,
                 "round {} {:<28} {:>9.0}/s  {:>5.1} s  stolen {:.1}%  others {:.1}%{mark}",
@@ -317,8 +317,8 @@ impl Report {
                 phase.other_processes * 100.0
             );
         }
-        if self.phases.iter().any(|phase| phase.void) {
-            let _ = writeln!(text, "note: all figures leave void phases out: {}", Disturbance::limits());
+        if self.phases.iter().any(|phase| phase.noisy) {
+            let _ = writeln!(text, "note: all figures leave noisy phases out: {}", Noise::limits());
         }
         for warning in &self.warnings {
             let _ = writeln!(text, "warning: {warning}");
@@ -337,8 +337,8 @@ impl Report {
 }
 
 /// Those known before the run, and what happened in it.
-fn warnings_of(course: &Course<'_>, mut warnings: Vec<String>) -> Vec<String> {
-    if course.memory_ran_out.load(Ordering::Relaxed) {
+fn warnings_of(rounds: &Rounds<'_>, mut warnings: Vec<String>) -> Vec<String> {
+    if rounds.memory_ran_out.load(Ordering::Relaxed) {
         warnings.push("the run was ended early, because memory was running out".to_owned());
     }
     warnings
@@ -349,16 +349,16 @@ fn phases_of(phases: &[Phase], variant: usize) -> impl Iterator<Item = &Phase> {
 }
 
 fn ratio_report(
-    course: &Course<'_>,
-    ratio: &super::course::Ratio,
+    rounds: &Rounds<'_>,
+    ratio: &super::rounds::Ratio,
     phases: &[Phase],
 ) -> (&'static str, RatioReport) {
     let figure = Figure::of(phases_of(phases, ratio.over).filter_map(|over| {
         let under = phases_of(phases, ratio.under).find(|under| under.round == over.round)?;
         let value = over.result.per_second() / under.result.per_second();
-        Some(Measured { value, void: over.is_void() || under.is_void() })
+        Some(Measured { value, noisy: over.is_noisy() || under.is_noisy() })
     }));
-    let name = |variant: usize| course.variants[variant].name.clone();
+    let name = |variant: usize| rounds.variants[variant].name.clone();
     let report = RatioReport {
         measured: figure.value,
         rounds: figure.count,
@@ -369,14 +369,14 @@ fn ratio_report(
     (ratio.name, report)
 }
 
-fn phase_report(course: &Course<'_>, phase: &Phase) -> PhaseReport {
+fn phase_report(rounds: &Rounds<'_>, phase: &Phase) -> PhaseReport {
     PhaseReport {
         round: phase.round,
-        name: course.variants[phase.variant].name.clone(),
+        name: rounds.variants[phase.variant].name.clone(),
         seconds: phase.result.elapsed.as_secs_f64(),
-        steal: phase.disturbance.steal,
-        other_processes: phase.disturbance.others,
-        void: phase.is_void(),
+        steal: phase.noise.steal,
+        other_processes: phase.noise.others,
+        noisy: phase.is_noisy(),
         oltp_tps: phase.result.per_second(),
     }
 }
@@ -389,16 +389,16 @@ impl LatencyUs {
 }
 
 impl VariantReport {
-    fn of(course: &Course<'_>, phases: &[Phase], position: usize) -> VariantReport {
-        let variant = &course.variants[position];
+    fn of(rounds: &Rounds<'_>, phases: &[Phase], position: usize) -> VariantReport {
+        let variant = &rounds.variants[position];
         let (mut sum, mut clean) = (StreamResult::default(), Clean::<StreamResult>::default());
         for phase in phases_of(phases, position) {
             sum.add(&phase.result);
-            clean.add(phase.is_void(), |clean| clean.add(&phase.result));
+            clean.add(phase.is_noisy(), |clean| clean.add(&phase.result));
         }
         let speeds = || phases_of(phases, position).map(|phase| phase.result.per_second());
         let samples = phases_of(phases, position)
-            .map(|phase| Measured { value: phase.result.per_second(), void: phase.is_void() });
+            .map(|phase| Measured { value: phase.result.per_second(), noisy: phase.is_noisy() });
         let total = sum.total();
         let kind = |(place, kind): (usize, &KindResult)| {
             let of_clean = |clean: &StreamResult| {
@@ -428,7 +428,7 @@ impl VariantReport {
             retries: total.aborts,
             latency_us: clean.get().map(|clean| LatencyUs::of(&clean.total())),
             by_transaction: names.zip(sum.kinds.iter().enumerate().map(kind)).collect(),
-            profile: (course.config.probes)
+            profile: (rounds.config.probes)
                 .map(|_| ProfileReport::of(&sum.counts, sum.allocations, sum.completed())),
         }
     }
@@ -474,7 +474,7 @@ fn latencies(latency: Option<&LatencyUs>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::client::{Client, ClientSetup, Done, Workload};
-    use super::super::course::{Ratio, Variant, Watch};
+    use super::super::rounds::{Ratio, Variant, Watch};
     use super::*;
     use ankerdb_engine::Configuration;
     use std::sync::atomic::AtomicBool;
@@ -505,12 +505,12 @@ mod tests {
     fn phase(round: u32, variant: usize, completed: u64, steal: f64) -> Phase {
         let kinds = vec![KindResult { completed, ..KindResult::default() }];
         let result = StreamResult { elapsed: Duration::from_secs(1), kinds, ..StreamResult::default() };
-        Phase { round, variant, result, disturbance: Disturbance { steal, others: 0.0 } }
+        Phase { round, variant, result, noise: Noise { steal, others: 0.0 } }
     }
 
     fn report(isolation: Isolation, phases: &[Phase], violations: Option<Vec<String>>) -> Report {
         let variant = |name: &str| Variant { name: name.to_owned(), threads: 1, isolation, workload: &Idle };
-        let (stop, observer) = (AtomicBool::new(false), |_: super::super::course::Event<'_>| ());
+        let (stop, observer) = (AtomicBool::new(false), |_: super::super::rounds::Event<'_>| ());
         let watch = Watch { stop: &stop, observer: &observer };
         let config = BenchConfig {
             threads: 1,
@@ -524,7 +524,7 @@ mod tests {
             json: None,
         };
         let ratios = vec![Ratio { name: "one to two", over: 0, under: 1, target: 0.9 }];
-        let course = Course::of(&config, vec![variant("one"), variant("two")], ratios, &watch);
+        let rounds = Rounds::of(&config, vec![variant("one"), variant("two")], ratios, &watch);
         let machine = Machine { cores: 1, memory_bytes: 1, cpu: "any".into(), kernel: "any".into() };
         let about = About {
             benchmark: "idle",
@@ -534,7 +534,7 @@ mod tests {
             conditions: "conditions",
             violations,
         };
-        Report::new(&course, about, phases)
+        Report::new(&rounds, about, phases)
     }
 
     #[test]
@@ -552,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn void_phases_are_left_out_of_all_figures_and_counted() {
+    fn noisy_phases_are_left_out_of_all_figures_and_counted() {
         let phases = [
             phase(1, 0, 100, 0.0),
             phase(1, 1, 200, 0.0),
@@ -565,9 +565,9 @@ mod tests {
         assert_eq!((report.tps(0), report.tps(1)), (Some(102.0), Some(100.0)));
         let ratio = report.ratios["one to two"].measured.expect("there are rounds");
         assert!((ratio - (0.5 + 1.04) / 2.0).abs() < 1e-9, "{ratio}");
-        assert!(report.text().contains("MISSED") && report.text().contains("VOID"), "{}", report.text());
+        assert!(report.text().contains("MISSED") && report.text().contains("NOISY"), "{}", report.text());
         let json: Json = serde_json::from_str(&report.json().expect("is JSON")).expect("is JSON");
-        assert_eq!((&json["config"]["rows"], &json["phases"][3]["void"]), (&3.into(), &true.into()));
+        assert_eq!((&json["config"]["rows"], &json["phases"][3]["noisy"]), (&3.into(), &true.into()));
         let first = &json["results"][0];
         assert_eq!(first["tps_range"], serde_json::json!([10.0, 104.0]));
         assert_eq!(first["phases"], serde_json::json!({ "clean": 2, "of": 3 }));
@@ -576,14 +576,13 @@ mod tests {
     }
 
     #[test]
-    fn of_too_few_undisturbed_phases_there_are_no_figures() {
+    fn of_too_few_quiet_phases_there_are_no_figures() {
         let phases = [phase(1, 0, 70, 0.9), phase(2, 0, 80, 0.0), phase(1, 1, 70, 0.0), phase(2, 1, 70, 0.0)];
         let report = report(Isolation::Serializable, &phases, None);
         assert_eq!((report.tps(0), report.tps(1), report.completed(0)), (None, Some(70.0), 150));
         assert_eq!(report.ratios["one to two"].measured, None);
         let text = report.text();
-        for line in
-            ["one: - transactions/s (70 to 80 in all phases), latency not told", "only 1 of 2 undisturbed"]
+        for line in ["one: - transactions/s (70 to 80 in all phases), latency not told", "only 1 of 2 quiet"]
         {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

@@ -18,9 +18,9 @@
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_most, invalid};
-use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
+use super::rounds::{Event, Rounds, Watch};
 use crate::tpcc::key::KeyBuffer;
 use crate::tpcc::load::{money, money_cell};
 use crate::zipf::{Scatter, Zipf};
@@ -438,8 +438,8 @@ pub fn run(
     watch: &Watch<'_>,
 ) -> Result<Report> {
     let workload = SmallbankWorkload::load(&Database::with(config.bench.engine), config, watch)?;
-    let course = Course::new(&config.bench, &workload, None, watch);
-    let phases = course.run()?;
+    let rounds = Rounds::new(&config.bench, &workload, None, watch);
+    let phases = rounds.run()?;
     watch.tell(Event::Checking);
     let about = About {
         benchmark: "smallbank",
@@ -449,5 +449,5 @@ pub fn run(
         conditions: "no money came from nowhere or went, no savings below nothing",
         violations: Some(workload.check()?),
     };
-    Ok(Report::new(&course, about, &phases))
+    Ok(Report::new(&rounds, about, &phases))
 }

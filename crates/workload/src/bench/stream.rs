@@ -101,14 +101,14 @@ const STOPPED: u8 = 2;
 #[derive(Default)]
 struct Counter(AtomicU64);
 
-struct Shared {
+struct StreamState {
     state: AtomicU8,
     completed: Vec<Counter>,
 }
 
 /// A running stream.
 pub struct Stream {
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     workers: Vec<JoinHandle<Result<StreamResult>>>,
     recording_since: Instant,
 }
@@ -116,7 +116,7 @@ pub struct Stream {
 impl Stream {
     /// Starts the threads; nothing is recorded yet.
     pub fn start(workload: &dyn Workload, options: &StreamOptions) -> Result<Stream> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StreamState {
             state: AtomicU8::new(WARMING_UP),
             completed: (0..options.threads).map(|_| Counter::default()).collect(),
         });
@@ -183,7 +183,7 @@ impl Drop for Stream {
 
 struct Worker {
     client: Box<dyn Client>,
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     number: usize,
     is_weak: bool,
     kinds: Vec<KindResult>,

@@ -2,8 +2,8 @@
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most};
-use super::course::{Course, Event, Watch};
 use super::report::{About, Report};
+use super::rounds::{Event, Rounds, Watch};
 use crate::htap::config::BYTES_PER_WAREHOUSE;
 use crate::tpcc::check::{CONDITIONS, check};
 use crate::tpcc::input::{Access, Input, Inputs};
@@ -147,8 +147,8 @@ pub fn run(
     let tables = Arc::new(load(&database, &options, &|done, total| watch.loading(done, total))?);
     let workload = TpccWorkload::new(&database, &tables, config.warehouses, config.mix, config.access);
     let narrow = TpccWorkload::new(&database, &tables, 1, config.mix, config.access);
-    let course = Course::new(&config.bench, &workload, Some(&narrow), watch);
-    let phases = course.run()?;
+    let rounds = Rounds::new(&config.bench, &workload, Some(&narrow), watch);
+    let phases = rounds.run()?;
     watch.tell(Event::Checking);
     let violations = check(&database, &tables)?.iter().map(ToString::to_string).collect();
     let about = About {
@@ -163,5 +163,5 @@ pub fn run(
         conditions: CONDITIONS,
         violations: Some(violations),
     };
-    Ok(Report::new(&course, about, &phases))
+    Ok(Report::new(&rounds, about, &phases))
 }

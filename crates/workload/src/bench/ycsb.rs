@@ -11,9 +11,9 @@
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_least_one, at_most, invalid};
-use super::course::{Course, Event, Watch};
 use super::fill::fill;
 use super::report::{About, Report};
+use super::rounds::{Event, Rounds, Watch};
 use crate::tpcc::key::KeyBuffer;
 use crate::zipf::{Scatter, Zipf};
 use ankerdb_engine::{
@@ -311,8 +311,8 @@ pub fn run(
     watch: &Watch<'_>,
 ) -> Result<Report> {
     let workload = YcsbWorkload::load(&Database::with(config.bench.engine), config, watch)?;
-    let course = Course::new(&config.bench, &workload, None, watch);
-    let phases = course.run()?;
+    let rounds = Rounds::new(&config.bench, &workload, None, watch);
+    let phases = rounds.run()?;
     watch.tell(Event::Checking);
     let about = About {
         benchmark: "ycsb",
@@ -329,5 +329,5 @@ pub fn run(
         conditions: "rows are there once and hold what was written to them",
         violations: Some(workload.check()?),
     };
-    Ok(Report::new(&course, about, &phases))
+    Ok(Report::new(&rounds, about, &phases))
 }

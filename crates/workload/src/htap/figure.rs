@@ -1,16 +1,16 @@
 //! Figures over several phases, and when there is none.
 //!
-//! A phase is void if others took so much of the CPU that it says little. A figure is made of the other phases only, and
+//! A phase is noisy if others took so much of the CPU that it says little. A figure is made of the other phases only, and
 //! says how many there were of how many. Of half of them or fewer it is not told at all: a median of what happened to be
 //! left would look like any other.
 
 use ankerdb_measure::latency::median;
 use serde::Serialize;
 
-/// How many phases of a kind were not void.
+/// How many phases of a kind were not noisy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Not void.
+    /// Not noisy.
     pub clean: usize,
     /// All of them.
     pub of: usize,
@@ -18,8 +18,8 @@ pub struct Count {
 
 impl Count {
     /// Adds a phase.
-    pub fn add(&mut self, void: bool) {
-        self.clean += usize::from(!void);
+    pub fn add(&mut self, noisy: bool) {
+        self.clean += usize::from(!noisy);
         self.of += 1;
     }
 
@@ -34,7 +34,7 @@ impl Count {
         match (of, self.is_enough()) {
             (0, _) => "not measured".to_owned(),
             (_, true) => format!("{clean} of {of}"),
-            (_, false) => format!("only {clean} of {of} undisturbed"),
+            (_, false) => format!("only {clean} of {of} quiet"),
         }
     }
 }
@@ -44,14 +44,14 @@ impl Count {
 pub struct Sample {
     /// What was measured.
     pub value: f64,
-    /// Whether a phase that it comes from is void.
-    pub void: bool,
+    /// Whether a phase that it comes from is noisy.
+    pub noisy: bool,
 }
 
 /// A median, with the number of samples that it is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// `None` if too few phases were undisturbed, or nothing was measured.
+    /// `None` if too few phases were quiet, or nothing was measured.
     pub value: Option<f64>,
     /// Samples.
     #[serde(flatten)]
@@ -59,18 +59,18 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The median of the samples that are not void, if they are enough. One that is no number counts as none.
+    /// The median of the samples that are not noisy, if they are enough. One that is no number counts as none.
     pub fn of(samples: impl IntoIterator<Item = Sample>) -> Figure {
         let (mut values, mut count) = (Vec::new(), Count::default());
-        for Sample { value, void } in samples.into_iter().filter(|sample| sample.value.is_finite()) {
-            count.add(void);
-            values.extend((!void).then_some(value));
+        for Sample { value, noisy } in samples.into_iter().filter(|sample| sample.value.is_finite()) {
+            count.add(noisy);
+            values.extend((!noisy).then_some(value));
         }
         Figure { value: median(&mut values).filter(|_| count.is_enough()), count }
     }
 }
 
-/// What was added up over the phases of a kind that are not void.
+/// What was added up over the phases of a kind that are not noisy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clean<T> {
     sum: T,
@@ -79,10 +79,10 @@ pub struct Clean<T> {
 }
 
 impl<T: Default> Clean<T> {
-    /// Adds a phase, unless it is void.
-    pub fn add(&mut self, void: bool, add: impl FnOnce(&mut T)) {
-        self.count.add(void);
-        if !void {
+    /// Adds a phase, unless it is noisy.
+    pub fn add(&mut self, noisy: bool, add: impl FnOnce(&mut T)) {
+        self.count.add(noisy);
+        if !noisy {
             add(&mut self.sum);
         }
     }
@@ -97,28 +97,28 @@ impl<T: Default> Clean<T> {
 mod tests {
     use super::*;
 
-    fn sample(value: f64, void: bool) -> Sample {
-        Sample { value, void }
+    fn sample(value: f64, noisy: bool) -> Sample {
+        Sample { value, noisy }
     }
 
     #[test]
-    fn void_phases_are_left_out_and_counted() {
+    fn noisy_phases_are_left_out_and_counted() {
         let figure = Figure::of([sample(0.9, false), sample(0.2, true), sample(0.8, false)]);
         assert!((figure.value.expect("two of three are enough") - 0.85).abs() < 1e-9);
         assert_eq!((figure.count.clean, figure.count.of, figure.count.text()), (2, 3, "2 of 3".to_owned()));
     }
 
     #[test]
-    fn of_too_few_undisturbed_phases_there_is_no_figure() {
+    fn of_too_few_quiet_phases_there_is_no_figure() {
         let figure = Figure::of([sample(0.9, false), sample(0.2, true), sample(0.8, true)]);
-        assert_eq!((figure.value, figure.count.text().as_str()), (None, "only 1 of 3 undisturbed"));
-        assert_eq!(Figure::of([sample(0.2, true)]).value, None, "a void phase is not better than nothing");
+        assert_eq!((figure.value, figure.count.text().as_str()), (None, "only 1 of 3 quiet"));
+        assert_eq!(Figure::of([sample(0.2, true)]).value, None, "a noisy phase is not better than nothing");
         assert_eq!(Figure::of([sample(f64::NAN, false)]), Figure::default());
         assert_eq!(Figure::default().count.text(), "not measured");
     }
 
     #[test]
-    fn sums_are_of_undisturbed_phases() {
+    fn sums_are_of_quiet_phases() {
         let mut sum = Clean::<u64>::default();
         sum.add(false, |sum| *sum += 1);
         sum.add(true, |sum| *sum += 10);

@@ -6,7 +6,7 @@
 
 use super::known::Acknowledged;
 use super::marker::Marker;
-use crate::tpcc::input::{Access, Input, Inputs, Kind};
+use crate::tpcc::input::{Access, Input, Inputs, TpccTransaction};
 use crate::tpcc::load::now;
 use crate::tpcc::schema::Tables;
 use crate::tpcc::transactions::{Client, Outcome};
@@ -80,8 +80,8 @@ pub struct OltpResult {
     pub elapsed: Duration,
     /// CPU time of its threads meanwhile.
     pub cpu: Duration,
-    /// By [`Kind::PAPER`].
-    pub kinds: [KindResult; Kind::PAPER.len()],
+    /// By [`TpccTransaction::PAPER`].
+    pub kinds: [KindResult; TpccTransaction::PAPER.len()],
 }
 
 impl OltpResult {
@@ -137,7 +137,7 @@ impl Tally {
     }
 }
 
-struct Shared {
+struct OltpState {
     stop: AtomicBool,
     recording: AtomicBool,
     /// Whether no payment is lost, as at the levels below REPEATABLE READ.
@@ -147,7 +147,7 @@ struct Shared {
 
 /// A running stream.
 pub struct OltpStream {
-    shared: Arc<Shared>,
+    shared: Arc<OltpState>,
     workers: Vec<JoinHandle<Result<OltpResult>>>,
     recording_since: Instant,
 }
@@ -155,7 +155,7 @@ pub struct OltpStream {
 impl OltpStream {
     /// Starts the threads; nothing is recorded yet.
     pub fn start(world: &OltpWorld, options: &OltpOptions) -> OltpStream {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(OltpState {
             stop: AtomicBool::new(false),
             recording: AtomicBool::new(false),
             keeps_payments: !is_weak(options.isolation),
@@ -236,18 +236,18 @@ impl OltpStream {
 struct Worker {
     client: Client,
     inputs: Inputs,
-    shared: Arc<Shared>,
+    shared: Arc<OltpState>,
     number: usize,
     isolation: Isolation,
     limit: u64,
     marker: Arc<Marker>,
-    kinds: [KindResult; Kind::PAPER.len()],
+    kinds: [KindResult; TpccTransaction::PAPER.len()],
     /// The thread's clock, and what it showed when recording began.
     clock: Option<(ThreadClock, Option<Duration>)>,
 }
 
 impl Worker {
-    fn new(world: &OltpWorld, options: &OltpOptions, number: usize, shared: Arc<Shared>) -> Worker {
+    fn new(world: &OltpWorld, options: &OltpOptions, number: usize, shared: Arc<OltpState>) -> Worker {
         Worker {
             client: Client::new(&world.database, world.tables.clone(), options.isolation),
             inputs: Inputs::new(options.seed, number as u64, options.warehouses as i32, options.access),
@@ -354,7 +354,10 @@ mod tests {
         }
         let known = stream.acknowledged();
         let result = stream.join().expect("nothing is in the way");
-        assert!(result.kinds[Kind::NewOrder as usize].rolled_back > 0, "there are such orders, too");
+        assert!(
+            result.kinds[TpccTransaction::NewOrder as usize].rolled_back > 0,
+            "there are such orders, too"
+        );
         (known, (tables.orders.row_count() - loaded) as i64)
     }
 

@@ -30,7 +30,7 @@ const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
 /// A phase's result, and whether too much of the CPU went elsewhere meanwhile.
 pub struct Measured<T> {
     pub value: T,
-    pub void: bool,
+    pub noisy: bool,
 }
 
 /// The OLTP stream, and what computed beside it.
@@ -119,7 +119,7 @@ pub struct Phases<'a> {
 }
 
 impl Phases<'_> {
-    /// Runs a phase and logs its length and disturbance. `describe` adds what it counted.
+    /// Runs a phase and logs its length and noise. `describe` adds what it counted.
     fn phase<T>(
         &mut self,
         name: &'static str,
@@ -129,12 +129,12 @@ impl Phases<'_> {
         self.watch.tell(Event::Phase { round: self.round, name });
         let (started, before) = (Instant::now(), CpuTimes::now());
         let value = run(self)?;
-        let disturbance = CpuTimes::now().disturbance_since(before);
-        let mut report = PhaseReport::new(self.round, name, started.elapsed(), disturbance);
+        let noise = CpuTimes::now().noise_since(before);
+        let mut report = PhaseReport::new(self.round, name, started.elapsed(), noise);
         describe(&value, &mut report);
-        let void = report.void;
+        let noisy = report.noisy;
         self.log.push(report);
-        Ok(Measured { value, void })
+        Ok(Measured { value, noisy })
     }
 
     fn start_oltp(&mut self, isolation: Isolation) -> OltpStream {
@@ -273,7 +273,7 @@ impl Phases<'_> {
             Ok((control.oltp, snapshots?))
         };
         let measured = self.phase("snapshots", run, |(oltp, _), report| describe_oltp(oltp, report))?;
-        Ok(Measured { value: measured.value.1, void: measured.void })
+        Ok(Measured { value: measured.value.1, noisy: measured.noisy })
     }
 
     /// Transactions alone.

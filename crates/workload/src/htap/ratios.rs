@@ -1,6 +1,6 @@
 //! From phases to ratios.
 //!
-//! A sample is void if one of the phases that it compares is, or if they are not comparable: a control in which the CPU
+//! A sample is noisy if one of the phases that it compares is, or if they are not comparable: a control in which the CPU
 //! that stands in for queries got more or less than the queries did. The median is taken over the others, if they are
 //! enough ([`figure`](super::figure)).
 
@@ -10,7 +10,7 @@ use super::olap::OlapResult;
 use super::oltp::OltpResult;
 use super::phases::{Control, Hybrid, Measured};
 use super::queries::QUERIES;
-use crate::tpcc::input::Kind;
+use crate::tpcc::input::TpccTransaction;
 use ankerdb_measure::latency::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -62,13 +62,13 @@ impl Beside {
         let to_control = |ratio: fn(&OltpResult, &OltpResult) -> f64| {
             Figure::of(rounds.iter().map(|round| Sample {
                 value: ratio(&hybrid(round).value.oltp, &round.control.value.oltp),
-                void: !are_comparable(hybrid(round), &round.control),
+                noisy: !are_comparable(hybrid(round), &round.control),
             }))
         };
         let cores = |cores: &dyn Fn(&Round) -> f64| {
             Figure::of(rounds.iter().map(|round| Sample {
                 value: cores(round),
-                void: !are_comparable(hybrid(round), &round.control),
+                noisy: !are_comparable(hybrid(round), &round.control),
             }))
         };
         let slowdowns =
@@ -88,7 +88,7 @@ impl Beside {
 }
 
 fn new_order_p99(result: &OltpResult) -> f64 {
-    result.kinds[Kind::NewOrder as usize].latency.quantile_ns(0.99) as f64
+    result.kinds[TpccTransaction::NewOrder as usize].latency.quantile_ns(0.99) as f64
 }
 
 /// Cores in use for this CPU time beside a stream.
@@ -96,11 +96,11 @@ pub(super) fn cores_of(cpu: Duration, oltp: &OltpResult) -> f64 {
     cpu.as_secs_f64() / oltp.elapsed.as_secs_f64()
 }
 
-/// Whether neither phase is void, and about as much was computed beside the transactions of both.
+/// Whether neither phase is noisy, and about as much was computed beside the transactions of both.
 fn are_comparable(hybrid: &Measured<Hybrid>, control: &Measured<Control>) -> bool {
     let queries = cores_of(hybrid.value.beside, &hybrid.value.oltp);
     let instead = cores_of(control.value.beside, &control.value.oltp);
-    !hybrid.void && !control.void && are_alike(queries, instead)
+    !hybrid.noisy && !control.noisy && are_alike(queries, instead)
 }
 
 fn are_alike(queries: f64, instead: f64) -> bool {
@@ -129,7 +129,7 @@ impl Ratios {
             at_1000_snapshots_per_second: Beside::of(rounds, |round| &round.frequent),
             serializable_to_read_uncommitted: Figure::of(measurements.pairs.iter().map(|pair| Sample {
                 value: pair.serializable.value.per_second() / pair.read_uncommitted.value.per_second(),
-                void: pair.serializable.void || pair.read_uncommitted.void,
+                noisy: pair.serializable.noisy || pair.read_uncommitted.noisy,
             })),
             olap_to_memory_tables: by_query(&to_memory_tables),
         }
@@ -139,7 +139,7 @@ impl Ratios {
 fn to_memory_tables(round: &Round, query: usize) -> Option<Sample> {
     let pair = &round.memory_tables.value[query];
     let value = median(&mut pair.own.clone())? / median(&mut pair.memory.clone())?;
-    Some(Sample { value, void: round.memory_tables.void })
+    Some(Sample { value, noisy: round.memory_tables.noisy })
 }
 
 fn slowdown(round: &Round, hybrid: &Measured<Hybrid>, query: usize) -> Option<Sample> {
@@ -149,8 +149,8 @@ fn slowdown(round: &Round, hybrid: &Measured<Hybrid>, query: usize) -> Option<Sa
     let mut ratios: Vec<f64> = runs
         .map(|run| run.latency.as_secs_f64() * 1e3 / expected_ms(before, after, run.table_rows))
         .collect();
-    let void = hybrid.void || round.idle_before.void || round.idle_after.void;
-    Some(Sample { value: median(&mut ratios)?, void })
+    let noisy = hybrid.noisy || round.idle_before.noisy || round.idle_after.noisy;
+    Some(Sample { value: median(&mut ratios)?, noisy })
 }
 
 /// The median latency of a query on the idle database, and the rows of its table then.
@@ -181,20 +181,20 @@ mod tests {
 
     #[test]
     fn a_control_that_computed_more_or_less_than_the_queries_is_not_comparable() {
-        let phase = |beside_ms, void| {
+        let phase = |beside_ms, noisy| {
             let oltp = OltpResult { elapsed: Duration::from_secs(1), ..OltpResult::default() };
-            (oltp, Duration::from_millis(beside_ms), void)
+            (oltp, Duration::from_millis(beside_ms), noisy)
         };
         let comparable = |queries, control| {
-            let (oltp, beside, void) = phase(queries, false);
-            let hybrid = Measured { value: Hybrid { oltp, beside, ..Hybrid::default() }, void };
-            let (oltp, beside, void) = control;
-            are_comparable(&hybrid, &Measured { value: Control { oltp, beside }, void })
+            let (oltp, beside, noisy) = phase(queries, false);
+            let hybrid = Measured { value: Hybrid { oltp, beside, ..Hybrid::default() }, noisy };
+            let (oltp, beside, noisy) = control;
+            are_comparable(&hybrid, &Measured { value: Control { oltp, beside }, noisy })
         };
         assert!(comparable(900, phase(850, false)) && comparable(850, phase(900, false)));
         // Threads without rests take a core each, whatever the queries take.
         assert!(!comparable(600, phase(1000, false)) && !comparable(1000, phase(600, false)));
-        assert!(!comparable(900, phase(900, true)), "a void phase");
+        assert!(!comparable(900, phase(900, true)), "a noisy phase");
     }
 
     #[test]

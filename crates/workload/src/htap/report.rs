@@ -1,6 +1,6 @@
 //! The benchmark's result as JSON; [`text`] is for people.
 //!
-//! Speeds and latencies are of the phases that are not void, and not told where these are too few
+//! Speeds and latencies are of the phases that are not noisy, and not told where these are too few
 //! ([`figure`](super::figure)); counts, and what was found out about answers, are of all phases.
 
 mod text;
@@ -14,9 +14,9 @@ use super::phases::{Hybrid, SnapshotReads};
 use super::queries::QUERIES;
 use super::ratios::{Ratios, cores_of};
 use crate::commit;
-use crate::tpcc::input::Kind;
+use crate::tpcc::input::TpccTransaction;
 use ankerdb_engine::{Configuration, Error, Isolation, Result};
-use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::cpu::Noise;
 use ankerdb_measure::latency::{Latencies, quantile};
 use ankerdb_measure::machine::Machine;
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub struct PhaseReport {
     /// Share of all CPU time that other processes used.
     other_processes: f64,
     /// Too much of either: the phase is left out of all figures.
-    pub(super) void: bool,
+    pub(super) noisy: bool,
     /// Transactions per second, where the OLTP stream ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) oltp_tps: Option<f64>,
@@ -87,20 +87,15 @@ pub struct Cores {
 }
 
 impl PhaseReport {
-    pub(super) fn new(
-        round: u32,
-        name: &'static str,
-        length: Duration,
-        disturbance: Disturbance,
-    ) -> PhaseReport {
-        let Disturbance { steal, others } = disturbance;
+    pub(super) fn new(round: u32, name: &'static str, length: Duration, noise: Noise) -> PhaseReport {
+        let Noise { steal, others } = noise;
         PhaseReport {
             round,
             name,
             seconds: length.as_secs_f64(),
             steal,
             other_processes: others,
-            void: disturbance.is_too_much(),
+            noisy: noise.is_too_much(),
             oltp_tps: None,
             cores: None,
             queries: None,
@@ -222,13 +217,13 @@ struct ConsistencyReport {
 /// All rounds, added up.
 #[derive(Default)]
 struct Totals {
-    /// Beside analytics, in phases that are not void.
+    /// Beside analytics, in phases that are not noisy.
     hybrid: Clean<Hybrid>,
     /// The same with 1,000 snapshots per second besides.
     frequent: Clean<Hybrid>,
     idle: Clean<OlapResult>,
     snapshots: Clean<SnapshotReads>,
-    /// Of all hybrid phases, void or not.
+    /// Of all hybrid phases, noisy or not.
     oltp: OltpResult,
     /// Runs of each query beside transactions, in all phases.
     runs: [usize; QUERIES.len()],
@@ -242,12 +237,12 @@ impl Totals {
         let mut totals = Totals::default();
         for round in &measurements.rounds {
             let (hybrid, frequent) = (&round.hybrid, &round.frequent);
-            totals.hybrid.add(hybrid.void, |sum| sum.add(&hybrid.value));
-            totals.frequent.add(frequent.void, |sum| sum.add(&frequent.value));
+            totals.hybrid.add(hybrid.noisy, |sum| sum.add(&hybrid.value));
+            totals.frequent.add(frequent.noisy, |sum| sum.add(&frequent.value));
             for idle in [&round.idle_before, &round.idle_after] {
-                totals.idle.add(idle.void, |sum| sum.add(&idle.value));
+                totals.idle.add(idle.noisy, |sum| sum.add(&idle.value));
             }
-            totals.snapshots.add(round.snapshots.void, |sum| sum.add(&round.snapshots.value));
+            totals.snapshots.add(round.snapshots.noisy, |sum| sum.add(&round.snapshots.value));
             totals.oltp.add(&hybrid.value.oltp);
             hybrid.value.olap.runs.iter().for_each(|run| totals.runs[run.query] += 1);
             let olap =
@@ -410,7 +405,7 @@ impl OltpReport {
         let clean = totals.hybrid.get().map(|hybrid| &hybrid.oltp);
         let speed =
             |result: &OltpResult, completed: u64| completed as f64 / result.elapsed.as_secs_f64().max(1e-9);
-        let kind = |kind: Kind| {
+        let kind = |kind: TpccTransaction| {
             let KindResult { completed, rolled_back, aborts, retries, .. } = totals.oltp.kinds[kind as usize];
             let of_kind = |result: &OltpResult| {
                 (
@@ -427,7 +422,7 @@ impl OltpReport {
             aborts: all.aborts,
             retries: all.retries,
             latency_us: clean.map(|clean| LatencyUs::of(&clean.total().latency)),
-            by_transaction: Kind::PAPER.iter().map(|&name| (name.name(), kind(name))).collect(),
+            by_transaction: TpccTransaction::PAPER.iter().map(|&name| (name.name(), kind(name))).collect(),
         }
     }
 }

@@ -31,7 +31,7 @@ impl Access {
 
 /// The five transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TpccTransaction {
     /// Clause 2.4
     NewOrder,
     /// Clause 2.5
@@ -44,21 +44,27 @@ pub enum Kind {
     StockLevel,
 }
 
-impl Kind {
+impl TpccTransaction {
     /// All, in the order of the specification.
-    pub const ALL: [Kind; 5] =
-        [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+    pub const ALL: [TpccTransaction; 5] = [
+        TpccTransaction::NewOrder,
+        TpccTransaction::Payment,
+        TpccTransaction::OrderStatus,
+        TpccTransaction::Delivery,
+        TpccTransaction::StockLevel,
+    ];
     /// Those of the papers' mix.
-    pub const PAPER: [Kind; 3] = [Kind::NewOrder, Kind::Payment, Kind::OrderStatus];
+    pub const PAPER: [TpccTransaction; 3] =
+        [TpccTransaction::NewOrder, TpccTransaction::Payment, TpccTransaction::OrderStatus];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::NewOrder => "new_order",
-            Kind::Payment => "payment",
-            Kind::OrderStatus => "order_status",
-            Kind::Delivery => "delivery",
-            Kind::StockLevel => "stock_level",
+            TpccTransaction::NewOrder => "new_order",
+            TpccTransaction::Payment => "payment",
+            TpccTransaction::OrderStatus => "order_status",
+            TpccTransaction::Delivery => "delivery",
+            TpccTransaction::StockLevel => "stock_level",
         }
     }
 }
@@ -214,13 +220,13 @@ pub enum Input {
 
 impl Input {
     /// Which transaction it is for.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> TpccTransaction {
         match self {
-            Input::NewOrder(_) => Kind::NewOrder,
-            Input::Payment(_) => Kind::Payment,
-            Input::OrderStatus(_) => Kind::OrderStatus,
-            Input::Delivery(_) => Kind::Delivery,
-            Input::StockLevel(_) => Kind::StockLevel,
+            Input::NewOrder(_) => TpccTransaction::NewOrder,
+            Input::Payment(_) => TpccTransaction::Payment,
+            Input::OrderStatus(_) => TpccTransaction::OrderStatus,
+            Input::Delivery(_) => TpccTransaction::Delivery,
+            Input::StockLevel(_) => TpccTransaction::StockLevel,
         }
     }
 }
@@ -253,11 +259,11 @@ impl Inputs {
     /// The next transaction.
     pub fn next_input(&mut self) -> Input {
         match self.deck.draw(&mut self.random) {
-            Kind::NewOrder => Input::NewOrder(self.new_order()),
-            Kind::Payment => Input::Payment(self.payment()),
-            Kind::OrderStatus => Input::OrderStatus(self.order_status()),
-            Kind::Delivery => Input::Delivery(self.delivery()),
-            Kind::StockLevel => Input::StockLevel(self.stock_level()),
+            TpccTransaction::NewOrder => Input::NewOrder(self.new_order()),
+            TpccTransaction::Payment => Input::Payment(self.payment()),
+            TpccTransaction::OrderStatus => Input::OrderStatus(self.order_status()),
+            TpccTransaction::Delivery => Input::Delivery(self.delivery()),
+            TpccTransaction::StockLevel => Input::StockLevel(self.stock_level()),
         }
     }
 

@@ -139,7 +139,8 @@ impl<'a> Job<'a> {
     }
 
     fn load_unit(&'a self, session: &mut Session, number: usize, unit: Unit) -> Result<()> {
-        let mut rows = Rows { random: Random::new(self.options.seed, number as u64), now: self.options.now };
+        let mut rows =
+            RowMaker { random: Random::new(self.options.seed, number as u64), now: self.options.now };
         let mut writer = Writer { job: self, session, pending: Vec::with_capacity(ROWS_PER_TRANSACTION) };
         let tables = self.tables;
         match unit {
@@ -174,7 +175,7 @@ impl<'a> Job<'a> {
 
     fn load_orders(
         &'a self,
-        rows: &mut Rows,
+        rows: &mut RowMaker,
         writer: &mut Writer<'a>,
         warehouse: i32,
         district: i16,
@@ -243,12 +244,12 @@ fn new_order(warehouse: i32, district: i16, order: i32) -> Vec<Value> {
 }
 
 /// Makes rows, values in the order of the columns (clause 4.3.3.1).
-struct Rows {
+struct RowMaker {
     random: Random,
     now: i64,
 }
 
-impl Rows {
+impl RowMaker {
     fn text(&mut self, low: usize, high: usize) -> Value {
         Value::text(self.random.text(low, high))
     }
@@ -372,8 +373,8 @@ mod tests {
     use super::super::schema::{customer, district, item, order_line, orders, stock, warehouse};
     use super::*;
 
-    fn rows(stream: u64) -> Rows {
-        Rows { random: Random::new(11, stream), now: 1 }
+    fn rows(stream: u64) -> RowMaker {
+        RowMaker { random: Random::new(11, stream), now: 1 }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which transaction comes next: the mixes, and the deck that a client draws from.
 
-use super::input::Kind;
+use super::input::TpccTransaction;
 use super::random::Random;
 
 /// Shares of the transactions.
@@ -26,34 +26,34 @@ impl Mix {
     }
 
     /// The transactions in it.
-    pub fn kinds(self) -> &'static [Kind] {
+    pub fn kinds(self) -> &'static [TpccTransaction] {
         match self {
-            Mix::Full => &Kind::ALL,
-            Mix::Paper => &Kind::PAPER,
+            Mix::Full => &TpccTransaction::ALL,
+            Mix::Paper => &TpccTransaction::PAPER,
         }
     }
 }
 
 /// Cards of the full mix by kind; clause 5.2.4.2 allows a deck, which keeps the shares exact over any longer time.
-const CARDS: [(Kind, usize); 5] = [
-    (Kind::NewOrder, 45),
-    (Kind::Payment, 43),
-    (Kind::OrderStatus, 4),
-    (Kind::Delivery, 4),
-    (Kind::StockLevel, 4),
+const CARDS: [(TpccTransaction, usize); 5] = [
+    (TpccTransaction::NewOrder, 45),
+    (TpccTransaction::Payment, 43),
+    (TpccTransaction::OrderStatus, 4),
+    (TpccTransaction::Delivery, 4),
+    (TpccTransaction::StockLevel, 4),
 ];
 
 /// What a client draws its transactions from.
 pub(super) struct Deck {
     /// Empty in mixes whose transactions are drawn for themselves.
-    cards: Vec<Kind>,
+    cards: Vec<TpccTransaction>,
     next: usize,
 }
 
 impl Deck {
     /// A deck that is shuffled at the first draw.
     pub fn new(mix: Mix) -> Deck {
-        let cards: Vec<Kind> = match mix {
+        let cards: Vec<TpccTransaction> = match mix {
             Mix::Full => CARDS.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count)).collect(),
             Mix::Paper => Vec::new(),
         };
@@ -61,9 +61,9 @@ impl Deck {
     }
 
     /// The next transaction.
-    pub fn draw(&mut self, random: &mut Random) -> Kind {
+    pub fn draw(&mut self, random: &mut Random) -> TpccTransaction {
         if self.cards.is_empty() {
-            return Kind::PAPER[random.uniform(0, 2) as usize];
+            return TpccTransaction::PAPER[random.uniform(0, 2) as usize];
         }
         if self.next == self.cards.len() {
             random.shuffle(&mut self.cards);

@@ -1,7 +1,7 @@
 //! How queries fail: with PostgreSQL's codes, and alone.
 
 use super::*;
-use crate::rows::{Lasting, Rows, RunEnd};
+use crate::rows::{Lasting, ResultRows, RunEnd};
 use ankerdb_engine::SqlState;
 use std::time::{Duration, Instant};
 
@@ -157,7 +157,7 @@ fn a_join_of_many_pairs_gives_way_to_other_queries() {
     let heavy = "select count(*) from line a, line b where (a.id * 31 + b.id * 17) % 1009 = 5";
     let plan = fixture.plan(heavy, &[]).unwrap();
     // More of them than there are threads.
-    let heavy: Vec<Rows> =
+    let heavy: Vec<ResultRows> =
         (0..4).map(|_| fixture.olap.run(&plan, &[], fixture.view(), never_canceled())).collect();
     std::thread::sleep(Duration::from_millis(300));
     let begun = Instant::now();

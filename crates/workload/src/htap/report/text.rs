@@ -1,10 +1,10 @@
-//! The benchmark's result for people: what the streams did, the targets, and how disturbed the phases were.
+//! The benchmark's result for people: what the streams did, the targets, and how noisy the phases were.
 
 use super::{Checks, LatencyNs, LatencyUs, Report};
 use crate::htap::figure::{Count, Figure};
 use crate::htap::ratios::Beside;
 use crate::tpcc::check::CONDITIONS;
-use ankerdb_measure::cpu::Disturbance;
+use ankerdb_measure::cpu::Noise;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -208,7 +208,7 @@ impl Report {
             count: snapshot.phases,
         };
         let Checks { answers, missed, wrong, .. } = self.answers;
-        // Counted in all phases, void or not.
+        // Counted in all phases, noisy or not.
         let rounds = Count { clean: self.olap_phases.idle.of / 2, of: self.olap_phases.idle.of / 2 };
         let found = |count: u64| Figure { value: (answers > 0).then_some(count as f64), count: rounds };
         let mut targets = Vec::from(beside_targets("one snapshot per query", &self.ratios.beside));
@@ -226,7 +226,7 @@ impl Report {
         targets
     }
 
-    /// Every phase with the CPU time that others took; those that are too disturbed are marked.
+    /// Every phase with the CPU time that others took; those that are too noisy are marked.
     fn write_phases(&self, text: &mut String) {
         text.push_str(
             "\nround  phase                         s   stolen  others  transactions/s  cores OLTP  beside  queries\n",
@@ -244,15 +244,15 @@ impl Report {
                 number(phase.cores.map(|cores| cores.oltp), 2),
                 number(phase.cores.map(|cores| cores.beside), 2),
                 phase.queries.map_or_else(|| "-".to_owned(), |queries| queries.to_string()),
-                if phase.void { "  DISTURBED" } else { "" }
+                if phase.noisy { "  NOISY" } else { "" }
             );
         }
-        let void = self.phases.iter().filter(|phase| phase.void).count();
+        let noisy = self.phases.iter().filter(|phase| phase.noisy).count();
         let _ = writeln!(
             text,
-            "{void} of {} phases were disturbed ({}); all figures above leave them out",
+            "{noisy} of {} phases were noisy ({}); all figures above leave them out",
             self.phases.len(),
-            Disturbance::limits()
+            Noise::limits()
         );
     }
 }

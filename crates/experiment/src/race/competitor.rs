@@ -1,10 +1,10 @@
-//! Who takes part: memory that is not protected at all, the techniques, and ours.
+//! The competitors: memory that is not protected at all, the techniques, and ours.
 //!
 //! All have one column of words in blocks of 8,192. A writer stores random words, a reader takes an image and adds its
 //! words up block by block.
 
-use crate::lab::Lab;
-use crate::rows::{Rows, load_installs, row_at};
+use crate::harness::Harness;
+use crate::rows::{LoadedTable, load_installs, row_at};
 use crate::technique::{Memory, OURS, fork_and_sum, sum, sum_of_child, sum_shared};
 use ankerdb_base::ROWS_PER_BLOCK;
 use ankerdb_engine::{Cell, Isolation, ReadView, Result, Table, Technique};
@@ -24,9 +24,9 @@ pub type WriteSome<'a> = Box<dyn FnMut(&mut fastrand::Rng, usize) -> Result<()> 
 /// Writes rows that are chosen.
 pub type WriteThese<'a> = Box<dyn FnMut(&[usize]) -> Result<()> + Send + 'a>;
 
-/// Who takes part, by name.
+/// A competitor, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CompetitorKind {
     /// Stores and loads, no snapshots.
     Unprotected,
     /// A technique; whether an older snapshot is refreshed in place.
@@ -37,46 +37,50 @@ pub enum Kind {
     Transactions(usize),
 }
 
-impl Kind {
+impl CompetitorKind {
     /// All that a run compares.
-    pub fn all(techniques: &[Technique]) -> Vec<Kind> {
-        let mut all = vec![Kind::Unprotected];
-        all.extend(techniques.iter().map(|&technique| Kind::Technique(technique, false)));
+    pub fn all(techniques: &[Technique]) -> Vec<CompetitorKind> {
+        let mut all = vec![CompetitorKind::Unprotected];
+        all.extend(techniques.iter().map(|&technique| CompetitorKind::Technique(technique, false)));
         if techniques.contains(&Technique::VmSnapshot) {
-            all.push(Kind::Technique(Technique::VmSnapshot, true));
+            all.push(CompetitorKind::Technique(Technique::VmSnapshot, true));
         }
-        all.extend([Kind::Installs, Kind::Transactions(ROWS_PER_COMMIT), Kind::Transactions(1)]);
+        all.extend([
+            CompetitorKind::Installs,
+            CompetitorKind::Transactions(ROWS_PER_COMMIT),
+            CompetitorKind::Transactions(1),
+        ]);
         all
     }
 
     /// The name in results.
     pub fn name(self) -> String {
         match self {
-            Kind::Unprotected => "unprotected".to_owned(),
-            Kind::Technique(technique, false) => technique.name().to_owned(),
-            Kind::Technique(technique, true) => format!("{}, refreshed", technique.name()),
-            Kind::Installs => format!("{OURS}, installs only"),
-            Kind::Transactions(1) => format!("{OURS}, transactions of a row"),
-            Kind::Transactions(rows) => format!("{OURS}, transactions of {rows} rows"),
+            CompetitorKind::Unprotected => "unprotected".to_owned(),
+            CompetitorKind::Technique(technique, false) => technique.name().to_owned(),
+            CompetitorKind::Technique(technique, true) => format!("{}, refreshed", technique.name()),
+            CompetitorKind::Installs => format!("{OURS}, installs only"),
+            CompetitorKind::Transactions(1) => format!("{OURS}, transactions of a row"),
+            CompetitorKind::Transactions(rows) => format!("{OURS}, transactions of {rows} rows"),
         }
     }
 
     /// Whether it is ours.
     pub fn is_ours(self) -> bool {
-        matches!(self, Kind::Installs | Kind::Transactions(_))
+        matches!(self, CompetitorKind::Installs | CompetitorKind::Transactions(_))
     }
 }
 
 /// One of them with its data.
-pub struct Contender {
+pub struct Competitor {
     /// Which.
-    pub kind: Kind,
+    pub kind: CompetitorKind,
     data: Data,
 }
 
 enum Data {
     Memory(Memory),
-    Rows(usize, Rows),
+    Rows(usize, LoadedTable),
     Installs(Installs),
 }
 
@@ -94,17 +98,17 @@ pub enum Image {
     View(ReadView),
 }
 
-impl Contender {
+impl Competitor {
     /// Makes its data. 57014 if the user stops it, 53200 if there is no memory.
-    pub fn new(lab: &Lab<'_>, kind: Kind) -> Result<Contender> {
-        let megabytes = lab.setup.megabytes;
+    pub fn new(harness: &Harness<'_>, kind: CompetitorKind) -> Result<Competitor> {
+        let megabytes = harness.setup.megabytes;
         let data = match kind {
-            Kind::Unprotected => Data::Memory(Memory::new(Technique::Physical, 1, megabytes)?),
-            Kind::Technique(technique, _) => Data::Memory(Memory::new(technique, 1, megabytes)?),
-            Kind::Transactions(size) => Data::Rows(size, Rows::load(lab, 1, megabytes)?),
-            Kind::Installs => Data::Installs(load_installs(lab, megabytes)?),
+            CompetitorKind::Unprotected => Data::Memory(Memory::new(Technique::Physical, 1, megabytes)?),
+            CompetitorKind::Technique(technique, _) => Data::Memory(Memory::new(technique, 1, megabytes)?),
+            CompetitorKind::Transactions(size) => Data::Rows(size, LoadedTable::load(harness, 1, megabytes)?),
+            CompetitorKind::Installs => Data::Installs(load_installs(harness, megabytes)?),
         };
-        Ok(Contender { kind, data })
+        Ok(Competitor { kind, data })
     }
 
     /// Words of the column.
@@ -123,7 +127,7 @@ impl Contender {
 
     /// Whether who reads an image decides what when he takes it.
     pub fn reads_at_once(&self) -> bool {
-        self.kind == Kind::Technique(Technique::Fork, false)
+        self.kind == CompetitorKind::Technique(Technique::Fork, false)
     }
 
     /// A writer of random rows.
@@ -174,13 +178,13 @@ impl Contender {
 
     /// A new image; `old` is taken where it is brought up to date for it. A child begins to read the range at once.
     pub fn take(&self, old: &mut Option<Image>, range: Range<usize>) -> Result<Image> {
-        let renewed = if matches!(self.kind, Kind::Technique(_, true)) { old.take() } else { None };
+        let renewed = if matches!(self.kind, CompetitorKind::Technique(_, true)) { old.take() } else { None };
         match (&self.data, self.kind, renewed) {
-            (_, Kind::Unprotected, _) => Ok(Image::Live),
-            (Data::Memory(memory), Kind::Technique(Technique::Fork, _), _) => {
+            (_, CompetitorKind::Unprotected, _) => Ok(Image::Live),
+            (Data::Memory(memory), CompetitorKind::Technique(Technique::Fork, _), _) => {
                 Ok(Image::Child(fork_and_sum(&memory.words(0)[words_of(range)])?))
             }
-            (Data::Memory(memory), Kind::Technique(_, true), Some(Image::Snapshot(old))) => {
+            (Data::Memory(memory), CompetitorKind::Technique(_, true), Some(Image::Snapshot(old))) => {
                 Ok(Image::Snapshot(memory.refresh(old)?))
             }
             (Data::Memory(memory), ..) => Ok(Image::Snapshot(memory.snapshot(1)?)),

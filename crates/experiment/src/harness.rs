@@ -1,8 +1,8 @@
-//! Where experiments run: what they may use, who watches, and a log of how disturbed every measurement was.
+//! What an experiment runs in: its setup, the machine, its observer, and a log of the noise in every measurement.
 
 use crate::setup::Setup;
 use ankerdb_engine::{Error, Result, SqlState};
-use ankerdb_measure::cpu::{CpuTimes, Disturbance};
+use ankerdb_measure::cpu::{CpuTimes, Noise};
 use ankerdb_measure::machine::Machine;
 use ankerdb_measure::rounds;
 use std::cell::{Cell, RefCell};
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     Ended,
 }
 
-/// Who watches the run, and may end it.
+/// The observer of a run, which may also end it.
 pub struct Watch<'a> {
     /// Set to end the run; what was measured so far is reported.
     pub stop: &'a AtomicBool,
@@ -51,18 +51,18 @@ pub struct Measurement {
     /// How long.
     pub elapsed: Duration,
     /// What this process could not have of the CPU.
-    pub disturbance: Disturbance,
+    pub noise: Noise,
 }
 
 impl Measurement {
     /// Whether too much of the CPU went elsewhere.
-    pub fn is_disturbed(&self) -> bool {
-        self.disturbance.is_too_much()
+    pub fn is_noisy(&self) -> bool {
+        self.noise.is_too_much()
     }
 }
 
-/// What a running experiment has in its hands.
-pub struct Lab<'a> {
+/// What a running experiment is given.
+pub struct Harness<'a> {
     /// Sizes, threads, times.
     pub setup: Setup,
     /// The machine.
@@ -72,10 +72,10 @@ pub struct Lab<'a> {
     log: RefCell<Vec<Measurement>>,
 }
 
-impl<'a> Lab<'a> {
-    /// A lab where nothing was measured yet.
-    pub fn new(setup: Setup, machine: Machine, watch: &'a Watch<'a>) -> Lab<'a> {
-        Lab { setup, machine, watch, expected: Cell::new(0), log: RefCell::default() }
+impl<'a> Harness<'a> {
+    /// A harness where nothing was measured yet.
+    pub fn new(setup: Setup, machine: Machine, watch: &'a Watch<'a>) -> Harness<'a> {
+        Harness { setup, machine, watch, expected: Cell::new(0), log: RefCell::default() }
     }
 
     /// Whether the user wants to stop.
@@ -101,15 +101,15 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Runs one measurement and logs its length and disturbance.
+    /// Runs one measurement and logs its length and noise.
     pub fn measure<T>(&self, label: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let number = self.log.borrow().len() + 1;
         (self.watch.observer)(Event::Begun { number, of: self.expected.get().max(number), label });
         let (started, before) = (Instant::now(), CpuTimes::now());
         let value = run();
-        let disturbance = CpuTimes::now().disturbance_since(before);
+        let noise = CpuTimes::now().noise_since(before);
         (self.watch.observer)(Event::Ended);
-        let measurement = Measurement { label: label.to_owned(), elapsed: started.elapsed(), disturbance };
+        let measurement = Measurement { label: label.to_owned(), elapsed: started.elapsed(), noise };
         self.log.borrow_mut().push(measurement);
         value
     }

@@ -6,7 +6,7 @@ use super::config::BenchConfig;
 use super::profile::Counters;
 use super::stream::{Stream, StreamOptions, StreamResult};
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
-use ankerdb_measure::cpu::{CpuTimes, Disturbance};
+use ankerdb_measure::cpu::{CpuTimes, Noise};
 use ankerdb_measure::machine::available_memory_bytes;
 use ankerdb_measure::rounds;
 use std::ops::ControlFlow;
@@ -112,18 +112,18 @@ pub struct Phase {
     /// What it completed.
     pub result: StreamResult,
     /// What others took.
-    pub disturbance: Disturbance,
+    pub noise: Noise,
 }
 
 impl Phase {
     /// Whether others took so much that the phase says little.
-    pub fn is_void(&self) -> bool {
-        self.disturbance.is_too_much()
+    pub fn is_noisy(&self) -> bool {
+        self.noise.is_too_much()
     }
 }
 
 /// The rounds of one benchmark.
-pub struct Course<'a> {
+pub struct Rounds<'a> {
     /// Threads and isolation are the variants'.
     pub config: &'a BenchConfig,
     /// At least one.
@@ -136,16 +136,16 @@ pub struct Course<'a> {
     pub memory_ran_out: AtomicBool,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Rounds<'a> {
     /// What the configuration says, and what it is to be compared with; see [`compare`](super::compare).
     pub fn new(
         config: &'a BenchConfig,
         workload: &'a dyn Workload,
         narrow: Option<&'a dyn Workload>,
         watch: &'a Watch<'a>,
-    ) -> Course<'a> {
+    ) -> Rounds<'a> {
         let (variants, ratios) = variants(config, workload, narrow);
-        Course::of(config, variants, ratios, watch)
+        Rounds::of(config, variants, ratios, watch)
     }
 
     /// Of these variants.
@@ -154,8 +154,8 @@ impl<'a> Course<'a> {
         variants: Vec<Variant<'a>>,
         ratios: Vec<Ratio>,
         watch: &'a Watch<'a>,
-    ) -> Course<'a> {
-        Course { config, variants, ratios, watch, memory_ran_out: AtomicBool::new(false) }
+    ) -> Rounds<'a> {
+        Rounds { config, variants, ratios, watch, memory_ran_out: AtomicBool::new(false) }
     }
 
     /// Whether the run is to end, because of the user or of memory.
@@ -233,7 +233,7 @@ impl<'a> Course<'a> {
         counters.iter_mut().for_each(Counters::stop);
         let mut result = stream.stop()?;
         result.counts = counters.map(|counters| counters.read()).unwrap_or_default();
-        let disturbance = CpuTimes::now().disturbance_since(before);
-        Ok(Phase { round: turn as u32 + 1, variant: position, result, disturbance })
+        let noise = CpuTimes::now().noise_since(before);
+        Ok(Phase { round: turn as u32 + 1, variant: position, result, noise })
     }
 }

@@ -1,4 +1,4 @@
-//! The gate before commits: who holds it sees the data between two commits.
+//! Quiescence: a holder stops all commits, and sees the data between two of them.
 //!
 //! A copy of the process (a query by `fork`) takes memory as it is, and looks at no version. So no commit may be between
 //! drawing its timestamp and being visible when the copy is made.
@@ -19,21 +19,21 @@
 //! one that its maker takes after H2: either it is on the list or it finds the holder. Holders do not wait for each
 //! other, and a commit that sleeps holds nothing: no row, no key, no timestamp.
 //!
-//! Only databases that are going to fork have a gate at all ([`History::has_gate`](crate::History)): others pay a
-//! predicted branch per commit.
+//! Only databases that fork can quiesce ([`Versioning::can_quiesce`](crate::Versioning)); in all others a commit pays one
+//! predicted branch for it.
 
 use crate::worker::Worker;
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct Quiescence {
     holders: AtomicUsize,
     sleep: Mutex<()>,
     opened: Condvar,
 }
 
-impl Gate {
+impl Quiescence {
     /// C1 to C3. The caller ends its commit with [`Worker::end_commit`].
     pub fn begin_commit(&self, worker: &Worker) {
         loop {

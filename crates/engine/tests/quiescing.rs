@@ -78,7 +78,7 @@ fn no_commit_is_half_done_while_commits_are_held() {
     let held = |database: &Database, table: &Table| {
         // Writers get somewhere, so that commits are under way when they are held.
         std::thread::sleep(std::time::Duration::from_micros(fastrand::u64(..2_000)));
-        let _held = database.hold_commits().expect("this configuration can");
+        let _held = database.quiesce().expect("this configuration can");
         let snapshot = database.snapshot();
         let newest = count(&snapshot, table, SnapshotStrategy::Newest);
         assert_eq!(count(&snapshot, table, SnapshotStrategy::Forked), newest, "the same arrays");
@@ -90,7 +90,7 @@ fn no_commit_is_half_done_while_commits_are_held() {
 
 /// The control: the same looks without holding find commits that are half done.
 #[test]
-fn without_holding_half_a_commit_shows() {
+fn without_quiescing_half_a_commit_shows() {
     let free =
         |database: &Database, table: &Table| count(&database.snapshot(), table, SnapshotStrategy::Newest);
     assert_eq!(looks_that_do_not_add_up(20_000, free), 1);
@@ -99,7 +99,7 @@ fn without_holding_half_a_commit_shows() {
 #[test]
 fn commits_go_on_when_the_last_holder_has_gone() {
     let (database, table) = bank();
-    let held = [database.hold_commits().expect("it can"), database.hold_commits().expect("by several")];
+    let held = [database.quiesce().expect("it can"), database.quiesce().expect("by several")];
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (database, table, done) = (&database, &table, &done);
@@ -123,7 +123,7 @@ fn commits_go_on_when_the_last_holder_has_gone() {
 }
 
 #[test]
-fn only_databases_with_a_gate_can_hold_commits() {
-    let refused = Database::new().hold_commits().map(drop).expect_err("there is no gate");
+fn only_databases_that_fork_can_quiesce() {
+    let refused = Database::new().quiesce().map(drop).expect_err("it never forks");
     assert_eq!(refused.state(), SqlState::FeatureNotSupported);
 }

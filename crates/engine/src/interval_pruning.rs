@@ -1,9 +1,9 @@
-//! Thinning: what keeps a reader that stays open for long from keeping everything.
+//! Interval pruning: a reader that stays open for long keeps only the versions that it can see.
 //!
-//! Rows become clean, and their versions go, when nobody reads at a timestamp before their newest change. An old reader
-//! holds that up for all rows changed since it began. Writers prune exactly, knowing all timestamps in use, but only the
-//! rows that they write to; a row that is inserted and updated once, both while the reader is open, would keep its first
-//! state, which nobody can see.
+//! A row becomes clean, and its versions are freed, when no reader's timestamp is before its newest change. An old
+//! reader delays that for all rows changed since it began. Writers prune exactly, knowing all timestamps in use, but
+//! only the rows that they write to; a row that is inserted and updated once, both while the reader is open, would keep
+//! its first state, which nobody can see. (SAP HANA's name for such passes is interval garbage collection.)
 //!
 //! ```text
 //! reader  ●─────────────────────────────────────────────────────────────────►
@@ -12,19 +12,19 @@
 //!                        ╰─ newest change in (w0, w1]: pruned once, by the pass at w2
 //! ```
 //!
-//! So while there is a reader older than an interval, a pass per interval prunes the rows whose newest change came in
-//! the interval before the last one. Rows changed later are perhaps going to be changed again, and rows changed before
-//! were pruned by earlier passes: each row is pruned once after it has come to rest. When the oldest reader is another
-//! one than before, everything it kept may go, and the pass goes over all rows that have changed since it began.
+//! While a reader is older than an interval, one pass per interval prunes the rows whose newest change came in the
+//! interval before the last one. Rows changed later may well change again, and rows changed earlier were pruned by
+//! earlier passes, so each row is pruned once, after it has come to rest. When the oldest reader has ended, everything
+//! it kept may be freed, and the pass visits all rows changed since the next oldest reader began.
 
 //!
 //! # Burying
-//! Rows that come and go while such a reader is open, as those of a queue do, would keep their slots and index entries:
-//! the table would grow, and whoever looks for the first row of the queue would walk over all that were ever in it. So each
-//! pass of the pruner *buries* rows that were deleted since the last one: those that nobody can see in any state
-//! (`Storage::bury`). Rows that were deleted since the pass before are left to the next one, as transactions that see them
-//! are nearly always over by then. What was left because of a reader that has ended since is found once in an interval, by
-//! a pass over all rows deleted since the oldest reader began.
+//! Rows that are inserted and deleted while such a reader is open, such as those of a queue, would keep their slots and
+//! index entries: the table would grow, and a search for the first row of the queue would walk over every row that was ever
+//! in it. So each pass of the pruner *buries* rows that were deleted before the previous pass and that no reader can see in
+//! any state (`Storage::bury`). Rows deleted since then wait for the next pass, because the transactions that see them are
+//! nearly always over by then. Rows that were kept by a reader that has since ended are found once per interval, by a pass
+//! over all rows deleted since the oldest reader began.
 //!
 //! ```text
 //! reader  ●─────────────────────────────────────────────────────────────────►
@@ -32,7 +32,7 @@
 //! row            insert  delete           ╰─ deleted in (p0, p1], inserted after the reader began: buried
 //! ```
 
-use crate::shared::Shared;
+use crate::shared::DatabaseState;
 use ankerdb_base::Timestamp;
 use ankerdb_table::Storage;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the last passes have seen.
-pub(crate) struct Thinning {
+pub(crate) struct IntervalPruning {
     last: Instant,
     /// The watermark of the last pass.
     watermark: Timestamp,
@@ -81,8 +81,8 @@ impl Burials {
         }
     }
 
-    /// A pass, if a reader is open since before the last one.
-    fn pass(&mut self, shared: &Shared) {
+    /// Makes a pass if a reader has been open since before the last one.
+    fn pass(&mut self, shared: &DatabaseState) {
         let watermark = shared.manager.watermark();
         let anchored = shared.manager.readers().in_use_and_anchored(watermark, &mut self.in_use);
         let (oldest, up_to) = (self.in_use[0], self.watermark);
@@ -114,10 +114,10 @@ impl Burials {
     }
 }
 
-impl Thinning {
+impl IntervalPruning {
     /// No pass yet.
-    pub fn new() -> Thinning {
-        Thinning {
+    pub fn new() -> IntervalPruning {
+        IntervalPruning {
             last: Instant::now(),
             watermark: Timestamp::ZERO,
             pruned: Timestamp::ZERO,
@@ -128,7 +128,7 @@ impl Thinning {
     }
 
     /// Makes a pass if it is time for one and a reader is open since before the last one.
-    pub fn pass(&mut self, shared: &Shared) {
+    pub fn pass(&mut self, shared: &DatabaseState) {
         self.burials.pass(shared);
         if self.last.elapsed() < INTERVAL {
             return;
@@ -139,7 +139,7 @@ impl Thinning {
         if oldest < self.watermark {
             let after = if oldest == self.oldest { self.pruned.max(oldest) } else { oldest };
             for table in shared.tables() {
-                Storage::of(&table).thin(after, self.watermark, &self.in_use);
+                Storage::of(&table).prune_interval(after, self.watermark, &self.in_use);
             }
             self.pruned = self.watermark;
         }
