@@ -1,8 +1,9 @@
 //! What the front door costs: reading and changing one row by its key, through the engine, through tables with handles and with
 //! names, and through prepared SQL. A benchmark: `cargo run --release -p ankerdb --example door_cost`.
 //!
-//! All ways run side by side, in short turns; told is the median of the turns. `door_cost <way> <operations>` runs one way
-//! alone, for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='door_cost::run'`, which counts its instructions.
+//! All ways run side by side, in short turns; the result is the median of the turns. `door_cost <way> <operations>` runs one
+//! way alone, for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='door_cost::run'`, which counts its
+//! instructions.
 
 use ankerdb::procedure::{self, ColumnSet, Session};
 use ankerdb::{Column, Database, Isolation, Result, Statement, Table};

@@ -53,7 +53,7 @@ fn cells(row: &Row) -> Result<Vec<String>> {
     (0..row.columns().len()).map(text).collect()
 }
 
-/// Who reads the output may stop when they have seen enough.
+/// The reader of the output may stop early.
 fn shown(written: std::io::Result<()>) {
     if written.is_err() {
         std::process::exit(0);

@@ -10,13 +10,13 @@ use crate::values::Values;
 use ankerdb_engine::{Isolation, SqlState};
 use std::fmt;
 
-/// Rows of one transaction of a load, if nothing else is said.
+/// Rows of one transaction of a load, by default.
 const ROWS_PER_TRANSACTION: usize = 65_536;
 
 /// Loads rows into a table: of [`Database::appender`].
 ///
 /// Rows are committed in transactions of 65,536, or as many as [`rows_per_transaction`](Self::rows_per_transaction)
-/// says: with `usize::MAX` the load is there as a whole, or not at all. Others are not held up by it.
+/// says: with `usize::MAX` the load is there as a whole, or not at all. It does not hold up other transactions.
 /// [`finish`](Self::finish) commits the rest; without it the rows since the last commit are gone.
 ///
 /// ```
@@ -38,7 +38,7 @@ pub struct Appender<'d> {
     shared: &'d ConnectionPool,
     table: Table,
     rows_per_transaction: usize,
-    /// That of the rows since the last commit, if there are any.
+    /// The transaction of the rows since the last commit, if there are any.
     transaction: Option<Transaction<'d>>,
     appended: u64,
     committed: u64,
@@ -84,8 +84,8 @@ impl Appender<'_> {
     /// Adds a row: a value for each column, or values by name, as [`OpenTable::insert`] takes them.
     ///
     /// # Errors
-    /// What is wrong with the row's values, with its number (from 1) before the message: the row is left out, and the
-    /// load may go on. What is wrong with the commit of a full transaction, as [`flush`](Self::flush) has it.
+    /// Those of the row's values, with its number (from 1) before the message: the row is left out, and the load may
+    /// go on. Those of the commit of a full transaction, as for [`flush`](Self::flush).
     pub fn append_row(&mut self, values: impl Values) -> Result<()> {
         self.check()?;
         let (shared, number) = (self.shared, self.appended + 1);
@@ -138,14 +138,14 @@ impl Appender<'_> {
     /// Commits the rest and tells how many rows were loaded.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// Those of [`flush`](Self::flush).
     pub fn finish(mut self) -> Result<u64> {
         self.check()?;
         self.flush().map(|()| self.committed)
     }
 }
 
-/// The transaction of the next rows. It reads nothing, so there is nothing that others could change under it.
+/// The transaction of the next rows. It reads nothing, so it cannot conflict with others.
 fn begin(shared: &ConnectionPool) -> Transaction<'_> {
     let begin = |session: &mut ankerdb_engine::Session| session.begin_procedure(Isolation::Serializable);
     Transaction::own(Lease::take(shared), WriteMode::Procedure, begin)

@@ -114,7 +114,7 @@ pub struct ColumnInfo {
     pub data_type: DataType,
 }
 
-/// What the columns of a row are looked up in.
+/// The columns among which a row's columns are looked up.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub enum Header<'a> {

@@ -1,4 +1,4 @@
-//! Sessions, which a database keeps and lends to its callers.
+//! The pool of sessions that a database lends to its callers.
 //!
 //! A [`Database`](crate::Database) is used by many threads at once, and a session by one at a time. So each call takes a
 //! *connection* (a session of the engine, and one of SQL as soon as it is needed) from the pool, and gives it back:
@@ -9,9 +9,9 @@
 //! db.begin()            takes ── statements ................... gives back with the transaction
 //! ```
 //!
-//! If there is none, one is made: nobody waits for a connection, so none can be waited for in vain. They lie on several
-//! shelves, and each thread goes to its own, which is free nearly always. One that a panic goes through is given back like
-//! any other: its transaction was rolled back on the way.
+//! If there is none, one is made, so no caller ever waits for a connection. They lie on several shelves, and each thread
+//! uses its own, which is nearly always free. After a panic a connection is given back like any other: its transaction was
+//! rolled back on the way.
 
 use crate::error::Result;
 use crate::options::Options;
@@ -49,7 +49,7 @@ pub(crate) struct Connection {
 /// What ends the work of a connection.
 pub(crate) struct Alarm {
     pub interrupt: Interrupt,
-    /// The same for tasks that wait for a query.
+    /// Ends tasks that wait for a query.
     #[cfg(feature = "sql")]
     pub cancel: CancelHandle,
 }
@@ -107,7 +107,7 @@ impl ConnectionPool {
     fn shelf(&self) -> &Mutex<Vec<Box<Connection>>> {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed));
-        // Also while the thread ends, when it has no number any more.
+        // This also works while the thread ends, when it has no number any more.
         let number = NUMBER.try_with(|number| *number).unwrap_or(0);
         &self.shelves[number % SHELVES]
     }
@@ -131,7 +131,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Lets idle connections go, and with them the tables that they have at hand: for when a table was dropped.
+    /// Drops idle connections, and with them the tables that they cache: for when a table was dropped.
     pub fn forget_idle(&self) {
         for shelf in &self.shelves {
             let idle = std::mem::take(&mut *shelf.lock());
@@ -170,15 +170,15 @@ impl ConnectionPool {
     }
 }
 
-/// A connection in a caller's hands.
+/// A connection that is lent to a caller.
 pub(crate) struct Lease<S: Deref<Target = ConnectionPool>> {
     shared: S,
-    /// Always there but while being dropped.
+    /// `None` only while it is being dropped.
     connection: Option<Box<Connection>>,
 }
 
 impl<S: Deref<Target = ConnectionPool>> Lease<S> {
-    /// Takes a connection. What was asked of its former user is forgotten.
+    /// Takes a connection. Interrupts of its former user are forgotten.
     pub fn take(shared: S) -> Lease<S> {
         let idle = shared.shelf().lock().pop();
         let connection = idle.unwrap_or_else(|| shared.connect());
@@ -192,7 +192,7 @@ impl<S: Deref<Target = ConnectionPool>> Lease<S> {
         &self.shared
     }
 
-    /// The same connection, with another reference to what is shared.
+    /// This connection, with another reference to the shared state.
     #[cfg(feature = "sql")]
     pub fn shared_by<O: Deref<Target = ConnectionPool>>(mut self, shared: O) -> Lease<O> {
         Lease { shared, connection: self.connection.take() }

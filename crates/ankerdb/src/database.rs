@@ -9,8 +9,8 @@ use ankerdb_engine::{IndexDefinition, Isolation, TableDefinition};
 use std::fmt;
 use std::sync::Arc;
 
-/// An in-memory database. Clones are handles to the same one: cheap, and good for all threads at once. The data goes
-/// with the last handle, snapshot, statement and iterator.
+/// An in-memory database. Clones are handles to the same one: cheap, and good for all threads at once. The data is
+/// freed with the last handle, snapshot, statement and iterator.
 ///
 /// There are no connections to manage: each call takes a session from a pool and gives it back, so that any number of
 /// threads can use one `Database` without waiting for each other. What belongs together is a
@@ -32,7 +32,7 @@ impl Database {
     /// An empty database with the usual [options](Options::new).
     ///
     /// # Errors
-    /// As [`with`](Self::with); none on a Linux machine.
+    /// Those of [`with`](Self::with); none on a Linux machine.
     pub fn in_memory() -> Result<Database> {
         Database::with(Options::new())
     }
@@ -100,21 +100,21 @@ impl Database {
         self.shared.engine.catalog().tables().map(|table| Table(table.clone())).collect()
     }
 
-    /// Runs a closure in a transaction and commits it; from the start again while others are in its way (40001, 40P01).
-    /// So the closure may run several times, and what it does beside the database should bear that.
+    /// Runs a closure in a transaction and commits it; runs it again from the start after conflicts with others (40001,
+    /// 40P01). So the closure may run several times, and its effects outside of the database must allow for that.
     ///
-    /// Of the closure's errors those that call for another try are never seen outside; any other one rolls back and is
-    /// returned. A panic rolls back as well, and goes on.
+    /// Errors that call for another try are never returned; any other error of the closure rolls back and is returned.
+    /// A panic rolls back as well, and goes on.
     ///
     /// The transaction is SERIALIZABLE unless the [options](Options::isolation) say something else. It locks no rows;
     /// keys of new rows are checked when it commits, so `UniqueViolation` comes from here rather than from the
     /// insertion.
     ///
-    /// To take a session and give it back costs some 150 instructions.
+    /// Taking a session and giving it back costs some 150 instructions.
     ///
     /// # Errors
-    /// The closure's, and those of the commit: `UniqueViolation`, `OutOfMemory`, `QueryCanceled`. An SQL statement's,
-    /// too, if the closure has swallowed it.
+    /// The closure's, and those of the commit: `UniqueViolation`, `OutOfMemory`, `QueryCanceled`. An SQL statement's
+    /// error, too, if the closure has swallowed it.
     ///
     /// ```
     /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
@@ -141,10 +141,10 @@ impl Database {
         self.transaction_with(self.shared.options.default_isolation(), body)
     }
 
-    /// As [`transaction`](Self::transaction), at this isolation level.
+    /// Runs a closure like [`transaction`](Self::transaction), at this isolation level.
     ///
     /// # Errors
-    /// As [`transaction`](Self::transaction).
+    /// Those of [`transaction`](Self::transaction).
     #[inline]
     pub fn transaction_with<T>(
         &self,
@@ -154,10 +154,10 @@ impl Database {
         self.try_transaction(isolation, body)
     }
 
-    /// As [`transaction_with`](Self::transaction_with), for closures with an error type of their own.
+    /// Runs a closure like [`transaction_with`](Self::transaction_with), with an error type of its own.
     ///
     /// # Errors
-    /// As [`transaction`](Self::transaction).
+    /// Those of [`transaction`](Self::transaction).
     ///
     /// ```
     /// use ankerdb::{Database, Error, Isolation};
@@ -209,9 +209,9 @@ impl Database {
         }
     }
 
-    /// Begins a transaction that lasts until it is committed, rolled back or dropped: for programs that wait for somebody
+    /// Begins a transaction that lasts until it is committed, rolled back or dropped: for programs that wait for a user
     /// between two statements. It locks the rows that it writes, so keep it short, and prefer
-    /// [`transaction`](Self::transaction), which nobody waits for.
+    /// [`transaction`](Self::transaction), which locks none.
     ///
     /// # Errors
     /// None yet.
@@ -234,10 +234,10 @@ impl Database {
         self.begin_with(self.shared.options.default_isolation())
     }
 
-    /// As [`begin`](Self::begin), at this isolation level.
+    /// Begins a transaction like [`begin`](Self::begin), at this isolation level.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// Those of [`begin`](Self::begin).
     pub fn begin_with(&self, isolation: Isolation) -> Result<Transaction<'_>> {
         let lease = Lease::take(&*self.shared);
         Ok(Transaction::own(lease, WriteMode::Interactive, |session| session.begin(isolation)))
@@ -256,8 +256,8 @@ pub struct InterruptHandle {
 }
 
 impl InterruptHandle {
-    /// Ends all statements, transactions and iterators that run now: they fail with `QueryCanceled` (57014) as soon as
-    /// they look, which is within milliseconds. Those that begin later run.
+    /// Ends all statements, transactions and iterators that run now: they fail with `QueryCanceled` (57014) within
+    /// milliseconds. Those that begin later run.
     pub fn interrupt(&self) {
         if let Some(shared) = self.shared.upgrade() {
             shared.interrupt_all();

@@ -1,4 +1,4 @@
-//! What can go wrong, for a program: a kind to branch on, PostgreSQL's code, a sentence, and what lies behind it.
+//! Errors for programs: a kind to branch on, PostgreSQL's code, a sentence, and the source.
 
 use ankerdb_engine::SqlState;
 use std::fmt;
@@ -27,18 +27,18 @@ struct Body {
     source: Option<Source>,
 }
 
-/// What sort of thing went wrong: what a program branches on. [`Error::sqlstate`] tells more.
+/// The kind of an error, which a program branches on. [`Error::sqlstate`] tells more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Transactions were in each other's way (40001, 40P01): run the whole transaction again.
+    /// A conflict with other transactions (40001, 40P01): run the whole transaction again.
     Conflict,
     /// A key exists already, or a column forbids NULL (class 23).
     Constraint,
     /// A value has the wrong type, does not fit, or is NULL where none is expected (class 22, 42804, 42846).
     Value,
-    /// The statement, or a call that stands for one, is wrong or asks for what there is not: syntax, names, features
-    /// (the rest of class 42, 08P01, 0A000).
+    /// The statement, or a call that stands for one, is wrong or asks for what does not exist: syntax, names,
+    /// features (the rest of class 42, 08P01, 0A000).
     Statement,
     /// Exactly one row was wanted, and there was none (02000).
     NoRows,
@@ -55,7 +55,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// An error of the database's.
+    /// An error from the database.
     #[cold]
     pub(crate) fn new(state: SqlState, message: impl Into<String>) -> Error {
         ankerdb_engine::Error::new(state, message.into()).into()
@@ -80,7 +80,7 @@ impl Error {
         error
     }
 
-    /// The same error, of the same kind, at a place; the error itself becomes the source.
+    /// This error with the place where it happened; the error itself becomes the source.
     #[cold]
     pub(crate) fn at(self, place: String) -> Error {
         let cause = self.0.cause.clone();
@@ -88,7 +88,7 @@ impl Error {
         Error(Box::new(Body { cause, place: Some(place), source: Some(Box::new(self)) }))
     }
 
-    /// What sort of thing went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         let state = self.sqlstate();
         match (state, &state.code()[..2]) {
@@ -116,12 +116,12 @@ impl Error {
         self.0.cause.message()
     }
 
-    /// The facts behind the message, if there are any to tell.
+    /// The facts behind the message, if there are any.
     pub fn detail(&self) -> Option<&str> {
         self.0.cause.detail()
     }
 
-    /// What may help, if anything is known to.
+    /// Advice, if there is any.
     pub fn hint(&self) -> Option<&str> {
         self.0.cause.hint()
     }

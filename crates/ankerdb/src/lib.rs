@@ -48,7 +48,8 @@
 //! | end what runs | [`Database::interrupt_handle`], and the limits of time in [`Options`] |
 //!
 //! A [`Database`] is shared: clone it, or lend it to as many threads as you like. There are no connections; each call
-//! takes a session from a pool. Everything is in memory and nothing is durable: the data goes with the last handle.
+//! takes a session from a pool. Everything is in memory and nothing is durable: the data is freed with the last
+//! handle.
 //!
 //! # Types
 //!
@@ -67,8 +68,8 @@
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!
-//! A text is taken for any type but `bytea` if it is written as one, as a constant in quotes is in SQL. Integers are
-//! all of Rust's but `u8` and 128 bits; a `Vec<u8>` is bytes.
+//! A text is converted to any type but `bytea` if it has that type's form, like a constant in quotes in SQL.
+//! Integers are all of Rust's but `u8` and 128 bits; a `Vec<u8>` is bytes.
 //!
 //! # Features
 //!

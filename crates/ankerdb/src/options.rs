@@ -1,10 +1,10 @@
-//! With what a database is opened.
+//! The options with which a database is opened.
 
 use crate::error::Result;
 use ankerdb_engine::{Configuration, Isolation};
 use std::time::Duration;
 
-/// With what a database is opened: [`Database::with`](crate::Database::with).
+/// The options of a database, for [`Database::with`](crate::Database::with).
 ///
 /// ```
 /// use ankerdb::{Database, Options};
@@ -48,13 +48,13 @@ impl Options {
     }
 
     /// Bytes that the process may use before statements and transactions that ask for more fail with 53200; at least 32 MB.
-    /// Counted is the whole process, since all databases of it share its memory.
+    /// The whole process counts, since all of its databases share its memory.
     pub fn memory_limit(mut self, bytes: usize) -> Options {
         self.engine.memory_limit = Some(bytes);
         self
     }
 
-    /// No limit of memory: the system's own ends the process.
+    /// No limit of memory: past the system's own limit the process ends.
     pub fn without_memory_limit(mut self) -> Options {
         self.engine.memory_limit = None;
         self
@@ -67,13 +67,13 @@ impl Options {
     }
 
     /// Bytes that all analytical queries together may use for hash tables, sorts and the like; a quarter of the memory limit
-    /// if nothing is said.
+    /// by default.
     pub fn query_memory(mut self, bytes: usize) -> Options {
         self.query_memory = Some(bytes);
         self
     }
 
-    /// The isolation level of transactions and statements that name none; SERIALIZABLE if nothing is said.
+    /// The isolation level of transactions and statements that name none; SERIALIZABLE by default.
     pub fn isolation(mut self, isolation: Isolation) -> Options {
         self.isolation = Some(isolation);
         self
@@ -85,7 +85,7 @@ impl Options {
         self
     }
 
-    /// How long to wait for a row that another transaction has locked before 55P03. Without, until it is free.
+    /// How long to wait for a row that another transaction has locked before 55P03. By default there is no limit.
     pub fn lock_timeout(mut self, limit: Duration) -> Options {
         self.lock_timeout = Some(limit);
         self

@@ -1,9 +1,8 @@
 //! The engine itself, for procedures in which every nanosecond counts.
 //!
 //! Below the front door a program encodes its own keys, names columns by position, says beforehand which of them it is
-//! going to read, and promises types that are not checked until they are wrong: then they panic. What that saves is
-//! measured in `docs/design/embedding.md`. Start from [`Database::engine`](crate::Database::engine); data and
-//! transactions are the same.
+//! going to read, and promises types: a wrong one panics. `docs/design/embedding.md` has measurements of what that
+//! saves. Start from [`Database::engine`](crate::Database::engine); data and transactions are the same.
 //!
 //! ```
 //! use ankerdb::procedure::{ColumnSet, Isolation, Value};

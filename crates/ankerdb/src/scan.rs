@@ -1,8 +1,8 @@
 //! Many rows of a table: all of them, or a range of an index in the order of its keys.
 //!
 //! The rows are found when the iteration begins, all at once, and read one by one after that. So a loop may change the
-//! table as it likes: what it does to rows does not change which ones come. A [`limit`](Scan::limit) ends the search
-//! early, and then only what was searched counts as read.
+//! table: its changes do not affect which rows come. A [`limit`](Scan::limit) ends the search early, and then only
+//! what was searched counts as read.
 
 use crate::column::position_of;
 use crate::error::{Error, Result};
@@ -106,7 +106,8 @@ enum Where {
     Nowhere,
 }
 
-/// Rows to be found: what [`OpenTable::scan`], [`OpenTable::range`] and [`OpenIndex`] give. Iterate over it with `for`.
+/// Rows to be found, as [`OpenTable::scan`], [`OpenTable::range`] and [`OpenIndex`] give them. Iterate over it with
+/// `for`.
 ///
 /// ```
 /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
@@ -145,7 +146,7 @@ impl<'t, 'c> Scan<'t, 'c> {
         Scan { table, at, direction: Direction::Forward, limit: usize::MAX, columns: Ok(None) }
     }
 
-    /// From the largest key to the smallest. Of a scan of all rows, which has no order, this changes nothing.
+    /// From the largest key to the smallest. Changes nothing for a scan of all rows, which has no order.
     pub fn descending(mut self) -> Scan<'t, 'c> {
         self.direction = Direction::Backward;
         self
@@ -291,7 +292,7 @@ fn range_of<K: Values>(table: &OpenTable, index: usize, keys: &impl RangeBounds<
             let is_included = matches!(keys.start_bound(), Bound::Included(_));
             match (is_included, KeyRange::prefix(&bytes).upper) {
                 (true, _) => Bound::Included(bytes),
-                // What comes behind all that begin so.
+                // The end of all keys that begin so.
                 (false, Bound::Excluded(end)) => Bound::Included(end),
                 (false, _) => return Ok(Where::Nowhere),
             }
@@ -310,7 +311,7 @@ fn range_of<K: Values>(table: &OpenTable, index: usize, keys: &impl RangeBounds<
     Ok(if is_empty(&lower, &upper) { Where::Nowhere } else { Where::Range(index, KeyRange { lower, upper }) })
 }
 
-/// Whether no key can lie between the bounds: the index wants them in order.
+/// Whether no key can lie between the bounds: the index needs them in order.
 fn is_empty(lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
     match (lower, upper) {
         (Bound::Included(lower), Bound::Excluded(upper)) => lower >= upper,

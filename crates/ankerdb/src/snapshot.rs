@@ -1,4 +1,4 @@
-//! Reads as of a moment, by as many threads as like.
+//! Reads as of one moment, by any number of threads.
 
 use crate::column::Column;
 use crate::connection::{ConnectionPool, Lease};
@@ -14,10 +14,12 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// Everything that was committed when it was taken, and nothing else: of [`Database::snapshot`]. Clones are the same one.
+/// Everything that was committed when it was taken, and nothing else; made by [`Database::snapshot`]. Clones are
+/// handles to the same one.
 ///
-/// Several queries of one snapshot fit together, however long they take and whatever is committed meanwhile. Rows that
-/// change are kept in their old state for as long as the snapshot lives, so drop it when it is not needed any more.
+/// Several queries of one snapshot are consistent with each other, however long they take and whatever is committed
+/// meanwhile. Rows that change are kept in their old state for as long as the snapshot lives, so drop it when it is
+/// not needed any more.
 ///
 /// ```
 /// # use ankerdb::{ColumnDefinition, DataType, Database, TableDefinition};
@@ -86,8 +88,7 @@ impl Snapshot {
     }
 }
 
-/// A table of a snapshot, for one thread: of [`Snapshot::table`]. What can be read of it is what can be read of an
-/// [`OpenTable`].
+/// A table of a snapshot, for one thread; made by [`Snapshot::table`]. It can be read like an [`OpenTable`].
 pub struct SnapshotTable<'s> {
     reader: Transaction<'s>,
     table: Table,
@@ -109,7 +110,7 @@ impl<'s> SnapshotTable<'s> {
     /// A column, to be read as `T`, found by its name once.
     ///
     /// # Errors
-    /// As [`Table::column`].
+    /// Those of [`Table::column`].
     pub fn column<T: FromValue>(&self, name: &str) -> Result<Column<T>> {
         self.table.column(name)
     }
@@ -117,7 +118,7 @@ impl<'s> SnapshotTable<'s> {
     /// The row with this primary key.
     ///
     /// # Errors
-    /// As [`OpenTable::get`].
+    /// Those of [`OpenTable::get`].
     pub fn get(&self, key: impl Values) -> Result<Option<TableRow<'_, 's>>> {
         self.open().get(key)
     }

@@ -44,7 +44,7 @@ impl fmt::Debug for Table {
 /// How tables that are opened by name are found.
 type Find<'f> = &'f dyn Fn(&str) -> Result<Arc<EngineTable>>;
 
-/// What opens a table in a transaction: its name, or a [`Table`].
+/// A name or a [`Table`], which opens a table in a transaction.
 pub trait TableName<'t>: sealed::Sealed {
     /// The table, as long as the transaction needs it.
     #[doc(hidden)]

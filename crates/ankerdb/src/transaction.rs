@@ -1,4 +1,4 @@
-//! A transaction in the hands of a program.
+//! A transaction as programs use it.
 //!
 //! Three kinds share one type, because what can be done in them is the same:
 //!
@@ -20,7 +20,7 @@ use std::ops::{Deref, DerefMut};
 #[cfg(feature = "sql")]
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Something of the transaction's own, or of its caller's. As large as a pointer in either case: transactions are moved.
+/// Something that the transaction or its caller owns. As large as a pointer in either case: transactions are moved.
 pub(crate) enum Held<'c, T> {
     Borrowed(&'c mut T),
     Owned(Box<T>),
@@ -74,7 +74,7 @@ impl Failure {
     }
 }
 
-/// What changes while a transaction runs.
+/// The state that changes while a transaction runs.
 pub(crate) struct Inner<'c> {
     pub engine: Held<'c, EngineTransaction>,
     pub sql: Held<'c, SqlSlot>,
@@ -130,8 +130,8 @@ pub(crate) enum WriteMode {
 /// and [`Snapshot::reader`](crate::Snapshot::reader).
 ///
 /// After an error with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and after a failed SQL statement, the
-/// transaction takes nothing more and cannot commit, whatever the program makes of the error. After other errors it
-/// goes on as if the call had not been made.
+/// transaction accepts no more calls and cannot commit, even if the program ignores the error. After other errors
+/// it goes on as if the call had not been made.
 ///
 /// One thread at a time; it may move to another one.
 pub struct Transaction<'c> {
@@ -139,21 +139,21 @@ pub struct Transaction<'c> {
     shared: &'c ConnectionPool,
     kind: WriteMode,
     tables: Opened,
-    /// Always there but while being taken apart.
+    /// `None` only while it is being taken apart.
     connection: Option<Hold<'c>>,
 }
 
 /// The connection that it runs on.
 enum Hold<'c> {
-    /// Its caller has it.
+    /// The caller's connection.
     #[cfg_attr(not(feature = "sql"), expect(dead_code, reason = "SQL sessions are made with it"))]
     Lent(&'c Alarm),
-    /// It has one itself, to which it gives the SQL session back.
+    /// A connection of its own, to which it gives the SQL session back.
     Kept(Lease<&'c ConnectionPool>),
 }
 
 impl<'c> Transaction<'c> {
-    /// A procedure's, in a transaction of the caller's.
+    /// A procedure, in a transaction of the caller's.
     #[inline]
     pub(crate) fn procedure(
         shared: &'c ConnectionPool,
@@ -181,7 +181,7 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// One of its own, on a connection that it keeps.
+    /// A transaction of its own, on a connection that it keeps.
     pub(crate) fn own(
         mut lease: Lease<&'c ConnectionPool>,
         kind: WriteMode,
@@ -201,7 +201,7 @@ impl<'c> Transaction<'c> {
         self.inner.borrow().engine.isolation()
     }
 
-    /// Commits. When this returns, whoever begins later sees it.
+    /// Commits. When this has returned, transactions that begin later see it.
     ///
     /// # Errors
     /// `SerializationFailure` and `UniqueViolation` as for any commit; the error of an earlier call that the transaction
@@ -214,10 +214,10 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// Ends the transaction; nothing of it remains. As dropping it does.
+    /// Rolls the transaction back, as dropping it does; nothing of it remains.
     pub fn rollback(self) {}
 
-    /// What a procedure ended in, besides its closure's result.
+    /// The outcome of a procedure, besides its closure's result.
     pub(crate) fn into_failure(self) -> Option<Failure> {
         self.inner.borrow_mut().failure.take()
     }
@@ -285,7 +285,7 @@ impl<'c> Transaction<'c> {
         work(&mut inner).map_err(|error| inner.note(error))
     }
 
-    /// As [`with`](Self::with), for something that may write.
+    /// Does something that may write with the engine's transaction, like [`with`](Self::with).
     #[inline]
     pub(crate) fn write<R>(
         &self,

@@ -13,7 +13,7 @@ use ankerdb_engine::{SqlState, ValueRef};
 /// | one | `1` |
 /// | of several types | `(1, "Ann", Some(2.5))`, up to 16 |
 /// | of one type | `[1, 2, 3]`, `&[1, 2][..]`, `vec![1, 2]` |
-/// | as many as turn up | `&[&1 as &dyn ToValue, &"Ann"][..]` |
+/// | of any number and type | `&[&1 as &dyn ToValue, &"Ann"][..]` |
 /// | by name | [`named!`](crate::named)` { id: 1, owner: "Ann" }`, `[("id", 1), ("balance", 5)]` |
 /// | by column handle | `[(balance, 5)]` |
 ///
@@ -51,7 +51,7 @@ pub trait Values {
     /// Those of [`ToValue::to_value`].
     fn value(&self, position: usize) -> Result<ValueRef<'_>>;
 
-    /// What the value at a position is for. All of a list are of one kind.
+    /// The target of the value at a position. All targets of a list are of one kind.
     #[inline]
     fn target(&self, position: usize) -> Target<'_> {
         let _ = position;
@@ -59,7 +59,7 @@ pub trait Values {
     }
 }
 
-/// What one of several values is for.
+/// The target of one of several values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Target<'a> {
@@ -71,7 +71,7 @@ pub enum Target<'a> {
     Column(ColumnPlace),
 }
 
-/// The error for a position that its caller should not have asked for.
+/// The error for a position out of bounds.
 #[cold]
 fn beyond(position: usize) -> Error {
     Error::new(SqlState::InternalError, format!("there is no value {position}"))
@@ -137,7 +137,7 @@ tuples! {
     16: A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11 M 12 N 13 O 14 P 15;
 }
 
-/// One item of a list: a value, or a value with what it is for.
+/// One item of a list: a value, or a value with its target.
 mod item {
     use super::{ColumnName, Target};
     use crate::error::Result;

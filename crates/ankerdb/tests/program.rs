@@ -1,4 +1,4 @@
-//! The program that the front door was made for, word by word.
+//! The program that the front door was designed for.
 #![cfg(feature = "sql")]
 
 use ankerdb::{Database, Error};

@@ -258,7 +258,7 @@ fn a_failed_statement_ends_its_transaction() -> Result<()> {
     Ok(())
 }
 
-/// A conflict between a statement and somebody else's commit runs the closure again.
+/// A conflict between a statement and another commit runs the closure again.
 #[test]
 fn statements_in_transactions_run_again() -> Result<()> {
     let db = numbers(10);
@@ -277,8 +277,8 @@ fn statements_in_transactions_run_again() -> Result<()> {
     Ok(())
 }
 
-/// INSERT ... ON CONFLICT finds no row, and somebody else inserts it before the commit: that is a conflict, and no error of the
-/// program's.
+/// INSERT ... ON CONFLICT finds no row, and another transaction inserts it before the commit: that is a conflict, and no error
+/// of the program's.
 #[test]
 fn threads_that_merge_the_same_keys_lose_nothing() -> Result<()> {
     const THREADS: i64 = 8;
@@ -352,13 +352,13 @@ fn snapshots_answer_queries_of_their_moment() -> Result<()> {
     Ok(())
 }
 
-/// A result that nobody reads to its end holds up nobody, and its query ends.
+/// A result that is not read to its end holds up no others, and its query ends.
 #[test]
 fn a_dropped_iterator_ends_its_query() -> Result<()> {
     let db = numbers(20_000);
     let begun = Instant::now();
     for _ in 0..50 {
-        // Far more rows than anybody would wait for.
+        // Far more rows than a test can wait for.
         let mut rows = db.query("SELECT a.i FROM t a, t b WHERE a.n >= 0 AND b.n >= 0", ())?;
         assert!(rows.next().expect("a row")?.get::<i32>(0)? > 0);
         let other = db.query_one("SELECT count(*) FROM t", ())?;

@@ -114,7 +114,7 @@ fn scans_give_ranges_in_order_with_own_rows_between() -> Result<()> {
         assert_eq!(owners.range("owner 8"..).count()?, 20);
         assert_eq!(owners.scan().count()?, 100);
         assert_eq!(owners.range(.."owner").count()?, 0);
-        // What a loop does to the table does not change what it visits.
+        // A loop's changes to the table do not change what it visits.
         for row in account.range(0..10) {
             let row = row?;
             let id: i32 = row.get("id")?;
@@ -207,7 +207,7 @@ fn what_does_not_exist_is_an_error() -> Result<()> {
         assert_eq!(state(account.insert(())), SqlState::NotNullViolation);
         assert_eq!(state(account.update(1, 75)), SqlState::SyntaxError, "of which column?");
         assert_eq!(state(account.get([("id", 1)])), SqlState::SyntaxError);
-        // None of that has hurt the transaction.
+        // None of these errors has ended the transaction.
         account.insert((5, "five", 5))
     })?;
     assert_eq!(state(db.table("nothing")), SqlState::UndefinedTable);

@@ -25,7 +25,7 @@ fn handles_can_be_shared() {
     assert_eq!(size_of::<Error>(), size_of::<usize>());
 }
 
-/// A conflict that is made: the first try reads, somebody else commits to what it has read, and it runs again.
+/// A conflict on purpose: the first try reads, another transaction commits to what it has read, and it runs again.
 #[test]
 fn a_conflict_runs_the_closure_again() -> Result<()> {
     let db = filled(2, 100);
@@ -56,7 +56,7 @@ fn what_was_not_read_may_change() -> Result<()> {
         account.update(1, [("balance", balance + 1)]).map(drop)
     })?;
     assert_eq!((tries, total(&db)), (1, 201));
-    // A scan of named columns likewise; of all columns not.
+    // A scan of named columns does not conflict either; a scan of all columns does.
     for (columns, expected) in [(&["balance"][..], 1), (&["owner"], 2)] {
         let mut tries = 0;
         db.transaction(|tx| {
@@ -73,7 +73,7 @@ fn what_was_not_read_may_change() -> Result<()> {
     Ok(())
 }
 
-/// Swallowing the error of a conflict does not make a transaction of it.
+/// A transaction that swallows the error of a conflict does not commit.
 #[test]
 fn a_swallowed_conflict_still_runs_again() -> Result<()> {
     let db = filled(2, 100);
@@ -86,7 +86,7 @@ fn a_swallowed_conflict_still_runs_again() -> Result<()> {
             let account = other.table("account")?;
             account.get(0)?;
             waiting.store(1, Ordering::SeqCst);
-            // Waits for the lock, and finds the row changed: 40001. The program looks away.
+            // Waits for the lock, and finds the row changed: 40001. The program ignores it.
             let swallowed = account.update(0, [("balance", 1)]);
             assert_eq!(state(swallowed), SqlState::SerializationFailure);
             assert_eq!(state(account.get(1)), SqlState::SerializationFailure, "nothing more is taken");
@@ -206,7 +206,7 @@ fn many_threads_move_money_and_none_is_lost() -> Result<()> {
     Ok(())
 }
 
-/// Threads count words: whoever finds no row inserts it, and somebody else may have done so a moment before.
+/// Threads count words: a thread that finds no row inserts it, and another may have done so a moment before.
 #[test]
 fn threads_that_upsert_the_same_keys_lose_nothing() -> Result<()> {
     const THREADS: i64 = 8;
@@ -382,7 +382,7 @@ fn a_million_rows_are_appended() -> Result<()> {
     assert_eq!(appender.committed(), ROWS / 65_536 * 65_536);
     assert_eq!(appender.finish()?, ROWS);
     assert_eq!(total(&db), ROWS as i64);
-    // The rest is gone if nobody finishes.
+    // Without `finish` the rest is gone.
     let mut appender = db.appender("account")?;
     appender.append_row((ROWS, "late", 1))?;
     drop(appender);
@@ -474,7 +474,7 @@ fn an_interrupt_ends_a_wait_for_a_lock() -> Result<()> {
     Ok(())
 }
 
-/// A conversion of the program's that uses the transaction in which its cell is read is told so.
+/// A conversion of the program's that uses the transaction in which its cell is read gets an error.
 #[test]
 fn a_conversion_cannot_use_the_transaction() -> Result<()> {
     let db = filled(1, 1);

@@ -18,7 +18,7 @@ const BACKED: u8 = 2;
 /// Rows of the table.
 const ROWS: i32 = 10_000;
 
-/// One of three, which costs all of them the same.
+/// One of three allocators; the choice costs all of them the same.
 struct Chosen(AtomicU8);
 
 #[global_allocator]

@@ -1,7 +1,7 @@
-//! How long a large commit holds up everybody: one session inserts, updates and deletes 1,000,000 rows, each in one
-//! transaction, while another one commits a row every millisecond. A commit that comes late because the one before it
-//! was held up counts from when it was due.
-//! A benchmark, not a test: `cargo run --release -p ankerdb-engine --example large_commit [--text]`.
+//! How long a large commit holds up other commits: one session inserts, updates and deletes 1,000,000 rows, each in
+//! one transaction, while another one commits a row every millisecond. A commit that comes late because the one
+//! before it was held up counts from when it was due. A benchmark, not a test: `cargo run --release -p ankerdb-engine
+//! --example large_commit [--text]`.
 
 use ankerdb_engine::*;
 use std::sync::Arc;

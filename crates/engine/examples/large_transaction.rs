@@ -1,6 +1,6 @@
 //! What a transaction of many rows costs, as a procedure and as an interactive transaction, which locks rows and checks
-//! keys as it goes, and when it comes to nothing. A benchmark, not a test:
-//! `cargo run --release -p ankerdb-engine --example large_transaction -- 1000000`.
+//! keys as it goes, and when it is rolled back. A benchmark, not a test: `cargo run --release -p ankerdb-engine
+//! --example large_transaction -- 1000000`.
 
 use ankerdb_engine::*;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The number of rows, and whether to lock them first.
 type Work = fn(&mut Transaction, &Arc<Table>, (i32, bool)) -> Result<()>;
 
-/// What is run, and on how many rows that are there before.
+/// What is run, and on how many existing rows.
 const WORKS: [(&str, bool, Work); 8] = [
     ("insert, keys ascending", false, |transaction, table, (rows, _)| insert(transaction, table, 0..rows)),
     ("insert, keys descending", false, |transaction, table, (rows, _)| {

@@ -1,6 +1,6 @@
-//! Whether anybody is held up: while a probe commits a row every millisecond, others commit what is large, first one after
-//! the other and then all at once. As a control the probe also runs beside threads that only compute, as many as there are
-//! others: what it waits for the processor there, it waits for it here, too.
+//! Whether large work holds up small commits: while a probe commits a row every millisecond, others do large work, first
+//! one after the other and then all at once. As a control the probe also runs beside threads that only compute, as many as
+//! there are others, which shows how long it waits for the processor.
 //!
 //! - a load: 1,000,000 new rows in one transaction, as COPY and INSERT ... SELECT make them
 //! - a validation: 200,000 rows read at SERIALIZABLE, against 10,000 commits of others

@@ -1,4 +1,4 @@
-//! What validation costs: the one who validates, and everybody else.
+//! What validation costs: the validating transaction, and all others.
 //!
 //! ```text
 //! cargo run --release -p ankerdb-engine --example validation_cost -- short 100000

@@ -1,13 +1,13 @@
 //! Configurations: the ways of processing transactions and queries that AnKer compares (§6.1), and ours.
 //!
-//! | | transactions | queries read | old versions go |
+//! | | transactions | queries read | old versions are freed |
 //! | --- | --- | --- | --- |
-//! | `ankerdb` | serializable | a snapshot: arrays lent or materialized | at once, where nobody needs them |
+//! | `ankerdb` | serializable | a snapshot: arrays lent or materialized | at once, where no reader needs them |
 //! | `see-fs` | serializable | as a transaction: headers and version chains | by a pass every second |
-//! | `see-si` | repeatable read (snapshot isolation) | the same | the same |
+//! | `see-si` | repeatable read (snapshot isolation) | as `see-fs` | as `see-fs` |
 //! | `see-ru` | read uncommitted | the newest values, unchecked | at once, the last by a pass every second |
 //! | `hee-physical`, `hee-rewiring`, `hee-rewiring-userfaultfd`, `hee-anker` | serializable, aborted at the first old version they would have to look for | snapshots of columns by a technique of the operating system | at once |
-//! | `hee-fork` | the same | a copy of the process; in transaction blocks as in `ankerdb` | at once |
+//! | `hee-fork` | as above | a copy of the process; in transaction blocks as in `ankerdb` | at once |
 //!
 //! The level is what sessions use unless they ask for another. docs/design/configurations.md says where the single
 //! execution engines differ from the paper's.
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// A way of processing transactions and queries on the same data. A database has one from its creation on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Configuration {
-    /// Ours: serializable transactions, snapshots in place with history.
+    /// Ours: serializable transactions, snapshots in place.
     #[default]
     AnkerDb,
     /// Single execution engine, full serializability.
@@ -133,7 +133,7 @@ impl Configuration {
         !self.is_single_engine()
     }
 
-    /// How old versions are read and let go.
+    /// How old versions are read and freed.
     pub(crate) fn versioning(self) -> Versioning {
         let behind = Versioning { ahead_from: usize::MAX, ..Versioning::default() };
         match self {
@@ -149,7 +149,7 @@ impl Configuration {
         }
     }
 
-    /// Time between two passes that let old versions go, if that is fixed.
+    /// Time between two passes that free old versions, if that is fixed.
     pub(crate) fn collection_interval(self) -> Option<Duration> {
         self.is_single_engine().then_some(Duration::from_secs(1))
     }

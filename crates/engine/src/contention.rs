@@ -1,13 +1,12 @@
-//! Precedence: how a procedure that loses again and again comes to its end.
+//! Precedence: how a procedure that fails again and again gets to commit.
 //!
 //! Procedures lock nothing while they run; of several that write what the others read, one commits and the rest are run
-//! again. Somebody always gets through, but not always everybody: a longer procedure can lose to shorter ones for ever. So
-//! one that has failed too often *takes precedence*: tries that begin while somebody has it are held back for some
-//! dozens of milliseconds. Those that were under way finish or fail, and then there is nobody left to lose to but interactive
-//! transactions, which are waited for by name.
+//! again. One always commits, but a longer procedure can lose to shorter ones for ever. So one that has failed too often
+//! *takes precedence*: tries of others that begin meanwhile are held back for some dozens of milliseconds. Those that were
+//! under way finish or fail, and then only interactive transactions are left, which the procedure waits for.
 //!
-//! Only one at a time has precedence, or they would lose to each other. Holding back is a courtesy with a limit: nothing
-//! is wrong if somebody goes on, so a procedure that computes for long, or waits for a row, stops nobody.
+//! Only one at a time has precedence, or they would lose to each other. Holding back has a time limit, and nothing is
+//! wrong if another procedure goes on; so one that computes for long, or waits for a row, stops no others.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use std::time::Duration;
 /// than a client notices.
 pub(crate) const COURTESY: Duration = Duration::from_millis(50);
 
-/// Who has precedence in a database.
+/// The procedure that has precedence in a database.
 #[derive(Default)]
 pub(crate) struct Contention {
     one: Mutex<()>,
@@ -28,19 +27,19 @@ pub(crate) struct Contention {
 /// Precedence, until it is dropped.
 pub(crate) struct Precedence<'c> {
     contention: &'c Contention,
-    /// `None`: somebody else has it.
+    /// `None` if another procedure has it.
     held: Option<MutexGuard<'c, ()>>,
 }
 
 impl Contention {
-    /// Whether somebody has precedence. One load.
+    /// Whether a procedure has precedence. One load.
     #[inline]
     pub fn is_contended(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
     }
 
-    /// Takes precedence for the next try, once whoever has it is done, but waits no longer than a moment: it may be
-    /// waiting for a row.
+    /// Takes precedence for the next try once its present holder is done, but waits no longer than a moment: the
+    /// holder may be waiting for a row.
     pub fn take_precedence(&self) -> Precedence<'_> {
         let held = self.one.try_lock_for(COURTESY);
         if held.is_some() {

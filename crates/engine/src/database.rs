@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// An in-memory database. Cheap to clone; the data goes with the last clone, session, transaction and snapshot.
+/// An in-memory database. Cheap to clone; the data is freed with the last clone, session, transaction and snapshot.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
@@ -38,11 +38,11 @@ pub struct Statistics {
     pub columns_materialized: u64,
     /// Snapshots of whole columns taken by a technique of the operating system.
     pub column_snapshots: u64,
-    /// Those that a snapshot shared with an earlier one, because the column had not changed.
+    /// Snapshots of columns that a snapshot shared with an earlier one, because the column had not changed.
     pub column_snapshots_shared: u64,
     /// Nanoseconds spent taking them, waiting for rows that are being installed included.
     pub column_snapshot_nanos: u64,
-    /// Nanoseconds spent putting rows in them right that were newer than the snapshot.
+    /// Nanoseconds spent correcting rows in them that were newer than the snapshot.
     pub column_correction_nanos: u64,
     /// Bytes of column snapshots kept with their columns now: the newest of each, and those to be used again. Techniques
     /// that share pages need less memory than that.
@@ -73,7 +73,7 @@ impl Database {
         Ok(Database::of(&options))
     }
 
-    /// The same with pages of this size under the columns, where they lie in regions.
+    /// An empty database with pages of this size under the columns, where they lie in regions.
     pub fn in_pages(configuration: Configuration, pages: PageSize) -> Result<Database> {
         Database::open(Options { pages: Some(pages), ..configuration.into() })
     }
@@ -132,7 +132,7 @@ impl Database {
     }
 
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
-    /// dropped, so keep it for as short as can be. The arrays are as of the watermark then, for
+    /// dropped, so keep it as short as possible. The arrays are as of the watermark then, for
     /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Only in `hee-fork`: 0A000 elsewhere.
     pub fn quiesce(&self) -> Result<Quiesced> {
         self.shared.manager.quiesce()
@@ -154,13 +154,14 @@ impl Database {
         self.definitions(&Interrupt::new()).create_index(table, definition)
     }
 
-    /// Removes an index; 42704 if there is none, 2BP01-like 0A000 for a primary key.
+    /// Removes an index; 42704 if there is none, 0A000 for a primary key's.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         self.definitions(&Interrupt::new()).drop_index(name)
     }
 
-    /// The same four, for a statement that may be ended: they wait for each other, and filling an index takes as long as
-    /// the table is large. Once the interrupt is raised they fail with its error and nothing remains of them.
+    /// These four changes, for a statement that may be interrupted: they wait for each other, and filling an index takes
+    /// time in proportion to the table. Once the interrupt is raised they fail with its error and nothing remains of
+    /// them.
     pub fn definitions<'a>(&'a self, interrupt: &'a Interrupt) -> Definitions<'a> {
         Definitions::new(&self.shared, interrupt)
     }

@@ -1,8 +1,8 @@
 //! Changing the catalog: tables and indexes come and go, one change at a time, while transactions go on.
 //!
 //! An index is maintained from the moment that it is added, is then filled from a snapshot, and is read by transactions
-//! that begin after that. Filling takes as long as the table is large, and other changes wait for their turn meanwhile;
-//! so every loop and every wait here looks at the interrupt of the statement that it belongs to.
+//! that begin after that. Filling takes time in proportion to the table, and other changes wait for their turn
+//! meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
 use crate::catalog::Catalog;
 use crate::shared::DatabaseState;
@@ -92,7 +92,7 @@ impl<'a> Definitions<'a> {
             return Err(relation_exists(&definition.name));
         }
         let index = Storage::of(&table).add_index(definition);
-        // From the next commit on the index is maintained. Those under way may not know it: let them finish.
+        // From the next commit on the index is maintained. Commits under way may not know it: let them finish.
         self.shared.manager.wait_for_commits();
         let snapshot = self.shared.manager.snapshot();
         let limit = self.shared.manager.memory_limit();
@@ -101,7 +101,7 @@ impl<'a> Definitions<'a> {
             let filled = fill_index(&table, &index, &snapshot, (self.interrupt, limit));
             filled.map_err(|error| limit.explain(error))
         };
-        // Commits that looked for their keys in a half-filled index are to be seen when it is checked.
+        // The check must see commits that looked for their keys in a half-filled index.
         self.shared.manager.wait_for_commits();
         if let Err(error) = filled
             .and_then(|()| check_unique(&table, &index, &self.shared.manager.snapshot(), self.interrupt))
@@ -115,7 +115,7 @@ impl<'a> Definitions<'a> {
         Ok(())
     }
 
-    /// Removes an index; 42704 if there is none, 2BP01-like 0A000 for a primary key.
+    /// Removes an index; 42704 if there is none, 0A000 for a primary key's.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
@@ -181,8 +181,8 @@ fn fill_index(
     Ok(())
 }
 
-/// 23505 if two rows have the same key without NULL in the snapshot. Later commits look out for themselves; and only
-/// in a snapshot is a key that moves from one row to another never with both.
+/// 23505 if two rows have the same key without NULL in the snapshot. Later commits check their own keys; and only in
+/// a snapshot does a key that moves from one row to another never belong to both.
 fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &Interrupt) -> Result<()> {
     if !index.definition().unique {
         return Ok(());

@@ -46,7 +46,7 @@ pub(crate) struct IntervalPruning {
     last: Instant,
     /// The watermark of the last pass.
     watermark: Timestamp,
-    /// Up to where the last pass has pruned.
+    /// The timestamp up to which the last pass has pruned.
     pruned: Timestamp,
     /// The oldest reader at the last pass.
     oldest: Timestamp,
@@ -60,11 +60,11 @@ struct Burials {
     last: Instant,
     /// The watermark of the last pass.
     watermark: Timestamp,
-    /// Up to where deleted rows have been looked at.
+    /// The timestamp up to which deleted rows have been looked at.
     buried: Timestamp,
     /// Readers that may have kept some of them.
     kept_by: BTreeSet<Timestamp>,
-    /// The oldest anchor that has.
+    /// The oldest anchor that may have kept some.
     anchored: Timestamp,
     in_use: Vec<Timestamp>,
 }
@@ -88,7 +88,7 @@ impl Burials {
         let (oldest, up_to) = (self.in_use[0], self.watermark);
         self.watermark = watermark;
         if oldest >= up_to {
-            // Sweeps do it all.
+            // Sweeps do all of it.
             self.forget();
             self.buried = self.buried.max(up_to);
             return;

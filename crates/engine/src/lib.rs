@@ -28,8 +28,8 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Rows change by transactions alone. What a table and its indexes are made of, and the manager of the transactions, are out
-//! of a program's reach (`crates/engine/tests/interface.rs`):
+//! Only transactions change rows. Programs cannot reach the storage of tables and indexes, or the manager of transactions
+//! (`crates/engine/tests/interface.rs`):
 //!
 //! ```compile_fail,E0599
 //! # use ankerdb_engine::*;

@@ -1,4 +1,4 @@
-//! With what a database is opened.
+//! The options with which a database is opened.
 
 use crate::configuration::Configuration;
 use ankerdb_base::{Error, Result, SqlState};
@@ -7,19 +7,18 @@ use ankerdb_region::PageSize;
 use ankerdb_sync::memory_limit::LIMIT_MIN;
 use std::sync::OnceLock;
 
-/// The part of the machine's memory, or its control group's, that a database may take if nothing else is said: four
-/// fifths. The rest is for what is not counted piece by piece (stacks, the ends of pieces, what the allocator keeps), and
-/// for the system.
+/// The part of the machine's memory, or its control group's, that a database may take by default: four fifths. The rest
+/// is for what is not counted piece by piece (stacks, the ends of pieces, what the allocator keeps), and for the system.
 const SHARE: (u64, u64) = (4, 5);
 
-/// With what a database is opened; a [`Configuration`] stands for itself and defaults.
+/// The options of a database; a [`Configuration`] converts into itself and defaults.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How it processes transactions and queries.
     pub configuration: Configuration,
-    /// Bytes that the process may take for those who ask on behalf of this database: past it they get 53200, and nobody
-    /// else. `None` for no limit. Counted are all tables and indexes of the process, and its heap: piece by piece where the
-    /// program's global allocator is a [`Counted`](crate::Counted), else as the system sees it every few milliseconds.
+    /// Bytes that the process may take on behalf of this database: requests past it fail with 53200. `None` for no limit.
+    /// All tables and indexes of the process count, and its heap: piece by piece where the program's global allocator is a
+    /// [`Counted`](crate::Counted), else as the system sees it every few milliseconds.
     pub memory_limit: Option<usize>,
     /// Pages under the columns where they lie in regions, if not those that the technique asks for.
     pub pages: Option<PageSize>,

@@ -1,4 +1,4 @@
-//! The pruner: a background thread that lets history go once no reader needs it.
+//! The pruner: a background thread that frees old versions once no reader needs them.
 //!
 //! Writers prune the chains of rows that they write to. What they never touch again (the last version of a row,
 //! entries of deleted rows, free slots) is found here, through the dirty bits of blocks; a block where nothing can
@@ -7,10 +7,10 @@
 //! Where rows are deleted faster than this thread gets to them, the deleting transactions sweep as well
 //! (`Storage::needs_sweep`).
 //!
-//! What passes retire, this thread frees as well: whoever pins an epoch now and then frees what anybody has retired, and that
-//! should not be a session in the middle of a commit.
+//! This thread also frees what its passes retire: any thread that pins an epoch now and then frees what others have retired,
+//! and that should not be a session in the middle of a commit.
 //!
-//! What an old reader holds up is left to [`interval_pruning`](crate::interval_pruning).
+//! Versions that are held up by an old reader are left to [`interval_pruning`](crate::interval_pruning).
 //!
 //! In the configurations with a single execution engine it is the collector of AnKer §6.1: writers leave all versions
 //! to it, and it makes a pass every second down to the oldest active transaction.
@@ -23,10 +23,10 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time between two passes while there is something to do. What history costs in memory, and in looks at rows when a
-/// block is materialized, is what is written in this time.
+/// Time between two passes while there is something to do. Versions cost as much memory, and as many checks of rows
+/// when a block is materialized, as is written in this time.
 const PAUSE_BUSY: Duration = Duration::from_millis(5);
-/// Time between two passes over a database that rests.
+/// Time between two passes over an idle database.
 const PAUSE_IDLE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pruner {

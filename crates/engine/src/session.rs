@@ -9,13 +9,13 @@ use ankerdb_transaction::{Interrupt, Isolation, Transaction, Worker};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Failed tries of a procedure after which others let it go first.
+/// Failed tries of a procedure after which it takes precedence.
 const TRIES_BEFORE_PRECEDENCE: u32 = 8;
 /// Tries of a procedure before its thread gives way to others each time.
 const EAGER_TRIES: u32 = 3;
 
 /// Writes of procedures between two collections of retired memory. Left to itself the collector frees four objects for
-/// each procedure; one that overwrites a dozen rows retires as many versions, and the rest would pile up. A collection
+/// each procedure. One that overwrites a dozen rows retires as many versions, and the rest would pile up. A collection
 /// frees up to 512.
 const WRITES_BETWEEN_COLLECTIONS: usize = 256;
 
@@ -77,8 +77,7 @@ impl Session {
         transaction
     }
 
-    /// What ends this session's procedures, and their waits, when another thread raises it. Transactions that it hands out
-    /// have their own.
+    /// The interrupt that ends this session's procedures, and their waits. Transactions that it hands out have their own.
     pub fn set_interrupt(&mut self, interrupt: Interrupt) {
         self.transaction.set_interrupt(interrupt);
     }
@@ -88,9 +87,10 @@ impl Session {
         self.transaction.set_lock_timeout(limit);
     }
 
-    /// Runs a procedure in a transaction and commits it; again from the start while that fails with a serialization
-    /// failure or a deadlock. Any other error, also of the procedure itself, rolls back and is returned; the interrupt's
-    /// also between two tries. After some tries the procedure takes precedence over others, so that it ends.
+    /// Runs a procedure in a transaction and commits it; runs it again from the start while that fails with a
+    /// serialization failure or a deadlock. Any other error, even of the procedure itself, rolls back and is returned,
+    /// as is the interrupt's between two tries. After some tries the procedure takes precedence over others, so that it
+    /// ends.
     pub fn run<T>(
         &mut self,
         isolation: Isolation,
@@ -99,7 +99,7 @@ impl Session {
         let mut tries = 0;
         loop {
             self.give_way(tries)?;
-            // Counted only by those who need it: all threads share the count.
+            // Only procedures that need it touch the count, which all threads share.
             let shared = (tries >= TRIES_BEFORE_PRECEDENCE).then(|| self.database.shared.clone());
             let precedence = shared.as_ref().map(|shared| shared.contention.take_precedence());
             match self.try_run(isolation, &mut procedure) {
@@ -115,7 +115,7 @@ impl Session {
     }
 
     /// Waits for what has stopped the last [`try_run`](Self::try_run), if that is an interactive transaction: it may hold
-    /// the row for long. Errors as [`Transaction::wait_for_blocker`].
+    /// the row for long. Errors as for [`Transaction::wait_for_blocker`].
     pub fn wait_for_blocker(&mut self) -> Result<()> {
         self.transaction.wait_for_blocker()
     }
@@ -144,7 +144,7 @@ impl Session {
         Ok(())
     }
 
-    /// As [`run`](Self::run), but once: the caller sees 40001 and decides itself.
+    /// Runs a procedure like [`run`](Self::run), but once: the caller sees 40001 and decides itself.
     pub fn try_run<T>(
         &mut self,
         isolation: Isolation,
@@ -166,7 +166,7 @@ impl Session {
         outcome
     }
 
-    /// Whether tables stay at hand between two procedures (the default); see [`Transaction::set_keeps_tables`].
+    /// Whether tables stay cached between two procedures (the default); see [`Transaction::set_keeps_tables`].
     pub fn set_keeps_tables(&mut self, keeps: bool) {
         self.transaction.set_keeps_tables(keeps);
     }
@@ -176,7 +176,8 @@ impl Session {
         self.database.snapshot()
     }
 
-    /// What a query at this isolation level reads, which is the same in all configurations but that of READ UNCOMMITTED.
+    /// The snapshot that a query at this isolation level reads. It is the same in all configurations but that of READ
+    /// UNCOMMITTED.
     pub fn snapshot_at(&mut self, isolation: Isolation) -> Snapshot {
         self.database.shared.manager.snapshot_at(isolation)
     }
@@ -193,8 +194,8 @@ impl Session {
     }
 }
 
-/// A procedure's transaction, rolled back unless it has ended, also when the procedure panics: who catches the panic can go
-/// on with the session.
+/// A procedure's transaction, rolled back unless it has ended, even when the procedure panics: code that catches the panic
+/// can go on with the session.
 struct Running<'s>(&'s mut Transaction);
 
 impl Drop for Running<'_> {

@@ -1,4 +1,4 @@
-//! What all handles of a database share, and its background thread looks at.
+//! The state that all handles of a database share with its background thread.
 
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
@@ -17,7 +17,7 @@ pub(crate) struct DatabaseState {
     /// Which procedure goes first.
     pub contention: Contention,
     pub catalog: RwLock<Arc<Catalog>>,
-    /// That of the catalog.
+    /// The catalog's version.
     pub version: AtomicU64,
     /// Tables made so far.
     pub tables: AtomicU32,

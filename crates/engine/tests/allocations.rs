@@ -1,5 +1,6 @@
-//! Transactions on a system that refuses them memory, from their n-th request for it on: each ends with 53200 or as it would have,
-//! nobody else notices, and the process goes on. In a debug build, as `ankerdb_memory::emergency_pool` has the means there only.
+//! Transactions on a system that refuses them memory, from their n-th request for it on: each ends with 53200 or as it would
+//! have, others are not affected, and the process goes on. In a debug build, as `ankerdb_memory::emergency_pool` has the means
+//! there only.
 //!
 //! A test binary of its own: its allocator refuses, and the pieces that it refuses come from the emergency pool.
 #![cfg(debug_assertions)]
@@ -25,7 +26,7 @@ const TRIES: usize = 150;
 /// What a transaction takes from the emergency pool until it looks, at most: all of its buffers may grow in one step.
 const TAKEN_MAX: usize = 200 << 10;
 
-/// There is one emergency pool, of which the tests look how much of it is in use.
+/// There is one emergency pool, whose use the tests check.
 static ONE: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -85,7 +86,7 @@ fn alone() -> MutexGuard<'static, ()> {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     interactive: bool,
-    /// As if it had many rows.
+    /// Commits as if it had many rows.
     large: bool,
 }
 

@@ -258,7 +258,7 @@ mod scripts {
         one + reader.read(2).unwrap().unwrap() != 100
     }
 
-    /// What a delete finds does not fit what was read before.
+    /// A delete finds rows that do not fit what was read before.
     pub fn read_skew_by_write_predicate(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         let one = first.read(1).unwrap().unwrap();

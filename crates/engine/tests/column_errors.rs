@@ -1,5 +1,5 @@
-//! When the system has no memory for the snapshot of a column, the query that wants it fails, and nobody else. The same for
-//! commits that need room for rows.
+//! When the system has no memory for the snapshot of a column, only the query that wants it fails. When it has none for new
+//! rows, only their commit fails.
 //!
 //! Limits the address space of the process; so this is the only test here.
 #![cfg(all(target_os = "linux", not(ankerdb_sanitize)))]
@@ -39,7 +39,7 @@ impl Limited {
         // SAFETY: reads the limit into a variable of ours.
         assert_eq!(unsafe { libc::getrlimit(resource, &mut before) }, 0);
         let limit = libc::rlimit { rlim_cur: most, ..before };
-        // SAFETY: a limit harms nobody but those who want more.
+        // SAFETY: a limit affects only requests for more.
         assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
         Limited(resource, before)
     }
@@ -59,8 +59,8 @@ fn what_finds_no_memory_ends_and_concerns_nobody_else() {
     a_snapshot_that_is_lost_on_the_way();
 }
 
-/// A page that a rewired snapshot holds cannot be copied when it is written to: the write goes on, and who read the
-/// snapshot is told.
+/// A page that a rewired snapshot holds cannot be copied when it is written to: the write goes on, and the
+/// snapshot's reader gets an error.
 fn a_snapshot_that_is_lost_on_the_way() {
     for configuration in [Configuration::HeeRewiring, Configuration::HeeRewiringUserfaultfd] {
         if let Err(error) = configuration.check() {
@@ -158,11 +158,11 @@ fn a_failed_snapshot_of_a_column() {
             assert_eq!(sum(&early, A), Ok(total), "{name}");
             write(21);
         }
-        // The same snapshot can be read once there is memory, as of its own time.
+        // This snapshot can be read once there is memory, as of its own time.
         assert_eq!(sum(&late, A), Ok(total + 10), "{name}");
         assert_eq!(sum(&early, A), Ok(total), "{name}");
         assert_eq!(sum(&database.snapshot(), A), Ok(total + 20), "{name}");
-        // Nor is a table made where there is no room to reserve for it.
+        // A table is not made if there is no room to reserve for it.
         let rows = table.row_count();
         let _limited = Limited::now();
         let refused = try_items(&database).map(drop).expect_err("there is no memory");

@@ -1,5 +1,5 @@
 //! Snapshots of whole columns by the techniques of the operating system: the same as ours at the same timestamp, in place,
-//! whatever writers do; shared while nothing changes; and errors that concern nobody else.
+//! whatever writers do; shared while nothing changes; and errors that affect no others.
 
 mod support;
 
@@ -192,7 +192,7 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
     }
 }
 
-/// For who measures what the first snapshot of a column costs, again and again.
+/// Drops cached column snapshots, for measurements of what the first snapshot of a column costs.
 #[test]
 fn what_is_kept_with_columns_can_be_let_go_and_what_somebody_reads_stays() {
     for configuration in techniques() {
@@ -253,7 +253,7 @@ fn pages_of_both_sizes_serve() {
     assert_eq!(small, Placement::of(Technique::Physical));
 }
 
-/// Memory of snapshots that nobody reads any more is used again; that of others never is.
+/// Memory of snapshots that are no longer read is used again; that of others never is.
 #[test]
 fn snapshots_alive_at_once_keep_their_states() {
     for configuration in techniques() {

@@ -139,7 +139,7 @@ fn count_up(session: &mut Session, table: &Arc<Table>, times: usize) {
     }
 }
 
-/// Also where the newest state of a row is newer than the oldest transaction, older versions go.
+/// Older versions are freed even where the newest state of a row is newer than the oldest transaction.
 #[test]
 fn a_pass_cuts_chains_behind_what_the_oldest_transaction_sees() {
     let (database, table) = bank(Configuration::SeeSi);

@@ -26,7 +26,7 @@ fn by_index(database: &Database, table: &Arc<Table>, index: usize) -> Vec<(i32, 
     rows
 }
 
-/// The same, read through the table.
+/// The rows of the table as (kind, id), read through the table.
 fn by_table(database: &Database, table: &Arc<Table>) -> Vec<(i32, i32)> {
     let mut rows: Vec<_> = view_rows(&database.snapshot().read_view(), table, &[KIND, ID])
         .into_iter()
@@ -414,7 +414,7 @@ fn a_dropped_table_lives_on_for_those_who_use_it() {
     assert!(by_table(&database, &new).is_empty());
 }
 
-/// Sessions have tables at hand between procedures, but not for ever.
+/// Sessions cache tables between procedures, but not for ever.
 #[test]
 fn sessions_let_go_of_a_dropped_table() {
     for keeps in [true, false] {

@@ -1,5 +1,5 @@
 //! Transactions of hybrid execution engines (AnKer §6.1): they abort as soon as they would have to look for an old
-//! version. Nobody else does, and queries over snapshots never.
+//! version. Those of other configurations do not, and queries over snapshots never do.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn what_is_in_place_ends_nobody() {
     }
 }
 
-/// The control, and the promise to whoever asks for another level.
+/// The control, and the promise to transactions at another level.
 #[test]
 fn others_read_old_versions() {
     for configuration in [Configuration::AnkerDb, Configuration::SeeFs] {
@@ -114,7 +114,7 @@ fn queries_read_old_versions() {
     }
 }
 
-/// Whoever does not ask first finds out before there is a table.
+/// A program that does not check first finds out before there is a table.
 #[test]
 fn what_the_machine_cannot_run_makes_no_table() {
     for configuration in Configuration::ALL {

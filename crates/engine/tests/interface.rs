@@ -1,4 +1,4 @@
-//! What programs get is tables, transactions and snapshots, and nothing with which rows could be changed past them.
+//! Programs get tables, transactions and snapshots, and nothing with which rows could be changed past them.
 //!
 //! The engine's public interface is read as text: from the names that its root exports to whatever their public methods
 //! return, their public fields hold, their trait implementations give out and their closures are handed, and so on from
@@ -39,7 +39,7 @@ const INSIDE: [&str; 29] = [
     "Segments",
     "Segment",
     "Region",
-    // Who commits, and what is pruned.
+    // Commits and pruning.
     "TransactionManager",
     "Worker",
     "CommitOrder",
@@ -51,7 +51,7 @@ const INSIDE: [&str; 29] = [
     "Loader",
 ];
 
-/// By name of a type: the types that whoever has one can get.
+/// By name of a type: the types that can be got from one.
 type Gives = BTreeMap<String, BTreeSet<String>>;
 
 fn sources() -> Vec<String> {

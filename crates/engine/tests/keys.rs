@@ -1,4 +1,4 @@
-//! Unique keys beside row locks and history: which rows stand in the way of a key, and which do not.
+//! Unique keys beside row locks and old versions: which rows are in conflict with a key, and which are not.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn try_change(
     })
 }
 
-/// A client that has waited for row 1 at READ COMMITTED, found it deleted, and now thinks.
+/// A client that has waited for row 1 at READ COMMITTED, found it deleted, and is now idle.
 fn waits_for_a_deleted_row(database: &Database, table: &Arc<Table>) -> Client {
     let mut deleter = Client::begin(database, table, Isolation::ReadCommitted);
     assert!(deleter.delete(1).unwrap());

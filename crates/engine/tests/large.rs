@@ -1,5 +1,5 @@
-//! Large commits, which install their rows ahead of their timestamp: others see all of one or nothing, also of one that is
-//! ended half-way, and go on beside it.
+//! Large commits, which install their rows ahead of their timestamp: others see all of one or nothing, even of one that is
+//! ended half-way, and are not held up by it.
 
 mod support;
 
@@ -75,7 +75,7 @@ fn turn_of(view: &ReadView, table: &Table) -> i64 {
     turn
 }
 
-/// The same for a transaction that reads row by row, by the index.
+/// The turn whose rows a transaction sees that reads row by row, by the index.
 fn turn_of_some(session: &mut Session, table: &Arc<Table>, level: Isolation) -> i64 {
     let seen = session.run(level, |transaction| {
         let mut turns = Vec::new();

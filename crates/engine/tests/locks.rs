@@ -24,8 +24,8 @@ fn state<T: std::fmt::Debug>(outcome: Result<T>) -> SqlState {
     outcome.unwrap_err().state()
 }
 
-/// Whoever waited sees what the other one did, as its statement runs again; REPEATABLE READ promises not to look again,
-/// and refuses.
+/// A waiter sees what the holder did, as its statement runs again; REPEATABLE READ promises not to look again, and
+/// refuses.
 #[test]
 fn a_writer_waits_for_the_holder() {
     for level in LEVELS {
@@ -54,7 +54,7 @@ fn a_writer_waits_for_the_holder() {
     }
 }
 
-/// A holder that gives up leaves the row as it was: nobody is refused at any level.
+/// A holder that gives up leaves the row as it was: no waiter is refused at any level.
 #[test]
 fn rollback_and_drop_release() {
     for level in LEVELS {
@@ -119,7 +119,7 @@ fn nowait_and_skip_locked_do_not_wait() {
     assert!(other.lock(1, LockWait::NoWait).unwrap().is_some());
 }
 
-/// Of three that wait in a circle exactly one is ended, and the others finish.
+/// Of three that wait in a cycle exactly one is ended, and the others finish.
 #[test]
 fn a_deadlock_ends_one_of_them() {
     let (database, table) = stage();

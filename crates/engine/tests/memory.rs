@@ -1,4 +1,4 @@
-//! What is no longer needed goes: versions, index entries, slots of deleted rows, string garbage.
+//! What is no longer needed is freed: versions, index entries, slots of deleted rows, string garbage.
 
 mod support;
 

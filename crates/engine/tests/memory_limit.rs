@@ -1,4 +1,4 @@
-//! The memory limit: who asks for more past it gets 53200, and nobody else notices.
+//! The memory limit: requests past it get 53200, and others are not affected.
 //!
 //! The account is the process's, so the tests run one after the other, each with a limit above what is in use when it begins.
 
@@ -201,7 +201,7 @@ fn history_that_a_reader_keeps_ends_the_writer_and_not_the_reader() {
         assert!(turn < 1000, "the limit is never reached");
     };
     assert_is_refusal(&refused);
-    // As long as the readers are there, it stays so; but they read, and small reads go on.
+    // That lasts as long as the readers; but they read, and small reads go on.
     assert_is_refusal(&stage.set(&mut session, 1, -1).unwrap_err());
     let image = reader.read_view().read(&stage.table, 0, &[2]).expect("the reader goes on");
     assert_eq!(image.rows, ROWS_PER_BLOCK);
@@ -221,7 +221,7 @@ fn rows_can_be_changed_and_deleted_where_tables_fill_the_memory_and_others_take_
     let rows = stage.fill();
     assert!(rows > 50_000, "{rows} rows");
     let mut session = stage.database.session();
-    // Full is full, however often somebody asks: what was free for the moment is used up, and then nothing grows.
+    // Retrying does not help: what was free for the moment is used up, and then nothing grows.
     let mut insert = |turn: i32| {
         let id = rows + 1000 + turn * 100;
         if let Err(error) = stage.insert(&mut session, id..id + 100) {

@@ -59,7 +59,7 @@ enum Change {
     Insert(i32, u32),
     /// Some columns but the key; bits choose them.
     Update(i32, u8, u32),
-    /// Also to the same id.
+    /// The new id may be the old one.
     Rekey(i32, i32),
     Delete(i32),
 }

@@ -87,14 +87,14 @@ fn whole_table_column_a(client: &mut Client) {
     scan.unwrap();
     assert_eq!(rows, 9);
 }
-/// As `count(*)` does it: no cell is looked at.
+/// Reads like `count(*)`: no cell is looked at.
 fn all_counted(client: &mut Client) {
     assert_eq!(client.count().unwrap(), 9);
 }
 fn all_counted_by_view(client: &mut Client) {
     assert_eq!(client.count_by_view().unwrap(), 9);
 }
-/// As `EXISTS` does it.
+/// Reads like `EXISTS`.
 fn any_row(client: &mut Client) {
     assert!(client.has_rows().unwrap());
 }

@@ -1,5 +1,5 @@
-//! Queues: rows are inserted at one end of an index and deleted at the other, while a reader from before is open. What is
-//! asked for is that neither the table nor the search for the first row grows with all that has ever been in the queue.
+//! Queues: rows are inserted at one end of an index and deleted at the other, while a reader from before is open. Neither
+//! the table nor the search for the first row may grow with all that has ever been in the queue.
 
 mod support;
 
@@ -105,7 +105,7 @@ fn a_queue_does_not_grow_while_an_old_reader_is_open() {
     assert!(entries() >= 2 * LENGTH as usize, "somebody sees these rows");
     drop(second);
     until("rows are buried that a reader saw which has ended", || entries() <= LENGTH as usize);
-    // Whoever reads as of the old timestamp, and has copied bits of a row that was there for a while, has to find out.
+    // A reader at the old timestamp that has copied bits of a row that existed for a while has to find out.
     for block in (0..table.block_count()).map(|number| ankerdb_table::Storage::of(&table).block(number)) {
         let is_old = |row: usize| block.header(row).timestamp() <= snapshot.timestamp();
         assert!((0..block.fill()).all(|row| is_old(row) || block.dirty().is_set(row)));
@@ -205,15 +205,14 @@ fn snapshots_see_whole_transactions_while_rows_are_buried() {
         readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
     assert_eq!(count(old), 8_300);
-    // Two, one for each group of threads, and what is deleted before somebody looks after it: where nobody did, each row would
-    // have a slot of its own.
+    // Two, one for each group of threads, and what is deleted before the next pass: without passes, each row would have a slot
+    // of its own.
     let (blocks, inserted) = (table.block_count(), inserted.load(Ordering::Relaxed));
     assert!(blocks <= 8 + inserted / 8192 / 2, "{blocks} blocks for {inserted} rows");
 }
 
-/// A procedure at READ COMMITTED has found a row, which is gone when it has read something else. Nobody announces a
-/// timestamp any more at which the row was there; its slot must not be given away all the same, as the procedure is going to write to
-/// it.
+/// A procedure at READ COMMITTED has found a row, which is gone when it has read something else. No announced timestamp shows
+/// the row any more; its slot must not be reused all the same, as the procedure is going to write to it.
 #[test]
 fn a_row_that_somebody_is_going_to_write_to_stays_in_its_slot() {
     for level in [Isolation::ReadCommitted, Isolation::ReadUncommitted] {

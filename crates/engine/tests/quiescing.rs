@@ -1,4 +1,4 @@
-//! Holding commits: the arrays are as of one moment while they are held, and only then.
+//! Quiescing: the arrays are as of one moment while commits are stopped, and only then.
 
 mod support;
 
@@ -76,7 +76,7 @@ fn looks_that_do_not_add_up(looks: usize, look: impl Fn(&Database, &Table) -> (u
 #[test]
 fn no_commit_is_half_done_while_commits_are_held() {
     let held = |database: &Database, table: &Table| {
-        // Writers get somewhere, so that commits are under way when they are held.
+        // Writers make progress, so that commits are under way when they are stopped.
         std::thread::sleep(std::time::Duration::from_micros(fastrand::u64(..2_000)));
         let _held = database.quiesce().expect("this configuration can");
         let snapshot = database.snapshot();
@@ -88,7 +88,7 @@ fn no_commit_is_half_done_while_commits_are_held() {
     assert_eq!(looks_that_do_not_add_up(300, held), 0);
 }
 
-/// The control: the same looks without holding find commits that are half done.
+/// The control: without quiescing the same check finds commits that are half done.
 #[test]
 fn without_quiescing_half_a_commit_shows() {
     let free =

@@ -236,7 +236,7 @@ fn whoever_ignores_a_changed_row_does_not_commit() {
     }
 }
 
-/// Nobody takes back what a statement has written already.
+/// What a statement has written already is not taken back.
 #[test]
 fn a_statement_that_has_written_does_not_run_again() {
     let stage = Stage::new();

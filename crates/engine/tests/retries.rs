@@ -1,5 +1,5 @@
-//! What a procedure waits for between two tries: not for luck. Another commit is stopped at a place of its way, a procedure
-//! meets it, fails once, and must not begin its second try before the other commit is over and visible.
+//! What a procedure waits for between two tries. Another commit is stopped at a place of its way, a procedure meets it,
+//! fails once, and must not begin its second try before the other commit has ended and is visible.
 #![cfg(debug_assertions)]
 
 mod support;
@@ -39,7 +39,7 @@ fn counts_and_adds_one(transaction: &mut Transaction, table: &Arc<Table>) -> Res
     transaction.insert(table, item(100 + count, 0, 0, 0)).map(drop)
 }
 
-/// Keeps this thread at a place of its next commit until it may go on.
+/// Holds this thread at a place of its next commit until it may go on.
 fn stop_at(place: &'static str, stopped: Sender<()>, may_go_on: Receiver<()>) {
     failpoint::watch(Some(Rc::new(move |name| {
         if name == place {

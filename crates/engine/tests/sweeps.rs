@@ -1,5 +1,5 @@
-//! A sweep that has a row for a moment is no rival of a commit that writes to it: the commit waits for it. In a debug build, where a
-//! sweep can be kept at a step (`ankerdb_base::failpoint`).
+//! A sweep that owns a row for a moment does not end a commit that writes to the row: the commit waits for it. In a debug
+//! build, where a sweep can be kept at a step (`ankerdb_base::failpoint`).
 #![cfg(debug_assertions)]
 
 use ankerdb_base::{RowId, TableId, failpoint};

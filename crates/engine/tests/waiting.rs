@@ -12,8 +12,8 @@ use support::*;
 const ROWS: i32 = 32;
 const TRANSACTIONS: i64 = 20_000;
 
-/// The holder's client thinks, and a procedure sleeps until it is done. Meanwhile others go on overwriting rows, and
-/// what they retire is freed.
+/// The holder's client is idle, and a procedure sleeps until it is done. Meanwhile others go on overwriting rows,
+/// and what they retire is freed.
 #[test]
 fn a_procedure_that_waits_for_a_row_does_not_hold_up_reclamation() {
     let database = Database::new();

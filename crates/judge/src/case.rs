@@ -233,7 +233,7 @@ impl Judge {
     /// Runs a statement on both in one way, and compares.
     ///
     /// # Errors
-    /// As [`Judge::run`].
+    /// Those of [`Judge::run`].
     pub fn compare(&mut self, tree: &Tree, way: Way, order: Order) -> io::Result<Vec<Finding>> {
         let sql = tree.sql();
         let order = if way != Way::Olap && sql.contains(ORDER) { order } else { Order::Any };

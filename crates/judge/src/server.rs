@@ -59,7 +59,7 @@ impl Server {
     /// A session.
     ///
     /// # Errors
-    /// As [`Client::connect`].
+    /// Those of [`Client::connect`].
     pub fn connect(&self) -> io::Result<Client> {
         match self.kind {
             ServerKind::Postgres => Client::connect(self.address, USER, "postgres"),

@@ -141,7 +141,7 @@ impl Client {
     /// The extended protocol in one go: Parse, Bind, Describe, Execute, Sync.
     ///
     /// # Errors
-    /// As [`Client::simple`].
+    /// Those of [`Client::simple`].
     pub fn extended(&mut self, sql: &str, parameters: &[Option<String>]) -> io::Result<Answer> {
         let describe = message(b'D', b"P\0");
         let execute = message(b'E', &[0, 0, 0, 0, 0]);
@@ -153,7 +153,7 @@ impl Client {
     /// A statement that is followed by COPY data.
     ///
     /// # Errors
-    /// As [`Client::simple`].
+    /// Those of [`Client::simple`].
     pub fn copy(&mut self, sql: &str, data: &str) -> io::Result<Answer> {
         let asked = self.simple(sql)?;
         if !asked.copying {

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Who may be canceled, by process number (a connection's number here).
+/// The sessions that may be canceled, by process number (a connection's number here).
 #[derive(Default)]
 pub(crate) struct CancelRegistry {
     next_process: AtomicI32,
@@ -26,7 +26,8 @@ struct Sessions {
 }
 
 impl CancelRegistry {
-    /// Registers a session until the returned entry is dropped. One that comes when the server ends already ends, too.
+    /// Registers a session until the returned entry is dropped. If the server is already ending, the session ends,
+    /// too.
     pub fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
         let mut sessions = self.sessions.lock();
         let process = loop {
@@ -43,7 +44,7 @@ impl CancelRegistry {
         CancelEntry { registry: self.clone(), process, secret }
     }
 
-    /// Cancels what the session runs, if the key is right. Says nothing otherwise, as the protocol wants it.
+    /// Cancels what the session runs, if the key is right. Otherwise does nothing, as the protocol demands.
     pub fn cancel(&self, process: i32, secret: i32) {
         if let Some((known, handle)) = self.sessions.lock().by_process.get(&process)
             && *known == secret
@@ -52,7 +53,7 @@ impl CancelRegistry {
         }
     }
 
-    /// Ends all sessions, and those to come.
+    /// Ends all sessions, including later ones.
     pub fn shut_down(&self) {
         let mut sessions = self.sessions.lock();
         sessions.ending = true;

@@ -10,7 +10,7 @@
 //!
 //! # Threads
 //! Each connection has a thread of its own, which sleeps in a read of the socket, and runs each message to its end. So a
-//! statement may compute or wait for as long as it likes, and a short one costs two calls to the system: docs/design
+//! statement may compute or wait for any time, and a short one costs two calls to the system: docs/design
 //! (connections.md) has the comparison with few threads that serve many connections.
 
 use crate::cancel::{CancelEntry, CancelRegistry};
@@ -42,13 +42,13 @@ pub(crate) struct ServerState {
     pub sessions: Sessions,
 }
 
-/// How many sessions there may be, and are.
+/// The number of sessions, and its limit.
 pub(crate) struct Sessions {
     limit: usize,
     open: AtomicUsize,
 }
 
-/// One of them; ends when dropped.
+/// A place for one session; given up when dropped.
 struct Permit<'a>(&'a Sessions);
 
 impl Sessions {
@@ -105,14 +105,14 @@ pub(crate) fn serve(stream: Arc<TcpStream>, shared: &ServerState, _place: Place)
     }
 }
 
-/// Turns away who comes when there are more connections than there can be sessions, before a word is heard.
+/// Turns a client away when there are more connections than there can be sessions, before it has sent anything.
 pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>) {
     let mut wire = Wire::new(stream, connections.clone());
     farewell(&mut wire, Failure::Fatal(too_many()));
 }
 
-/// Serves a session to its end. The session is gone when this returns, and with it all that it holds: the client may take
-/// its time to hear why.
+/// Serves a session to its end. The session is gone when this returns, and with it all that it holds, even if the client
+/// is slow to read why.
 fn serve_session(
     stream: Arc<TcpStream>,
     wire: Wire,
@@ -148,11 +148,11 @@ fn serve_session(
     }
 }
 
-/// The last words, if there is anyone to hear them.
+/// Sends the last message, if the client is still there.
 fn farewell(wire: &mut Wire, failure: Failure) {
     let (Failure::Fatal(error) | Failure::Statement(error)) = failure else { return };
     if wire.send_error(FATAL, &error).is_ok() {
-        // The connection ends here; that the client cannot be told changes nothing.
+        // The connection ends here, even if the client cannot be told.
         let _ = wire.flush();
     }
 }
@@ -186,8 +186,8 @@ impl Connection {
 
     /// Applies the settings of the startup packet.
     ///
-    /// Drivers send what they would like (a time zone, a date style); what they cannot have they do not get, as they
-    /// read from the parameters that the server reports. What a user asks for in `options` must be.
+    /// Drivers send preferences (a time zone, a date style); those that are not supported are ignored, as the
+    /// parameters that the server reports show. Settings that a user gives in `options` must be supported.
     fn apply_settings(&mut self, parameters: &HashMap<String, String>) -> Served {
         for (name, value) in parameters.iter().filter(|(name, _)| startup::is_setting(name)) {
             let _ = self.set(name, value);
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    /// A message for which there was no memory fails as one that was served.
+    /// A message for which there is no memory fails like a statement.
     fn refuse_frame(&mut self, frame: &Frame, error: Error) -> Served {
         if self.skipping {
             return Ok(());
@@ -244,7 +244,7 @@ impl Connection {
         if self.skipping { Ok(()) } else { self.ready() }
     }
 
-    /// Whether a session may keep one more statement or portal: how many it has is up to its client.
+    /// Whether a session may keep one more statement or portal: its client decides how many there are.
     pub(crate) fn check_memory(&self) -> Result<()> {
         self.session.engine().database().memory_limit().check(Claim::Write, 0)
     }
@@ -257,7 +257,7 @@ impl Connection {
     }
 
     fn sync(&mut self, frame: &Frame) -> Served {
-        // First what was done is ended, then the message may turn out to be malformed.
+        // The previous work is ended first; then the message may turn out to be malformed.
         self.end_implicit()?;
         frame.decode()?;
         Ok(())
@@ -277,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// Tells the client of a failed statement; passes on what ends the connection.
+    /// Tells the client of a failed statement; passes errors on that end the connection.
     fn report(&mut self, served: Served) -> Served {
         match served {
             Err(Failure::Statement(error)) => {

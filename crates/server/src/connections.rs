@@ -1,4 +1,4 @@
-//! The connections that there are, so that all of them can be ended from outside.
+//! All open connections, so that they can be ended from outside.
 //!
 //! A connection's thread sleeps in the system, in a read or a write of its socket, and nothing but the socket wakes it:
 //! to end a connection is to shut its socket down. First for reading only, so that the client can still be told why
@@ -53,21 +53,22 @@ impl Connections {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// From now on nothing more is read from any client: who waits for a message learns that the server ends.
+    /// From now on nothing more is read from any client: a connection that waits for a message learns that the server
+    /// ends.
     pub fn end(&self) {
-        // Under the mutex, so that who enters is either among these or sees the flag.
+        // Under the mutex, so that a new connection is either among these or sees the flag.
         let streams = self.streams.lock();
         self.ending.store(true, Ordering::Release);
         streams.by_number.values().for_each(|stream| stop_reading(stream));
     }
 
-    /// Cuts off those who are still there.
+    /// Cuts off the connections that are left.
     pub fn cut(&self) {
         // One that the client has closed meanwhile needs no cutting.
         self.streams.lock().by_number.values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// Waits until all are gone, but not for longer than this. Whether they are.
+    /// Waits until all are gone, but not for longer than this; returns whether they are.
     pub fn wait(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut streams = self.streams.lock();

@@ -2,8 +2,8 @@
 //!
 //! Everything up to a Sync is one transaction unless the client says otherwise. Usually there is a single
 //! Execute before the Sync, and then a statement in autocommit is the same thing and much cheaper (it may be
-//! retried after a serialization failure). So Execute looks whether the next message is a Sync, and only if it
-//! is not, or not there yet, begins an implicit transaction that the Sync ends.
+//! retried after a serialization failure). So Execute checks whether the next message is a Sync, and begins an
+//! implicit transaction, which the Sync ends, only if it is not or has not arrived.
 
 use crate::connection::Connection;
 use crate::frontend::{Bind, Target};
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     pub(crate) fn execute_portal(&mut self, name: &str, max_rows: usize) -> Served {
-        // Out of the map while it runs; back only if it may be asked for again.
+        // Taken out of the map while it runs; put back only if it may be executed again.
         let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
         let limit = if max_rows == 0 { usize::MAX } else { max_rows };
         self.run_portal(&mut portal, limit)?;
@@ -146,7 +146,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Closing what does not exist is no error.
+    /// Closing something that does not exist is no error.
     pub(crate) fn close(&mut self, target: Target, name: &str) -> Served {
         match target {
             Target::Statement => drop(self.statements.remove(name)),

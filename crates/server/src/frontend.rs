@@ -1,4 +1,4 @@
-//! What clients send: cutting the byte stream into messages, and reading their fields.
+//! Messages from clients: cutting the byte stream into messages, and reading their fields.
 //!
 //! A frame is one type byte, a length that counts itself, and the body. Both steps check everything: a length
 //! outside of its type's limits is noticed before the body arrives, a body must be used up exactly.

@@ -1,11 +1,11 @@
-//! Panics in statements: each ends its own connection, and no other.
+//! Panics in statements: each ends its own connection only.
 
 use crate::wire::{Failure, Served};
 use ankerdb_base::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a piece of a statement. A panic in it ends this connection, since nothing is known about the session's
-/// state then, and no other.
+/// Runs a piece of a statement. A panic in it ends this connection and no other, since the session's state is
+/// unknown then.
 pub(crate) fn guard<T>(work: impl FnOnce() -> Result<T>) -> Served<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => Ok(result?),

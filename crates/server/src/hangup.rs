@@ -1,8 +1,7 @@
 //! Noticing a client that hangs up while its statement runs.
 //!
 //! A connection's thread that runs a statement does not look at its socket. One thread looks at all of them: it sleeps
-//! until some client closes its end, which costs nothing as long as nobody does, and then ends that session: what it
-//! runs and all that it would run after that.
+//! until some client closes its end, and then ends that session: what it runs and all that it would run after that.
 //!
 //! A client that closes only its sending side and waits for results counts as gone, too: the two cannot be told
 //! apart without sending.

@@ -28,7 +28,7 @@ impl NamedStatement {
         self.prepared.as_ref().and_then(|prepared| prepared.output())
     }
 
-    /// Binds parameters; all that a client can get wrong here is its own fault and told apart.
+    /// Binds parameters. Each mistake that a client can make here has its own error.
     pub fn bind(&self, bind: &Bind<'_>) -> Result<Portal> {
         let types = self.parameters();
         if bind.parameters.len() != types.len() {

@@ -1,4 +1,4 @@
-//! Accepting connections, and ending them all.
+//! Accepting connections, and ending all of them.
 
 use crate::connection::{ServerState, Sessions, serve, turn_away};
 use crate::hangup::Hangups;
@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long threads may then still take, before the process goes on without them: in the middle of a commit, or of
 /// planning a statement.
 const THREAD_GRACE: Duration = Duration::from_millis(500);
-/// Connections beyond one for each session: those that say who they are, and those that come to cancel a statement.
+/// Connections beyond one for each session: those that are starting, and those that come to cancel a statement.
 const SPARE_CONNECTIONS: usize = 64;
 /// Wait after a failed accept (no file descriptors left, for example).
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ pub struct Stopper {
 impl Stopper {
     /// Asks the server to end; [`Server::run`] returns when it has.
     pub fn stop(&self) {
-        // Statements first: one whose socket is shut before it knows why takes its client for gone.
+        // Statements first: if its socket is shut before a statement knows why, it seems as if the client were gone.
         self.shared.cancels.shut_down();
         self.shared.connections.end();
         // Wakes the thread that accepts. It fails if that has ended already.
@@ -60,7 +60,7 @@ impl Server {
     /// Binds the port. Connections are accepted by [`run`](Self::run).
     ///
     /// # Errors
-    /// If the address is taken or not ours, or the system has no thread left.
+    /// If the address is in use or not a local one, or the system has no thread left.
     pub fn bind(engine: SqlEngine, options: &ServerOptions) -> Result<Server> {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
@@ -91,7 +91,7 @@ impl Server {
     }
 
     /// Serves until it is [stopped](Stopper::stop). Then running statements are ended and clients are told; those that do
-    /// not listen are cut off after a second.
+    /// not read are cut off after a second.
     pub fn run(self) {
         let connections = self.shared.connections.clone();
         while !connections.is_ending() {

@@ -25,7 +25,7 @@ impl Connection {
             }
             let tag = self.simple_statement(statement)?;
             if position == last {
-                // Before the client hears of success: this is where the commit may fail.
+                // Before the client is told of success, because the commit may fail here.
                 self.end_implicit()?;
             }
             self.wire.send(&CommandComplete::new(tag))?;

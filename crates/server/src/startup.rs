@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
 
-/// How long a client may take to say what it wants, as PostgreSQL's `authentication_timeout`.
+/// How long a client may take to start a session, like PostgreSQL's `authentication_timeout`.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest startup packet, as in PostgreSQL.
 const PACKET_BYTES_MAX: usize = 10_000;
@@ -22,10 +22,11 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 const PROTOCOL_3_0: u32 = 3 << 16;
-/// What is declined: a single byte.
+/// The answer that declines encryption: a single byte.
 const DECLINED: &[u8] = b"N";
 
-/// Reads until the client wants a session; `None` if it only came to cancel one. The parameters it asks for.
+/// Reads until the client starts a session, and returns the parameters that it asks for; `None` if it only cancels
+/// one.
 pub(crate) fn negotiate(
     wire: &mut Wire,
     cancels: &CancelRegistry,
@@ -130,7 +131,7 @@ pub(crate) fn check(parameters: &HashMap<String, String>) -> Served {
     }
 }
 
-/// Whether it is one of the names under which clients know UTF-8 (or claim not to care).
+/// Whether it is one of the names that clients use for UTF-8 (or for any encoding).
 fn is_utf8(name: &str) -> bool {
     let plain: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
@@ -180,7 +181,7 @@ fn split_words(options: &str) -> Vec<String> {
     words
 }
 
-/// Lets the client in and tells it about the server.
+/// Accepts the client and tells it about the server.
 pub(crate) fn greet(wire: &mut Wire, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
     wire.send(&Authentication::Ok)?;
     let user = parameters.get("user").map_or("", String::as_str);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Text format, for the whole and for each column.
 const TEXT: i16 = 0;
-/// How often a COPY that waits for data looks whether it is to end.
+/// How often a COPY that waits for data checks its interrupt.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
 impl Connection {
@@ -46,7 +46,7 @@ impl Connection {
         let cancel = self.session.cancel_handle();
         let mut frame = Frame::default();
         loop {
-            // A statement under way: it may be canceled and run out of time while the client is silent.
+            // The statement is under way: it may be canceled or run out of time while the client is silent.
             self.wire.read_frame(&mut frame, &mut || Ok(cancel.check()?))?;
             cancel.check()?;
             match frame.decode()? {
@@ -56,7 +56,7 @@ impl Connection {
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Error::new(SqlState::QueryCanceled, message).into());
                 }
-                // Clients that send their Sync before they know that this is a COPY.
+                // Some clients send their Sync before they know that this is a COPY.
                 Message::Flush | Message::Sync => {}
                 Message::Terminate => return Err(Failure::Gone),
                 _ => {

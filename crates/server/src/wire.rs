@@ -4,8 +4,8 @@
 //! once [`FLUSH_BYTES`] have collected. A client that does not read stops its own connection there: that is all
 //! the flow control there is, and all that is needed.
 //!
-//! Reads and writes block the connection's thread. What else a thread waits for while it waits for its client is looked
-//! at when a read has run out of patience ([`Wire::set_patience`]).
+//! Reads and writes block the connection's thread. Other events that a thread waits for meanwhile are checked when a
+//! read has run out of patience ([`Wire::set_patience`]).
 
 use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
@@ -29,14 +29,14 @@ const GROWTH_BYTES: usize = 64 * 1024;
 /// Buffers that grew past this for one large message are given back.
 pub(crate) const KEPT_BYTES: usize = 1024 * 1024;
 
-/// Why a message was not served.
+/// The reason why a message was not served.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The statement failed. The client is told and the connection goes on.
     Statement(Error),
     /// The client is told, and the connection ends.
     Fatal(Error),
-    /// The client is gone or said goodbye.
+    /// The client is gone, or has ended the session.
     Gone,
 }
 
@@ -53,7 +53,7 @@ impl From<Error> for Failure {
 /// Result of serving a message.
 pub(crate) type Served<T = ()> = Result<T, Failure>;
 
-/// The socket, what has been read but not taken, what was said but not sent.
+/// The socket, bytes that have been read but not taken, and messages that have not been sent.
 pub(crate) struct Wire {
     stream: Arc<TcpStream>,
     connections: Arc<Connections>,
@@ -88,8 +88,8 @@ impl Wire {
         self.memory_limit = limit;
     }
 
-    /// How long a read sleeps before it looks around; `None`: until something comes. A call to the system if that is
-    /// another time than before.
+    /// How long a read sleeps before it checks for other events; `None`: until something arrives. Costs a call to
+    /// the system if the time changes.
     pub fn set_patience(&mut self, patience: Option<Duration>) -> Served {
         if self.patience != patience {
             // No time at all would mean for ever.
@@ -101,8 +101,8 @@ impl Wire {
     }
 
     /// The next message, in place of the last one. Its length was checked, its body was not decoded; one that there is no
-    /// memory for is passed over, and fails as a statement does. `impatient` is asked
-    /// whether to go on each time that a read has run out of patience.
+    /// memory for is passed over, and fails as a statement does. `impatient` is called each time that a read has run out
+    /// of patience, and decides whether to go on.
     pub fn read_frame(&mut self, frame: &mut Frame, impatient: &mut dyn FnMut() -> Served) -> Served {
         let (kind, length) = loop {
             match header(&self.input[self.start..self.end]).map_err(Failure::Fatal)? {
@@ -165,7 +165,7 @@ impl Wire {
     }
 
     /// Takes exactly this many bytes, up to [`READ_BYTES`]: for the startup packet, which has no type byte. `impatient` is
-    /// asked ahead of each read, too.
+    /// called before each read, too.
     pub fn read_exact(&mut self, length: usize, impatient: &mut dyn FnMut() -> Served) -> Served<Vec<u8>> {
         while self.end - self.start < length {
             impatient()?;

@@ -86,7 +86,7 @@ pub(crate) struct Cells(Column);
 
 impl Cells {
     /// # Errors
-    /// As [`Columns::new`].
+    /// Those of [`Columns::new`].
     pub(crate) fn new(array: &ArrayRef) -> Result<Cells> {
         column(array).map(Cells)
     }

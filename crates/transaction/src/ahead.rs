@@ -1,5 +1,5 @@
-//! Large commits: rows installed ahead of the timestamp, so that what lies between drawing it and becoming visible does not
-//! grow with them.
+//! Large commits: rows installed ahead of the timestamp, so that the time between drawing it and becoming visible does not
+//! grow with their number.
 //!
 //! ```text
 //! small    lock  keys  write ahead                draw c, validate, install rows,  finish
@@ -13,7 +13,7 @@
 //! small commit, and some counting.
 //!
 //! If the commit ends, by an error ahead of the timestamp or a conflict behind it, the rows are withdrawn: they become
-//! what they were, as of a timestamp that is drawn for that. It holds up nobody either.
+//! what they were, as of a timestamp that is drawn for that. That holds up no other commit either.
 
 use crate::ends_process::EndsProcess;
 use crate::progress::{Ahead, Progress};
@@ -26,17 +26,18 @@ use crossbeam_epoch::Guard;
 use std::sync::Arc;
 
 impl Transaction {
-    /// The state of a commit that is to install ahead of its timestamp, if this is such a one.
+    /// The state of a commit that installs ahead of its timestamp, if this is one.
     pub(crate) fn begin_ahead(&self) -> Option<Ahead> {
         let is_large = self.writes.writes.len() >= self.manager.versioning().ahead_from;
-        // Where there is no number the commit is an ordinary one.
+        // Without a number the commit is an ordinary one.
         let commit = is_large.then(begin_pending).flatten()?;
         Some(Ahead { commit, installed: 0, displaced: Vec::new(), nothing: Arc::default() })
     }
 
-    /// Installs a row that has been written or saved, and whose views are all that there are, if the commit is a large one.
+    /// Installs a row that has been written or saved, if the commit is a large one. The views are those of this row
+    /// alone.
     pub(crate) fn install_row_ahead(&self, place: usize, progress: &mut Progress, pin: &Guard) -> Result<()> {
-        // Left where it is, also when a panic passes by: what has been installed is to be withdrawn.
+        // It stays where it is even if there is a panic: what has been installed must be withdrawn.
         let Progress { rows, views, large: Some(ahead), .. } = progress else { return Ok(()) };
         failpoint::reach("row ahead of its timestamp")?;
         let _whole = EndsProcess("while it was installing a row");
@@ -92,7 +93,7 @@ impl Transaction {
         ahead.commit.end();
     }
 
-    /// Makes the rows what they were. Nobody sees that before they are settled.
+    /// Makes the rows what they were. Readers see that only when they are settled.
     pub(crate) fn withdraw(&self, progress: &mut Progress, ahead: &mut Ahead, pin: &mut Guard) {
         let mut displaced = std::mem::take(&mut ahead.displaced).into_iter();
         for (place, write) in self.writes.writes[..ahead.installed].iter().enumerate() {

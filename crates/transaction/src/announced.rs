@@ -1,5 +1,5 @@
-//! What a transaction announces to read at, so that nobody prunes what it sees, or gives away slots of rows that it may write
-//! to.
+//! The timestamps that a transaction announces, so that what it sees is not pruned, and slots of rows that it may write to
+//! are not reused.
 //!
 //! ```text
 //! slot     the timestamp of now; views made of the transaction share it, and keep it when the transaction goes on
@@ -33,7 +33,7 @@ impl Announced {
         Arc::new(self.readers.register())
     }
 
-    /// What announces the timestamp of now; whoever holds it keeps that readable.
+    /// The slot that announces the present timestamp; holding it keeps that timestamp readable.
     pub fn slot(&self) -> &Arc<ReaderSlot> {
         &self.slot
     }
@@ -44,7 +44,7 @@ impl Announced {
         self.keeps_rows = keeps_rows;
     }
 
-    /// Whether it has been said so.
+    /// Whether rows that are found may be written to later.
     pub fn keeps_rows(&self) -> bool {
         self.keeps_rows
     }
@@ -53,10 +53,11 @@ impl Announced {
         self.anchor.as_ref().is_some_and(|anchor| anchor.timestamp().is_some())
     }
 
-    /// Announces the watermark from now on; returns it. `as_anchor` if rows are found at later timestamps than that one.
+    /// Announces the watermark from now on, and returns it. `as_anchor` is for transactions that find rows at later
+    /// timestamps than that one.
     ///
-    /// The statement before this one has found rows. Were such a row deleted meanwhile, and its slot given to another row,
-    /// then that one would be written; so where rows are kept the first such statement's slot stays announced.
+    /// The statement before this one has found rows. If such a row were deleted meanwhile and its slot reused, the other
+    /// row would be written; so where rows are kept, the first such statement's slot stays announced.
     #[inline]
     pub fn enter(&mut self, as_anchor: bool, watermark: impl Fn() -> Timestamp) -> Timestamp {
         if self.keeps_rows && self.slot.timestamp().is_some() && !self.has_anchor() {
@@ -71,7 +72,7 @@ impl Announced {
         if as_anchor { self.slot.enter_as_anchor(watermark) } else { self.slot.enter(watermark) }
     }
 
-    /// What another slot announces is read from now on, and kept readable by holding that slot.
+    /// From now on the transaction reads at the timestamp that another slot announces, and holds that slot.
     pub fn share(&mut self, slot: Arc<ReaderSlot>) {
         self.slot.leave();
         self.slot = slot;
@@ -88,14 +89,15 @@ impl Announced {
         self.spare = Some(slot);
     }
 
-    /// Before the watermark is announced in another slot, to move there: keeps rows where that is to be done.
+    /// To be called before the transaction moves to a watermark that another slot announces: keeps rows in their
+    /// slots if it may write to them.
     pub fn prepare_move(&self) {
         if self.keeps_rows {
             self.slot.set_anchor();
         }
     }
 
-    /// Another slot announces what is read from now on. Views that were made before keep reading at the former timestamp.
+    /// Moves to a timestamp that another slot announces. Views that were made before keep reading at the former one.
     pub fn move_to(&mut self, slot: Arc<ReaderSlot>) {
         let former = std::mem::replace(&mut self.slot, slot);
         if self.keeps_rows && !self.has_anchor() {

@@ -4,7 +4,7 @@ use ankerdb_base::{RowId, Timestamp};
 use ankerdb_table::Table;
 use std::sync::{Arc, Weak};
 
-/// A row in the hands of somebody else.
+/// A row that another transaction owns.
 pub(crate) struct Blocker {
     /// Not kept in memory if it is dropped before there is another try.
     pub table: Weak<Table>,
@@ -17,11 +17,11 @@ impl Blocker {
     }
 }
 
-/// What a key could not be entered for; another try waits for it.
+/// What prevented a key from being entered; another try waits for it.
 #[derive(Clone, Copy)]
 pub(crate) enum Obstacle {
     /// A commit.
     Commit(Timestamp),
-    /// A row in the hands of a commit, in a table given by number.
+    /// A row that a commit owns, in a table given by number.
     Row(usize, RowId),
 }

@@ -3,29 +3,29 @@
 //! ```text
 //! 1 lock      the rows to update or delete, in the order of tables and rows; a row changed since the transaction's
 //!             timestamp ends it (first committer wins)
-//! 2 keys      slots for new rows, entries for new keys; a key that somebody else has or is about to have ends it
+//! 2 keys      slots for new rows, entries for new keys; a key that another row has or is about to have ends it
 //! 3 ahead     cells of new rows into their slots, cells about to be overwritten into versions, long strings into the
-//!             heaps; history that no reader needs goes
+//!             heaps; versions that no reader needs are pruned
 //! 4 timestamp c, drawn and published with the record of all writes, in one step (`CommitOrder::begin`)
 //! 5 validate  (SERIALIZABLE) the records of all commits between the transaction's timestamp and c against its reads; most
 //!             of them before 4
 //! 6 install   every row at c, which gives the row up: headers, and cells that could not be written ahead
-//! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: whoever begins later sees the commit
+//! 7 visible   `CommitOrder::finish`, then wait until the watermark covers c: transactions that begin later see the commit
 //! ```
 //!
 //! A commit of many rows installs them in step 3, under a number that becomes c in one store in step 6 (`ahead`).
 //!
-//! From 4 to 7 everybody's commits wait for this one to become visible, so only what must be done there is.
-//! All that can fail comes before 4: what a commit has done until then, it takes back, also when it panics. From 4 on
-//! nothing may be taken back but by a conflict in 5, which is before the first change that anybody sees. Should a commit
-//! panic there, the watermark would stand still for good, and rows would stay locked: it ends the process instead.
+//! From 4 to 7 all other commits wait for this one to become visible, so only what must be done there is done there. All
+//! that can fail comes before 4: a commit that ends until then takes back what it has done, even if it panics. From 4 on
+//! only a conflict in 5 may take anything back, which is before the first change that readers see. If a commit panicked
+//! there, the watermark would stop for good and rows would stay locked, so the process ends instead.
 //!
 //! No mutex is shared, and commits run in parallel. Why this is serializable in the order of timestamps: a commit
 //! with timestamp below c is either installed when T begins (T reads it), or T finds its record in step 5, because
 //! it was published when its timestamp was drawn, before T drew c. A record found may belong to a commit
 //! that aborts later; then T aborts needlessly. Commits above c find T's record in their step 5.
 //!
-//! Nobody waits for a commit with a higher timestamp or for another's lock while holding a timestamp, so commits do
+//! No commit waits for one with a higher timestamp, or for another's lock while it holds a timestamp, so commits do
 //! not deadlock. (HyPer and AnKer §3.1 validate one at a time behind a mutex; arXiv §5.7 names it as the limit.)
 
 use crate::blocker::{Blocker, Obstacle};
@@ -47,7 +47,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For how long a commit waits for a row in somebody's hands before it takes him for a rival: some slices of the scheduler.
+/// How long a commit waits for a row that is owned before it counts as a conflict: some time slices of the scheduler.
 const MOMENT: Duration = Duration::from_millis(20);
 /// Commits after which the list of readers' timestamps is taken anew. An older list keeps more, never less.
 const IN_USE_AGE_MAX: u32 = 8;
@@ -68,7 +68,7 @@ impl Transaction {
     /// The transaction can begin again afterwards.
     pub fn commit(&mut self) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
-        // What was read is out of date, and the statement that found out was not run again.
+        // What was read is out of date, and the statement that noticed was not run again.
         if self.stale.is_any() {
             self.rollback();
             return Err(concurrent_update());
@@ -101,7 +101,7 @@ impl Transaction {
         outcome
     }
 
-    /// As a sweep does, where an old reader holds it up.
+    /// Buries dead rows of a table, which a sweep does not do while an old reader is open.
     fn bury_dead(&self, table: &Table) {
         let (watermark, mut in_use) = (self.manager.watermark(), Vec::new());
         let anchored = self.manager.readers().in_use_and_anchored(watermark, &mut in_use);
@@ -179,8 +179,8 @@ impl Transaction {
         Ok(commit)
     }
 
-    /// Between two steps of a loop over all writes: looks at the interrupt every now and then, and lets memory that was
-    /// retired meanwhile be freed. Behind the timestamp nobody looks at the interrupt any more.
+    /// Called between two steps of a loop over all writes: checks the interrupt every now and then, and lets memory
+    /// that was retired meanwhile be freed. After the timestamp the interrupt is not checked any more.
     #[inline]
     fn pause_at(&self, step: usize, pin: &mut Guard) -> Result<()> {
         if !step.is_multiple_of(STEPS_BETWEEN_CHECKS) {
@@ -204,7 +204,7 @@ impl Transaction {
         self.enter_keys(progress, record, pin)?;
         self.write_ahead(progress, pin)?;
         let clear = self.validate_ahead(pin)?;
-        // The last look: from here on nobody can be told.
+        // The last check: from here on the commit cannot end.
         check_system()?;
         failpoint::reach("timestamp").map(|()| clear)
     }
@@ -256,8 +256,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes a row. `None` if a rival has it: somebody who has locked it, a large commit, or a commit that is not over in a
-    /// moment. A sweep is.
+    /// Takes a row. `None` if a rival owns it: a transaction that has locked it, a large commit, or a commit that takes
+    /// longer than a moment. A sweep is no rival.
     fn own_row<'t>(&self, table: &'t Table, row: RowId, pin: &mut Guard) -> Result<Option<OwnedRow<'t>>> {
         let storage = Storage::of(table);
         if let Some(owned) = storage.try_own(row) {
@@ -271,7 +271,8 @@ impl Transaction {
                 return Ok(None);
             }
             patience.wait();
-            // Whoever has the row may be without a processor for a while: nobody's memory waits for that.
+            // The row's owner may be without a processor for a while; memory must not be kept from being freed for so
+            // long.
             pin.repin();
             self.check_interrupt()?;
             if let Some(owned) = storage.try_own(row) {
@@ -353,7 +354,7 @@ impl Transaction {
         } else {
             Entries::of(index).insert(key, row.0)?;
         }
-        // Also of an entry that was there: what it was there for may be pruned by this commit.
+        // Also for an entry that was there already: this commit may prune the state that it was there for.
         progress.entries.push(Entered { place, key: number });
         Ok(())
     }
@@ -385,7 +386,7 @@ impl Transaction {
         })
     }
 
-    /// Who reads at which timestamps. None are listed, and so nothing is pruned, where a collector does it.
+    /// The timestamps of all readers. None are listed, and so nothing is pruned, where a collector does it.
     fn refresh_in_use(&mut self) {
         if self.manager.versioning().is_left_to_collector {
             return;
@@ -477,8 +478,8 @@ impl Transaction {
             let (position, key) = record.key(key);
             let index = table.index(position);
             let row = progress.rows[place].as_mut().expect("the rows of a commit are owned");
-            // The entry may have been there because the row has or had this key; or it was ours to make only because the
-            // index is still being filled, and who fills it counts on it.
+            // The entry may have been there because the row has or had this key; or it is new only because the index is
+            // still being filled, and the filling relies on it.
             let row_id = row.id();
             if !Storage::of(table).with_kept(row, |row| row.has_had_key(index, key, pin)) {
                 Entries::of(index).remove(key, row_id.0);

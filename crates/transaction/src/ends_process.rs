@@ -1,7 +1,7 @@
-//! Panics that must not be survived.
+//! Panics after which the process must not go on.
 
-/// Ends the process when a panic passes by, where going on would do harm to others. What was committed is not lost by it:
-/// it is what a crash is to whoever keeps a log.
+/// Ends the process if there is a panic while this lives, where going on would harm others. To a database with a log this
+/// is a crash: what was committed is not lost by it.
 pub(crate) struct EndsProcess(pub &'static str);
 
 impl Drop for EndsProcess {

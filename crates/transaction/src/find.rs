@@ -25,7 +25,8 @@ impl Transaction {
         Ok(index)
     }
 
-    /// Who has read an index while it was dropped may have missed entries. Another try finds it gone.
+    /// A transaction that has read an index while it was dropped may have missed entries. Another try finds the index
+    /// gone.
     pub(crate) fn check_still_there(&self, index: &Index) -> Result<()> {
         if index.is_dropped() {
             return Err(Error::serialization("index was dropped while this transaction was reading it"));
@@ -51,7 +52,7 @@ impl Transaction {
             if !block.exists_at(row.offset(), at, pin) {
                 return false;
             }
-            // Who reads the newest state may meet another row in a slot whose former row's entry was just found.
+            // A reader of the newest state may meet another row in a slot whose former row's entry was just found.
             if at != ReadAt::Newest || block.header(row.offset()).timestamp() <= self.start {
                 return true;
             }

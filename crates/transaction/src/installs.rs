@@ -1,14 +1,14 @@
-//! The last part of commits on its own, to measure it.
+//! The last part of commits by itself, to measure it.
 //!
-//! What does it cost to keep history, beside all else that a transaction does? An [`Installs`] is a table of words whose rows
-//! are changed as commits end: they are owned, a timestamp is drawn, the old words go into versions and the new ones in
+//! What does it cost to keep old versions, beside all else that a transaction does? An [`Installs`] is a table of words whose
+//! rows are changed as commits end: they are owned, a timestamp is drawn, the old words go into versions and the new ones in
 //! place, the commit is finished. Left out is how commits begin and what they wait for: private writes, keys, the list of
 //! what was written, validation, becoming visible.
 //!
-//! That is sound because nobody else writes to the table and nobody validates: `Installs` makes both the table and the
-//! transactions' manager, and hands the manager to nobody. Timestamps come from that manager's commit order, in which
-//! the rows were loaded by whole transactions, snapshots are announced to it, and what it prunes is what none of them
-//! reads. A [`Loader`] and an [`Installer`] each belong to one thread.
+//! That is sound because no other code writes to the table and nothing validates: `Installs` makes both the table and
+//! the transactions' manager, and keeps the manager to itself. Timestamps come from that manager's commit order, in
+//! which the rows were loaded by whole transactions, snapshots are announced to it, and it prunes only what none of
+//! them reads. A [`Loader`] and an [`Installer`] each belong to one thread.
 //!
 //! For experiments; the engine does not export this.
 
@@ -67,7 +67,7 @@ impl Installs {
         self.manager.snapshot()
     }
 
-    /// What the background does in a database: drops history that nobody needs.
+    /// Does what a database does in the background: frees versions that no reader needs.
     pub fn sweep(&self) {
         let storage = Storage::of(&self.table);
         storage.sweep(self.manager.horizon(), &crossbeam_epoch::pin());
@@ -126,8 +126,8 @@ pub struct Installer<'i> {
 }
 
 impl Installer<'_> {
-    /// Installs a word in each of these rows, which have been loaded, all by one commit; the ends of it alone are
-    /// missing. Spins while somebody else has a row. 53200 if there is no memory for a version: then nothing has changed.
+    /// Installs a word in each of these rows, which have been loaded, by one commit without its beginning and its end.
+    /// Spins while another thread owns a row. 53200 if there is no memory for a version: then nothing has changed.
     pub fn install(&mut self, rows: impl Iterator<Item = RowId>, word: u64) -> Result<()> {
         let pin = crossbeam_epoch::pin();
         self.own(rows, &pin);

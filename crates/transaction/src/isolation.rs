@@ -11,13 +11,14 @@ pub enum Isolation {
     /// Snapshot isolation: reads what was committed when the transaction began; the first of two writers of a
     /// row wins.
     RepeatableRead,
-    /// As if transactions had run one after the other, in the order of their commits, which respects real time.
+    /// Transactions behave as if they had run one after the other, in the order of their commits, which respects real
+    /// time.
     #[default]
     Serializable,
 }
 
 impl Isolation {
-    /// Whether what was read is kept, to be matched against the writes of those that commit meanwhile.
+    /// Whether reads are noted, to be matched against the writes of transactions that commit meanwhile.
     #[inline]
     pub(crate) fn validates(self) -> bool {
         self == Isolation::Serializable
@@ -29,7 +30,8 @@ impl Isolation {
         matches!(self, Isolation::ReadUncommitted | Isolation::ReadCommitted)
     }
 
-    /// Whether of two transactions that write to a row, and have both begun before the other's commit, one ends.
+    /// Whether the first committer wins: of two transactions that write to a row, each begun before the other's
+    /// commit, one ends.
     #[inline]
     pub(crate) fn first_committer_wins(self) -> bool {
         matches!(self, Isolation::RepeatableRead | Isolation::Serializable)

@@ -2,8 +2,8 @@
 //!
 //! A [`Transaction`] reads the newest state committed before it began (or, by level, before its statement), keeps
 //! its writes to itself, and commits through the six steps of `commit`. What it read is remembered as predicates
-//! (`read_set`), which at SERIALIZABLE are matched against the writes of those that committed meanwhile.
-//! [`TransactionManager`] is what the transactions of one database share: no mutex lies on the way of a commit.
+//! (`read_set`), which at SERIALIZABLE are matched against the writes of transactions that committed meanwhile.
+//! [`TransactionManager`] is what the transactions of one database share: no commit takes a mutex.
 //!
 //! `unsafe` occurs in three places: to walk the ring of records and to take them out of it inside an epoch pin, and where text goes into storage
 //! and comes out of it, which relies on its being UTF-8.

@@ -1,4 +1,4 @@
-//! Row locks of interactive transactions: taking them, waiting for those of others, giving them up.
+//! Row locks of interactive transactions: taking them, waiting for them, giving them up.
 
 use crate::blocker::Blocker;
 use crate::isolation::Isolation;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// Whether and how long to wait for a row that another transaction has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWait {
-    /// Until it is free; 40P01 if that would never be, 55P03 after the lock timeout, and the interrupt's error.
+    /// Wait until it is free; 40P01 if that would never be, 55P03 after the lock timeout, and the interrupt's error.
     Wait,
     /// 55P03 at once.
     NoWait,
@@ -29,15 +29,15 @@ pub enum Locked {
     Unchanged,
     /// The row is ours, but was changed or deleted after the timestamp that this statement reads at: call
     /// [`Transaction::restart_statement`], and run the statement again from its start. Not at REPEATABLE READ, and not
-    /// in procedures at SERIALIZABLE: 40001 there. A SERIALIZABLE transaction that goes on without will not commit.
+    /// in procedures at SERIALIZABLE: 40001 there. A SERIALIZABLE transaction that does not do so will not commit.
     Changed,
-    /// Somebody else has it ([`LockWait::Skip`] only).
+    /// Another transaction has it ([`LockWait::Skip`] only).
     Busy,
 }
 
 impl Transaction {
     /// Locks a visible row until the end of the transaction. Interactive transactions lock before they write, because
-    /// they keep others off for milliseconds, and hot rows must queue, not abort; procedures need not.
+    /// they last for milliseconds, and writers of hot rows must queue, not abort; procedures need not.
     ///
     /// # Errors
     /// `SerializationFailure` above READ COMMITTED if the row has changed; what [`LockWait`] says; the interrupt's.
@@ -73,7 +73,7 @@ impl Transaction {
         }
     }
 
-    /// Takes the row's bit; `None` if somebody else has it and is not waited for.
+    /// Takes the row's bit; `None` if it is taken and the caller does not wait.
     fn acquire<'t>(
         &mut self,
         table: &'t Arc<Table>,
@@ -110,7 +110,7 @@ impl Transaction {
         }
     }
 
-    /// Waits for what is usually over in a moment, for at most a millisecond.
+    /// Waits for something that usually takes a moment, for at most a millisecond.
     ///
     /// # Errors
     /// Those of the interrupt.
@@ -139,8 +139,8 @@ impl Transaction {
     }
 
     /// Waits, between two tries of a procedure, for what has stopped the last one: until the interactive transaction or
-    /// the commit that has the row has given it up, and the commit that the conflict was with is visible, as the next try
-    /// would read at a timestamp before it, and meet it again.
+    /// the commit that has the row has given it up, and the commit that the conflict was with is visible. Without that,
+    /// the next try would read at a timestamp before it, and meet it again.
     ///
     /// # Errors
     /// Those of waiting for a row, and the interrupt's.
@@ -155,7 +155,7 @@ impl Transaction {
         }
     }
 
-    /// Waits until a row is given up; returns which commit has changed it last. Does not wait for whoever has it next.
+    /// Waits until a row is given up; returns the commit that has changed it last. Does not wait for its next owner.
     fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
         let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
         let block = Storage::of(&table).block(blocker.row.block());
@@ -180,7 +180,7 @@ impl Transaction {
         }
     }
 
-    /// When a wait that begins now has lasted for as long as it may.
+    /// The deadline of a wait that begins now.
     fn lock_deadline(&self) -> Option<Instant> {
         self.lock_timeout.and_then(|limit| Instant::now().checked_add(limit))
     }
@@ -204,7 +204,7 @@ impl Transaction {
     }
 
     /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait. Costs a
-    /// store for each of those rows, and for the others nothing.
+    /// store for each of those rows, and nothing for the others.
     pub(crate) fn release_locks(&mut self) {
         let Some(holder) = self.holder.take() else { return };
         self.manager.locks.leave(&holder);

@@ -1,5 +1,5 @@
-//! What was read, arranged so that a write finds its readers: rows hashed, ranges of an index merged into disjoint ones
-//! in key order, tables by identity. To match a write costs about the same whatever was read.
+//! The read set, arranged so that a write finds its readers: rows hashed, ranges of an index merged into disjoint ones
+//! in key order, tables by identity. Matching a write costs about the same however much was read.
 //!
 //! Made once, when a transaction that has read a lot is about to be validated, and before it draws a timestamp: making
 //! it costs as much as a part of the reading did. Transactions that have read little are matched without.
@@ -91,7 +91,7 @@ impl Ranges {
         if end.as_ref().is_some_and(|end| *end <= start) {
             return;
         }
-        // All that overlap or touch it become one with it: the last one that starts at or before its end, again and again.
+        // Merges all that overlap or touch it: the last one that starts at or before its end, again and again.
         loop {
             let reach = end.as_ref().map_or(Bound::Unbounded, Bound::Included);
             let last = self.0.range::<Vec<u8>, _>((Bound::Unbounded, reach)).next_back();

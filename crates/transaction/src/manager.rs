@@ -35,10 +35,11 @@ pub struct TransactionManager {
     pub(crate) old_records: OldRecords,
 }
 
-/// Rows from which on a commit installs them ahead of its timestamp. Fewer are installed behind it in some microseconds.
+/// Rows from which on a commit installs them ahead of its timestamp. Fewer are installed after it in some
+/// microseconds.
 const AHEAD_FROM: usize = 512;
 
-/// How old versions are read and let go, and how new ones come.
+/// How old versions are read and freed, and how new ones are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Versioning {
     /// How analytics read.
@@ -51,8 +52,8 @@ pub struct Versioning {
     /// Whether serializable transactions abort as soon as they would have to look for an old version (AnKer §6.1,
     /// HEE). Queries over snapshots do not.
     pub aborts_on_versions: bool,
-    /// Rows from which on a commit installs them ahead of its timestamp, so that others need not wait for it. Not where
-    /// cells are read as they lie, or only while they are in place.
+    /// Rows from which on a commit installs them ahead of its timestamp, so that others need not wait for it. Not for
+    /// databases in which cells are read as they lie, or only while they are in place.
     pub ahead_from: usize,
 }
 
@@ -69,12 +70,12 @@ impl Default for Versioning {
 }
 
 impl TransactionManager {
-    /// Nothing committed yet, and as much memory as there is.
+    /// A manager with nothing committed yet and without a memory limit.
     pub fn new(versioning: Versioning) -> Arc<TransactionManager> {
         TransactionManager::with_limit(versioning, MemoryLimit::NONE)
     }
 
-    /// Nothing committed yet; transactions that ask for memory past the limit end with 53200.
+    /// A manager with nothing committed yet; transactions that ask for memory past the limit end with 53200.
     pub fn with_limit(versioning: Versioning, memory_limit: MemoryLimit) -> Arc<TransactionManager> {
         Arc::new(TransactionManager {
             order: CommitOrder::new(COMMITS_KEPT),
@@ -96,12 +97,12 @@ impl TransactionManager {
         self.memory_limit
     }
 
-    /// Everything up to here is committed and visible to whoever begins now.
+    /// Everything up to here is committed and visible to transactions that begin now.
     pub fn watermark(&self) -> Timestamp {
         self.order.watermark()
     }
 
-    /// Tables have been made or dropped: sessions let go of those that they have at hand when they next begin.
+    /// Notes that tables have been made or dropped: sessions drop those that they have cached when they next begin.
     pub fn note_definitions(&self) {
         self.definitions.fetch_add(1, Ordering::Release);
     }
@@ -110,7 +111,7 @@ impl TransactionManager {
         self.definitions.load(Ordering::Acquire)
     }
 
-    /// Who reads at which timestamps.
+    /// The active readers and their timestamps.
     pub fn readers(&self) -> &Arc<ActiveReaders> {
         &self.readers
     }
@@ -120,8 +121,8 @@ impl TransactionManager {
         self.readers.oldest(self.watermark())
     }
 
-    /// Gives up the records of large commits that nobody will validate against any more, and frees whatever can be freed if
-    /// memory is short. To be called now and then.
+    /// Gives up the records of large commits that no transaction will validate against any more, and frees as much as
+    /// possible if memory is short. To be called now and then.
     pub fn keep_account(&self) {
         self.old_records.forget_large(&self.order, self.horizon());
         self.old_records.free_unwanted();
@@ -131,13 +132,13 @@ impl TransactionManager {
         }
     }
 
-    /// Frees memory that sweeps have retired, as far as a few milliseconds get. For the background: who commits would come to
-    /// free it otherwise, a few hundred objects at a time.
+    /// Frees memory that sweeps have retired, as far as a few milliseconds get. For the background thread: otherwise commits
+    /// would come to free it, a few hundred objects at a time.
     pub fn free_retired(&self) {
         free_retired();
     }
 
-    /// Frees what nobody needs any more, as much of it as can be found at once: records, and what was retired.
+    /// Frees what is no longer needed, as far as it can be found at once: records, and what was retired.
     pub fn reclaim(&self) {
         self.old_records.forget_all(&self.order, self.horizon(), COMMITS_KEPT);
         collect_retired();
@@ -155,7 +156,7 @@ impl TransactionManager {
         self.snapshot_by(self.versioning.strategy)
     }
 
-    /// The same for a query at this isolation level.
+    /// A consistent image of everything committed so far, read as queries at this isolation level do.
     pub fn snapshot_at(&self, isolation: Isolation) -> Snapshot {
         self.snapshot_by(self.strategy_at(isolation))
     }
@@ -166,7 +167,7 @@ impl TransactionManager {
         Snapshot::new(timestamp, Arc::new(slot), strategy, self.snapshots.clone())
     }
 
-    /// How queries at this level read. A level that promises consistency gets it, whatever others make do with.
+    /// How queries at this level read. A level that promises consistency gets it in every configuration.
     pub(crate) fn strategy_at(&self, isolation: Isolation) -> SnapshotStrategy {
         match self.versioning.strategy {
             SnapshotStrategy::Newest if isolation != Isolation::ReadUncommitted => {
@@ -195,13 +196,13 @@ impl TransactionManager {
     }
 
     /// Returns when every commit that was under way at the call is over, and visible to snapshots taken from now on.
-    /// Commits that begin later see whatever list of indexes the caller has published before; why, is argued in
-    /// [`under_way`](ankerdb_sync::under_way).
+    /// Commits that begin later see whatever list of indexes the caller has published before;
+    /// [`under_way`](ankerdb_sync::under_way) has the proof.
     pub fn wait_for_commits(&self) {
         self.workers.wait_for_commits();
     }
 
-    /// What every commit of a transaction with writes begins with.
+    /// The first step of every commit of a transaction with writes.
     #[inline]
     pub(crate) fn begin_commit(&self, worker: &Worker) {
         match self.versioning.can_quiesce {
@@ -229,8 +230,8 @@ impl TransactionManager {
     }
 }
 
-/// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it for as short as
-/// can be; a thread that holds it must not commit.
+/// While this lives no commit is under way and none begins: all data is as of the watermark. Keep it as short as
+/// possible; a thread that holds it must not commit.
 pub struct Quiesced {
     manager: Arc<TransactionManager>,
 }

@@ -1,9 +1,9 @@
-//! Hash tables by our own numbers: rows, tables, positions.
+//! Hash tables by internal numbers: rows, tables, positions.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Hashes small integers by multiplication: the keys are our own numbers, not a stranger's.
+/// Hashes small integers by multiplication: clients cannot choose these keys.
 #[derive(Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -30,8 +30,8 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// A map by our own numbers.
+/// A map by internal numbers.
 pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// A set of our own numbers.
+/// A set of internal numbers.
 pub(crate) type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;

@@ -1,17 +1,17 @@
 //! Records of commits, given up before the ring needs their places.
 //!
-//! The ring keeps the records of the last 16,384 commits. Those of small transactions are some hundred bytes; one of a
-//! million rows has a hundred megabytes, and might stay for hours where nobody else commits. Who begins after a commit never
-//! looks at its record. So large ones are listed here, oldest first, and once everybody reads at their timestamps or later, an
-//! empty record takes their place. Where memory is short, all others go as well.
+//! The ring keeps the records of the last 16,384 commits. Those of small transactions are some hundred bytes; one of a million
+//! rows has a hundred megabytes, and might stay for hours if there are no other commits. A transaction that begins after a
+//! commit never looks at its record. So large ones are listed here, oldest first, and once all readers are at their timestamps
+//! or later, an empty record takes their place. If memory is short, all others are given up as well.
 //!
 //! ```text
 //! in the ring ──► retired ──► unwanted ──► freed
-//!                 an epoch    a list       by the pruner, or who is short of memory
+//!                 an epoch    a list       by the pruner, or where memory is short
 //! ```
 //!
-//! What was retired is dropped by whoever happens to collect it. For a large record that would be some ten milliseconds in the
-//! middle of a stranger's commit of one row; so the collector only puts it on a list.
+//! Retired memory is dropped by the thread that happens to collect it. For a large record that would take some ten
+//! milliseconds in the middle of another session's commit of one row; so collecting only puts it on a list.
 
 use crate::record::CommitRecord;
 use ankerdb_base::Timestamp;
@@ -29,7 +29,7 @@ const SMALL_BYTES: usize = 4 << 10;
 pub(crate) struct OldRecords {
     known: Mutex<Known>,
     empty: Arc<CommitRecord>,
-    /// Large records that nobody looks at any more.
+    /// Large records that are no longer looked at.
     unwanted: Arc<Mutex<Vec<Arc<CommitRecord>>>>,
     /// How many large records have been retired and not been freed.
     retired: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ impl OldRecords {
         }
     }
 
-    /// Gives up large records that nobody needs who reads at `horizon` or later. Costs little if there are none.
+    /// Gives up large records that no reader at `horizon` or later needs. Costs little if there are none.
     pub fn forget_large(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp) {
         let mut known = self.known.lock();
         while known.large.front().is_some_and(|commit| *commit <= horizon) {
@@ -64,7 +64,7 @@ impl OldRecords {
         }
     }
 
-    /// Gives up all records, of the last `kept`, that nobody needs who reads at `horizon` or later.
+    /// Gives up all records, of the last `kept`, that no reader at `horizon` or later needs.
     pub fn forget_all(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp, kept: usize) {
         let mut known = self.known.lock();
         let first = known.gone.0.max(horizon.0.saturating_sub(kept as u64)) + 1;
@@ -78,7 +78,7 @@ impl OldRecords {
         unsafe { order.forget(commit, self.empty.clone(), |former| self.retire(former, &pin)) };
     }
 
-    /// Takes a record that has left the ring, and may still be read by those pinned now.
+    /// Takes a record that has left the ring, and that threads pinned now may still read.
     #[inline]
     pub fn retire(&self, former: Arc<CommitRecord>, pin: &Guard) {
         if is_large(&former) {
@@ -97,8 +97,8 @@ impl OldRecords {
         }
     }
 
-    /// Frees the large records that nobody looks at any more, and helps those on that may be looked at for a moment yet. One
-    /// load where there are none.
+    /// Frees the large records that are no longer looked at, and advances the epoch for those that may still be. One load if
+    /// there are none.
     pub fn free_unwanted(&self) {
         if self.retired.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,7 +1,7 @@
-//! The keys of a transaction's pending rows in one index: what its own lookups and scans have to find.
+//! The keys of a transaction's pending rows in one index, which its own lookups and scans have to find.
 //!
-//! Made when an index is first asked for them, and from then on kept up to date: a lookup takes in what was written since
-//! the last one, and rows whose keys have changed again move. So a lookup costs the logarithm of the number of
+//! The map is made when an index first needs it, and kept up to date from then on: a lookup takes in what was written
+//! since the last one, and rows whose keys have changed again move. So a lookup costs the logarithm of the number of
 //! pending rows, and a transaction of a million statements that each look and write is not quadratic.
 //!
 //! # Scans
@@ -85,7 +85,7 @@ struct Entry {
     from: u64,
 }
 
-/// Until when an entry holds that has not ended.
+/// The end of an entry that has not ended.
 const ALWAYS: u64 = u64::MAX;
 
 /// Keys of pending rows in one index.
@@ -191,7 +191,7 @@ impl OwnKeys {
         entries.find(|(_, until)| self.look() && **until == ALWAYS).map(|(entry, _)| entry.row)
     }
 
-    /// Counts an entry looked at.
+    /// Counts an entry that was looked at.
     fn look(&self) -> bool {
         self.looked_at.set(self.looked_at.get() + 1);
         true
@@ -227,7 +227,7 @@ fn lower_cut(bound: &Bound<Key>) -> Bound<Entry> {
     }
 }
 
-/// As [`lower_cut`] for an upper bound.
+/// The cut before, or behind, all entries of the keys at an upper bound.
 fn upper_cut(bound: &Bound<Key>) -> Bound<Entry> {
     match bound {
         Bound::Included(key) => Bound::Included(last_of(key)),

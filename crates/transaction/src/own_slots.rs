@@ -22,7 +22,7 @@ impl OwnSlots {
     pub fn contains(&mut self, slots: &[(usize, RowId)], writes: &[Write], table: usize, row: RowId) -> bool {
         let mut new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
         if self.known.try_reserve(new.len()).is_err() {
-            // Slow, but right.
+            // Slow, but simple.
             return self.known.contains(&(table, row.0)) || new.any(|slot| slot == (table, row.0));
         }
         self.known.extend(new);

@@ -1,4 +1,4 @@
-//! Where in a list the row is that is looked for: a hash table of positions.
+//! A hash table of positions: finds a row's place in a list.
 //!
 //! The list has the rows already, so the table holds only their positions, four bytes each; it has twice as many slots as
 //! rows at least. Rows are not taken out one by one. All of it is one buffer: a large one is allocated in a way that can fail,
@@ -98,7 +98,7 @@ impl Places {
         self.count += 1;
     }
 
-    /// The position of a row; `is_at` tells whether the row at a position is the one.
+    /// The position of a row; `is_at` says whether the row at a position is the one.
     #[inline]
     pub fn find(&self, row: RowName, is_at: impl Fn(usize) -> bool) -> Option<usize> {
         if self.count == 0 {

@@ -1,4 +1,4 @@
-//! How far a commit has come: what it has to take back if it ends.
+//! The progress of a commit, which it takes back if it ends.
 
 use crate::blocker::Obstacle;
 use crate::own_slots::OwnSlots;
@@ -36,7 +36,7 @@ pub(crate) struct Entered {
 }
 
 impl Progress {
-    /// Nothing done so far for so many writes. Fails without memory for what is known to come.
+    /// No progress yet, with room for so many writes. Fails if there is no memory for that.
     pub fn start(&mut self, writes: usize) -> Result<()> {
         let outcome = (self.rows.try_reserve(writes))
             .and_then(|()| self.slots.try_reserve(writes))
@@ -62,7 +62,7 @@ impl Progress {
         release(self.views);
     }
 
-    /// Gives a row out of hand.
+    /// Hands over a row.
     pub fn take<'t>(&mut self, place: usize, storage: &'t Storage) -> OwnedRow<'t> {
         storage.resume(self.rows[place].take().expect("the rows of a commit are owned"))
     }
@@ -75,6 +75,6 @@ pub(crate) struct Ahead {
     pub installed: usize,
     /// Views of long strings that updates have overwritten.
     pub displaced: Vec<u128>,
-    /// What is published should the commit change nothing; made now, so that ending cannot fail.
+    /// What is published if the commit ends; made now, so that ending cannot fail.
     pub nothing: Arc<CommitRecord>,
 }

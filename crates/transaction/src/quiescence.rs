@@ -60,7 +60,7 @@ impl Quiescence {
 
     /// H4.
     pub fn open(&self) {
-        // Under the mutex, so that nobody who has just seen a holder misses the call.
+        // Under the mutex, so that no thread that has just seen a holder misses the call.
         let sleep = self.sleep.lock();
         self.holders.fetch_sub(1, Ordering::SeqCst);
         drop(sleep);

@@ -1,20 +1,20 @@
 //! What a transaction has read: predicates for precision locking.
 //!
-//! HyPer and AnKer (§3.1) validate a transaction by matching the writes of those that committed during its life
-//! against the predicates it read by. Three forms are kept, from narrow to wide:
+//! HyPer and AnKer (§3.1) validate a transaction by matching the writes of transactions that committed during
+//! its life against the predicates it read by. Three forms are kept, from narrow to wide:
 //! - a row, found by key or in a range: a change of the columns looked at, or its deletion, is a conflict;
 //! - a range of an index: a key that appears or disappears in it is a conflict (a phantom);
 //! - a table, optionally under a filter: any change of the columns looked at is, if the row satisfies the filter
 //!   before or after.
 //!
-//! A row that comes or goes is a conflict whatever columns were looked at, also if none were: counting rows, or asking
-//! whether there are any, reads none of their cells (`RowChange`).
+//! The insertion or deletion of a row is a conflict whatever columns were looked at, even if none were: counting rows,
+//! or testing whether there are any, reads none of their cells (`RowChange`).
 //!
-//! A record of writes has filters that tell, nearly always, that none of it was read here. Only else are its writes
+//! A record of writes has filters, which nearly always tell that none of it was read here. Only otherwise are its writes
 //! looked at one by one: a transaction that has read little compares each with what it has read, one that has read a lot
-//! looks each up (`lookup`). So validation costs at most as much as was written meanwhile, times a small number,
-//! and never what was read times what was written. Tables read under filters are the exception: each filter is
-//! asked about each write to its table, whose rows it was asked about one by one when it was read.
+//! looks each up (`lookup`). So validation costs at most as much as was written meanwhile, times a small number, and
+//! never what was read times what was written. Tables read under filters are the exception: each filter is applied to
+//! each write to its table, as it was applied to each row when the table was read.
 
 use crate::lookup::Lookup;
 use crate::record::{CommitRecord, WriteRecord};
@@ -70,7 +70,7 @@ impl KeyRange {
     }
 }
 
-/// Turns a prefix of keys into the first key behind all that start with it; unbounded if there is none. The result
+/// Turns a prefix of keys into the first key after all that start with it; unbounded if there is none. The result
 /// bounds from above.
 pub(crate) fn end_of_prefix(prefix: &mut Vec<u8>) -> Bound<&[u8]> {
     while prefix.last() == Some(&u8::MAX) {
@@ -137,7 +137,7 @@ pub(crate) struct Mark {
 /// Bits of the filter over rows: enough for some hundred rows at a few percent of false hits.
 const BLOOM_WORDS: usize = 32;
 
-/// As many reads of each form as are compared one by one. Above, a lookup is made.
+/// The most reads of each form that are compared one by one. For more, a lookup is made.
 const FEW_ROWS: usize = 128;
 const FEW_RANGES: usize = 16;
 const FEW_TABLES: usize = 16;
@@ -181,7 +181,7 @@ pub(crate) struct ReadSet {
     bloom: [u64; BLOOM_WORDS],
     /// Whether there was no memory to note something.
     is_incomplete: bool,
-    /// Of all reads up to a mark, if there are many.
+    /// A lookup of all reads up to a mark, if there are many.
     lookup: Option<(Mark, Box<Lookup>)>,
 }
 
@@ -208,7 +208,7 @@ impl ReadSet {
         self.lookup = None;
     }
 
-    /// Whether all that was read is noted. A transaction that has read more does not go on.
+    /// Whether all reads have been noted. A transaction that could not note some does not go on.
     ///
     /// # Errors
     /// `OutOfMemory`.
@@ -339,7 +339,7 @@ impl ReadSet {
         (range.lower.map(|key| self.key(key)), range.upper.map(|key| self.key(key)))
     }
 
-    /// A range turned out to be read only as far as this key, if it was noted at all.
+    /// Shortens a range that turned out to be read only as far as this key, if it was noted at all.
     pub fn narrow_range(&mut self, position: usize, direction: Direction, last_key: &[u8]) {
         // Without room the range stays as wide as it was noted, which is no harm.
         if position < self.ranges.len() && self.keys.try_reserve(last_key.len()).is_ok() {
@@ -366,7 +366,7 @@ impl ReadSet {
         match self.rows.last_mut() {
             Some(last) if last.row == row && last.table == table => {
                 last.columns = last.columns.union(columns);
-                // It was made of what the read was before.
+                // It was made from the read as it was before.
                 self.lookup = None;
             }
             _ => self.add_row(table, row, columns),
@@ -467,9 +467,9 @@ fn is_found(lookup: &Lookup, record: &CommitRecord, write: &WriteRecord) -> bool
 
 /// Whether the row exists and satisfies the filter at the first or at the last timestamp of the window.
 ///
-/// What it was in between was read by nobody. What it is after the window, where commits may have installed
-/// already, must not count: they could take away again what makes the conflict. Both states are there to be read: the
-/// first is announced, and the last is beyond every watermark that a pruner can have seen.
+/// Its states in between were read by no transaction. Its state after the window, where commits may have installed
+/// already, must not count: they could undo what makes the conflict. Both states can be read: the first is announced,
+/// and the last is beyond every watermark that a pruner can have seen.
 pub(crate) fn row_matches(
     read: &TableRead,
     filter: &RowFilter,

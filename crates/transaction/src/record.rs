@@ -32,7 +32,7 @@ struct KeyRecord {
 pub struct CommitRecord {
     /// Two bits for each row written.
     rows: [u64; FILTER_WORDS],
-    /// A bit for each table in whose indexes keys come or go.
+    /// A bit for each table in whose indexes keys are added or removed.
     keyed_tables: u64,
     pub(crate) writes: Vec<WriteRecord>,
     keys: Vec<KeyRecord>,
@@ -73,7 +73,7 @@ impl CommitRecord {
         filter_places(table, row).into_iter().all(|(word, bit)| self.rows[word] & bit != 0)
     }
 
-    /// Whether keys may have come or gone in the table's indexes.
+    /// Whether keys may have been added or removed in the table's indexes.
     #[inline]
     pub(crate) fn may_have_keys(&self, table: TableId) -> bool {
         self.keyed_tables & table_bit(table) != 0
@@ -150,7 +150,7 @@ fn key_too_long() -> Error {
 mod tests {
     use super::*;
 
-    /// Memory that nobody touches costs nothing: the bytes before the key are reserved, zero, and never looked at.
+    /// Untouched memory costs nothing: the bytes before the key are reserved, zero, and never looked at.
     #[test]
     fn keys_behind_four_gibibytes_of_others_are_found() {
         let before = (1usize << 32) + 5;

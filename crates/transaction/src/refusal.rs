@@ -4,7 +4,7 @@ use ankerdb_base::{Error, SqlState};
 use ankerdb_table::{Index, Table};
 use ankerdb_value::{Value, format_text};
 
-/// 40001: somebody else has changed what this transaction was going to write to.
+/// 40001: another transaction has changed what this one was going to write to.
 pub(crate) fn concurrent_update() -> Error {
     Error::serialization("could not serialize access due to concurrent update")
 }

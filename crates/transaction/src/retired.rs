@@ -13,7 +13,7 @@ const COLLECTIONS_MAX: u32 = 4096;
 const COLLECTIONS_PER_PASS: u32 = 256;
 
 /// Goes on with another pin in the middle of something long, so that memory retired meanwhile can be freed; and frees about as
-/// much as the caller retires in a thousand rows. Otherwise others would come to free all of it in the middle of a small commit.
+/// much as the caller retires in a thousand rows. Otherwise other sessions would free all of it in the middle of small commits.
 pub(crate) fn let_go(pin: &mut Guard) {
     pin.repin();
     // Each frees 512 objects at most.
@@ -35,8 +35,8 @@ pub(crate) fn free_retired() {
     }
 }
 
-/// Frees what was retired and nobody looks at any more, as much of it as can be found. Left to itself the collector frees a
-/// few objects now and then.
+/// Frees what was retired and is no longer looked at, as far as it can be found. Left to itself the collector frees a few
+/// objects now and then.
 pub(crate) fn collect_retired() {
     let mut vain = 0;
     for _ in 0..COLLECTIONS_MAX {

@@ -1,8 +1,8 @@
-//! Room for what a transaction writes: asked for before it is needed, so that there is somebody to tell when there is none.
+//! Room for what a transaction writes: requested before it is needed, where its absence can still be reported.
 //!
-//! A write set grows by doubling its buffers. That is when memory is asked for, of the database's limit and of the system;
-//! all other writes find room and look at nothing but three lengths. Up to [`UNASKED`] a set grows without asking the limit:
-//! what small transactions may do is decided when they commit.
+//! A write set grows by doubling its buffers. Only then is memory requested, from the database's limit and from the system;
+//! all other writes find room and check only three lengths. Up to [`UNASKED`] a set grows without checking the limit: what
+//! small transactions may take is decided when they commit.
 
 use crate::manager::TransactionManager;
 use crate::number_map::NumberMap;
@@ -47,7 +47,7 @@ impl Transaction {
         if self.writes.has_room(needs) { Ok(()) } else { self.grow(needs) }
     }
 
-    /// Whether so many bytes more may be taken. Where they may not, what was retired is freed first.
+    /// Whether so many bytes more may be taken. If not, frees what was retired and tries again.
     pub(crate) fn admit(&self, claim: Claim, more: usize) -> Result<()> {
         let limit = self.manager.memory_limit();
         limit.check(claim, more).or_else(|_| {
@@ -74,8 +74,8 @@ impl Transaction {
         self.writes.try_grow(needs).map_err(|()| Error::out_of_memory(more))
     }
 
-    /// Bytes that committing takes beyond the write set, if that is much; else 0. For what a large commit brings is
-    /// asked at once: blocks that it needs stay with the table also when it ends half way.
+    /// Bytes that committing takes beyond the write set, if that is much; else 0. A large commit requests all of it
+    /// at once: blocks that it needs stay with the table even if it ends half way.
     pub(crate) fn commit_bytes(&self) -> usize {
         if self.writes.writes.len() <= ROWS_KEPT {
             return 0;
@@ -92,7 +92,7 @@ impl Transaction {
         blocks.sum::<usize>() + self.writes.string_bytes() + written
     }
 
-    /// Whose claim a commit's memory is.
+    /// The claim for a commit's memory.
     pub(crate) fn commit_claim(&self, small: Claim) -> Claim {
         self.writes.claim(self.manager.memory_limit(), self.writes.memory_bytes(), small)
     }

@@ -1,4 +1,4 @@
-//! Reading the cells of one row: what all cells have in common is looked up once.
+//! Reading the cells of one row: what they have in common is looked up once.
 
 use crate::isolation::Isolation;
 use crate::read_set::RowFilter;
@@ -37,7 +37,7 @@ impl Transaction {
         self.row(table, row).value(column)
     }
 
-    /// As [`RowReader::cell`].
+    /// Hands one cell to a function, as [`RowReader::cell`] does.
     #[inline]
     pub fn cell<R>(
         &self,
@@ -49,8 +49,8 @@ impl Transaction {
         self.row(table, row).cell(column, use_cell)
     }
 
-    /// A smallint cell that is not NULL. As the other typed reads: for procedures, no [`Value`] is built; panics if the
-    /// column has another type or the cell is NULL.
+    /// A smallint cell that is not NULL. Like the other typed reads it is for procedures: it builds no [`Value`], and
+    /// panics if the column has another type or the cell is NULL.
     pub fn smallint(&self, table: &Arc<Table>, row: RowId, column: usize) -> i16 {
         self.row(table, row).smallint(column)
     }
@@ -147,7 +147,8 @@ impl<'t> RowReader<'t> {
     fn vanished_cell<R>(&self, column: usize, use_cell: impl FnOnce(Cell<'_>) -> R) -> R {
         let (block, offset) = self.place();
         if let ReadAt::InPlace(start) = self.at {
-            // The transaction ends with its next read, or its commit. Until then it goes on with what was right.
+            // The transaction ends with its next read, or its commit. Until then it goes on with the value that was
+            // right.
             self.transaction.stale.note_cells();
             // By a copy, so that `read_or` is instantiated, and inlined, in one place only.
             let owned = |cell: Cell<'_>| cell.to_owned();

@@ -4,8 +4,8 @@
 //! A scan reads at one moment from its first row to its last, also if the visitor of its rows reads on at later ones.
 //!
 //! Entries of deleted rows stay in an index as long as some reader sees those rows. A scan that meets many of them in a row
-//! notes that in the index, so that later scans leave them out: a queue whose first ten thousand rows have been
-//! taken is as quick as one that begins with the first row that is left.
+//! notes that in the index, so that later scans leave them out: a queue whose first ten thousand rows have been taken is as
+//! fast as a new one.
 
 use crate::own_keys::OwnScan;
 use crate::read_set::{KeyRange, RowFilter, end_of_prefix};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// One timestamp to read at, announced for as long as this lives.
 struct Moment {
     at: ReadAt,
-    /// Keeps the slot where the transaction itself may leave it.
+    /// Keeps the slot if the transaction itself may leave it.
     _announced: Option<Arc<ReaderSlot>>,
 }
 
@@ -57,9 +57,9 @@ impl DeadRun {
     }
 }
 
-/// Lets later scans leave out the entries around one, if all of their rows are deleted. A deleted row stays what it is
-/// until its slot is given to another one, which enters its keys: entries that come so take the mark away. A slot
-/// that was given away already, and whose row is on its way in, is locked.
+/// Makes later scans leave out the entries around one, if all of their rows are deleted. A deleted row stays deleted
+/// until its slot is reused by another one, which enters its keys: such entries take the mark away. A slot that is
+/// being reused is locked.
 #[cold]
 fn mark_dead(table: &Table, index: &Index, (key, row): (&[u8], RowId)) {
     let storage = Storage::of(table);
@@ -73,9 +73,9 @@ fn mark_dead(table: &Table, index: &Index, (key, row): (&[u8], RowId)) {
 impl Transaction {
     /// What a scan reads at, from its first row to its last.
     ///
-    /// In a procedure at READ COMMITTED each read is a statement, also one that the visitor of a scan makes: it moves the
-    /// transaction's timestamp. Were the rest of the scan read at that one, then an entry of the index that the
-    /// scan has copied already might belong to a row that has been swept since, and whose slot holds another row by then.
+    /// In a procedure at READ COMMITTED each read is a statement, even one that the visitor of a scan makes: it moves the
+    /// transaction's timestamp. Were the rest of the scan read at that one, then an entry of the index that the scan has
+    /// copied already might belong to a row that has been swept since, and whose slot holds another row by then.
     fn moment(&self) -> Moment {
         let moves = self.before_reads == BeforeReads::NewStatement;
         Moment { at: self.read_at(), _announced: moves.then(|| self.announced.slot().clone()) }
@@ -117,8 +117,8 @@ impl Transaction {
         outcome
     }
 
-    /// Visits the visible rows with keys in the range, own writes included, in key order. What the visitor does to
-    /// the table meanwhile does not change what is visited.
+    /// Visits the visible rows with keys in the range, own writes included, in key order. Changes that the visitor
+    /// makes to the table do not change what is visited.
     pub fn scan_index(
         &mut self,
         table: &Arc<Table>,
@@ -233,9 +233,9 @@ impl Transaction {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do
-    /// not count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
-    /// What the visitor does to the table meanwhile does not change what is visited.
+    /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do not
+    /// count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
+    /// Changes that the visitor makes to the table do not change what is visited.
     pub fn scan_table(
         &mut self,
         table: &Arc<Table>,

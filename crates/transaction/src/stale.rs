@@ -1,4 +1,4 @@
-//! What a transaction has found out of date, for which it must not commit as it is.
+//! Findings that a transaction's reads are out of date, after which it must not commit as it is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,8 @@
-//! Statements of interactive transactions, and how one of them is run again.
+//! Statements of interactive transactions, and how one of them is restarted.
 //!
-//! A statement that is going to write to a row locks it first. Somebody else may have had the row, and have changed it
-//! when the lock is ours at last ([`Locked::Changed`](crate::Locked)). What the statement saw is out of date then, and
-//! it has to be *restarted*: run again on what the row is now.
+//! A statement that is going to write to a row locks it first. Another transaction may have held the row, and have
+//! changed it before the lock is granted ([`Locked::Changed`](crate::Locked)). Then what the statement saw is out of
+//! date, and it has to be *restarted*: run again on the row's present state.
 //!
 //! At READ COMMITTED that is what every statement does: it reads what is committed when it begins. At SERIALIZABLE the
 //! whole transaction reads at one timestamp, and everything that it has read so far must be what it would read at the
@@ -15,11 +15,11 @@
 //!          checked against the commits 6 to 9                   │  reads at 9
 //! ```
 //!
-//! If no commit after 5 and up to 9 touches what the earlier statements have read, then they would have seen the same
-//! at 9: the transaction might as well have begun there, and from now on it has. This statement's own reads are
-//! forgotten, as nobody has seen what came of them. Pending writes are private, computed from reads that still hold.
-//! The commit validates against what is newer than 9, as for any transaction that has begun there. docs/design/commit.md
-//! has the argument in full; `crates/sync/src/row_model` checks it, with a control.
+//! If no commit after 5 and up to 9 touches what the earlier statements have read, then they would have seen the same at
+//! 9: the transaction might as well have begun there, and from now on it has. This statement's own reads are forgotten,
+//! as its results have not been seen yet. Pending writes are private, computed from reads that still hold. The commit
+//! validates against what is newer than 9, as for any transaction that has begun there. docs/design/commit.md has the
+//! argument in full; `crates/sync/src/row_model` checks it, with a control.
 //!
 //! A transaction's first statement has no earlier reads, so it can always be run again.
 
@@ -52,14 +52,14 @@ impl Transaction {
     /// start: from here on it sees the row's newest state. Rows that it has locked stay locked.
     ///
     /// At READ COMMITTED and below this is what [`begin_statement`](Self::begin_statement) does. At SERIALIZABLE
-    /// everything that was read since `begin_statement` (or the beginning) is forgotten, so nothing that came of it may
-    /// be used any more; earlier reads must still hold. Costs what validation does. A transaction that has read nothing
-    /// before this statement always succeeds.
+    /// everything that was read since `begin_statement` (or the beginning) is forgotten, so nothing that was derived
+    /// from it may be used any more; earlier reads must still hold. Costs what validation does. A transaction that has
+    /// read nothing before this statement always succeeds.
     ///
     /// # Errors
     /// `SerializationFailure`: always at REPEATABLE READ, in procedures at SERIALIZABLE, and if this statement has
     /// already written; else at SERIALIZABLE if a commit has touched what earlier statements have read. The
-    /// interrupt's error. After an error only rolling back makes sense.
+    /// interrupt's error. After an error the transaction can only be rolled back.
     pub fn restart_statement(&mut self) -> Result<()> {
         match self.isolation {
             Isolation::ReadCommitted | Isolation::ReadUncommitted => self.enter(),
@@ -71,7 +71,7 @@ impl Transaction {
     }
 
     fn restart_serializable(&mut self) -> Result<()> {
-        // A procedure's closure has seen what it has read; only running all of it again would help.
+        // A procedure's closure has seen what it has read; only running all of it again helps.
         if !self.is_interactive() || self.writes.changes() != self.statement.changes {
             return Err(concurrent_update());
         }
@@ -91,7 +91,7 @@ impl Transaction {
         validated
     }
 
-    /// Reads at another timestamp from now on, which `slot` announces. Views that were made before keep reading at the
+    /// Reads from now on at another timestamp, which `slot` announces. Views that were made before keep reading at the
     /// former one.
     fn move_to(&mut self, slot: Arc<ReaderSlot>, timestamp: Timestamp) {
         self.announced.move_to(slot);

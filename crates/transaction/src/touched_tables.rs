@@ -1,10 +1,10 @@
-//! The tables that the transactions of one session have at hand.
+//! The tables that the transactions of one session have cached.
 
 use ankerdb_base::TableId;
 use ankerdb_table::{Storage, Table};
 use std::sync::Arc;
 
-/// Tables that a session keeps at hand between two procedures.
+/// The most tables that a session caches between two procedures.
 const TABLES_KEPT: usize = 32;
 
 /// The tables that transactions of one session have touched, by small numbers. They are kept from one procedure to
@@ -48,7 +48,7 @@ impl TouchedTables {
         Storage::of(&self.tables[number])
     }
 
-    /// A transaction begins: lets go of tables that may have been dropped since, and of too many.
+    /// Begins a transaction: drops tables that may have been dropped since, and tables beyond the limit.
     #[inline]
     pub fn begin(&mut self, definitions: u64) {
         if self.definitions != definitions || self.tables.len() > TABLES_KEPT {
@@ -57,7 +57,7 @@ impl TouchedTables {
         }
     }
 
-    /// A transaction ends; an interactive one leaves nothing.
+    /// Ends a transaction; an interactive one leaves nothing.
     #[inline]
     pub fn end(&mut self, is_interactive: bool) {
         if is_interactive || !self.keeps {

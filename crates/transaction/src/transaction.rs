@@ -23,7 +23,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transaction. Dropping it rolls back. After a retryable error only rolling back makes sense.
+/// A transaction. Dropping it rolls back. After a retryable error it can only be rolled back.
 pub struct Transaction {
     pub(crate) manager: Arc<TransactionManager>,
     pub(crate) worker: Arc<Worker>,
@@ -32,17 +32,17 @@ pub struct Transaction {
     pub(crate) kind: TransactionKind,
     pub(crate) before_reads: BeforeReads,
     pub(crate) start: Timestamp,
-    /// How cells are read: as all else, or only while they are in place.
+    /// How cells are read: like everything else, or only while they are in place.
     pub(crate) cells_at: ReadAt,
     pub(crate) tables: TouchedTables,
     pub(crate) reads: ReadSet,
     pub(crate) statement: StatementStart,
     pub(crate) writes: WriteSet,
-    /// What it is in the lock table, once it has been there.
+    /// Its entry in the lock table, once it has one.
     pub(crate) holder: Option<Holder>,
     /// Rows locked by `lock`, until the end.
     pub(crate) locked: RowLocks,
-    /// The row in somebody else's hands that the last conflict was about, for waiting before another try.
+    /// The row of another owner that the last conflict was about, to be waited for before another try.
     pub(crate) blocked_by: Option<Blocker>,
     /// The commit that the last conflict was with, which may not be visible yet.
     pub(crate) conflict: Option<Timestamp>,
@@ -52,14 +52,14 @@ pub struct Transaction {
     pub(crate) buffers: CommitBuffers,
 }
 
-/// Whose transaction it is, while it is one.
+/// How the transaction is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TransactionKind {
     /// It has ended, or has not begun.
     Over,
-    /// Of a closure, which runs at once.
+    /// A closure, which runs at once.
     Procedure,
-    /// Of somebody whose next statement is waited for between two of them.
+    /// Statements of a client, with waits between them.
     Interactive,
 }
 
@@ -84,7 +84,7 @@ impl BeforeReads {
     }
 }
 
-/// What there was when the running statement began.
+/// The state when the running statement began.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct StatementStart {
     pub reads: Mark,
@@ -110,7 +110,7 @@ pub(crate) struct CommitBuffers {
 }
 
 impl CommitBuffers {
-    /// Lets memory go that only a large transaction needs.
+    /// Frees memory that only a large transaction needs.
     fn shrink(&mut self) {
         if self.order.capacity() > ROWS_KEPT {
             let to_sweep = self.to_sweep.take();
@@ -201,8 +201,9 @@ impl Transaction {
         self.kind = TransactionKind::Over;
     }
 
-    /// Whether tables stay at hand between two procedures, which saves counting references that all threads share. A
-    /// session that may rest for long should not keep them: a table that is dropped meanwhile would keep its memory.
+    /// Whether tables stay cached between two procedures, which saves counting references that all threads share. A
+    /// session that may be idle for long should not keep them: a table that is dropped meanwhile would keep its
+    /// memory.
     pub fn set_keeps_tables(&mut self, keeps: bool) {
         self.tables.set_keeps(keeps);
     }
@@ -212,32 +213,32 @@ impl Transaction {
         self.isolation
     }
 
-    /// Whether somebody waits for its next statement: rows are locked then before they are written. Not of procedures.
+    /// Whether this is an interactive transaction, which locks rows before they are written.
     #[inline]
     pub fn is_interactive(&self) -> bool {
         self.kind == TransactionKind::Interactive
     }
 
-    /// What this transaction (at READ COMMITTED: this statement) reads: everything committed up to here. Moves at
-    /// SERIALIZABLE when a statement is [restarted](Self::restart_statement).
+    /// The timestamp that this transaction (at READ COMMITTED: this statement) reads at: everything committed up
+    /// to here. Moves at SERIALIZABLE when a statement is [restarted](Self::restart_statement).
     pub fn read_timestamp(&self) -> Timestamp {
         self.start
     }
 
-    /// What ends waits, scans and all other work up to the drawing of a commit's timestamp, when another thread raises
-    /// it. Stays from one transaction to the next.
+    /// The interrupt that ends waits, scans and all other work up to the drawing of a commit's timestamp. Stays from
+    /// one transaction to the next.
     pub fn set_interrupt(&mut self, interrupt: Interrupt) {
         interrupt.limit_memory(self.manager.memory_limit());
         self.interrupt = interrupt;
     }
 
-    /// How long to wait for a row that another transaction has locked, before 55P03; without end if `None`. Stays from
+    /// How long to wait for a row that another transaction has locked, before 55P03; `None` sets no limit. Stays from
     /// one transaction to the next.
     pub fn set_lock_timeout(&mut self, limit: Option<Duration>) {
         self.lock_timeout = limit;
     }
 
-    /// Whether the transaction is to go on. To be asked in every loop that may be long; one load.
+    /// Fails if the transaction has to end. To be called in every loop that may be long; one load.
     ///
     /// # Errors
     /// `QueryCanceled`, `ConnectionFailure` or `AdminShutdown` once the interrupt is raised.
@@ -314,7 +315,8 @@ impl Transaction {
     }
 
     /// Notes that cells of a visible row were looked at which its `find` or scan had not named: from here on a concurrent
-    /// change of these columns is a conflict, too. For callers that learn late what they read; a few nanoseconds.
+    /// change of these columns is a conflict, too. For callers that learn late which columns they read; costs a few
+    /// nanoseconds.
     #[inline]
     pub fn note_columns_read(&mut self, table: &Table, row: RowId, columns: ColumnSet) {
         if self.validates() && row.provisional_number().is_none() {
@@ -331,7 +333,7 @@ impl Transaction {
     }
 
     /// What analytics inside this transaction read: what it reads itself, and its own writes so far. Keeps that
-    /// readable for as long as it lives, also after the transaction.
+    /// readable for as long as it lives, even after the transaction.
     pub fn read_view(&self) -> ReadView {
         let counters = self.manager.snapshot_counters().clone();
         let strategy = self.manager.strategy_at(self.isolation);

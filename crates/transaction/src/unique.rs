@@ -1,22 +1,22 @@
 //! Unique keys: whether a commit may enter a key that other rows have, had, or are about to have.
 //!
-//! An entry in an index says only that some state of a row has, or had, the key. So whoever is going to enter a key asks
-//! for each row that has an entry under it:
+//! An entry in an index says only that some state of a row has, or had, the key. So before a key is entered, each row
+//! that has an entry under it is checked:
 //!
 //! ```text
 //! the row                                                         the key is
 //! is new, changed or ended by this transaction                    what its own writes make of it
 //! exists and has the key                                          taken (or newer than what this transaction reads)
-//! does not have it, and nobody owns the row                       free
+//! does not have it, and the row has no owner                      free
 //! does not have it, and a commit owns the row                     undecided: it may be about to get it
 //! does not have it, and an interactive transaction at rest does   free
 //! ```
 //!
-//! The last line is what keeps a client that has locked a row, found it deleted, and thinks, from blocking the key that
-//! the row had. It is safe because that transaction has entered no keys yet: should its pending update give the row
-//! the key, then its commit finds our entry (`lock_table` of `ankerdb_sync` says what resting means). Whether the owner
-//! rests is asked before the row is looked at: what changes in between has entered its keys after the entries were
-//! read, and then the index asks again.
+//! Because of the last line, a client that has locked a row, found it deleted, and waits does not block the key that
+//! the row had. It is safe because that transaction has entered no keys yet: should its pending update give the row the
+//! key, then its commit finds our entry (`lock_table` of `ankerdb_sync` says what resting means). Whether the owner
+//! rests is checked before the row is looked at: a change in between has entered its keys after the entries were read,
+//! and then the index checks again.
 
 use crate::blocker::Obstacle;
 use crate::pending_key::push_pending_key;
@@ -31,7 +31,7 @@ use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
-/// Whether somebody else's row stands in the way of a key.
+/// Whether another row is in conflict with a key.
 enum KeyConflict {
     /// A committed row has the key.
     Taken,
@@ -79,13 +79,13 @@ impl Transaction {
                     progress.obstacle = Some(Obstacle::Row(write.table, other));
                     return Err(concurrent_update());
                 }
-                // The other commit is over in a moment, one way or the other.
+                // The other commit ends in a moment, one way or the other.
                 UniqueInsert::Conflict(KeyConflict::Undecided(_)) => patience.wait(),
             }
         }
     }
 
-    /// Whether a row that has an entry under our key stands in its way.
+    /// Whether a row that has an entry under our key is in conflict with it.
     #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
     fn key_conflict(
         &self,
@@ -117,7 +117,7 @@ impl Transaction {
         let header = block.header(other.offset());
         let undecided = || (header.is_locked() && !rests).then_some(KeyConflict::Undecided(other));
         if !header.exists() {
-            // A new row on its way in, or a deleted one on its way out.
+            // A row that is being inserted, or a deleted one whose entries are being removed.
             let is_mine = |progress: &mut Progress| {
                 progress.own_slots.contains(&progress.slots, &self.writes.writes, number, other)
             };
@@ -129,7 +129,7 @@ impl Transaction {
             return undecided();
         }
         if header.is_pending() {
-            // It has the key as far as is known, and its commit no timestamp yet.
+            // It has the key as far as is known, and its commit has no timestamp yet.
             return Some(KeyConflict::Undecided(other));
         }
         let is_new = header.timestamp() > self.start && self.isolation.first_committer_wins();

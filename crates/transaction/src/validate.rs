@@ -5,10 +5,10 @@
 //! than the transaction's timestamp has changed, and its versions, which the transaction itself keeps
 //! readable, tell which columns.
 //!
-//! Whoever has drawn a timestamp holds up everybody's commits. So a transaction validates before it draws one, against
-//! all timestamps drawn so far, and has only those few to look at afterwards that were drawn meanwhile. It has to look at
-//! them: a commit drawn in between would be missed by both. What is long before the drawing ends when it is interrupted.
-//! The same function moves a transaction's timestamp when a statement restarts (`statement`).
+//! A transaction that has drawn a timestamp holds up all other commits. So it validates before it draws one, against all
+//! timestamps drawn so far, and afterwards looks only at those few that were drawn meanwhile. It has to look at them: a
+//! commit drawn in between would be missed by both. Long work before the drawing can be interrupted. The same function
+//! moves a transaction's timestamp when a statement restarts (`statement`).
 
 use crate::read_set::{RangeRead, RowFilter, Steps, TableRead, row_matches};
 use crate::refusal::dependencies;
@@ -33,8 +33,8 @@ impl Transaction {
         self.validates() && (self.reads.is_large() || self.writes.writes.len() > FEW_WRITES)
     }
 
-    /// Validates against the commits so far, before the transaction draws a timestamp: from then on everybody waits for
-    /// it. Returns up to which timestamp there is no conflict, for [`validate_rest`](Self::validate_rest).
+    /// Validates against the commits so far, before the transaction draws a timestamp, from which on all other commits
+    /// wait for it. Returns up to which timestamp there is no conflict, for [`validate_rest`](Self::validate_rest).
     ///
     /// # Errors
     /// `SerializationFailure`, and the interrupt's.

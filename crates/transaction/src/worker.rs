@@ -1,4 +1,5 @@
-//! Workers: what one session at a time owns of the database, so that sessions do not write to the same memory.
+//! Workers: the part of the database that one session at a time owns, so that sessions do not write to the same
+//! memory.
 
 use ankerdb_sync::under_way::UnderWay;
 use crossbeam_utils::CachePadded;
@@ -6,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What one session at a time owns: a place to insert, counters on a cache line of their own.
+/// The part that one session at a time owns: a place to insert, and counters on a cache line of their own.
 pub struct Worker(CachePadded<WorkerState>);
 
 #[derive(Default)]

@@ -35,8 +35,8 @@ impl Transaction {
         Ok(row)
     }
 
-    /// As [`insert`](Self::insert), of cells: one per column. For procedures: builds no values. XX000 if a cell does
-    /// not fit its column's layout, 22021 if a text is not UTF-8. Keys are checked at commit.
+    /// Adds a row like [`insert`](Self::insert), given as cells, one per column. For procedures: builds no values.
+    /// XX000 if a cell does not fit its column's layout, 22021 if a text is not UTF-8. Keys are checked at commit.
     pub fn insert_cells(&mut self, table: &Arc<Table>, cells: &[Cell<'_>]) -> Result<RowId> {
         if cells.len() != table.columns().len() {
             return Err(Error::internal(format!("{} cells for table {}", cells.len(), table.name())));
@@ -47,7 +47,8 @@ impl Transaction {
         Ok(self.writes.insert(number, cells.iter().copied()))
     }
 
-    /// As [`update`](Self::update), of cells with their columns. Errors as [`insert_cells`](Self::insert_cells).
+    /// Changes columns like [`update`](Self::update), given as cells with their columns. Errors as for
+    /// [`insert_cells`](Self::insert_cells).
     pub fn update_cells(
         &mut self,
         table: &Arc<Table>,
@@ -62,7 +63,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Changes columns of a visible row. Errors as [`insert`](Self::insert).
+    /// Changes columns of a visible row. Errors as for [`insert`](Self::insert).
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
         if self.is_interactive() {
@@ -92,7 +93,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Ends a visible row.
+    /// Deletes a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table);
         self.make_room(Purpose::Frees, std::iter::empty())?;
@@ -101,7 +102,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The row must stay in its slot until the commit, which a lock would take care of; see `announced`.
+    /// The row must stay in its slot until the commit, which a lock would ensure; see `announced`.
     fn note_unlocked(&mut self, table: &Table, row: RowId) {
         let may_move = self.isolation != Isolation::RepeatableRead;
         if may_move && !self.announced.keeps_rows() && row.provisional_number().is_none() {
@@ -128,8 +129,7 @@ impl Transaction {
             has_null => has_null.map(|_| None),
         };
         self.buffers.key = key;
-        // Where none has it, the commit checks the key again, whatever happens until then: nothing was learnt that could go
-        // stale, and nothing is noted.
+        // If no row has it, nothing is noted: the commit checks the key again anyway.
         if found?.is_some() { Err(duplicate_key(table, index, value)) } else { Ok(()) }
     }
 

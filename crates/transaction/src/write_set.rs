@@ -18,7 +18,7 @@ use std::ops::Bound;
 pub(crate) enum Purpose {
     /// New cells.
     Keeps,
-    /// A deletion, which may go further: in the end there is more memory than before.
+    /// A deletion, which may take more: in the end it frees memory.
     Frees,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum WriteKind {
     Insert,
     /// New cells of some columns.
     Update,
-    /// The row goes.
+    /// The row is deleted.
     Delete,
     /// A new row that was deleted again: nothing to do.
     Nothing,
@@ -101,7 +101,7 @@ const BYTES_KEPT: usize = 1 << 20;
 
 /// Words of the filter over written rows.
 const FILTER_WORDS: usize = 8;
-/// Committed rows written beyond which the filter is of no use, and a set of them takes its place.
+/// Committed rows written beyond which the filter is useless, and a set of them takes its place.
 const FILTER_ROWS: usize = 256;
 
 /// Pending writes in the order in which rows were first written.
@@ -138,7 +138,7 @@ fn filter_place(row: RowId) -> (usize, u64) {
 impl WriteSet {
     pub fn clear(&mut self) {
         if self.writes.capacity() > ROWS_KEPT || self.bytes.capacity() > BYTES_KEPT {
-            // Also because to empty a large hash table costs as much as it is large, each time.
+            // Also because emptying a large hash table costs as much as its size, each time.
             let large = std::mem::take(self);
             release(large.writes);
             release(large.cells);
@@ -232,7 +232,8 @@ impl WriteSet {
         self.changes
     }
 
-    /// The transaction reads at another timestamp: what was encoded of rows as of the former one is out of date.
+    /// Notes that the transaction reads at another timestamp: keys encoded from rows as of the former one are out of
+    /// date.
     pub fn forget_keys(&mut self) {
         self.own_keys.clear();
         self.key_filters.clear();
@@ -419,7 +420,7 @@ impl WriteSet {
         known.map_or(0..0, |table| table.first_insert..self.writes.len())
     }
 
-    /// The new row of a write, if it is one of the table and has not been taken back.
+    /// The new row of a write, if it belongs to the table and has not been taken back.
     pub fn inserted(&self, table: usize, place: usize) -> Option<RowId> {
         let write = &self.writes[place];
         (write.table == table && write.kind == WriteKind::Insert).then_some(write.row)
@@ -448,7 +449,7 @@ impl WriteSet {
             self.own_keys.push(OwnKeys::new(place, index.key_columns()));
             self.own_keys.len() - 1
         });
-        // Out of the set while the set is read.
+        // Taken out of the set while the set is read.
         let mut own = self.own_keys.swap_remove(known);
         let absorbed = self.absorb(&mut own, index, push_key, check);
         self.own_keys.push(own);
@@ -540,7 +541,7 @@ impl WriteSet {
             self.key_filters.push(KeyFilter::new(place, index.key_columns()));
             self.key_filters.len() - 1
         });
-        // Out of the set while the set is read.
+        // Taken out of the set while the set is read.
         let mut filter = self.key_filters.swap_remove(known);
         let mut key = Vec::new();
         let mut take_in = |filter: &mut KeyFilter, place: usize| {

@@ -1,11 +1,11 @@
 //! A table in a transaction: rows by key, one at a time.
 //!
-//! Keys are encoded here, values brought to the columns' types, and columns found by name, so that a caller does none
-//! of it by hand. A row that is found is not read: its cells are, one by one, and only those that a program looks at
-//! count as read when the commit is validated.
+//! Keys are encoded here, values converted to the columns' types, and columns found by name, so that a caller does
+//! none of it by hand. Finding a row does not read it: its cells are read one by one, and only those that a program
+//! looks at count as read when the commit is validated.
 //!
 //! In a procedure rows are written at once, and their keys are checked at the commit. In an interactive transaction a
-//! row is locked before it is written, as others would else have to begin again after minutes; where the lock shows
+//! row is locked before it is written, so that others wait instead of failing after minutes; where the lock shows
 //! that the row has changed, it is looked up once more.
 
 mod row;
@@ -25,7 +25,7 @@ use ankerdb_engine::{RowId, SqlState, Table, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Cells that are kept on the stack on their way into a row; wider rows go over the heap.
+/// Cells that are kept on the stack on their way into a row; wider rows use the heap.
 const CELLS_INLINE: usize = 16;
 
 /// A table in a transaction: of [`Transaction::table`]. Copies are the same table.
@@ -109,7 +109,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// A column, to be read as `T`, found by its name once.
     ///
     /// # Errors
-    /// As [`Table::column`](crate::Table::column).
+    /// Those of [`Table::column`](crate::Table::column).
     pub fn column<T: FromValue>(&self, name: &str) -> Result<Column<T>> {
         Column::of(self.table, name)
     }
@@ -142,8 +142,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// they are. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). Below SERIALIZABLE somebody else may insert the key meanwhile, which is
-    /// `UniqueViolation` from the commit of a procedure; at SERIALIZABLE it runs again.
+    /// Those of [`insert`](Self::insert). Below SERIALIZABLE another transaction may insert the key meanwhile,
+    /// which is `UniqueViolation` from the commit of a procedure; at SERIALIZABLE the procedure runs again.
     pub fn upsert(&self, values: impl Values) -> Result<bool> {
         let primary = self.primary_key()?;
         let columns = &self.table.index(primary).definition().columns[..];
@@ -180,7 +180,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// Whether there is a row with this primary key.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn contains(&self, key: impl Values) -> Result<bool> {
         Ok(self.find(self.primary_key()?, &key)?.is_some())
     }
@@ -189,7 +189,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// }`, or by [handles](Column). Returns whether there is such a row.
     ///
     /// # Errors
-    /// As [`get`](Self::get) and [`insert`](Self::insert).
+    /// Those of [`get`](Self::get) and [`insert`](Self::insert).
     #[inline]
     pub fn update(&self, key: impl Values, changes: impl Values) -> Result<bool> {
         self.at_key(self.primary_key()?, &key, |row| self.change_row(row, &changes, &[]))
@@ -198,13 +198,13 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// Deletes the row with this primary key. Returns whether there was one.
     ///
     /// # Errors
-    /// As [`get`](Self::get); `ReadOnlySqlTransaction`.
+    /// Those of [`get`](Self::get); `ReadOnlySqlTransaction`.
     pub fn delete(&self, key: impl Values) -> Result<bool> {
         self.at_key(self.primary_key()?, &key, |row| self.delete_row(row))
     }
 
-    /// Writes to the row with this key in a unique index, looked up again as often as it has changed before it was ours.
-    /// Returns whether there is one.
+    /// Writes to the row with this key in a unique index, looked up again as often as it has changed before it was
+    /// locked. Returns whether there is one.
     #[inline]
     fn at_key(&self, index: usize, key: &impl Values, write: impl Fn(RowId) -> Result<bool>) -> Result<bool> {
         while let Some(row) = self.find(index, key)? {
@@ -218,7 +218,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// The position of the index of the primary key.
     #[inline]
     pub(crate) fn primary_key(&self) -> Result<usize> {
-        // There from the beginning, and never dropped.
+        // It exists from the beginning and is never dropped.
         let primary = self.table.all_indexes().find(|(_, index)| index.definition().primary);
         primary.map(|(position, _)| position).ok_or_else(|| {
             let message = format!("table \"{}\" has no primary key", self.table.name());
@@ -266,7 +266,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         Ok(Some(bytes))
     }
 
-    /// Changes columns of a row of this table, all that the list is for but `except` these. False as for
+    /// Changes columns of a row of this table: all that the list names, except `except`. False as for
     /// [`take_row`](Self::take_row).
     #[inline]
     pub(crate) fn change_row(&self, row: RowId, changes: &impl Values, except: &[usize]) -> Result<bool> {
@@ -310,8 +310,8 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         })
     }
 
-    /// Makes sure that the row is there, and in an interactive transaction that nobody else can change it until the
-    /// end. False if it has to be looked up once more: below SERIALIZABLE it may be another one by now.
+    /// Ensures that the row exists, and in an interactive transaction that no other can change it until the end.
+    /// False if it has to be looked up once more: below SERIALIZABLE it may be another one by now.
     #[inline]
     fn take_row(&self, inner: &mut Inner, row: RowId) -> EngineResult<bool> {
         if inner.engine.has_writes() && inner.engine.row(self.table, row).is_deleted() {
@@ -343,7 +343,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         Ok((column, self.cell(column, changes, position)?))
     }
 
-    /// The column that a value of a list is for.
+    /// The target column of a value of a list.
     #[inline]
     fn column_of(&self, target: Target<'_>, position: usize) -> Result<usize> {
         match target {

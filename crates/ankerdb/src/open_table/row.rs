@@ -10,8 +10,8 @@ use std::fmt;
 
 /// A row that a transaction has found: of [`OpenTable::get`], a scan, or an index.
 ///
-/// Cells are read when they are asked for, with what the transaction itself has written to them by then. Only those that
-/// are read count when the transaction is validated: others may change meanwhile without a conflict.
+/// Cells are read on demand, with what the transaction itself has written to them by then. Only those that are read
+/// count when the transaction is validated: others may change meanwhile without a conflict.
 #[derive(Clone, Copy)]
 pub struct TableRow<'t, 'c> {
     table: OpenTable<'t, 'c>,
@@ -78,7 +78,7 @@ impl<'t, 'c> TableRow<'t, 'c> {
     /// Changes columns of the row, as [`OpenTable::update`] does without looking it up again.
     ///
     /// # Errors
-    /// As [`OpenTable::update`]; `NoData` if the transaction itself has deleted the row. `SerializationFailure` in an
+    /// Those of [`OpenTable::update`]; `NoData` if the transaction itself has deleted the row. `SerializationFailure` in an
     /// interactive transaction if the row has changed since it was found.
     #[inline]
     pub fn update(&self, changes: impl Values) -> Result<()> {
@@ -88,12 +88,12 @@ impl<'t, 'c> TableRow<'t, 'c> {
     /// Deletes the row.
     ///
     /// # Errors
-    /// As [`OpenTable::delete`]; `NoData` if the transaction itself has deleted it already.
+    /// Those of [`OpenTable::delete`]; `NoData` if the transaction itself has deleted it already.
     pub fn delete(&self) -> Result<()> {
         self.written(self.table.delete_row(self.row)?)
     }
 
-    /// 40001 if the row was not the one any more that had been found.
+    /// 40001 if the row is no longer the one that had been found.
     #[inline]
     fn written(&self, was_the_same: bool) -> Result<()> {
         match was_the_same {

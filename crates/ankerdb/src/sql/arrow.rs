@@ -30,7 +30,7 @@ impl ArrowBatches {
     }
 
     /// The columns: their names and types in Arrow's terms. Where SQL's type has several of Arrow's (texts, numerics) a
-    /// batch may have another one than this, so ask the batch where there is one.
+    /// batch may have another one than this, so prefer the batch's own schema.
     pub fn schema(&self) -> SchemaRef {
         Arc::new(self.source.arrow_schema())
     }

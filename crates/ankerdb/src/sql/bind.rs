@@ -1,4 +1,4 @@
-//! Parameters: values in order or by name, in the types that the statement wants.
+//! Parameters: values in order or by name, in the types that the statement needs.
 
 use crate::error::{Error, Result};
 use crate::value::parameter;
@@ -9,8 +9,8 @@ use ankerdb_sql::Prepared;
 /// The parameters of a statement, `$1` first.
 ///
 /// # Errors
-/// `ProtocolViolation` for too many or too few, `UndefinedParameter` for a name that the statement has not; what a
-/// value can have wrong with it.
+/// `ProtocolViolation` for too many or too few, `UndefinedParameter` for a name that the statement does not have;
+/// those of the values' conversions.
 pub(super) fn bind(prepared: &Prepared, values: &impl Values) -> Result<Vec<Value>> {
     let (count, types) = (values.count(), prepared.parameters());
     if count != types.len() {

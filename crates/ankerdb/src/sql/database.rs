@@ -39,7 +39,7 @@ impl Database {
     /// with the first error.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute), with the statement's number (from 1) before the message.
+    /// Those of [`execute`](Self::execute), with the statement's number (from 1) before the message.
     ///
     /// ```
     /// # let db = ankerdb::Database::in_memory()?;
@@ -68,7 +68,7 @@ impl Database {
     /// while its rows are read, over a snapshot of this moment.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute). An analytical query's errors may come with any row.
+    /// Those of [`execute`](Self::execute). An analytical query's errors may come with any row.
     ///
     /// ```
     /// # let db = ankerdb::Database::in_memory()?;
@@ -87,7 +87,7 @@ impl Database {
     /// Runs a query that gives exactly one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
     pub fn query_one(&self, statement: impl AsStatement, parameters: impl Values) -> Result<Row> {
         expected(self.query(statement, parameters)?.single()?)
     }
@@ -95,7 +95,7 @@ impl Database {
     /// Runs a query that gives at most one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `CardinalityViolation` if there are several.
     pub fn query_optional(
         &self,
         statement: impl AsStatement,
@@ -107,7 +107,7 @@ impl Database {
     /// Runs a query and reads its result as Arrow batches: those that the analytical threads have made, without a copy.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Those of [`query`](Self::query).
     ///
     /// ```
     /// use ankerdb::arrow::array::AsArray;
@@ -140,7 +140,7 @@ impl Database {
     }
 }
 
-/// 25001 for statements that would change a session which the next caller gets.
+/// 25001 for statements that would change the session, which the next caller gets.
 fn check_place(prepared: &Prepared) -> Result<()> {
     if !prepared.is_about_session() {
         return Ok(());

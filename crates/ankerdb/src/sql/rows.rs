@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 /// The rows of a result, one by one. An analytical query runs meanwhile, a few batches of rows ahead of the reader.
 ///
-/// It ends when the last row was read, or when this is dropped: a reader may stop wherever it likes.
+/// It ends when the last row was read, or when this is dropped: a reader may stop at any row.
 pub struct Rows {
     columns: Arc<[ColumnInfo]>,
     source: ankerdb_sql::ResultRows,
     page: Option<(Arc<Page>, usize)>,
     failed: bool,
-    /// The session that the statement runs in, as long as it runs; of a transaction's statements the transaction has it.
+    /// The session that the statement runs in, as long as it runs; for a transaction's statements the transaction has
+    /// it.
     _lease: Option<Lease<Arc<ConnectionPool>>>,
 }
 
-/// Rows that came together.
+/// Rows that arrived together.
 struct Page {
     columns: Arc<[ColumnInfo]>,
     batch: Batch,

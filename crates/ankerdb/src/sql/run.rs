@@ -1,4 +1,4 @@
-//! What all ways of running a statement have in common.
+//! The common part of all ways of running a statement.
 
 use super::arrow::ArrowBatches;
 use super::rows::{Row, Rows};
@@ -9,7 +9,7 @@ use ankerdb_engine::SqlState;
 use ankerdb_sql::Outcome;
 use std::sync::Arc;
 
-/// What a statement gave, with what it needs until it is read.
+/// The outcome of a statement, with what it needs until it is read.
 pub(super) struct Ran {
     pub columns: Arc<[ColumnInfo]>,
     pub outcome: Outcome,
@@ -43,7 +43,7 @@ impl Ran {
     }
 }
 
-/// The row that there must be.
+/// The one row of a result that must have one.
 pub(super) fn expected(row: Option<Row>) -> Result<Row> {
     row.ok_or_else(|| Error::new(SqlState::NoData, "the query gave no row"))
 }

@@ -30,7 +30,7 @@ impl Snapshot {
     /// Runs a query that gives exactly one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
     pub fn query_one(&self, statement: impl AsStatement, parameters: impl Values) -> Result<Row> {
         expected(self.query(statement, parameters)?.single()?)
     }
@@ -38,7 +38,7 @@ impl Snapshot {
     /// Runs a query that gives at most one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `CardinalityViolation` if there are several.
     pub fn query_optional(
         &self,
         statement: impl AsStatement,
@@ -50,7 +50,7 @@ impl Snapshot {
     /// Runs a query over the snapshot and reads its result as Arrow batches.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Those of [`query`](Self::query).
     pub fn query_arrow(&self, statement: impl AsStatement, parameters: impl Values) -> Result<ArrowBatches> {
         self.run(statement, &parameters)?.batches()
     }

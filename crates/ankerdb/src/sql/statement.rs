@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A prepared statement: parsed and planned once, run any number of times, by any number of threads, in transactions and
 /// outside of them. Of [`Database::prepare`]. Cheap to clone.
 ///
-/// It is planned again by itself when tables or indexes come or go.
+/// It is planned again automatically when tables or indexes are created or dropped.
 ///
 /// ```
 /// # let db = ankerdb::Database::in_memory()?;

@@ -1,4 +1,4 @@
-//! Statements inside of transactions: what they see is what the transaction sees, its own writes to tables included.
+//! Statements inside of transactions: they see what the transaction sees, its own writes to tables included.
 
 use super::arrow::ArrowBatches;
 use super::bind::bind;
@@ -14,8 +14,8 @@ impl Transaction<'_> {
     /// Runs a statement in the transaction and returns how many rows it wrote (of a query: read).
     ///
     /// # Errors
-    /// The statement's. If it had begun to run, the transaction takes nothing more and cannot commit: a part of its
-    /// rows may have been written. `ActiveSqlTransaction` for definitions, transaction control and SET;
+    /// The statement's. If it had begun to run, the transaction accepts no more calls and cannot commit: a part of
+    /// its rows may have been written. `ActiveSqlTransaction` for definitions, transaction control and SET;
     /// `ReadOnlySqlTransaction` for writes of a snapshot's reader.
     ///
     /// ```
@@ -38,7 +38,7 @@ impl Transaction<'_> {
     /// writes while they are read.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute). Those that come with a row leave the transaction as it is.
+    /// Those of [`execute`](Self::execute). Those that come with a row leave the transaction as it is.
     pub fn query(&self, statement: impl AsStatement, parameters: impl Values) -> Result<Rows> {
         self.run(statement, &parameters)?.rows()
     }
@@ -46,7 +46,7 @@ impl Transaction<'_> {
     /// Runs a query that gives exactly one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `NoData` if there is none, `CardinalityViolation` if there are several.
     pub fn query_one(&self, statement: impl AsStatement, parameters: impl Values) -> Result<Row> {
         expected(self.query(statement, parameters)?.single()?)
     }
@@ -54,7 +54,7 @@ impl Transaction<'_> {
     /// Runs a query that gives at most one row.
     ///
     /// # Errors
-    /// As [`query`](Self::query); `CardinalityViolation` if there are several.
+    /// Those of [`query`](Self::query); `CardinalityViolation` if there are several.
     pub fn query_optional(
         &self,
         statement: impl AsStatement,
@@ -66,7 +66,7 @@ impl Transaction<'_> {
     /// Runs a query in the transaction and reads its result as Arrow batches.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Those of [`query`](Self::query).
     pub fn query_arrow(&self, statement: impl AsStatement, parameters: impl Values) -> Result<ArrowBatches> {
         self.run(statement, &parameters)?.batches()
     }
@@ -91,7 +91,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Cannot happen: a transaction that is there has its connection.
+/// Cannot happen: a transaction that exists has its connection.
 #[cold]
 fn ended() -> Error {
     Error::new(ankerdb_engine::SqlState::InternalError, "the transaction has ended")

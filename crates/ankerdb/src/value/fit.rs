@@ -1,7 +1,9 @@
-//! Into a column's type, or a parameter's: what loses nothing, or only what SQL's own assignment loses too.
+//! Conversion into a column's type, or a parameter's, that loses nothing, or only what SQL's own assignment loses,
+//! too.
 //!
 //! Texts become dates, numbers and so on by their text forms, as constants in quotes do in SQL. Fractions never become
-//! whole numbers silently, as they would in an SQL assignment: who passes `1.5` for an integer has made a mistake.
+//! whole numbers silently, as they would in an SQL assignment: a program that passes `1.5` for an integer has made a
+//! mistake.
 
 use crate::error::{Error, Result};
 #[cfg(feature = "sql")]
@@ -33,7 +35,7 @@ pub(crate) fn stored(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRe
 /// The value as a parameter of this type. A parameter has no length, precision or scale: the column decides about those.
 ///
 /// # Errors
-/// As [`stored`].
+/// Those of [`stored`].
 #[cfg(feature = "sql")]
 pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
     match (value, data_type) {
@@ -62,7 +64,7 @@ fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
     }
 }
 
-/// Whether assignment loses at most digits behind a numeric's scale, or precision of a floating-point number.
+/// Whether assignment loses at most digits beyond a numeric's scale, or precision of a floating-point number.
 fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
     use DataType as To;
     match value {
@@ -114,7 +116,7 @@ fn value_is_text(value: ValueRef<'_>) -> bool {
     matches!(value, ValueRef::Text(_))
 }
 
-/// As many digits as a number in a text has behind its point.
+/// The number of digits after the point of a number in a text.
 #[cfg(feature = "sql")]
 fn fraction_digits(value: ValueRef<'_>) -> u8 {
     let ValueRef::Text(text) = value else { return 0 };

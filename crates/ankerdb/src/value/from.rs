@@ -5,7 +5,7 @@ use ankerdb_engine::{DataType, Decimal, SqlState, Value, ValueRef};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What the cell of a row can be read as.
+/// A type that the cell of a row can be read as.
 ///
 /// Nothing is rounded or cut on the way, and nothing wraps around: what does not fit is an error, see the
 /// [crate's table of types](crate#types). NULL is read as `Option<T>`, or as a [`Value`].
@@ -38,7 +38,7 @@ pub trait FromValue: Sized {
     fn from_value(value: ValueRef<'_>) -> Result<Self>;
 
     /// Whether values of a column of this type can be read at all, so that a [column handle](crate::Column) can be refused
-    /// before the first row is read. True if nothing else is said.
+    /// before the first row is read. True by default.
     fn reads(data_type: DataType) -> bool {
         let _ = data_type;
         true

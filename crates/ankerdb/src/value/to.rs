@@ -6,9 +6,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What can be stored in a column, be part of a key, or be a parameter of a statement.
+/// A type that can be stored in a column, be part of a key, or be a parameter of a statement.
 ///
-/// Nothing is copied or allocated on the way. The value need not have the column's own type: it is brought to that if
+/// Nothing is copied or allocated on the way. The value need not have the column's own type: it is converted if
 /// nothing is lost by it, see the [crate's table of types](crate#types).
 ///
 /// ```

@@ -16,7 +16,7 @@ pub fn accounts() -> Database {
     db
 }
 
-/// The same with so many accounts, whose owners are "owner 0" to "owner 9".
+/// A database with so many accounts, whose owners are "owner 0" to "owner 9".
 pub fn filled(count: i32, balance: i64) -> Database {
     let db = accounts();
     db.transaction(|tx| {

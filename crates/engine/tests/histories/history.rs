@@ -1,11 +1,11 @@
-//! What a history is made of: transactions that committed, with what they saw and wrote, and moments of one clock.
+//! The parts of a history: transactions that committed, with what they saw and wrote, and moments of one clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A transaction's number. Every version carries the number of its writer.
 pub type Number = i64;
 
-/// Who made the first version of everything.
+/// The writer of the first version of everything.
 pub const MAKER: Number = 0;
 /// What the first version of everything replaced.
 pub const NOTHING: Number = -1;
@@ -27,13 +27,13 @@ pub struct Span {
     pub ended: u64,
 }
 
-/// One committed transaction, or what somebody read who only reads.
+/// One committed transaction, or what a reader read.
 #[derive(Clone, Default, Debug)]
 pub struct Done {
     pub number: Number,
-    /// From before the beginning until the commit was acknowledged.
+    /// The time from before the beginning until the commit was acknowledged.
     pub life: Span,
-    /// In which the timestamp was taken that it reads at (above READ COMMITTED).
+    /// The time in which its read timestamp was taken (above READ COMMITTED).
     pub snapshot: Span,
     /// From the call of commit to its acknowledgement.
     pub commit: Span,
@@ -51,7 +51,7 @@ impl Done {
         Done { number, life: Span { began, ended: began }, ..Done::default() }
     }
 
-    /// Somebody who only reads, in one statement.
+    /// A reader, with one statement.
     pub fn reader(number: Number, snapshot: Span, reads: Vec<(i32, Number)>) -> Done {
         let statements = vec![Statement { span: snapshot, reads, ranges: Vec::new() }];
         Done { number, life: snapshot, snapshot, is_reader: true, statements, ..Done::default() }

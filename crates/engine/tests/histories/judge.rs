@@ -5,7 +5,7 @@
 //! | level | points of a transaction |
 //! | --- | --- |
 //! | SERIALIZABLE | one: it reads and writes at the same moment |
-//! | REPEATABLE READ | two: all reads, then all writes; and nobody writes the same key in between |
+//! | REPEATABLE READ | two: all reads, then all writes; and no other writes the same key in between |
 //! | READ COMMITTED | one for each statement, then one for all writes |
 //! | READ UNCOMMITTED | one for each single read, in no order, then one for all writes |
 //!
@@ -38,7 +38,7 @@ impl Rules {
         Rules { level, order: if weak { Order::Timestamps } else { Order::Links }, real_time: true }
     }
 
-    /// The same without real time: what is found then is an anomaly of the data alone.
+    /// The promises of a level without real time: what is found then is an anomaly of the data alone.
     pub fn timeless(level: Isolation, order: Order) -> Rules {
         Rules { level, order, real_time: false }
     }
@@ -166,7 +166,7 @@ impl Versions {
                 former = history[version.writer].number;
             }
         }
-        // What is left hangs off versions that nobody wrote.
+        // What is left depends on versions that no transaction wrote.
         next.keys().next().map_or(Ok(()), |&(key, former)| Err(Verdict::UnknownVersion(key, former)))
     }
 
@@ -326,10 +326,10 @@ impl<'h> Case<'h> {
         Ok(())
     }
 
-    /// A key was seen to be in some state, inside or outside of a range. That depends on whoever brought it into that
-    /// state last, and comes before whoever takes it out again; versions that change nothing about that do not matter. If
-    /// it is brought back once more before the reader has ended, the reader may just as well come after that: then
-    /// nothing follows.
+    /// A key was seen to be in some state, inside or outside of a range. That depends on the writer that brought it into
+    /// that state last, and comes before the one that takes it out again; versions that change nothing about that do not
+    /// matter. If it is brought back once more before the reader has ended, the reader may just as well come after that:
+    /// then nothing follows.
     fn stays(
         &mut self,
         reader: usize,

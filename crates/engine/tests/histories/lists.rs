@@ -1,9 +1,9 @@
 //! Histories over lists: rows to which elements are only ever appended, by reading the list and writing a longer one.
 //!
-//! A list shows the order of its versions, and whoever reads one sees all earlier ones in it. So besides the graph of
-//! [`judge`](crate::judge) there is a direct check ([`fault`]): every list that anybody read is a beginning of the list
-//! as it is in the end, and ends where a transaction's elements end; every element of a committed transaction is there
-//! once, in order; none of an aborted one is. (The idea of lists is Elle's: Kingsbury and Alvaro 2020.)
+//! A list shows the order of its versions, and a reader of one sees all earlier ones in it. So besides the graph of
+//! [`judge`](crate::judge) there is a direct check ([`fault`]): every list that was read is a beginning of the final
+//! list, and ends where a transaction's elements end; every element of a committed transaction is there once, in order;
+//! none of an aborted one is. (The idea of lists is Elle's: Kingsbury and Alvaro 2020.)
 //!
 //! The kind of a version is the number of elements that its writer appended. Transactions use a few lists, and move on
 //! to new ones as their numbers grow: so lists stay short, and are always being inserted by many at once.
@@ -271,11 +271,11 @@ impl Actor<'_> {
 /// What is wrong with lists.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
-    /// An element of nobody who committed.
+    /// An element of no committed transaction.
     Uncommitted(i32, Element),
     /// An element of a committed transaction that is not there, or not once, or not where it belongs.
     Lost(i32, Element),
-    /// A list that somebody read, which is no beginning of what became of it.
+    /// A list that was read and is no beginning of the final one.
     NoPrefix(Seen),
     /// A list that ends in the middle of a transaction's elements.
     Intermediate(Seen),

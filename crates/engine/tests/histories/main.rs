@@ -51,7 +51,7 @@ fn plans(level: Isolation) -> impl Iterator<Item = Plan> {
     })
 }
 
-/// Shows the transactions of a cycle and all who wrote the same keys around them, for whoever has to find out.
+/// Shows the transactions of a cycle and all that wrote the same keys around them, for debugging.
 fn explain(history: &[Done], verdict: &Verdict) {
     let Verdict::Cycle(steps) = verdict else { return };
     let members = || history.iter().filter(|done| steps.iter().any(|(number, _)| *number == done.number));

@@ -1,8 +1,8 @@
 //! Histories over registers: few rows that are read, moved between kinds, deleted and inserted again.
 //!
 //! A row's column a is the number of its last writer. The table `absent` has a row for each id for good, whose column a
-//! is the number of whoever deleted or inserted the id last: so absence has a version, too. Whoever writes an id notes
-//! the version that it replaces, which it read under the same row lock or validates with it.
+//! is the number of the last transaction that deleted or inserted the id: so absence has a version, too. A writer of an
+//! id notes the version that it replaces, which it read under the same row lock or validates with it.
 
 use crate::history::{Clock, Done, MAKER, NOTHING, Number, Range, Span, Statement, Write};
 use crate::run::{Plan, Style, World};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const IDS: i32 = 12;
 /// Kinds lie in 0..KINDS; ranges cut it.
 const KINDS: i32 = 6;
-/// Rows that nobody touches and whose kind is in no range: they fill a block, so that its arrays are lent.
+/// Untouched rows whose kind is in no range: they fill a block, so that its arrays are lent.
 const PADDING: i32 = 8_200;
 
 pub struct Registers {
@@ -24,7 +24,7 @@ pub struct Registers {
     items: Arc<Table>,
     absent: Arc<Table>,
     clock: Clock,
-    /// Rows that nobody touches.
+    /// Untouched rows.
     padding: usize,
 }
 
@@ -185,7 +185,7 @@ impl Actor<'_> {
         }
     }
 
-    /// Own writes are nobody's version yet.
+    /// Own writes are no version yet.
     fn note(&mut self, id: i32, seen: Number) {
         if seen != self.done.number {
             self.done.statements.last_mut().expect("a statement runs").reads.push((id, seen));
@@ -242,8 +242,8 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Which versions of the other ids this statement reads at. They are looked up behind the engine's back, in a view
-    /// for which no read is noted, so that only the range itself protects them.
+    /// Which versions of the other ids this statement reads at. They are looked up in a view for which no read is
+    /// noted, so that only the range itself protects them.
     fn versions_of_others(&self, found: &[(i32, Number)]) -> Vec<(i32, Number)> {
         let mut versions = self.world.versions(&self.transaction.read_view());
         versions.retain(|id, _| found.iter().all(|(other, _)| other != id));

@@ -59,11 +59,11 @@ pub trait World: Sync + Sized {
     ) -> Result<()>;
     /// The version of every key in a view, in the order of keys.
     fn observe(&self, view: &ReadView) -> Vec<(i32, Number)>;
-    /// The same, key by key.
+    /// The version of every key, read key by key.
     fn look(&self, transaction: &mut Transaction) -> Result<Vec<(i32, Number)>>;
 }
 
-/// A world, and all that committed in it; first of all who made the rows.
+/// A world, and all that committed in it; first the transaction that made the rows.
 pub fn history<W: World>(plan: Plan) -> (W, Vec<Done>) {
     let world = W::new(&plan);
     let made = Done { number: MAKER, timestamp: Some(0), writes: world.made(), ..Done::default() };

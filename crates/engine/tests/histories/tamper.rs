@@ -35,7 +35,7 @@ fn every_lie_is_found<T: Copy>(
     }
 }
 
-/// Who wrote the next version of each version: (key, writer) to a place in the history.
+/// The writer that replaced each version: (key, writer) to a place in the history.
 fn successors(history: &[Done]) -> HashMap<(i32, Number), usize> {
     let writes =
         history.iter().enumerate().flat_map(|(i, done)| done.writes.iter().map(move |write| (i, write)));
@@ -75,8 +75,8 @@ fn good(level: Isolation) -> Vec<Done> {
     history
 }
 
-/// A read of a version that had been replaced, and the replacement acknowledged, before the reader began. The same at
-/// REPEATABLE READ, whose snapshot is then too old.
+/// A read of a version that had been replaced, and the replacement acknowledged, before the reader began. At
+/// REPEATABLE READ, too, where the snapshot is then too old.
 #[test]
 fn a_stale_read_is_found() {
     for level in [Isolation::Serializable, Isolation::RepeatableRead] {
@@ -92,7 +92,8 @@ fn a_stale_read_is_found() {
     }
 }
 
-/// Somebody saw one of a commit's writes, and another key as it was before that commit. In a snapshot: no cut.
+/// A reader saw one of a commit's writes, and another key as it was before that commit. In a snapshot: no consistent
+/// cut.
 #[test]
 fn a_fractured_read_is_found() {
     for level in [Isolation::Serializable, Isolation::RepeatableRead] {
@@ -159,7 +160,7 @@ fn a_phantom_is_found() {
             {
                 let (key, seen) = range.found[0];
                 chances.push(((i, j, k), seen));
-                // As before that version, which came into the range early enough to be seen, and stayed.
+                // The state before that version, which came into the range early enough to be seen, and stayed.
                 let outside = before[&(key, seen)];
                 let writer = history.iter().find(|other| other.number == seen).expect("it has committed");
                 let stayed =
@@ -179,7 +180,7 @@ fn a_phantom_is_found() {
     every_lie_is_found("phantom", &history, Isolation::Serializable, chances, lie, is_found);
 }
 
-/// A commit takes effect only after somebody who had seen it was acknowledged.
+/// A commit takes effect only after a transaction that had seen it was acknowledged.
 #[test]
 fn a_late_commit_is_found() {
     let history = good(Isolation::Serializable);

@@ -69,7 +69,7 @@ pub fn items(database: &Database, name: &str) -> Arc<Table> {
     database.create_table(items_definition(name)).unwrap()
 }
 
-/// The same with hash indexes.
+/// The table `items` with hash indexes.
 pub fn hashed_items(database: &Database, name: &str) -> Arc<Table> {
     let table = items_definition(name).hashed(&format!("{name}_pkey")).hashed(&format!("{name}_by_kind"));
     database.create_table(table).unwrap()
@@ -218,7 +218,7 @@ impl Client {
         Ok(ids)
     }
 
-    /// The same through a scan of the table under a filter.
+    /// The ids of the rows with kinds in the range, by a scan of the table under a filter.
     pub fn ids_by_filter(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let table = self.table.clone();
@@ -232,7 +232,8 @@ impl Client {
         Ok(ids)
     }
 
-    /// The same as an analytical query does it: over blocks of a view of this transaction.
+    /// The ids of the rows with kinds in the range, as an analytical query finds them: over blocks of a view of this
+    /// transaction.
     pub fn ids_by_view(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let columns = ColumnSet::of(&[ID, KIND]);
@@ -264,7 +265,7 @@ impl Client {
         count(&mut self.transaction, &self.table, limit)
     }
 
-    /// The same number by an analytical query.
+    /// The number of rows, by an analytical query.
     pub fn count_by_view(&mut self) -> Result<usize> {
         self.transaction.begin_statement();
         self.transaction.note_table_read(&self.table, ColumnSet::EMPTY, None);

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Long enough for a statement to arrive and begin.
 pub const UNDER_WAY: Duration = Duration::from_millis(300);
 
-/// Takes very long on the analytical path, if nobody ends it.
+/// Takes very long on the analytical path, unless it is ended.
 pub const LONG_QUERY: &str =
     "SELECT count(*) FROM many a, many b, many c WHERE (a.n * 31 + b.n * 17 + c.n) % 1009 = 5";
 

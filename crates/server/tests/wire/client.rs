@@ -1,5 +1,5 @@
-//! A client that shows every byte: what drivers hide (status bytes, order of messages, malformed messages) is
-//! what these tests are about.
+//! A client that shows every byte: these tests are about what drivers hide (status bytes, order of messages,
+//! malformed messages).
 
 use crate::server::TestServer;
 use std::collections::HashMap;

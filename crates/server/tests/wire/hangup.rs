@@ -1,4 +1,4 @@
-//! Clients that vanish: what they had open is rolled back at once, and nobody waits for it.
+//! Clients that vanish: their open transactions are rolled back at once, and no other client waits for that.
 
 use crate::cancel::{LONG_QUERY, UNDER_WAY, begin, prepare};
 use crate::client::Client;
@@ -20,7 +20,7 @@ fn vanish_while(last: Option<&str>) -> (TestServer, Client) {
     (server, holder)
 }
 
-/// Row 2 can be written although the first client still holds row 1, and nothing of the vanished client is there.
+/// Row 2 can be written although the first client still holds row 1, and nothing of the vanished client is left.
 fn nothing_is_left(server: &TestServer, mut holder: Client) {
     let mut other = Client::connect(server);
     other.run("BEGIN; UPDATE t SET b = b + 10 WHERE a = 2; INSERT INTO t VALUES (3, 30); COMMIT");

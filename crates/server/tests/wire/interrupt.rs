@@ -1,6 +1,6 @@
 //! Statements that take long end when they have to: at their time limits, when they are canceled, when their client
-//! is gone, when the server ends. Each of them would run for many seconds here if the loop that it spends its time
-//! in did not look.
+//! is gone, when the server ends. Each of them would run for many seconds here if its main loop did not check its
+//! interrupt.
 
 use crate::cancel::{UNDER_WAY, begin, cancel};
 use crate::client::Client;
@@ -72,7 +72,7 @@ fn a_long_statement_ends_at_its_time_limit() {
             }
         }
     }
-    // Nothing of all that is left, and there is nothing in the way of the next statement.
+    // Nothing of it is left, and the next statement runs.
     client.run("SET statement_timeout = 0");
     assert_eq!(client.run("SELECT count(*) FROM big WHERE b = 0").cell(), ROWS.to_string());
     assert_eq!(client.run("SELECT count(*) FROM other").cell(), "0");

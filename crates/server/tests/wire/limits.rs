@@ -57,7 +57,7 @@ fn waiting_sessions_do_not_keep_the_others_waiting() {
     std::thread::sleep(UNDER_WAY);
     assert_eq!(Client::connect(&server).run("SELECT b FROM t WHERE a = 1").cell(), "0");
     holder.run("COMMIT");
-    // Whoever gets the row lets the next one through; nobody knows in which order.
+    // Each client that gets the row lets the next one through, in any order.
     let mut committed = 0;
     std::thread::scope(|scope| {
         let threads: Vec<_> = waiting
@@ -158,7 +158,7 @@ fn silent_connections_take_no_more_threads_than_there_can_be_sessions() {
     turned_away.read_to_end(&mut told).unwrap();
     assert!(told.starts_with(b"E") && told.windows(5).any(|part| part == b"53300"), "{told:?}");
     assert_eq!(client.run("SELECT 1").cell(), "1");
-    // Who leaves makes room.
+    // A client that leaves makes room.
     drop(silent);
     std::thread::sleep(UNDER_WAY);
     assert_eq!(Client::connect(&server).run("SELECT 2").cell(), "2");

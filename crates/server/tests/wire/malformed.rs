@@ -1,4 +1,4 @@
-//! What clients must not send: each gets its error, and nobody else notices.
+//! Messages that clients must not send: each gets its error, and other clients are not affected.
 
 use crate::client::{Client, bind, describe, execute, message, parse, raw, reported, startup, sync};
 use crate::server::TestServer;
@@ -15,7 +15,7 @@ fn ends_session(server: &TestServer, bytes: &[u8], code: &str) {
     assert_eq!(client.try_receive(), None);
 }
 
-/// As `ends_session`, as the first bytes of a connection.
+/// Sends the first bytes of a connection; the server must answer with FATAL and this code, and close.
 #[track_caller]
 fn ends_startup(server: &TestServer, bytes: &[u8], code: &str) {
     let mut client = raw(server.address);
@@ -77,7 +77,7 @@ fn half_messages_wait_and_end_with_their_connection() {
     for &byte in &query[..query.len() - 1] {
         client.send(&[byte]);
     }
-    // An announced gigabyte takes no memory and blocks nobody.
+    // An announced gigabyte takes no memory and blocks no other client.
     let mut other = Client::connect(&server);
     other.send(b"Q\x3f\xff\xff\xffSELECT");
     assert_eq!(Client::connect(&server).run("SELECT 1").cell(), "1");
@@ -219,7 +219,7 @@ fn noise_harms_nobody() {
             client.send(&noise.message());
         }
         client.send(&message(b'X', b""));
-        // Whatever is said, it is never that the server hit a bug.
+        // The error is never that of a bug in the server.
         while let Some(received) = client.try_receive() {
             if received.kind == b'E' {
                 let error = reported(&received.body);

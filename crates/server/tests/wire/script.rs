@@ -17,9 +17,9 @@
 //! protocol. Queries without are run by both protocols, and the two answers must agree.
 //!
 //! What the records expect is what PostgreSQL 15 answers; `ankerdb-judge` runs them on both servers. A record that begins
-//! with a line `differs NAME` is one that AnKerDB does not answer so yet: it is left out here, the judge sees that it
-//! still differs, and `crates/judge/differences.txt` has the reason under that name. (`differs olap NAME`: only as a subquery
-//! for the OLAP path, which is the judge's alone.)
+//! with a line `differs NAME` is one that AnKerDB does not answer like PostgreSQL yet: it is left out here, the judge checks
+//! that it still differs, and `crates/judge/differences.txt` has the reason under that name. (`differs olap NAME`: only as a
+//! subquery for the OLAP path, which is the judge's alone.)
 
 use crate::client::{Client, Reply};
 use crate::server::TestServer;

@@ -1,4 +1,4 @@
-//! SERIALIZABLE, which is the default, as two sessions meet it: what may not be is refused, and nothing else is.
+//! SERIALIZABLE, which is the default, with two sessions: what is not serializable is refused, and nothing else is.
 
 use crate::client::Client;
 use crate::server::TestServer;

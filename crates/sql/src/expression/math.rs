@@ -140,7 +140,7 @@ impl Math {
     /// The function of two doubles.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// Those of [`of`](Self::of).
     pub fn of_two(self, left: f64, right: f64) -> Result<f64> {
         match self {
             Math::Power => power(left, right),

@@ -18,7 +18,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Rows of zeroes, as clean as if they had been there for ever.
+    /// Rows of zeroes, as clean as old rows are.
     pub fn new(is_large: bool) -> Engine {
         let columns = ["id", "a", "b"].map(|name| ColumnDefinition::new(name, DataType::BigInt));
         let definition = columns.into_iter().fold(TableDefinition::new("t"), TableDefinition::column);

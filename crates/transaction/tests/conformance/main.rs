@@ -1,11 +1,11 @@
 //! Whether the model of whole commits (`crates/sync/src/row_model.rs`) does what the code does.
 //!
-//! loom tries all interleavings of the model, and none of the code. So what it finds out is worth as much as the model is
-//! like the code; and this is what is tested here. Some sessions read, copy, lock, write, commit and sweep two rows. Each
+//! loom tries all interleavings of the model, and none of the code. So its findings are worth as much as the model
+//! resembles the code, and that is tested here. Some sessions read, copy, lock, write, commit and sweep two rows. Each
 //! runs on a thread of its own, and stops at every step that its code names (`failpoint::step`; the model names the same
-//! ones). A schedule says who goes on next. So both worlds are led through the same interleaving, and after each step
-//! everything is compared: which step it is, what was read, every header, version, cell and bit, the timestamps in use,
-//! the watermark.
+//! ones). A schedule says which session goes on next. So both worlds are led through the same interleaving, and after
+//! each step everything is compared: which step it is, what was read, every header, version, cell and bit, the
+//! timestamps in use, the watermark.
 //!
 //! ```text
 //!              session 0        session 1        session 2
@@ -15,12 +15,12 @@
 //! schedule     0 0 1 1 0 2 1 1 1 0 ...           the same in both worlds: the code's, and the model's
 //! ```
 //!
-//! In every other schedule all commits are taken for large ones, which install their rows ahead of their timestamps, and withdraw
-//! them if they come to nothing.
+//! In every other schedule all commits are taken for large ones, which install their rows ahead of their timestamps, and
+//! withdraw them if they end.
 //!
-//! A step that has moved, or is missing, in one of them shows in what is there when the other one takes it. Controls do
-//! that to the model, step by step, and the difference has to be found. Fences and orderings do not show, as one thread
-//! runs at a time: they are loom's to check, in the model, and whoever changes one changes the other.
+//! If a step has moved, or is missing, in one of them, the states differ when the other one takes it. Controls do that
+//! to the model, step by step, and the difference has to be found. Fences and orderings do not show, as one thread runs
+//! at a time: loom checks them, in the model, which has to be changed together with the code.
 #![cfg(debug_assertions)]
 
 use ankerdb_sync::{commit_order, pending, readers};
@@ -56,7 +56,7 @@ fn of_code(seed: u64) -> (Script, Vec<Moment>) {
     (script, moments)
 }
 
-/// Where the two worlds part, if they do, after what has happened until then.
+/// Where the two worlds differ, if they do, with what has happened until then.
 fn difference(seed: u64) -> Option<String> {
     let (script, code) = of_code(seed);
     let model = run(Modeled::new(None, is_large(seed)), &script, seed);

@@ -36,7 +36,7 @@ struct Running<'d> {
 }
 
 impl<'d> Session<'d> {
-    /// What a call leads to; nothing if its transaction has failed before.
+    /// The result of a call; nothing if its transaction has failed before.
     fn call(&mut self, call: Call) -> Option<Outcome> {
         let outcome = match (call, &mut self.running) {
             (Call::Begin(level), _) => self.begin(level),

@@ -25,7 +25,7 @@ pub(crate) fn take_out(step: Option<RowStep>) {
     TAKEN_OUT.set(step.map(Step::Row));
 }
 
-/// A cell with loom's interface, checked by nobody here.
+/// A cell with loom's interface, without loom's checks.
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 impl<T> UnsafeCell<T> {

@@ -1,7 +1,7 @@
 //! Sessions on threads, one of which runs at a time, from step to step.
 //!
-//! Whoever has come to a step notes what there is, and chooses who goes on: often itself, which costs no change of
-//! threads.
+//! A session that has come to a step records the state, and chooses which session goes on: often itself, which
+//! costs no change of threads.
 
 use crate::script::{COLUMNS, Call, Outcome, Random, Script};
 use ankerdb_base::failpoint;
@@ -15,7 +15,7 @@ const NOT_MODELED: [&str; 4] = ["record of a commit", "lock of a row", "version 
 
 /// The code, or the model of it.
 pub trait World: Send + Sync + 'static {
-    /// Runs a session on this thread, and tells what each call has led to.
+    /// Runs a session on this thread, and records the result of each call.
     fn run(&self, calls: &[Call], tell: &mut dyn FnMut(Call, Outcome));
     fn state(&self) -> State;
 }
@@ -24,7 +24,7 @@ pub trait World: Send + Sync + 'static {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State {
     pub watermark: u64,
-    /// Who reads at which timestamps.
+    /// The timestamps of all readers.
     pub in_use: Vec<u64>,
     /// When each column was last changed; the largest number while that is not known.
     pub changes: [u64; COLUMNS],
@@ -55,7 +55,7 @@ pub enum Event {
     Panicked,
 }
 
-/// What a session has done, and what there was then.
+/// What a session has done, and the state at that time.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Moment {
     session: usize,
@@ -95,7 +95,7 @@ struct Schedule {
     /// A session that runs goes on with so many chances in eight.
     steadiness: usize,
     sessions: Vec<Session>,
-    /// Who runs; nobody if all is over.
+    /// The session that runs; `None` when all have ended.
     current: Option<usize>,
     moments: Vec<Moment>,
 }
@@ -103,12 +103,12 @@ struct Schedule {
 struct Stage<W> {
     world: W,
     schedule: Mutex<Schedule>,
-    /// Wakes each session, and at the end whoever watches.
+    /// Wakes each session, and at the end the watching thread.
     wakes: Vec<Condvar>,
 }
 
 impl Schedule {
-    /// Notes what a session has come to, and chooses who goes on.
+    /// Notes what a session has come to, and chooses which one goes on.
     fn note(&mut self, session: usize, event: Event, state: State) {
         let watermark = state.watermark;
         self.sessions[session] = Session { last: event.clone(), watermark };
@@ -117,7 +117,8 @@ impl Schedule {
         let goes_on = ready.contains(&session) && self.random.below(8) < self.steadiness;
         let next = self.turns.pop_front().filter(|next| ready.contains(next));
         self.current = match ready.len() {
-            // The others stay where they are: who has panicked may have left behind what they would wait for.
+            // The others stay where they are: a session that has panicked may have left behind something that they
+            // would wait for.
             _ if event == Event::Panicked => None,
             0 => None,
             _ if next.is_some() => next,
@@ -168,7 +169,7 @@ impl<W: World> Stage<W> {
     }
 }
 
-/// Says of a session that it is over, one way or the other.
+/// Notes that a session has ended, one way or the other.
 struct Ending<W: World> {
     stage: Arc<Stage<W>>,
     session: usize,

@@ -18,7 +18,7 @@ pub enum Level {
     Snapshot,
     /// At once, serializable.
     Serializable,
-    /// Serializable, with a user who thinks: it locks what it is going to write, and restarts statements.
+    /// Serializable and interactive: it locks what it is going to write, and restarts statements.
     Interactive,
 }
 
@@ -46,7 +46,7 @@ pub enum Outcome {
     Cell(u64),
     Cells(Vec<[u64; COLUMNS]>),
     Committed(u64),
-    /// Somebody else has the row; the transaction goes on without.
+    /// Another session has the row; the transaction goes on without it.
     Busy,
     /// A row was busy or has changed: the transaction is over.
     Row,
@@ -61,11 +61,11 @@ impl Outcome {
     }
 }
 
-/// The calls of all sessions. Nothing is read that the same transaction has written, and nothing is written twice: own
-/// writes are no business of the model.
+/// The calls of all sessions. Nothing is read that the same transaction has written, and nothing is written twice: the
+/// model has no own writes.
 pub struct Script {
     pub calls: Vec<Vec<Call>>,
-    /// Who runs at the beginning, step by step; after that chance decides.
+    /// The sessions that run at the beginning, step by step; after that chance decides.
     pub turns: Vec<usize>,
 }
 
