@@ -100,7 +100,7 @@ impl Error {
             (_, "22") => ErrorKind::Value,
             (_, "23") => ErrorKind::Constraint,
             (_, "25") => ErrorKind::TransactionState,
-            (_, "08" | "0A" | "26" | "34" | "3D" | "42" | "55") => ErrorKind::Statement,
+            (_, "08" | "0A" | "26" | "34" | "3B" | "3D" | "42" | "55") => ErrorKind::Statement,
             (_, "53" | "54") => ErrorKind::Resources,
             _ => ErrorKind::Internal,
         }

@@ -258,6 +258,24 @@ fn a_failed_statement_ends_its_transaction() -> Result<()> {
     Ok(())
 }
 
+/// Within a savepoint a failed statement takes its part with it, and the transaction goes on.
+#[test]
+fn a_statement_that_fails_within_a_savepoint_ends_its_part() -> Result<()> {
+    let db = numbers(10);
+    let tx = db.begin()?;
+    tx.execute("UPDATE t SET n = 100 WHERE i = 1", ())?;
+    let failed = tx.savepoint(|tx| {
+        tx.execute("UPDATE t SET n = 200 WHERE i = 1", ())?;
+        tx.execute("UPDATE t SET n = 1 / (i - 5) WHERE i > 0", ())
+    });
+    assert_eq!(state(failed), SqlState::DivisionByZero);
+    assert_eq!(tx.query_one("SELECT n FROM t WHERE i = 1", ())?.get::<i32>(0)?, 100);
+    tx.execute("UPDATE t SET n = n + 1 WHERE i = 1", ())?;
+    tx.commit()?;
+    assert_eq!(db.query_one("SELECT n FROM t WHERE i = 1", ())?.get::<i32>(0)?, 101);
+    Ok(())
+}
+
 /// A conflict between a statement and another commit runs the closure again.
 #[test]
 fn statements_in_transactions_run_again() -> Result<()> {

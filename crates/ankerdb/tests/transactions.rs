@@ -486,3 +486,47 @@ fn a_conversion_cannot_use_the_transaction() -> Result<()> {
         account.get(0).map(drop)
     })
 }
+
+#[test]
+fn a_part_fails_alone() -> Result<()> {
+    let db = filled(3, 100);
+    db.transaction(|tx| {
+        let account = tx.table("account")?;
+        account.update(0, [("balance", 1)])?;
+        let failed = tx.savepoint(|tx| {
+            account.update(0, [("balance", 7)])?;
+            account.insert((3, "new", 7))?;
+            tx.savepoint(|_| account.delete(1).map(drop))?;
+            assert!(account.get(1)?.is_none());
+            account.insert((4, "new", "not a number")).map(drop)
+        });
+        assert_eq!(state(failed), SqlState::InvalidTextRepresentation);
+        assert_eq!(account.get(0)?.expect("there").get::<i64>("balance")?, 1);
+        assert!(account.get(1)?.is_some() && account.get(3)?.is_none());
+        tx.savepoint(|_| account.update(2, [("balance", 2)]).map(drop))
+    })?;
+    assert_eq!(total(&db), 103);
+    Ok(())
+}
+
+/// What a failed part has read must still hold: its result may be what the rest depends on.
+#[test]
+fn a_conflict_in_a_part_is_one_of_the_transaction() -> Result<()> {
+    let db = filled(2, 100);
+    let mut tries = 0;
+    db.transaction(|tx| {
+        tries += 1;
+        let account = tx.table("account")?;
+        let part: Result<()> = tx.savepoint(|_| {
+            account.get(0)?.expect("there").get::<i64>("balance")?;
+            Err(Error::conversion("given up"))
+        });
+        assert!(part.is_err());
+        if tries == 1 {
+            db.transaction(|tx| tx.table("account")?.update(0, [("balance", 1000)]).map(drop))?;
+        }
+        account.update(1, [("balance", 50)]).map(drop)
+    })?;
+    assert_eq!((tries, total(&db)), (2, 1050));
+    Ok(())
+}

@@ -78,6 +78,8 @@ sql_states! {
     ActiveSqlTransaction = "25001",
     /// No transaction is open where one must be.
     NoActiveSqlTransaction = "25P01",
+    /// There is no savepoint of this name.
+    InvalidSavepointSpecification = "3B001",
     /// A write in a read-only transaction.
     ReadOnlySqlTransaction = "25006",
     /// A transaction was open for too long without a statement.

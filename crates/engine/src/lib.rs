@@ -69,7 +69,7 @@ pub use ankerdb_snapshot::{
 pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
-    Quiesced, RowFilter, RowReader, Transaction,
+    Quiesced, RowFilter, RowReader, Savepoint, Transaction,
 };
 pub use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 pub use catalog::Catalog;

@@ -53,6 +53,13 @@ pub fn case(seed: u64) -> Vec<Step> {
                 steps.push(Step { way, ..Step::change(tree) });
                 steps.push(shrink::contents(&table));
             }
+            18..=19 if open && generator.rng.u8(..4) > 0 => {
+                let command = generator.rng.choice(["SAVEPOINT", "SAVEPOINT", "ROLLBACK TO", "RELEASE"]);
+                let name = generator.rng.choice(["a", "b"]);
+                let (Some(command), Some(name)) = (command, name) else { continue };
+                steps.push(Step::change(Tree::statement(&format!("{command} {name}"))));
+                steps.extend(tables.iter().map(|table: &Table| shrink::contents(&table.name)));
+            }
             18 => {
                 steps.push(Step::change(Tree::statement(if open { "COMMIT" } else { "BEGIN" })));
                 open = !open;

@@ -72,8 +72,8 @@ impl Prepared {
     }
 
     /// Whether it may run in a transaction that has failed.
-    pub(crate) fn ends_transaction(&self) -> bool {
-        matches!(&self.planned.read().kind, PlanKind::Utility(utility) if utility.ends_transaction())
+    pub(crate) fn ends_failure(&self) -> bool {
+        matches!(&self.planned.read().kind, PlanKind::Utility(utility) if utility.ends_failure())
     }
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.

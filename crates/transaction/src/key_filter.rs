@@ -49,6 +49,12 @@ impl KeyFilter {
         }
     }
 
+    /// All writes but the first so many were taken back. Their hashes stay.
+    pub fn cut_off(&mut self, writes: usize) {
+        self.changed.retain(|write| *write < writes);
+        self.absorbed = self.absorbed.min(writes);
+    }
+
     /// Whether there is a write that has changed.
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()

@@ -161,14 +161,30 @@ impl OwnKeys {
     /// The next write that has changed; its former key ends in this turn.
     pub fn take_changed(&mut self, turn: u64) -> Option<usize> {
         let write = self.changed.pop()?;
-        let Some(entry) = self.current[write].take() else { return Some(write) };
+        if let Some(entry) = self.current[write].take() {
+            self.end_entry(entry, turn);
+        }
+        Some(write)
+    }
+
+    /// An entry ends in this turn.
+    fn end_entry(&mut self, entry: Entry, turn: u64) {
         if self.scans > 0 && entry.from < turn {
             self.entries.insert(entry.clone(), turn);
             self.ended.push(entry);
         } else {
             self.entries.remove(&entry);
         }
-        Some(write)
+    }
+
+    /// All writes but the first so many were taken back.
+    pub fn cut_off(&mut self, writes: usize, turn: u64) {
+        self.changed.retain(|write| *write < writes);
+        while self.current.len() > writes {
+            if let Some(entry) = self.current.pop().flatten() {
+                self.end_entry(entry, turn);
+            }
+        }
     }
 
     /// Enters the key of a write's row from this turn on, or notes that it has none. The write is the next one, or one

@@ -108,6 +108,31 @@ impl Places {
         known.map(|place| place as usize).find(|place| is_at(*place))
     }
 
+    /// Takes a position out that is in it; `name` tells what the row at a position is called. What lies behind it moves up
+    /// where it would not be found any more.
+    pub fn remove(&mut self, row: RowName, place: usize, name: impl Fn(usize) -> RowName) {
+        let Some(mut hole) = self.probe(row).find(|slot| self.slots[*slot] == place as u32) else { return };
+        self.count -= 1;
+        let mask = self.slots.len() - 1;
+        let mut slot = hole;
+        loop {
+            self.slots[hole] = EMPTY;
+            loop {
+                slot = (slot + 1) & mask;
+                if self.slots[slot] == EMPTY {
+                    return;
+                }
+                // From the slot where its probing begins, the hole comes no later than the slot where it lies.
+                let first = hash(name(self.slots[slot] as usize));
+                if hole.wrapping_sub(first) & mask <= slot.wrapping_sub(first) & mask {
+                    break;
+                }
+            }
+            self.slots[hole] = self.slots[slot];
+            hole = slot;
+        }
+    }
+
     /// All positions, in any order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.slots.iter().filter(|place| **place != EMPTY).map(|place| *place as usize)

@@ -6,6 +6,7 @@
 use crate::key_filter::{KeyFilter, key_hash};
 use crate::own_keys::{OwnKeys, OwnScan};
 use crate::places::{Places, RowName};
+use crate::undo::UndoLog;
 use ankerdb_base::{ColumnSet, Result, RowId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
@@ -43,6 +44,7 @@ pub(crate) enum WriteKind {
 }
 
 /// One row's pending change.
+#[derive(Clone, Copy)]
 pub(crate) struct Write {
     /// Its number in `TouchedTables`.
     pub table: usize,
@@ -124,8 +126,9 @@ pub(crate) struct WriteSet {
     key_filters: Vec<KeyFilter>,
     /// The turn of scans over `own_keys`.
     turn: u64,
-    /// How often something was inserted, updated or deleted.
+    /// How often something was inserted, updated or deleted, or taken back.
     changes: usize,
+    undo: UndoLog<Write>,
     /// Whether anything was inserted or updated.
     keeps: bool,
 }
@@ -147,7 +150,8 @@ impl WriteSet {
             return;
         }
         self.keeps = false;
-        if self.writes.is_empty() {
+        self.undo.clear();
+        if self.changes == 0 {
             return;
         }
         self.writes.clear();
@@ -185,6 +189,7 @@ impl WriteSet {
         room(&self.writes) > 0
             && room(&self.cells) >= needs.cells + MOVED_MAX
             && room(&self.bytes) >= needs.bytes
+            && self.undo.has_room()
             && self.places.has_room()
             && self.written.as_ref().is_none_or(|written| written.has_room())
             && self.own_keys.iter().all(OwnKeys::can_note)
@@ -208,6 +213,7 @@ impl WriteSet {
         (self.writes.try_reserve(1).map_err(drop))
             .and_then(|()| self.cells.try_reserve(needs.cells + MOVED_MAX).map_err(drop))
             .and_then(|()| self.bytes.try_reserve(needs.bytes).map_err(drop))
+            .and_then(|()| self.undo.try_grow())
             .and_then(|()| self.places.try_grow(|place| self.writes[place].name()))
             .and_then(|()| self.written.as_mut().map_or(Ok(()), |written| written.try_grow().map_err(drop)))
             .and_then(|()| self.own_keys.iter_mut().try_for_each(|own| own.try_grow().map_err(drop)))
@@ -344,7 +350,13 @@ impl WriteSet {
     /// Adds new cells of a row, given with their columns.
     pub fn update<'a>(&mut self, table: usize, row: RowId, changes: impl Iterator<Item = (usize, Cell<'a>)>) {
         self.changes += 1;
-        let place = self.place(table, row).unwrap_or_else(|| self.add(table, row, WriteKind::Update));
+        let place = match self.place(table, row) {
+            Some(place) => {
+                self.note_former(place);
+                place
+            }
+            None => self.add(table, row, WriteKind::Update),
+        };
         let mut changed = ColumnSet::EMPTY;
         for (column, cell) in changes {
             changed.insert(column);
@@ -386,6 +398,7 @@ impl WriteSet {
             self.note_write(table);
             return;
         };
+        self.note_former(place);
         let write = &mut self.writes[place];
         write.kind = match write.kind {
             WriteKind::Insert | WriteKind::Nothing => WriteKind::Nothing,
@@ -393,6 +406,64 @@ impl WriteSet {
         };
         write.count = 0;
         self.own_keys.iter_mut().for_each(|own| own.note_change(table, place, ColumnSet::ALL));
+    }
+
+    /// A write is going to be changed: what it was at the last savepoint stays where it is, and its cells are copied.
+    #[inline]
+    fn note_former(&mut self, place: usize) {
+        let write = &mut self.writes[place];
+        if self.undo.needs(place, write.first, write.count) {
+            self.undo.note(place, *write);
+            let cells = write.first..write.first + write.count;
+            write.first = self.cells.len();
+            self.cells.extend_from_within(cells);
+        }
+    }
+
+    /// Sets a savepoint; returns how many there were. Fails, with everything as it was, if there is no memory.
+    pub fn set_savepoint(&mut self) -> Result<usize, ()> {
+        self.undo.set(self.writes.len(), self.cells.len(), self.bytes.len())?;
+        Ok(self.undo.depth() - 1)
+    }
+
+    /// Forgets a savepoint and those after it; what was written stays.
+    pub fn release_savepoint(&mut self, depth: usize) {
+        self.undo.release(depth);
+    }
+
+    /// Takes back what was written since a savepoint, which stays. Costs what was written since.
+    pub fn rollback_to(&mut self, depth: usize) {
+        let Some(mark) = self.undo.back_to(depth) else { return };
+        self.changes += 1;
+        while let Some((place, former)) = self.undo.pop_since(mark) {
+            self.writes[place] = former;
+            if place < mark.writes {
+                self.note_taken_back(former.table, place);
+            }
+        }
+        for place in (mark.writes..self.writes.len()).rev() {
+            let write = &self.writes[place];
+            if write.row.provisional_number().is_none() {
+                self.places.remove(write.name(), place, |other| self.writes[other].name());
+            }
+        }
+        self.own_keys.iter_mut().for_each(|own| own.cut_off(mark.writes, self.turn));
+        self.key_filters.iter_mut().for_each(|filter| filter.cut_off(mark.writes));
+        for table in &mut self.tables {
+            table.has_inserts &= table.first_insert < mark.writes;
+        }
+        self.writes.truncate(mark.writes);
+        self.cells.truncate(mark.cells);
+        self.bytes.truncate(mark.bytes);
+    }
+
+    /// A write is what it was before: its key has changed again.
+    fn note_taken_back(&mut self, table: usize, place: usize) {
+        // Where there is no memory to note it, the keys are collected anew.
+        self.own_keys.retain_mut(|own| own.try_grow().is_ok());
+        self.key_filters.retain_mut(|filter| filter.try_grow().is_ok());
+        self.own_keys.iter_mut().for_each(|own| own.note_change(table, place, ColumnSet::ALL));
+        self.key_filters.iter_mut().for_each(|filter| filter.note_change(table, place, ColumnSet::ALL));
     }
 
     fn add(&mut self, table: usize, row: RowId, kind: WriteKind) -> usize {

@@ -80,8 +80,8 @@ impl CopyIn {
     /// an open transaction has failed.
     pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
         let result = self.check_canceled(session).and_then(|()| self.load(session, data));
-        if result.is_err() {
-            self.end(session);
+        if let Err(error) = &result {
+            self.end(session, Some(error));
         }
         result
     }
@@ -105,22 +105,22 @@ impl CopyIn {
         let result =
             in_transaction(session, &mut self.own, |transaction| loader.last_line(splitter, transaction));
         let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
-        if stored.is_err() {
-            self.end(session);
+        if let Err(error) = &stored {
+            self.end(session, Some(error));
         }
         stored.map(|()| format!("COPY {}", self.loader.rows))
     }
 
     /// The client gives up: nothing is stored, an open transaction fails.
     pub fn fail(mut self, session: &mut SqlSession) {
-        self.end(session);
+        self.end(session, None);
     }
 
     /// Rolls back, or makes the open transaction fail.
-    fn end(&mut self, session: &mut SqlSession) {
+    fn end(&mut self, session: &mut SqlSession, error: Option<&Error>) {
         self.loader.ended = true;
         if self.own.take().is_none() {
-            session.fail();
+            session.fail_for(error);
         }
     }
 }

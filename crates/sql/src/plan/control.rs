@@ -12,6 +12,9 @@ pub(crate) enum Utility {
     Begin(Modes, &'static str),
     Commit,
     Rollback,
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
     /// SET TRANSACTION: for the transaction that is open.
     SetTransaction(Modes),
     /// SET SESSION CHARACTERISTICS: for those to come.
@@ -41,8 +44,8 @@ pub(crate) struct Setting {
 
 impl Utility {
     /// Whether it may run in a transaction that has failed.
-    pub fn ends_transaction(&self) -> bool {
-        matches!(self, Utility::Commit | Utility::Rollback)
+    pub fn ends_failure(&self) -> bool {
+        matches!(self, Utility::Commit | Utility::Rollback | Utility::RollbackTo(_))
     }
 
     /// The columns of its result, if it has one.
@@ -67,12 +70,10 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
         }
         Statement::Commit { chain: false, .. } => Utility::Commit,
         Statement::Rollback { chain: false, savepoint: None } => Utility::Rollback,
-        Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. } => {
-            return Err(not_supported("AND CHAIN"));
-        }
-        Statement::Savepoint { .. } | Statement::ReleaseSavepoint { .. } | Statement::Rollback { .. } => {
-            return Err(not_supported("SAVEPOINT"));
-        }
+        Statement::Rollback { savepoint: Some(name), .. } => Utility::RollbackTo(folded(name)),
+        Statement::Savepoint { name } => Utility::Savepoint(folded(name)),
+        Statement::ReleaseSavepoint { name } => Utility::Release(folded(name)),
+        Statement::Commit { .. } | Statement::Rollback { .. } => return Err(not_supported("AND CHAIN")),
         Statement::Set(set) => set_statement(set)?,
         Statement::Reset(reset) => match &reset.reset {
             ast::Reset::ALL => Utility::Reset(None),

@@ -10,6 +10,7 @@
 
 mod autocommit;
 mod cancel;
+mod savepoint;
 mod setting;
 mod time;
 pub use cancel::CancelHandle;
@@ -120,8 +121,8 @@ impl SqlSession {
         }
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
-        if prepared.is_err() {
-            self.fail();
+        if let Err(error) = &prepared {
+            self.fail_for(Some(error));
         }
         prepared.map(Arc::new)
     }
@@ -160,8 +161,8 @@ impl SqlSession {
             Ok(Outcome::Rows(rows)) => !rows.is_complete(),
             Ok(Outcome::CopyIn(_) | Outcome::CopyOut(_)) => true,
             Ok(Outcome::Command(_)) => false,
-            Err(_) => {
-                self.fail();
+            Err(error) => {
+                self.fail_for(Some(error));
                 false
             }
         };

@@ -5,6 +5,7 @@
 //! come before and an idle BEGIN holds nothing.
 
 use super::autocommit::Tries;
+use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
@@ -28,8 +29,9 @@ pub(super) struct Block {
     kind: BlockKind,
     /// Whether a query string of several statements is under way.
     several: bool,
-    failed: bool,
-    transaction: Option<Transaction>,
+    pub(super) failed: bool,
+    pub(super) transaction: Option<Transaction>,
+    pub(super) savepoints: Savepoints,
     modes: Modes,
     began: Option<i64>,
 }
@@ -38,6 +40,15 @@ impl Block {
     /// Whether statements run in the block's transaction rather than each in its own.
     pub fn is_open(&self) -> bool {
         self.kind != BlockKind::None
+    }
+
+    /// 25P01 outside of a block that the client has begun.
+    pub(super) fn check_explicit(&self, command: &str) -> Result<()> {
+        if self.kind == BlockKind::Explicit {
+            return Ok(());
+        }
+        let message = format!("{command} can only be used in transaction blocks");
+        Err(Error::new(SqlState::NoActiveSqlTransaction, message))
     }
 
     /// Closes the block; what follows in the same query string is implicit again.
@@ -102,15 +113,24 @@ impl SqlSession {
     /// Tells the session that a result which it gave has failed while it was read: as an error of the statement,
     /// it ends the open transaction.
     pub fn fail(&mut self) {
+        self.fail_for(None);
+    }
+
+    /// A statement has failed: what the transaction was at its savepoints can still be had, unless the error is one of the
+    /// whole transaction.
+    pub(crate) fn fail_for(&mut self, error: Option<&Error>) {
         if self.block.is_open() {
-            self.block.transaction = None;
+            let is_over = error.is_some_and(Error::is_retryable);
+            if is_over || !self.block.savepoints.can_go_on() {
+                self.block.transaction = None;
+            }
             self.block.failed = true;
         }
     }
 
     /// 25P02 unless the statement may run in the state that the block is in.
     pub(super) fn check_usable(&self, prepared: &Prepared) -> Result<()> {
-        if !self.block.failed || prepared.ends_transaction() || prepared.is_empty() {
+        if !self.block.failed || prepared.ends_failure() || prepared.is_empty() {
             return Ok(());
         }
         Err(in_failed_transaction())
@@ -242,6 +262,18 @@ impl SqlSession {
                 drop(self.block.close());
                 tag("ROLLBACK")
             }
+            Utility::Savepoint(name) => {
+                self.set_savepoint(name)?;
+                tag("SAVEPOINT")
+            }
+            Utility::Release(name) => {
+                self.release_savepoint(name)?;
+                tag("RELEASE")
+            }
+            Utility::RollbackTo(name) => {
+                self.rollback_to(name)?;
+                tag("ROLLBACK")
+            }
             Utility::SetTransaction(modes) => {
                 if self.block.is_open() {
                     self.set_modes(*modes)?;
@@ -297,6 +329,10 @@ impl SqlSession {
 
     fn set_modes(&mut self, modes: Modes) -> Result<()> {
         if let Some(isolation) = modes.isolation {
+            if !self.block.savepoints.is_empty() {
+                let message = "SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction";
+                return Err(Error::new(SqlState::ActiveSqlTransaction, message));
+            }
             if self.block.transaction.as_ref().is_some_and(|transaction| transaction.isolation() != isolation)
             {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
@@ -316,7 +352,8 @@ impl SqlSession {
 
     fn commit(&mut self) -> Result<Outcome> {
         let failed = self.block.failed;
-        if let Some(mut transaction) = self.block.close() {
+        let closed = self.block.close();
+        if let (Some(mut transaction), false) = (closed, failed) {
             transaction.commit()?;
         }
         Ok(Outcome::Command(if failed { "ROLLBACK" } else { "COMMIT" }.into()))

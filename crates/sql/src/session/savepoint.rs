@@ -1,0 +1,75 @@
+//! SAVEPOINT, RELEASE and ROLLBACK TO.
+//!
+//! A failed statement leaves a transaction with savepoints as it is, to be rolled back to one of them; locks that it holds
+//! stay. An error of the whole transaction, such as a serialization failure or a deadlock, ends it all the same: no savepoint
+//! of it can be had back.
+
+use super::SqlSession;
+use crate::name::quoted;
+use ankerdb_engine::{Error, Result, Savepoint, SqlState};
+
+/// The savepoints of a transaction block, by name; the newest last.
+#[derive(Default)]
+pub(super) struct Savepoints(Vec<Named>);
+
+struct Named {
+    name: String,
+    /// `None` before the block has done anything for which the engine's transaction would have begun.
+    savepoint: Option<Savepoint>,
+}
+
+impl Savepoints {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a transaction in which a statement has failed is needed for one of them.
+    pub fn can_go_on(&self) -> bool {
+        self.0.iter().any(|named| named.savepoint.is_some())
+    }
+
+    /// The newest of this name. 3B001 if there is none.
+    fn position(&self, name: &str) -> Result<usize> {
+        self.0.iter().rposition(|named| named.name == name).ok_or_else(|| {
+            let message = format!("savepoint {} does not exist", quoted(name));
+            Error::new(SqlState::InvalidSavepointSpecification, message)
+        })
+    }
+}
+
+impl SqlSession {
+    pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
+        self.block.check_explicit("SAVEPOINT")?;
+        let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
+        self.block.savepoints.0.push(Named { name: name.to_owned(), savepoint: savepoint.transpose()? });
+        Ok(())
+    }
+
+    pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
+        self.block.check_explicit("RELEASE SAVEPOINT")?;
+        let position = self.block.savepoints.position(name)?;
+        // Those that were set before the transaction began come first.
+        let first = self.block.savepoints.0.drain(position..).find_map(|named| named.savepoint);
+        if let (Some(transaction), Some(savepoint)) = (&mut self.block.transaction, first) {
+            transaction.release_savepoint(savepoint);
+        }
+        Ok(())
+    }
+
+    pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        self.block.check_explicit("ROLLBACK TO SAVEPOINT")?;
+        let position = self.block.savepoints.position(name)?;
+        match (self.block.savepoints.0[position].savepoint, &mut self.block.transaction) {
+            (Some(savepoint), Some(transaction)) => transaction.rollback_to(savepoint),
+            (Some(_), None) => {
+                let message = "could not serialize access: the transaction has failed as a whole";
+                let hint = "Roll it back, and run it again.";
+                return Err(Error::new(SqlState::SerializationFailure, message).with_hint(hint));
+            }
+            (None, transaction) => *transaction = None,
+        }
+        self.block.savepoints.0.truncate(position + 1);
+        self.block.failed = false;
+        Ok(())
+    }
+}
