@@ -1,18 +1,19 @@
 //! The command's memory allocator, and a count of allocations by thread, for `bench --profile`.
 //!
-//! mimalloc does the work: versions and records are allocated by the thread that commits and freed by whichever thread
-//! finds them unreachable, which it is made for. A count of the thread's own goes up by one, which takes about a nanosecond and
-//! needs no atomic operation. So it is always on: a switch would cost as much.
+//! mimalloc does the work: versions and records are allocated by the committing thread and freed by any thread that finds them
+//! unreachable, which it is made for. A count of the thread's own goes up by one, which takes about a nanosecond and needs no
+//! atomic operation. So it is always on: a switch would cost as much.
 //!
-//! mimalloc is called by its own names, not through its usual Rust interface: that asks for an alignment each time, and mimalloc
-//! takes the slow way, with a larger piece, for every aligned request whose size is no power of two. Eight bytes are
-//! what all of its pieces are aligned to.
+//! mimalloc is called by its own names, not through its usual Rust interface: that asks for an alignment each time, and
+//! mimalloc takes the slow way, with a larger piece, for every aligned request whose size is no power of two. All of its pieces
+//! are aligned to eight bytes.
 //!
-//! What is allocated is in the account that the memory limit is held against (`ankerdb_memory::account`).
+//! Allocations count in the account that the memory limit is compared with (`ankerdb_memory::account`).
 //!
 //! When the system refuses memory, small pieces come from an emergency pool until the statement has ended (`ankerdb_memory::emergency_pool`).
 //!
-//! In a process made by `fork`, where mimalloc promises nothing, memory comes from elsewhere (`ankerdb_memory::child`).
+//! In a process made by `fork`, where mimalloc promises nothing, memory comes from an arena
+//! (`ankerdb_memory::child`).
 #![allow(unsafe_code)]
 
 use ankerdb_memory::account::Counted;

@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 /// How often the display is drawn and throughput sampled.
 const TICK: Duration = Duration::from_millis(250);
-/// How often the analytical stream looks whether it is its turn.
+/// How often the analytical stream checks whether it is its turn.
 const QUERIES_POLL: Duration = Duration::from_millis(2);
 /// Runs of each query before the transactions start, and after they have stopped.
 const IDLE_RUNS: usize = 5;
@@ -62,7 +62,7 @@ pub struct Options {
     engine: EngineOption,
 }
 
-/// What both streams did.
+/// The results of both streams.
 pub struct Outcome {
     pub oltp: OltpResult,
     pub olap: OlapResult,

@@ -18,7 +18,7 @@ pub fn flag() -> Arc<AtomicBool> {
             }
         }
     };
-    // Without this thread ctrl-c ends the process at once: that is fine, too.
+    // Without this thread ctrl-c ends the process at once, which is acceptable, too.
     let _ = std::thread::Builder::new().name("interrupt".into()).spawn(watch);
     flag
 }

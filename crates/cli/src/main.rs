@@ -1,7 +1,7 @@
 //! The `ankerdb` command: a demo, the server, the benchmarks, and the papers' experiments.
 //!
-//! Results go to standard output, progress to standard error. Exit codes: 0 fine, 1 the command failed, 2 it was
-//! asked for something impossible.
+//! Results go to standard output, progress to standard error. Exit codes: 0 for success, 1 if the command
+//! failed, 2 if the options are impossible.
 // Not `forbid`, for the sake of the allocator that counts.
 #![deny(unsafe_code)]
 
@@ -59,7 +59,7 @@ fn exit_code(error: &Error) -> u8 {
     if error.state() == SqlState::InvalidParameterValue { 2 } else { 1 }
 }
 
-/// An error in what the user asked for.
+/// An error in the user's options.
 fn invalid(message: String) -> Error {
     Error::new(SqlState::InvalidParameterValue, message)
 }

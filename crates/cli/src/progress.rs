@@ -58,8 +58,8 @@ fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// Progress of an experiment: a bar for what it does now; without a terminal, a line for every measurement. Can be
-/// told from any thread.
+/// Progress of an experiment: a bar for the present measurement; without a terminal, a line for every measurement.
+/// Can be told from any thread.
 #[derive(Default)]
 pub struct ExperimentProgress(Mutex<Option<(ProgressBar, bool)>>);
 

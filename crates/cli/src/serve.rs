@@ -25,7 +25,8 @@ pub struct Options {
     /// Connections at the same time
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_connections: usize,
-    /// Memory that the server may take, such as 4GB: who asks for more gets an error. By default four fifths of the machine's
+    /// Memory that the server may take, such as 4GB: requests for more get an error. By default four fifths of the
+    /// machine's
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
     #[command(flatten)]
@@ -33,7 +34,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With what the database is opened.
+    /// The options with which the database is opened.
     fn database(&self) -> Result<ankerdb_engine::Options> {
         let mut options = ankerdb_engine::Options::from(self.engine.engine);
         if let Some(size) = &self.memory_limit {

@@ -114,7 +114,7 @@ fn miniature(id: &str, options: &[&str]) -> String {
     for part in ["The paper says", "Deviations from the paper", "commit ", "stolen CPU", "see-fs", "see-ru"] {
         assert!(report.contains(part), "{part} is missing in\n{report}");
     }
-    // What is not alike in configurations with snapshots.
+    // Deviations that differ between configurations with snapshots.
     let unlike = ["hee-* takes a column again only if", "hee-fork runs a query on one thread"];
     let unlike = unlike.into_iter().filter(|_| id != "dissertation-fig2.5");
     for part in unlike.chain(id.starts_with("anker-").then_some("creation of ours is a timestamp")) {
@@ -138,8 +138,8 @@ fn miniature(id: &str, options: &[&str]) -> String {
     csv
 }
 
-/// The same for an experiment that compares techniques: every one that the machine can run is measured, every other one is said
-/// to be left out.
+/// Runs an experiment that compares techniques and checks its files: every one that the machine can run is measured, every
+/// other one is said to be left out.
 fn miniature_of_techniques(id: &str, options: &[&str]) -> String {
     let folder = Folder::new(id);
     let arguments = [&["experiment", id, "--seconds", "1", "--out", folder.path()], options].concat();

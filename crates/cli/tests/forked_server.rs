@@ -62,7 +62,7 @@ fn killed_children_and_servers_do_no_harm() {
     assert_eq!(client.query("SELECT count(*) FROM n"), "20000");
     assert!(server.children().is_empty(), "nothing that runs, and no zombie");
 
-    // A child holds no port of a server that is gone, and goes with it.
+    // A child holds no port of a server that is gone, and ends with it.
     client.ask(LONG);
     let child = server.child();
     signal(&server.process, "-KILL");

@@ -1,4 +1,4 @@
-//! A server under a memory limit, as users run it: who asks for more gets 53200, and nobody else notices.
+//! A server under a memory limit, as users run it: requests for more get 53200, and others are not affected.
 
 mod support;
 

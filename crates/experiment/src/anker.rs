@@ -39,16 +39,16 @@ pub const QUICK_WAREHOUSES: &[u32] = &[4];
 /// The two access patterns, as the figures' parts.
 pub const PATTERNS: [(&str, Access); 2] = [("(a) uniform", Access::Uniform), ("(b) skewed", Access::Skewed)];
 
-/// What holds for all of these experiments.
+/// Deviations of all of these experiments.
 pub const QUERY_THREADS: &str = "a query is executed by all OLAP threads together (a plan with that many partitions); in \
                                  the paper each thread answers one query at a time";
 /// See above.
 pub const GROWTH: &str = "every configuration starts with freshly loaded tables, and tables grow with the orders that \
                           are entered: a faster configuration has more to scan at the end (see the notes)";
-/// What holds wherever latencies are shown.
+/// Deviations wherever latencies are shown.
 pub const MEDIANS: &str =
     "latencies are medians where the paper has averages: one query that waits for a core would decide";
-/// What holds wherever configurations with snapshots are compared.
+/// Deviations wherever configurations with snapshots are compared.
 pub const CREATION: &str = "creation of ours is a timestamp: what a query reads is lent or copied when the query first reads it, \
                             while hee-* takes its columns' snapshots before and the latency of its queries does not contain that; \
                             so what is alike is creation and first read together";

@@ -13,7 +13,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// A batch.
 pub struct Batch<'a> {
-    /// What each thread runs transactions and queries with.
+    /// The clients with which each thread runs transactions and queries.
     pub threads: Vec<(Transact<'a>, Ask<'a>)>,
     /// Transactions.
     pub transactions: u64,
@@ -23,7 +23,7 @@ pub struct Batch<'a> {
     pub query_count: usize,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchResult {
     /// Transactions and queries that were answered.
@@ -41,7 +41,7 @@ impl BatchResult {
     }
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Queue {
     next: AtomicU64,
     answered: AtomicU64,

@@ -1,14 +1,14 @@
-//! What experiments find: panels of numbers, whatever they are shown as later.
+//! The results of experiments: panels of numbers, however they are shown later.
 //!
 //! A figure or table of a paper is one or several [`Panel`]s, each a family of series over the same axis. The renderers
 //! in `render` make text, CSV and pictures of them, and know nothing of experiments.
 
-/// What one experiment found.
+/// The result of one experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// The parts of the figure or table.
     pub panels: Vec<Panel>,
-    /// What numbers do not show.
+    /// Remarks that the numbers do not show.
     pub notes: Vec<String>,
 }
 
@@ -17,9 +17,9 @@ pub struct Findings {
 pub struct Panel {
     /// Above it.
     pub title: String,
-    /// What is on the horizontal axis, with its unit.
+    /// The horizontal axis, with its unit.
     pub x: String,
-    /// What is on the vertical axis, with its unit.
+    /// The vertical axis, with its unit.
     pub y: String,
     /// How it is drawn.
     pub kind: PanelKind,
@@ -118,7 +118,7 @@ impl Panel {
         places
     }
 
-    /// What stands at a place of the horizontal axis.
+    /// The label of a place on the horizontal axis.
     pub fn place_name(&self, place: f64) -> String {
         match &self.kind {
             PanelKind::Bars(names) => names.get(place as usize).cloned().unwrap_or_default(),

@@ -50,7 +50,7 @@ pub struct Measurement {
     pub label: String,
     /// How long.
     pub elapsed: Duration,
-    /// What this process could not have of the CPU.
+    /// The CPU time that this process could not have.
     pub noise: Noise,
 }
 

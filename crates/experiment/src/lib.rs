@@ -1,9 +1,9 @@
 //! The tables and figures of the papers, one experiment each.
 //!
-//! An [`Experiment`] is a value: an id, where it comes from, with what it runs in the paper, and a function that
-//! measures and returns [`finding::Findings`]. [`run`] resolves the user's [`setup::Options`] against the paper's setup
-//! and this machine, refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was
-//! found, which is written as text, CSV, SVG and PNG by the same renderers for all.
+//! An [`Experiment`] is a value: an id, its source, its setup in the paper, and a function that measures and returns
+//! [`finding::Findings`]. [`run`] resolves the user's [`setup::Options`] against the paper's setup and this machine,
+//! refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was found, which is
+//! written as text, CSV, SVG and PNG by the same renderers for all.
 //!
 //! Every experiment compares all configurations that this machine can run (`ankerdb_engine::Configuration::available`);
 //! a further one appears in all of them by being added there.
@@ -36,15 +36,15 @@ use std::time::Duration;
 
 /// One table or figure of a paper.
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub id: &'static str,
     /// What it shows, in one line.
     pub title: &'static str,
     /// Paper and section.
     pub source: &'static str,
-    /// With what it runs in the paper.
+    /// Its setup in the paper.
     pub paper: PaperSetup,
-    /// What it runs on.
+    /// Its data.
     pub data: Data,
     /// What it compares.
     pub compared: Compared,
@@ -288,7 +288,7 @@ static EXPERIMENTS: [Experiment; 12] = [
     Experiment {
         id: "snapshot-race",
         title: "two writers and a snapshotting reader: creation, writers' speed, first writes, scans, by technique",
-        source: "our own; the techniques of AnKer §4 and §5, and DESIGN §5",
+        source: "our own; the techniques of AnKer §4 and §5",
         paper: race::SETUP,
         data: Data::Columns { count: 1, paper: 200, quick: 48, factor: 44 },
         compared: Compared::Techniques,

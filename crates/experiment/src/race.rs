@@ -4,8 +4,8 @@
 //! *writers kept* is the writers' speed in relation to that. Then a snapshot is taken before every scan, then a
 //! thousand times a second.
 //!
-//! Apart from that: what the first write to a page costs after a snapshot, and how fast a snapshot is scanned of which a
-//! part has changed since it was taken.
+//! It also measures what the first write to a page costs after a snapshot, and how fast a snapshot is scanned after a
+//! part of it has changed.
 
 pub mod competitor;
 mod phase;

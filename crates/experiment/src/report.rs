@@ -1,4 +1,4 @@
-//! What a run of an experiment leaves behind: text, CSV, SVG and PNG with the same numbers and the same conditions.
+//! The files of a run of an experiment: text, CSV, SVG and PNG with the same numbers and the same conditions.
 
 use crate::Experiment;
 use crate::finding::Findings;

@@ -1,8 +1,8 @@
 //! Ours beside the techniques: a table of bigint columns in an ordinary database, and three ways to use it.
 //!
-//! - [`LoadedTable`], as every program does: whole transactions, snapshots through the database.
-//! - [`Installs`], by the last part of commits alone, to see what of a transaction's cost is that of keeping history. The
-//!   crate of transactions has the means for that, as no program gets at rows but by transactions.
+//! - [`LoadedTable`], like every program: whole transactions, snapshots through the database.
+//! - [`Installs`], by the last part of commits alone, to see which part of a transaction's cost is that of keeping old
+//!   versions. The crate of transactions has the means for that, as programs reach rows only by transactions.
 //! - Reading: through a view, block by block.
 
 use crate::harness::{Harness, joined};

@@ -1,5 +1,5 @@
-//! With what an experiment runs: the paper's setup, scaled to this machine and to little time unless asked otherwise,
-//! and refused before anything is loaded if it cannot work.
+//! The setup of an experiment: the paper's, scaled to this machine and to a short time by default, and refused before
+//! anything is loaded if it cannot work.
 
 pub mod choice;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) const FIXED_STREAMS: usize = 2;
 /// Memory that the program takes besides its data.
 const BASE_BYTES: u64 = 512 << 20;
-/// What one second of one OLTP thread adds to TPC-C: new orders with their lines and index entries.
+/// The memory that one OLTP thread adds to TPC-C in a second: new orders with their lines and index entries.
 const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 24 << 20;
 /// Memory of TPC-H's three tables at scale factor 1, indexes and versions of a second included.
 const BYTES_PER_SCALE_FACTOR: f64 = 3.0 * (1u64 << 30) as f64;
@@ -70,7 +70,7 @@ pub struct PaperSetup {
     pub threads_vary: bool,
 }
 
-/// What the user asks for; the rest is as usual.
+/// The user's options; the rest has defaults.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// TPC-C warehouses.
@@ -89,13 +89,13 @@ pub struct Options {
     pub engines: Vec<Configuration>,
     /// Techniques to compare with ours; all if empty.
     pub techniques: Vec<Technique>,
-    /// As long, and with as much data and as many threads, as in the paper.
+    /// Runs as long, and with as much data and as many threads, as in the paper.
     pub full: bool,
     /// Seed of data and inputs.
     pub seed: u64,
 }
 
-/// What is run.
+/// The setup that is run.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// TPC-C warehouses, ascending; empty for TPC-H.
@@ -118,15 +118,15 @@ pub struct Setup {
     pub engines: Vec<Configuration>,
     /// Techniques to compare with ours.
     pub techniques: Vec<Technique>,
-    /// Whether nothing is thinned out.
+    /// Whether nothing is shortened.
     pub full: bool,
     /// Seed of data and inputs.
     pub seed: u64,
 }
 
 impl Setup {
-    /// The setup of an experiment, with what differs from the paper's. 22023 for what cannot be, with what would be
-    /// accepted.
+    /// The setup of an experiment, with what differs from the paper's. 22023 for impossible options, saying what
+    /// would be accepted.
     pub fn of(experiment: &Experiment, options: &Options, machine: &Machine) -> Result<(Setup, Vec<String>)> {
         let setup = Setup::resolve(experiment, options, machine)?;
         let (mut setup, mut deviations) = (setup, Vec::new());
@@ -210,7 +210,7 @@ impl Setup {
         BASE_BYTES + u64::from(warehouses) * BYTES_PER_WAREHOUSE + tpch + growth
     }
 
-    /// The same for data of any kind.
+    /// Memory that the largest database of the experiment needs for data of any kind, roughly.
     fn needed_bytes(&self, experiment: &Experiment) -> u64 {
         match experiment.data {
             Data::Columns { count, factor, .. } => {

@@ -46,7 +46,7 @@ pub struct Hybrid<'a> {
     pub seed: u64,
 }
 
-/// What a hybrid workload did.
+/// The results of a hybrid workload.
 #[derive(Clone, Debug, Default)]
 pub struct HybridResult {
     /// Transactions committed in each sample: seconds at its end, and transactions per second.
@@ -67,7 +67,7 @@ impl HybridResult {
         self.median_of(query, |run| run.latency.as_secs_f64() * 1e3)
     }
 
-    /// Median time from before a query's snapshot to its answer in milliseconds: what is alike, whether columns are made ready
+    /// Median time from before a query's snapshot to its answer in milliseconds: comparable whether columns are made ready
     /// when the snapshot is created or when they are first read.
     pub fn creation_and_latency_ms(&self, query: usize) -> Option<f64> {
         self.median_of(query, |run| (run.creation + run.latency).as_secs_f64() * 1e3)
@@ -204,7 +204,7 @@ struct Clock {
     samples: Vec<(f64, f64)>,
     /// When the last sample was taken, and what was completed then.
     last: (Duration, u64),
-    /// The same for the first query.
+    /// When the first query was due, and what was completed then.
     first_query: Option<(Duration, u64)>,
 }
 
@@ -263,7 +263,7 @@ mod tests {
             creation: Duration::from_millis(creation),
             latency: Duration::from_millis(latency),
         };
-        // A timestamp and a long first read, or columns taken before and a short one: the same.
+        // A timestamp and a long first read, or columns taken before and a short one: both give the same time.
         let result =
             HybridResult { queries: vec![run(0, 9), run(8, 1), run(5, 4)], ..HybridResult::default() };
         assert_eq!((result.creation_us(3), result.latency_ms(3)), (Some(5000.0), Some(4.0)));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How ours is called beside the techniques.
+/// The name of ours beside the techniques.
 pub const OURS: &str = "ankerdb";
 /// Words of a page.
 pub const WORDS_PER_PAGE: usize = PAGE_BYTES / 8;
@@ -77,12 +77,12 @@ impl Memory {
         self.columns[..columns].iter().map(|column| column.snapshot(column.bytes())).collect()
     }
 
-    /// The same in place of an older one.
+    /// A snapshot of the first columns in place of an older one.
     pub fn refresh(&self, old: Vec<RegionSnapshot>) -> Result<Vec<RegionSnapshot>> {
         self.columns.iter().zip(old).map(|(column, old)| column.refresh(old, column.bytes())).collect()
     }
 
-    /// How often columns of rewired pages were copied to be of one piece again, because mappings had run out.
+    /// How often columns of rewired pages were compacted because mappings had run out.
     pub fn compactions(&self) -> u64 {
         self.columns.iter().map(|column| column.rewiring_counts().compacted).sum()
     }
@@ -132,7 +132,7 @@ pub fn sum_of_child(child: Child) -> Result<(Duration, u64)> {
     }
 }
 
-/// The sum of words that nobody writes to.
+/// The sum of words that are not being written.
 pub fn sum(words: &[u64]) -> u64 {
     words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
 }

@@ -23,13 +23,13 @@ pub struct TpcC {
     runs: u64,
 }
 
-/// What runs side by side.
+/// The streams that run side by side.
 pub struct Mix<'a> {
     /// OLTP threads.
     pub oltp: usize,
     /// Streams of queries.
     pub streams: usize,
-    /// Where transactions go.
+    /// The access pattern of transactions.
     pub access: Access,
     /// Positions in [`QUERIES`] of the queries to choose from.
     pub queries: &'a [usize],
@@ -61,7 +61,7 @@ impl TpcC {
         self.database.catalog().table(order_line::NAME).map_or(0, |table| table.row_count())
     }
 
-    /// How queries have come by what they read since the tables were loaded.
+    /// How queries have read blocks since the tables were loaded.
     pub fn how_queries_read(&self) -> String {
         let statistics = self.database.statistics();
         match self.database.configuration() {
@@ -138,7 +138,7 @@ fn may_run_again(error: &Error, isolation: Isolation) -> bool {
     error.is_retryable() || (weak && error.state() == SqlState::UniqueViolation)
 }
 
-/// Lets the transaction that was in the way finish, the longer the more often it was met.
+/// Lets the conflicting transaction finish; waits longer the more often there was a conflict.
 pub fn pause(retries: u64) {
     match retries {
         0..=6 => (0..1 << retries).for_each(|_| std::hint::spin_loop()),

@@ -1,4 +1,4 @@
-//! What a server said to a statement, and in what two answers differ.
+//! A server's answer to a statement, and the differences between two answers.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub enum Order {
     Any,
 }
 
-/// In what two answers differ.
+/// The aspect in which two answers differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Aspect {
     /// SQLSTATE: one fails and the other does not, or they fail differently.
@@ -85,7 +85,7 @@ impl Aspect {
 /// A difference between PostgreSQL's answer and AnKerDB's. For errors the two sides are SQLSTATEs, or `ok`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// In what.
+    /// The aspect.
     pub aspect: Aspect,
     /// PostgreSQL's side.
     pub postgres: String,
@@ -94,8 +94,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether a smaller statement that shows `other` shows the same thing: errors have the same codes, everything else
-    /// the same aspect.
+    /// Whether `other`, shown by a smaller statement, is the same difference: errors have the same codes, everything
+    /// else the same aspect.
     pub fn is_like(&self, other: &Difference) -> bool {
         self.aspect == other.aspect
             && (self.aspect != Aspect::Error

@@ -1,4 +1,4 @@
-//! One statement on both servers, in all the ways that must give one answer.
+//! One statement on both servers, in all the ways that must give the same answer.
 
 use crate::answer::{Answer, Aspect, Difference, Order, differences};
 use crate::query::ORDER;
@@ -17,7 +17,7 @@ pub enum Way {
     Extended,
     /// Extended protocol, constants as parameters.
     Parameters,
-    /// As a subquery: that one is never the OLTP path's.
+    /// As a subquery, which the OLTP path never runs.
     Olap,
 }
 
@@ -88,7 +88,7 @@ pub struct Finding {
     pub difference: Difference,
 }
 
-/// A mistake made on purpose, to see that it is found.
+/// A mistake made on purpose, which the judge must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plant {
     /// None.
@@ -97,7 +97,7 @@ pub enum Plant {
     LostRow,
     /// A division by zero is no error.
     LostError,
-    /// Integers are told to be bigints, by the extended protocol only.
+    /// Integers are declared as bigints, by the extended protocol only.
     WrongType,
 }
 
@@ -181,14 +181,14 @@ impl Judge {
         }
     }
 
-    /// AnKerDB died or hangs: a new one.
+    /// Replaces an AnKerDB that died or hangs.
     fn revive(&mut self) -> io::Result<()> {
         self.ankerdb.reset()?;
         self.right = self.ankerdb.connect()?;
         Ok(())
     }
 
-    /// A session more on each server, for tests with several.
+    /// One more session on each server, for tests with several.
     ///
     /// # Errors
     /// When a server does not answer.

@@ -1,5 +1,5 @@
 //! Writes PostgreSQL's answers into `.slt` files: a record whose header is `?` gets the header and the rows that
-//! PostgreSQL 15 gives. So tests are written as statements, and what they expect is nobody's opinion.
+//! PostgreSQL 15 gives. So tests are written as statements, and PostgreSQL supplies what they expect.
 
 use crate::answer::{Answer, lines};
 use crate::case::Way;

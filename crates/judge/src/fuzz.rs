@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 /// So many unknown differences are shown with a history of their own, which costs hundreds of runs each; of the others
-/// only the statement is.
+/// only the statement is shown.
 const REPRODUCTIONS: usize = 10;
 
 /// Statements of a case behind its schema.
 const STATEMENTS: usize = 40;
 
-/// What was found.
+/// The findings.
 #[derive(Default)]
 pub struct Report {
     /// Cases run.
@@ -30,7 +30,7 @@ pub struct Report {
     pub unknown: Vec<String>,
     /// Queries that AnKerDB planned for the OLTP path, and for the OLAP path.
     pub paths: (u64, u64),
-    /// What was told already.
+    /// Differences that have been reported already.
     seen: HashSet<String>,
 }
 
@@ -101,14 +101,14 @@ pub fn run(judge: &mut Judge, known: &Known, seed: u64, report: &mut Report) -> 
                 }
             }
         } else if let Some(finding) = found.first() {
-            // The two databases are no longer the same: the case ends here.
+            // The two databases are no longer the same, so the case ends here.
             return report.history(judge, known, seed, &steps[..=at], finding);
         }
     }
     Ok(())
 }
 
-/// One finding for each difference, in the first way in which it shows; what only later ways show is kept.
+/// One finding for each difference, in the first way that shows it; differences that only later ways show are kept.
 fn distinct(found: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();
     for way in WAYS {
@@ -122,7 +122,8 @@ fn distinct(found: Vec<Finding>) -> Vec<Finding> {
 }
 
 impl Report {
-    /// Shrinks the query in place. Whether nothing more is to be done: the list explains what is left, or it is told.
+    /// Shrinks the query in place. Returns whether nothing is left to do: the list explains the difference, or it has
+    /// been reported.
     fn statement(
         &mut self,
         judge: &mut Judge,
@@ -155,7 +156,7 @@ impl Report {
         finding: &Finding,
     ) -> io::Result<()> {
         let Some(last) = steps.last() else { return Ok(()) };
-        // A change is as small as it is: matched first, because its history costs hundreds of runs.
+        // A change cannot be shrunk alone: it is matched first, because its history costs hundreds of runs.
         if last.kind == Effect::Change
             && let Some(entry) = known.explains(judge, &last.tree, finding)?
         {

@@ -16,10 +16,11 @@
 //! SELECT 1 / {0} FROM t0;      the last statement shows it, at each run; {} marks what may be sent as a parameter
 //! ```
 //!
-//! Patterns are matched with statements that have been shrunk, so that an entry hides nothing that merely stands beside it.
-//! What is *confirmed* besides is no error of AnKerDB's making: something that PostgreSQL refuses as well stands in the statement, and
-//! only whether a server comes to it differs. The example of each entry runs every time: an entry whose example no longer differs is stale, and as wrong as a
-//! difference that is in no entry. An entry with a reason only is for records of `.slt` files that name it.
+//! Patterns are matched with statements that have been shrunk, so that an entry hides nothing that merely stands beside it. A
+//! *confirmed* error is not AnKerDB's alone: the statement contains something that PostgreSQL refuses as well, and the servers
+//! differ only in whether they evaluate it. The example of each entry runs every time: an entry whose example no longer differs
+//! is stale, which is as wrong as a difference without an entry. An entry with a reason only is for records of `.slt` files
+//! that name it.
 
 use crate::answer::{Difference, Order};
 use crate::case::{Effect, Finding, Judge, Step, Way};
@@ -104,7 +105,8 @@ impl Known {
         Ok(None)
     }
 
-    /// The entry that explains what a record of an SQL test shows: such statements have no smaller form, so that nothing confirms them.
+    /// The entry that explains the difference of a record of an SQL test. Such statements have no smaller form, so
+    /// nothing can be confirmed.
     pub fn explains_record(&self, sql: &str, finding: &Finding) -> Option<usize> {
         self.matching(sql, finding).find(|(_, entry)| !entry.is_confirmed).map(|(position, _)| position)
     }
@@ -120,7 +122,7 @@ impl Known {
         self.entries.iter().find(|entry| entry.file.as_deref() == Some(file))
     }
 
-    /// Entries without an example: somebody else must name them.
+    /// Entries without an example, which records of tests must name.
     pub fn without_example(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(|entry| entry.example.is_empty())
     }
@@ -211,7 +213,7 @@ fn normalized(sql: &str) -> String {
     sql.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the text is as the pattern, in which `*` stands for any characters.
+/// Whether the text matches the pattern, in which `*` stands for any characters.
 fn glob(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };

@@ -1,5 +1,4 @@
-//! The judge: the same statements on AnKerDB and on PostgreSQL 15, and every difference that nobody has explained is
-//! an error.
+//! The judge runs the same statements on AnKerDB and on PostgreSQL 15; every unexplained difference is an error.
 //!
 //! ```text
 //!   .slt files      generator (seed)

@@ -6,7 +6,7 @@
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
-//! Exit codes: 0 no unexplained difference, 1 there are some, 2 the judge could not do its work, 3 PostgreSQL is missing.
+//! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
 
 #![forbid(unsafe_code)]
 

@@ -406,7 +406,7 @@ impl Generator<'_> {
     }
 }
 
-/// What a query is made of before it is ordered.
+/// The parts of a query before it is ordered.
 struct Parts {
     with: Option<Tree>,
     query: Tree,

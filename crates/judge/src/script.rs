@@ -2,7 +2,7 @@
 //!
 //! The format is described in `crates/server/tests/wire/script.rs`, which runs the same files on AnKerDB alone. Here each
 //! record runs on both servers, and the answers must agree in everything that is compared; and PostgreSQL must answer what
-//! the record says. So a record cannot claim as PostgreSQL's behaviour what is not. A record that begins with
+//! the record says. So a record cannot claim something that is not PostgreSQL's behaviour. A record that begins with
 //! `differs NAME` is one that AnKerDB answers differently, for the reason that the list of differences gives under that
 //! name; when it no longer does, the record is stale. With `differs olap NAME` AnKerDB answers what the record says, and
 //! only what the record does not say may differ: names of columns, and the form wrapped for the OLAP path.
@@ -84,7 +84,7 @@ pub fn type_letter(oid: u32) -> char {
     }
 }
 
-/// What the files showed.
+/// The results of the files.
 #[derive(Default)]
 pub struct Report {
     /// Files and records run.
@@ -192,7 +192,7 @@ impl Script<'_> {
             }
             None => found.iter().for_each(|finding| self.note(record, finding)),
         }
-        // Where the servers differ, that has been told already.
+        // If the servers differ, that has been reported already.
         if let Some(told) = disagreement(record, &postgres).filter(|_| agree || record.differs.is_some()) {
             let place = format!("{}:{}", self.name, record.line);
             self.tell(format!("{place}: {}\nPostgreSQL contradicts the record: {told}\n", record.sql.trim()));
@@ -200,7 +200,7 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// A record that says itself which entry explains it. `refuted`: AnKerDB does not answer what it expects.
+    /// A record that names the entry that explains it. `refuted`: AnKerDB does not answer what it expects.
     fn explained(&mut self, record: &Record, name: &str, agree: bool, refuted: bool) {
         let place = format!("{}:{}", self.name, record.line);
         let sql = record.sql.trim();
@@ -251,7 +251,7 @@ pub fn ask(client: &mut Client, record: &Record, way: Way) -> io::Result<Answer>
     }
 }
 
-/// In what the answer is not what the record says.
+/// The aspect in which the answer is not what the record says.
 pub fn disagreement(record: &Record, answer: &Answer) -> Option<String> {
     let header: Vec<&str> = record.header.iter().map(String::as_str).collect();
     let code = answer.error.as_deref().unwrap_or("");

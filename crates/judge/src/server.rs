@@ -1,6 +1,6 @@
 //! Private servers: a PostgreSQL cluster of the judge's own in a temporary folder, and the command `ankerdb`. Both
-//! listen on free loopback ports, hold nothing but what is judged, and end with the judge: when dropped, and, should the
-//! judge be killed, by the signal that `setpriv --pdeathsig` arranges.
+//! listen on free loopback ports, hold only what is judged, and end with the judge: when dropped, or, if the judge is
+//! killed, by the signal that `setpriv --pdeathsig` arranges.
 
 use crate::wire::Client;
 use std::fs;
@@ -18,7 +18,7 @@ const START_SECONDS_MAX: u64 = 60;
 /// PostgreSQL's user in its private cluster; AnKerDB accepts any.
 const USER: &str = "judge";
 
-/// What the server is.
+/// The kind of a server.
 enum ServerKind {
     Postgres,
     Ankerdb { binary: PathBuf },
@@ -192,7 +192,7 @@ fn start_postgres(binaries: &Path, folder: &Path) -> io::Result<Server> {
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
         return Err(io::Error::other(format!("initdb failed: {said}")));
     }
-    // Free now, and nobody else is likely to take it within milliseconds.
+    // Free now, and unlikely to be taken within milliseconds.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let log = fs::File::create(folder.join("log"))?;
     let process = attended(&binaries.join("postgres"), Some(folder))?
@@ -209,7 +209,7 @@ fn start_postgres(binaries: &Path, folder: &Path) -> io::Result<Server> {
 }
 
 /// Fast rather than durable, and the defaults that AnKerDB has: UTC, SERIALIZABLE. A lock is not waited for: the judge
-/// runs one statement at a time, so nobody would ever release it.
+/// runs one statement at a time, so it would never be released.
 fn postgres_settings(port: u16) -> Vec<String> {
     let settings = [
         format!("port={port}"),

@@ -85,7 +85,7 @@ fn like(found: Vec<Finding>, wanted: &Finding) -> Option<Finding> {
 pub struct Reproduction {
     /// The statements.
     pub steps: Vec<Step>,
-    /// What the last one shows.
+    /// The difference that the last one shows.
     pub finding: Finding,
 }
 
@@ -143,7 +143,7 @@ impl HistoryShrinker<'_> {
         self.judge.clear()?;
         let Some((last, before)) = steps.split_last() else { return Ok(None) };
         for step in before {
-            // AnKerDB may be what dies here: then this is not the difference wanted.
+            // AnKerDB may die here: then this is not the difference in question.
             if self.judge.replay(step).is_err() {
                 return Ok(None);
             }

@@ -1,6 +1,6 @@
 //! Statements as trees of text, so that they can be made smaller.
 //!
-//! A node knows what it stands for (its [`Sort`]) and nothing of grammar: whatever stands for the same can take its
+//! A node knows what it stands for (its [`Sort`]) and nothing of grammar: any node that stands for the same can take its
 //! place. So an expression can be replaced by one of its own parts, a condition by one of its operands, a clause or a
 //! list's item by nothing, and the shrinker needs no other knowledge of SQL. A candidate may be wrong SQL; it then fails
 //! on both servers alike and is not taken.
@@ -28,7 +28,7 @@ pub enum Sort {
 /// A piece of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// As it is.
+    /// Text that stays as it is.
     Text(String),
     /// A constant, which can also be sent as a parameter.
     Constant {

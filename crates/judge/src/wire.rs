@@ -1,4 +1,4 @@
-//! A client of PostgreSQL's protocol 3.0 that keeps what servers say as they say it: texts of values, type OIDs, command
+//! A client of PostgreSQL's protocol 3.0 that keeps servers' answers unchanged: texts of values, type OIDs, command
 //! tags, SQLSTATEs, status bytes. Simple and extended queries and COPY FROM, everything as text.
 //!
 //! Every call ends: reads and writes have a time limit, and a server that dies or falls silent is an error of kind

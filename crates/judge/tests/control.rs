@@ -8,7 +8,7 @@ use ankerdb_judge::server::{Server, find_postgres};
 /// Cases within which every planted mistake must be found.
 const CASES: u64 = 40;
 
-/// Two servers of PostgreSQL; `None`, said aloud, where it is not installed.
+/// Two servers of PostgreSQL; `None`, with a message, where it is not installed.
 fn judge(plant: Plant) -> Option<Judge> {
     let Some(binaries) = find_postgres(None) else {
         let strict = std::env::var("ANKERDB_STRICT").is_ok_and(|value| value == "1");

@@ -21,8 +21,8 @@
 //! Sharing (step 1) compares the column's newest change, which commits raise before they write, with both timestamps: if
 //! it is at or below the older of them, no commit between the two has touched the column.
 //!
-//! Not here: who may write to the column meanwhile (`ankerdb_table`'s segments), and how memory is snapshotted
-//! (`ankerdb_region`).
+//! Not here: the locks that keep writers from the column meanwhile (`ankerdb_table`'s segments), and how
+//! memory is snapshotted (`ankerdb_region`).
 
 use crate::counters::SnapshotCounters;
 use crate::image::{Bytes, ColumnCopy, ColumnImage};

@@ -1,4 +1,4 @@
-//! What the common scalar operations of analytical queries cost for each row, beyond an aggregate of the column itself.
+//! The cost of common scalar operations of analytical queries for each row, beyond an aggregate of the column itself.
 //!
 //! `cargo run --release -p ankerdb-sql --example expressions -- ROWS ROUNDS`: nanoseconds of one analytical thread for each
 //! row, from the medians of rounds that alternate between the expressions.

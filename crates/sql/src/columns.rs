@@ -1,8 +1,8 @@
-//! Result batches as they are read: cell by cell, where Arrow has put them.
+//! Result batches as they are read: cell by cell, in Arrow's memory.
 //!
-//! Nothing is copied: a [`Columns`] holds the batch's arrays, and a cell borrows from them. Types that PostgreSQL has no
-//! counterpart for are brought to one that it has when the batch arrives, a column at a time; there the batch can fail,
-//! so that reading a cell cannot.
+//! Nothing is copied: a [`Columns`] holds the batch's arrays, and a cell borrows from them. Types without a counterpart
+//! in PostgreSQL are converted to one that it has when the batch arrives, a column at a time; only this can fail, so
+//! that reading a cell cannot.
 
 use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
 use ankerdb_value::Decimal;
@@ -81,7 +81,7 @@ impl Columns {
     }
 }
 
-/// One array, read as a column of a result is.
+/// One array, read like a column of a result.
 pub(crate) struct Cells(Column);
 
 impl Cells {

@@ -4,8 +4,8 @@
 //! and raises that statement's interrupt. Dropping a [`Deadline`] takes it back: under the mutex under which the
 //! thread raises, so that a statement is never ended by the deadline of the one before it.
 //!
-//! Most statements end long before their deadlines, and waking a thread costs more than many of them. So nobody wakes it
-//! for a deadline that is later than what it sleeps for already, and nobody does for one that is taken back: it wakes up
+//! Most statements end long before their deadlines, and waking a thread costs more than many of them. So it is not woken
+//! for a deadline that is later than the one it sleeps for already, nor for one that is taken back: then it wakes up
 //! once in vain.
 
 use crate::CancelHandle;
@@ -119,7 +119,7 @@ mod tests {
         let deadlines = Deadlines::default();
         let (former, handle) = (CancelHandle::default(), CancelHandle::default());
         drop(deadlines.set(Duration::from_millis(20), former.clone()));
-        // Later than what the thread sleeps for; comes all the same.
+        // Later than what the thread sleeps for; it is raised all the same.
         let _deadline = deadlines.set(Duration::from_millis(60), handle.clone());
         assert_eq!(cause_after(&handle, Duration::from_millis(500)), Some(Cause::Timeout));
         assert_eq!(former.interrupt().cause(), None);

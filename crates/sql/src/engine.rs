@@ -1,4 +1,4 @@
-//! What all sessions share: the database and the analytical threads.
+//! The state that all sessions share: the database and the analytical threads.
 
 use crate::deadline::Deadlines;
 use crate::olap::OlapEngine;

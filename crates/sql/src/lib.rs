@@ -48,7 +48,7 @@ pub use session::{CancelHandle, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
 pub use version::SERVER_VERSION;
 
-/// What a statement gave.
+/// The outcome of a statement.
 pub enum Outcome {
     /// Done; the command tag, e.g. `INSERT 0 3`.
     Command(String),

@@ -21,8 +21,8 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// A table's or index's name without schema and database. 42P01-like errors are the caller's: `None` means
-/// that the name is qualified with something other than our schema.
+/// A table's or index's name without schema and database. `None` means that the name is qualified with
+/// something other than our schema; the caller then reports the error.
 pub(crate) fn unqualified(name: &ObjectName) -> Option<String> {
     let mut parts = Vec::with_capacity(name.0.len());
     for part in &name.0 {
@@ -41,7 +41,7 @@ pub(crate) fn unqualified(name: &ObjectName) -> Option<String> {
     ours.then_some(table)
 }
 
-/// As [`unqualified`], with PostgreSQL's error for a schema that does not exist.
+/// Like [`unqualified`], but fails with PostgreSQL's error for a schema that does not exist.
 pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     unqualified(name).ok_or_else(|| undefined_table(&dotted(name)))
 }

@@ -30,7 +30,7 @@ pub struct Statement {
     /// `None` for a string without a statement.
     pub(crate) ast: Option<Arc<ast::Statement>>,
     pub(crate) sql: Arc<str>,
-    /// Of parameters that were written with names: the name of $1 first.
+    /// The names of parameters that were written with names, that of $1 first.
     pub(crate) names: Arc<[String]>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
     parse_with(sql, ParameterNames::Refused)
 }
 
-/// As [`parse`], with parameters that may have names.
+/// Like [`parse`], but parameters may have names.
 pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Statement>> {
     if sql.contains('\0') {
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
@@ -136,8 +136,8 @@ fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<
     }
 }
 
-/// Refuses calls nested so deep that parsing them would take for ever: the parser tries each argument of a call twice
-/// (as a named one first), so that its time doubles with each level.
+/// Refuses calls nested so deep that parsing them would not end: the parser tries each argument of a call twice (as a
+/// named one first), so that its time doubles with each level.
 fn check_calls(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut open: Vec<bool> = Vec::new();
     let mut after_name = false;
@@ -162,7 +162,7 @@ fn check_calls(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a parenthesis behind this keyword is no call.
+/// Whether a parenthesis after this keyword is no call.
 fn precedes_parenthesis(keyword: Keyword) -> bool {
     use Keyword::*;
     matches!(
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(error("select 1 )").1, "syntax error at or near \")\"");
     }
 
-    /// The parser's time doubles with each level of calls; parentheses that are no calls may go deeper.
+    /// The parser's time doubles with each level of calls; parentheses that are no calls may be nested deeper.
     #[test]
     fn calls_nested_too_deep_are_refused_before_they_are_parsed() {
         let calls = |depth: usize| format!("select {}'A'{}", "lower(".repeat(depth), ")".repeat(depth));

@@ -40,7 +40,7 @@ impl Prepared {
         self.statement.sql()
     }
 
-    /// Types of $1, $2, ...; those that the client left open are inferred.
+    /// Types of $1, $2, ...; those that the client did not declare are inferred.
     pub fn parameters(&self) -> &[DataType] {
         &self.parameters
     }
@@ -60,8 +60,8 @@ impl Prepared {
         self.planned.read().kind.writes()
     }
 
-    /// Whether it says something to the session rather than to the database, and changes what later statements of the session
-    /// do: transaction control and settings, but not SHOW.
+    /// Whether it changes the session rather than the database, and with it what later statements of the session do:
+    /// transaction control and settings, but not SHOW.
     pub fn is_about_session(&self) -> bool {
         matches!(&self.planned.read().kind, PlanKind::Utility(utility) if !matches!(utility, Utility::Show(_)))
     }

@@ -26,7 +26,7 @@ pub(crate) fn renamed(batch: RecordBatch, columns: &[OutputColumn]) -> Result<Re
     batch_of(fields.collect(), batch.columns().to_vec(), batch.num_rows())
 }
 
-/// The schema of a result of which no batch has come: of the types that clients see.
+/// The schema of a result without batches: of the types that clients see.
 pub(crate) fn schema_of(columns: &[OutputColumn]) -> Schema {
     let field = |column: &OutputColumn| Field::new(&column.name, wide_type(column.data_type), true);
     Schema::new(columns.iter().map(field).collect::<Vec<_>>())

@@ -4,8 +4,8 @@
 //! threads sends its batches through a channel that holds a few of them, so a slow reader holds back its own query only.
 //! Dropping [`ResultRows`] closes the channel, which ends the task and with it everything that the query holds.
 //!
-//! Both come as a [`Batch`], which is read cell by cell where the cells lie: no row of values is made of an analytical
-//! result on its way to a client.
+//! Both come as a [`Batch`], which is read cell by cell in place: an analytical result reaches a client without being
+//! turned into rows of values.
 
 use crate::columns::Columns;
 use crate::result::{batch_of_rows, renamed, schema_of};
@@ -30,7 +30,7 @@ pub struct Batch(Content);
 
 enum Content {
     Values(Vec<Vec<Value>>),
-    /// As the OLAP path made them, and as its cells are read.
+    /// A batch as the OLAP path made it, and the form in which its cells are read.
     Columns(RecordBatch, Columns),
 }
 
@@ -113,14 +113,14 @@ impl IntoIterator for Batch {
 /// How long the memory behind a query's batches can be relied on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lasting {
-    /// As long as the batch.
+    /// For as long as the batch lives.
     WithBatch,
-    /// Until the query ends, which tells whether it was there to the end: batches are copied before that.
+    /// Until the query ends, which tells whether the memory was valid to the end: batches are copied before that.
     WithQuery,
 }
 
-/// Whether a run of a query has ended for those who wanted its rows. Its operators may be at work for a while yet: they
-/// look here where they cannot be stopped otherwise. Clones are for the same run.
+/// Whether a run of a query has ended for the readers of its rows. Its operators may go on for a while: they check here
+/// where they cannot be stopped otherwise. Clones are for the same run.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RunEnd(Arc<AtomicBool>);
 
@@ -159,7 +159,7 @@ impl ResultRows {
     }
 
     /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it, and tells `end`, when it is
-    /// canceled or nobody reads on.
+    /// canceled or its reader is gone.
     pub(crate) fn spawn(
         threads: &Handle,
         watch: &Handle,
@@ -191,7 +191,7 @@ impl ResultRows {
                     error
                 }
             };
-            // The reader may be gone; then nobody wants the error.
+            // The reader may be gone; then the error is dropped.
             let _ = sender.send(Err(error)).await;
         });
         ResultRows { columns, tag: None, source: Source::Running(receiver) }
@@ -272,7 +272,7 @@ async fn send_all(
     Ok(())
 }
 
-/// What a query ended with that neither finished nor failed. A panic is a bug, but the bug of this query only.
+/// The error of a query that neither finished nor failed. A panic is a bug, but only of this query.
 pub(crate) fn lost(failure: JoinError) -> Error {
     let Ok(panic) = failure.try_into_panic() else {
         return Error::new(SqlState::AdminShutdown, "the database is shutting down");

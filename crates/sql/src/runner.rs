@@ -1,4 +1,4 @@
-//! What statements run with, and the running of those that need queries first.
+//! The context in which statements run, and the running of those that need queries first.
 
 use crate::CancelHandle;
 use crate::engine::SqlEngine;
@@ -7,19 +7,19 @@ use crate::olap::OlapPlan;
 use crate::plan::{InsertPlan, InsertSource, QueryPlan, WritePlan};
 use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
 
-/// What running a statement needs besides a transaction.
+/// The context that a statement needs besides a transaction.
 pub(crate) struct Runner {
     pub engine: SqlEngine,
     pub cancel: CancelHandle,
 }
 
 impl Runner {
-    /// What ends the statement that runs.
+    /// Ends the running statement.
     pub fn interrupt(&self) -> &Interrupt {
         self.cancel.interrupt()
     }
 
-    /// What a statement sees besides rows. `locking`: it locks what it is going to write.
+    /// What a statement sees besides rows. `locking`: it locks rows before it writes them.
     pub fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
         Environment { parameters, subqueries: &[], now, locking, interrupt: self.interrupt() }
     }
@@ -73,7 +73,7 @@ impl Runner {
         }
     }
 
-    /// All rows of a query inside of a statement that writes.
+    /// All rows of a query inside a statement that writes.
     fn run_query(
         &self,
         query: &QueryPlan,

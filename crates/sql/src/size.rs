@@ -1,5 +1,5 @@
-//! Sizes of memory, as PostgreSQL writes and reads them: a number, perhaps with a fraction, perhaps with a unit. Shown is the
-//! largest unit that needs no fraction.
+//! Sizes of memory, as PostgreSQL writes and reads them: a number, perhaps with a fraction, perhaps with a unit. They are
+//! shown in the largest unit that needs no fraction.
 
 use ankerdb_engine::{Error, Result, SqlState};
 
@@ -10,7 +10,7 @@ const UNITS: [(&str, u64); 5] =
 /// The bytes that a setting's value stands for: kilobytes where it names no unit, as in PostgreSQL's settings of memory.
 ///
 /// # Errors
-/// `InvalidParameterValue` for what is no size, and for sizes that are negative or larger than any memory.
+/// `InvalidParameterValue` for text that is no size, and for sizes that are negative or larger than any memory.
 pub fn parse_bytes(name: &str, value: &str) -> Result<usize> {
     let text = value.trim();
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
@@ -33,7 +33,7 @@ pub fn parse_bytes(name: &str, value: &str) -> Result<usize> {
     Ok(bytes as usize)
 }
 
-/// A size as SHOW gives it; `None` is without limit, -1.
+/// A size as SHOW gives it; `None` stands for no limit and is shown as -1.
 pub fn shown_bytes(bytes: Option<usize>) -> String {
     let Some(bytes) = bytes else { return "-1".into() };
     let fits = |(_, size): &&(&str, u64)| (bytes as u64).is_multiple_of(*size) && bytes > 0;

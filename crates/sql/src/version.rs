@@ -1,4 +1,4 @@
-//! Which PostgreSQL we say that we are: tools read it from the server's settings and from `version()`.
+//! The version of PostgreSQL that the server reports: tools read it from the server's settings and from `version()`.
 
 macro_rules! version {
     () => {
@@ -8,5 +8,5 @@ macro_rules! version {
 
 /// The setting `server_version`.
 pub const SERVER_VERSION: &str = version!();
-/// What `version()` says, on both paths.
+/// The result of `version()`, on both paths.
 pub(crate) const VERSION: &str = concat!("PostgreSQL ", version!());

@@ -1,5 +1,5 @@
-//! What a transaction of TPC-C costs in instructions and simulated cache misses, where the processor's counters cannot
-//! be had: runs one kind on one thread, in a function that callgrind can be told to watch.
+//! What a transaction of TPC-C costs in instructions and simulated cache misses, where the processor's counters are
+//! not available: runs one kind on one thread, in a function that callgrind can be told to watch.
 //!
 //! ```sh
 //! cargo build --release --locked --workspace --examples

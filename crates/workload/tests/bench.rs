@@ -59,7 +59,7 @@ fn positive(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| number > 0.0)
 }
 
-/// Whether a count of phases is enough for a figure. The machine decides, by what else it is doing.
+/// Whether a count of phases is enough for a figure. That depends on what else the machine is doing.
 fn are_enough(count: &Value) -> bool {
     let number = |key: &str| count[key].as_u64().unwrap_or_else(|| panic!("{key} in {count}"));
     number("clean") * 2 > number("of")
@@ -70,7 +70,7 @@ fn is_told(value: &Value, count: &Value) -> bool {
     if are_enough(count) { positive(value) } else { value.is_null() }
 }
 
-/// The same for a figure with its count.
+/// Whether a figure with its count is there if its phases are enough, and only then.
 fn is_figure(figure: &Value) -> bool {
     is_told(&figure["value"], figure)
 }

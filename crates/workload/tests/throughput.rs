@@ -70,13 +70,13 @@ fn are_enough(count: &Value) -> bool {
     number("clean") * 2 > number("of")
 }
 
-/// Whether a figure of a result is there if enough of its phases were quiet, and only then. The machine decides, by what
-/// else it is doing.
+/// Whether a figure of a result is there if enough of its phases were quiet, and only then. That depends on what else
+/// the machine is doing.
 fn is_told(value: &Value, result: &Value) -> bool {
     if are_enough(&result["phases"]) { positive(value) } else { value.is_null() }
 }
 
-/// The same for a ratio, which may be of fewer rounds.
+/// Whether a ratio is there if enough of its rounds were quiet, which may be fewer, and only then.
 fn is_ratio(ratio: &Value) -> bool {
     if are_enough(&ratio["rounds"]) { positive(&ratio["measured"]) } else { ratio["measured"].is_null() }
 }

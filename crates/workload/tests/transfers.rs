@@ -84,7 +84,7 @@ fn while_money_moves(database: &Database, table: &Arc<Table>, mut observe: impl 
             let (stop, transfers) = (&stop, &transfers);
             scope.spawn(move || move_money(database, table, seed, stop, transfers));
         }
-        // Stops the threads also if an observation fails.
+        // Stops the threads even if an observation fails.
         let stopped = StopOnDrop(&stop);
         let mut observations = 0;
         while observations < 200 || transfers.load(Ordering::Relaxed) < 5_000 {

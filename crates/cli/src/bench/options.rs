@@ -56,7 +56,7 @@ fn all_cores() -> usize {
 }
 
 impl BenchOptions {
-    /// As most benchmarks want them.
+    /// The defaults of most benchmarks.
     pub fn config(&self) -> BenchConfig {
         self.config_or(30, 5)
     }

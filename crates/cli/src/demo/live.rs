@@ -1,4 +1,4 @@
-//! What the demo has seen so far, shared between the streams and the display.
+//! The demo's samples so far, shared between the streams and the display.
 
 use ankerdb_engine::Isolation;
 use ankerdb_measure::histogram::Histogram;
@@ -17,7 +17,7 @@ fn queries_run_at(share: f64) -> bool {
     QUERIES_RUN.iter().any(|(begin, end)| (*begin..*end).contains(&share))
 }
 
-/// One sample of the OLTP stream: what it did since the last one.
+/// One sample of the OLTP stream: its work since the last one.
 #[derive(Clone, Copy)]
 pub struct Sample {
     /// Since the start.

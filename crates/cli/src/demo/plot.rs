@@ -1,5 +1,5 @@
 //! The demo's plot: throughput and latency of transactions over time, and below them the latency of every analytical query.
-//! Behind all three, the time in which queries ran is coloured: what they cost transactions would show there.
+//! In all three panels the time in which queries ran is coloured, so that their cost for transactions would show.
 
 use super::Outcome;
 use super::live::{QueryPoint, Sample};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 type Chart<'a, B, Y> = ChartContext<'a, B, Cartesian2d<plotters::coord::types::RangedCoordf64, Y>>;
 
-/// One colour for each query, told apart also by people who do not see red and green as different.
+/// One colour for each query, which people with red-green colour blindness can tell apart, too.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),

@@ -1,4 +1,4 @@
-//! What the demo says at its end.
+//! The summary at the demo's end.
 
 use super::Outcome;
 use ankerdb_engine::Result;

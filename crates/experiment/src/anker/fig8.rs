@@ -44,7 +44,7 @@ pub fn run(harness: &Harness<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-/// By the number of OLTP streams, latencies of the two queries, and the same with the creation of their snapshots.
+/// By the number of OLTP streams, latencies of the two queries, without and with the creation of their snapshots.
 type Times = Vec<(usize, [Option<f64>; 4])>;
 
 /// The queries' tables do not grow: one database serves all points. Also how queries read.

@@ -31,7 +31,7 @@ const PAPER: [(&str, [f64; 3]); 6] = [
     ("rewiring, 50000 pages", [169.28, 4210.17, 8459.67]),
 ];
 
-/// What is measured, and where it goes.
+/// The measurement and its results.
 struct Table<'a> {
     harness: &'a Harness<'a>,
     creation: Panel,
@@ -76,7 +76,7 @@ fn has_pages(technique: Technique) -> bool {
     !matches!(technique, Technique::Physical | Technique::Fork)
 }
 
-/// As large a share of a column's pages as in the paper.
+/// The pages to modify: as large a share of a column's pages as in the paper.
 fn scaled(pages: usize, of: usize) -> usize {
     match pages {
         0 => 0,

@@ -4,8 +4,8 @@
 //! reader scans the table again after each step: what has changed since it began comes from versions. In the paper this is
 //! the situation of a long query in a single execution engine; a scan of an unversioned table resembles a snapshot's.
 //!
-//! Beside it, a reader that begins after the changes: what it sees is in place. Ours has nothing to look at then; a
-//! single engine still checks the header of every row that has a version.
+//! Beside it there is a reader that begins after the changes: what it sees is in place. Ours has nothing to look at
+//! then; a single engine still checks the header of every row that has a version.
 
 use crate::finding::{Findings, Panel, Series};
 use crate::harness::{Harness, unless_stopped};

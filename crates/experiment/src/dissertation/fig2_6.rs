@@ -1,10 +1,10 @@
 //! Figure 2.6: snapshots of the single columns of LINEITEM, ORDERS and PART, against a fork of the process.
 //!
-//! Every technique runs under the whole database, in its hybrid configuration. A column that nobody has written since its
+//! Every technique runs under the whole database, in its hybrid configuration. A column that has not been written since its
 //! last snapshot is not taken again; so a row is inserted into each table before, which writes to all columns. The memory of
-//! a snapshot that nobody reads any more is where the next one goes; so it is given back before each *creation*. What a
-//! database does that takes one snapshot after the other is the *refresh* of that memory; it is a series of its own where
-//! a technique needs to touch only what differs.
+//! an unused snapshot is reused by the next one; so it is given back before each *creation*. A database that takes one
+//! snapshot after the other does a *refresh* of that memory; it is a series of its own where a technique needs to touch only
+//! what differs.
 
 use crate::finding::{Findings, Panel};
 use crate::harness::{Harness, unless_stopped};
@@ -132,7 +132,7 @@ fn measure(harness: &Harness<'_>, world: &TpcH, making: Making) -> Result<Costs>
 }
 
 /// A snapshot that is newer than a change of all columns of the table, before any of them is asked for. For a refresh there is
-/// an older one of each column, which nobody reads any more; for a creation there is none.
+/// an older, unused one of each column; for a creation there is none.
 fn prepared(world: &TpcH, table: usize, making: Making) -> Result<Snapshot> {
     let relation = world.tables.table(table);
     change(world, relation)?;

@@ -71,7 +71,7 @@ impl CompetitorKind {
     }
 }
 
-/// One of them with its data.
+/// A competitor with its data.
 pub struct Competitor {
     /// Which.
     pub kind: CompetitorKind,
@@ -84,7 +84,7 @@ enum Data {
     Installs(Installs),
 }
 
-/// What a reader reads.
+/// The image that a reader reads.
 pub enum Image {
     /// The live memory.
     Live,
@@ -125,7 +125,7 @@ impl Competitor {
         self.rows() / ROWS_PER_BLOCK
     }
 
-    /// Whether who reads an image decides what when he takes it.
+    /// Whether the reader of an image chooses its range when it takes the image.
     pub fn reads_at_once(&self) -> bool {
         self.kind == CompetitorKind::Technique(Technique::Fork, false)
     }
@@ -226,7 +226,7 @@ impl Competitor {
         Ok(begun.elapsed())
     }
 
-    /// Between phases: history that nobody needs goes, as it does in the background otherwise.
+    /// Between phases, frees versions that no reader needs, which otherwise happens in the background.
     pub fn rest(&self) {
         if let Data::Installs(installs) = &self.data {
             installs.sweep();

@@ -22,7 +22,7 @@ pub enum Pace {
     PerSecond(u32),
 }
 
-/// What a phase has shown.
+/// The results of a phase.
 #[derive(Clone, Default)]
 pub struct Outcome {
     /// Words written per second by all writers.
@@ -101,7 +101,7 @@ fn read(competitor: &Competitor, pace: Pace, stop: &AtomicBool) -> Result<Outcom
             // The former one goes now; that is not part of the creation.
             image = Some(taken);
             if let Pace::PerSecond(rate) = pace {
-                // What was missed is not made up for.
+                // Missed images are not made up for.
                 due = (due + Duration::from_secs(1) / rate).max(begun);
             }
         }

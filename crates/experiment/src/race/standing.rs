@@ -1,8 +1,8 @@
-//! Where ours stands: for each measure, the best of the techniques and ours in relation to it.
+//! The ranking of ours: for each measure, the best of the techniques and ours in relation to it.
 
 use super::Score;
 
-/// How far from the best counts as as good.
+/// The distance from the best that still counts as equal.
 const MARGIN: f64 = 1.1;
 
 /// A line for each measure and each of ours.

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
 
-/// Told apart also by people who do not see red and green as different.
+/// Colours that people with red-green colour blindness can tell apart, too.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -27,10 +27,10 @@ const LEGEND_HEIGHT: i32 = 22;
 /// From this ratio of the largest to the smallest value on, bars are drawn on a logarithmic scale.
 const LOG_FROM: f64 = 50.0;
 
-/// Whether drawing went well.
+/// The result of drawing.
 pub type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 
-/// What can be drawn in either format.
+/// A drawing for either format.
 pub trait Drawing {
     /// Width and height in pixels.
     fn size(&self) -> (u32, u32);

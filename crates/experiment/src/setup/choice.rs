@@ -1,4 +1,4 @@
-//! What an experiment compares, and what of it this machine can run.
+//! What an experiment compares, and which of it this machine can run.
 
 use super::{Data, Options, Setup};
 use crate::Experiment;

@@ -33,7 +33,7 @@ pub struct Keys {
     pub part: Vec<i64>,
 }
 
-/// Told (rows loaded, rows expected), from any thread; `Break` ends the load.
+/// Called with (rows loaded, rows expected), from any thread; `Break` ends the load.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Creates the tables and fills them. 57014 if `progress` ends it.

@@ -1,8 +1,8 @@
 //! The seven OLAP transactions of AnKerDB (arXiv 2017) §5.2: Q1, Q4, Q6, Q17 with parameters within TPC-H's bounds, and
 //! a scan of each table.
 //!
-//! The paper calls Q4 a single-table query on ORDERS: its subquery on LINEITEM is left out here, too. What its scans
-//! compute it does not say; here they add up all amounts of the table.
+//! The paper calls Q4 a single-table query on ORDERS: its subquery on LINEITEM is left out here, too. It does not
+//! say what its scans compute; here they add up all amounts of the table.
 
 use fastrand::Rng;
 

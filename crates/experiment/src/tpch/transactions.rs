@@ -1,8 +1,9 @@
 //! The hand-made OLTP transactions of AnKerDB (arXiv 2017) §5.2.
 //!
-//! Their Figure 6 is lost in our copy of the paper; its text tells their shape: find a row by its key and change one
-//! attribute of it. Texts get another value that the column has; amounts grow by some percent of their current value;
-//! l_shipdate moves by some days. How much is lost, too; here it is 1 to 5 percent, and 1 to 5 days.
+//! Figure 6, which lists them, is missing in our copy of the paper; its text tells their shape: find a row by its key
+//! and change one attribute of it. Texts get another value that the column has; amounts grow by some percent of their
+//! current value; l_shipdate moves by some days. The numbers are missing, too; here they are 1 to 5 percent, and 1 to
+//! 5 days.
 
 use super::TpcH;
 use super::load::Keys;

@@ -1,4 +1,4 @@
-//! The same tests for every technique that this machine can run.
+//! Tests that run for every technique that this machine has.
 //!
 //! A technique that it cannot run says NOT HERE, with the reason, on standard error; `expected.rs` tells whether that may be.
 

@@ -23,7 +23,7 @@ pub struct CopyIn {
     own: Option<Transaction>,
 }
 
-/// What becomes of each line.
+/// How each line is read.
 struct Loader {
     table: Arc<Table>,
     options: CopyOptions,
@@ -38,7 +38,7 @@ struct Loader {
     scratch: Vec<u8>,
 }
 
-/// Where a field goes.
+/// The target of a field.
 struct Target {
     position: usize,
     name: String,
@@ -99,7 +99,8 @@ impl CopyIn {
         in_transaction(session, &mut self.own, |transaction| loader.whole_lines(splitter, transaction))
     }
 
-    /// All data has come. Stores the rows; in an open transaction, with its commit. Returns the command tag `COPY n`.
+    /// Ends the copy when all data has come: stores the rows; in an open transaction, with its commit. Returns the
+    /// command tag `COPY n`.
     pub fn finish(mut self, session: &mut SqlSession) -> Result<String> {
         let (splitter, loader) = (&mut self.splitter, &mut self.loader);
         let result =
@@ -111,7 +112,7 @@ impl CopyIn {
         stored.map(|()| format!("COPY {}", self.loader.rows))
     }
 
-    /// The client gives up: nothing is stored, an open transaction fails.
+    /// Ends the copy when the client gives up: nothing is stored, and an open transaction fails.
     pub fn fail(mut self, session: &mut SqlSession) {
         self.end(session, None);
     }
@@ -307,7 +308,7 @@ impl Loader {
     }
 }
 
-/// Adds where in the data it happened to what the error says already.
+/// Adds the place in the data to an error.
 fn with_context(error: Error, context: String) -> Error {
     let detail = match error.detail() {
         Some(detail) => format!("{detail}\n{context}"),

@@ -86,7 +86,8 @@ impl LineSplitter {
         None
     }
 
-    /// Where quote and escape are the same character, a doubled quote ends and begins quotes: right as well.
+    /// Where quote and escape are the same character, a doubled quote ends and begins quotes, which gives the right
+    /// result.
     fn csv_end(&mut self) -> Option<usize> {
         let own_escape = self.escape != self.quote;
         let (mut quoted, mut escaped) = (self.quoted, self.escaped);

@@ -27,7 +27,7 @@ use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use options::CopyOptions;
 
-/// Begins a COPY. What follows is between the client and the returned [`CopyIn`] or [`CopyOut`].
+/// Begins a COPY. The returned [`CopyIn`] or [`CopyOut`] does the rest.
 pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<Outcome> {
     let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
         return Err(Error::internal("not a COPY statement"));

@@ -11,7 +11,7 @@ pub(super) enum Format {
     Csv,
 }
 
-/// Everything that can be said about the data.
+/// All options of the data's format.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct CopyOptions {
     pub format: Format,

@@ -3,7 +3,7 @@
 use crate::plan::{Definition, positions};
 use ankerdb_engine::{Database, Definitions, Error, IndexDefinition, Interrupt, Result, SqlState, Table};
 
-/// Changes the catalog, unless the statement is ended before. Truncation is the session's: it writes rows.
+/// Changes the catalog, unless the statement is ended before. The session does truncation, because it writes rows.
 pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &Interrupt) -> Result<()> {
     let definitions = database.definitions(interrupt);
     match definition {

@@ -16,7 +16,7 @@ pub(crate) use write::{delete, insert, update};
 use crate::expression::Context;
 use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
 
-/// What a statement is run with.
+/// The context in which a statement runs.
 pub(crate) struct Environment<'a> {
     pub parameters: &'a [Value],
     /// First column of the rows of each subquery.
@@ -25,7 +25,7 @@ pub(crate) struct Environment<'a> {
     pub now: i64,
     /// Whether rows are locked before they are written: in transactions that last longer than one statement.
     pub locking: bool,
-    /// What ends the statement before its time.
+    /// Ends the statement early.
     pub interrupt: &'a Interrupt,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// What a statement gave.
+/// The outcome of a statement.
 pub(crate) struct Done {
     /// Rows written, or found by SELECT.
     pub count: usize,

@@ -8,7 +8,7 @@ use ankerdb_engine::{ColumnSet, KeyRange, Result, RowFilter, RowId, Table, Trans
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// The rows of one table that a statement is about.
+/// The rows of one table that a statement reads or writes.
 pub(super) struct Source<'a> {
     pub table: &'a Arc<Table>,
     pub access: &'a Access,

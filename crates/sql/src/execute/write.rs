@@ -219,7 +219,7 @@ pub(crate) fn delete(
     transaction: &mut Transaction,
     environment: &Environment,
 ) -> Result<Done> {
-    // It may need much memory, to give back more.
+    // It may need much memory, but frees more.
     environment.interrupt.set_frees(!transaction.has_writes());
     let source = Source {
         table: &plan.table,

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 250;
 pub(crate) enum Refusal {
     /// The OLTP path does not know this; the words fit "... is not supported".
     Elsewhere(String),
-    /// Wrong in every case.
+    /// An error on both paths.
     Failed(Error),
 }
 
@@ -97,7 +97,7 @@ impl Parameters {
         self.types[position]
     }
 
-    /// The types found; text where nothing told, as PostgreSQL has it for parameters that stand alone.
+    /// The types found; text where nothing determines one, as in PostgreSQL for parameters that stand alone.
     pub fn finish(self) -> Vec<DataType> {
         self.types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect()
     }
@@ -218,7 +218,7 @@ impl<'a> Binder<'a> {
         Ok(fold(self.condition_within(expr, clause)?)?)
     }
 
-    /// The same as a part of an expression.
+    /// Binds a condition that is a part of an expression.
     pub(super) fn condition_within(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
         let typed = self.bind(expr)?;
         self.condition(typed, clause)
@@ -230,8 +230,9 @@ impl<'a> Binder<'a> {
         self.assigned(typed, column)
     }
 
-    /// As [`bind_assigned`](Self::bind_assigned), for an expression that is bound already. The conversion to
-    /// the column's exact type, with its checks of length and precision, is left to `ankerdb_value::assign`.
+    /// Converts an expression that is bound already like [`bind_assigned`](Self::bind_assigned). The
+    /// conversion to the column's exact type, with its checks of length and precision, is left to
+    /// `ankerdb_value::assign`.
     pub fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
         match typed.data_type {
             None => self.resolve(typed, unmodified(column.data_type)),
@@ -401,7 +402,7 @@ impl<'a> Binder<'a> {
         Ok(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type))
     }
 
-    /// Brings alternatives to one type, as CASE, COALESCE, GREATEST and so on do.
+    /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do.
     pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
         let mut common: Option<DataType> = None;
         for item in &items {
@@ -537,7 +538,7 @@ pub(crate) fn is_bare_numeric(parsed: &ast::DataType) -> bool {
     matches!(parsed, Sql::Numeric(None) | Sql::Decimal(None) | Sql::Dec(None))
 }
 
-/// 42846 if no value of the one type becomes one of the other.
+/// 42846 if the one type cannot be cast to the other.
 fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
     let sample = match from {
         DataType::Boolean => Value::Boolean(false),

@@ -13,7 +13,7 @@ const ITEMS_BETWEEN_CHECKS: usize = 4096;
 /// Microseconds in a day.
 const DAY: i64 = 86_400_000_000;
 
-/// What an expression is computed over.
+/// The values that an expression is computed over.
 pub(crate) struct Context<'a> {
     /// The row's value in a column.
     pub column: &'a dyn Fn(usize) -> Value,
@@ -22,7 +22,7 @@ pub(crate) struct Context<'a> {
     pub subqueries: &'a [Vec<Value>],
     /// When the transaction began: microseconds since 1970-01-01 UTC.
     pub now: i64,
-    /// What ends a computation that takes long.
+    /// Ends a long computation.
     pub interrupt: &'a Interrupt,
 }
 
@@ -322,7 +322,7 @@ pub(crate) fn double_call(function: Function, value: f64) -> f64 {
         Function::Truncate => value.trunc(),
         Function::Ceil => value.ceil(),
         Function::Floor => value.floor(),
-        // Also of what is not a number.
+        // The sign, which is zero for NaN, as in PostgreSQL.
         _ => f64::from(i8::from(value > 0.0) - i8::from(value < 0.0)),
     }
 }

@@ -1,6 +1,6 @@
-//! What is computed of constants only is computed once, when the statement is planned.
+//! Constant folding: what depends on constants only is computed once, when the statement is planned.
 //!
-//! So does PostgreSQL, and clients see it: `SELECT 1 / 0 FROM t` fails on an empty table, too, and `WHERE false AND 1 / 0 =
+//! PostgreSQL does so, and clients see it: `SELECT 1 / 0 FROM t` fails on an empty table, too, and `WHERE false AND 1 / 0 =
 //! 1` does not fail. Branches of CASE, COALESCE, AND and OR that a constant decides against are dropped unseen; a NULL for a
 //! function that gives NULL for it drops the other arguments.
 //!

@@ -1,4 +1,4 @@
-//! Functions of the OLTP path: which there are, what they take, what they give.
+//! Functions of the OLTP path: their names, arguments and results.
 
 use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
@@ -165,7 +165,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             let data_type = first.data_type.or(second.data_type).unwrap_or(DataType::Text);
             let pair = binder.comparable(first.clone(), second, "=")?;
             let first = if first.data_type.is_some() { first.expression } else { pair.0.clone() };
-            // What is compared may have been converted; what comes out is the first as it is.
+            // The operands may have been converted for the comparison; the result is the first one unconverted.
             let equal = Expression::Compare(Comparison::Equal, Box::new(pair));
             let null = Expression::Literal(Value::Null);
             Ok(Typed::new(Expression::Case(vec![(equal, null)], Box::new(first)), data_type))
@@ -299,7 +299,7 @@ fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed>
         Some(known) => matches!(known, DataType::SmallInt | Integer),
     };
     if !items.iter().zip(parameters).all(fits) {
-        // `length` and `substring` of bytea, for example, are the OLAP path's to answer or to refuse.
+        // `length` and `substring` of bytea, for example, are left to the OLAP path to answer or to refuse.
         let bytes = items.iter().any(|item| item.data_type == Some(DataType::Bytea));
         return if bytes {
             elsewhere(format!("the function {name} of bytea"))

@@ -1,7 +1,7 @@
 //! Functions of doubles, with PostgreSQL's errors where the number does not exist.
 //!
 //! A result that is infinite or zero only because a double cannot hold it is 22003; one that the mathematical function does not
-//! have is 22003, 2201E (logarithms) or 2201F (powers and roots). What is not a number stays that.
+//! have is 22003, 2201E (logarithms) or 2201F (powers and roots). NaN stays NaN.
 
 use ankerdb_engine::{Error, Result, SqlState};
 

@@ -78,7 +78,7 @@ pub(crate) enum Arithmetic {
 }
 
 impl Arithmetic {
-    /// As it is written.
+    /// The symbol, as SQL writes it.
     pub fn symbol(self) -> &'static str {
         match self {
             Arithmetic::Add => "+",
@@ -102,7 +102,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// As it is written.
+    /// The symbol, as SQL writes it.
     pub fn symbol(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
@@ -154,7 +154,7 @@ impl Expression {
         }
     }
 
-    /// The same to be changed.
+    /// The operands, to be changed.
     pub fn operands_mut(&mut self) -> Vec<&mut Expression> {
         match self {
             Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => Vec::new(),

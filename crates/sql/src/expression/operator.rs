@@ -1,4 +1,4 @@
-//! Operators: what types they take, and what they give. The part of the binder that knows PostgreSQL's rules on
+//! Operators: the types of their operands and results. The part of the binder that knows PostgreSQL's rules on
 //! operands.
 
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
@@ -187,7 +187,7 @@ impl Binder<'_> {
         Ok(Typed::new(Expression::Compare(comparison, Box::new(pair)), DataType::Boolean))
     }
 
-    /// Brings two operands to a type in which they compare.
+    /// Converts two operands to a type in which they compare.
     pub(crate) fn comparable(
         &mut self,
         left: Typed,

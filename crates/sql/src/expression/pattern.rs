@@ -5,7 +5,8 @@ use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 /// Characters compared between two looks at the interrupt: well under a millisecond.
 const STEPS_BETWEEN_CHECKS: u32 = 1 << 16;
 
-/// A pattern, read: `%` stands for any characters, `_` for one, and the escape character takes the next one literally.
+/// A parsed pattern: `%` stands for any characters, `_` for one, and the escape character takes the next one
+/// literally.
 pub(crate) struct Pattern {
     parts: Vec<Part>,
     ignore_case: bool,

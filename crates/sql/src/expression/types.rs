@@ -1,11 +1,11 @@
-//! PostgreSQL's rules on types: names in SQL, the common type of two operands, what converts by itself.
+//! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
 use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
-/// `char(n)` of any length: what text becomes before it is compared with a `char` column, where trailing
-/// blanks mean nothing.
+/// `char(n)` of any length: the type to which text is converted before it is compared with a `char` column,
+/// where trailing blanks mean nothing.
 pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
 
 /// The type that a parsed type name stands for. 42704 if there is none.

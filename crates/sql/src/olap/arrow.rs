@@ -2,7 +2,8 @@
 //!
 //! A row block keeps each column in Arrow's physical layout, so an array is only a description of memory that
 //! the engine lends: pointer, length, validity bits, and the owner that keeps it unchanged while the array
-//! lives. The one place of this crate with `unsafe` code, because Arrow cannot check foreign memory itself.
+//! lives. This is the only file of this crate with `unsafe` code, because Arrow cannot check foreign memory
+//! itself.
 //!
 //! Words of the SAFETY notes: *lent* memory is a [`Bytes`]: it is never written while its owner lives, is
 //! `length` bytes long, and its text is UTF-8 (the engine stores nothing else in a text column).

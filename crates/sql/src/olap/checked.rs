@@ -112,8 +112,8 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-/// Looks for results that PostgreSQL refuses. Ordinary ones cost two comparisons each. What is not a number loses its sign, by
-/// which Arrow would sort it.
+/// Looks for results that PostgreSQL refuses. Ordinary ones cost two comparisons each. NaN loses its sign, by which Arrow
+/// would sort it.
 fn check<T: ArrowPrimitiveType<Native: Into<f64> + Float>>(
     operation: Arithmetic,
     left: &dyn Datum,

@@ -18,7 +18,7 @@ pub(super) fn call(operation: Operation, arguments: Vec<Expr>, result: DataType)
     Expr::ScalarFunction(Computed::new(operation, result, true).call(arguments))
 }
 
-/// The same call, whose field does not tell which text type it has; `None` if it does not anyway.
+/// This call with a field that does not tell its text type; `None` if the field does not anyway.
 pub(super) fn without_text_type(call: &ScalarFunction) -> Option<ScalarFunction> {
     let computed = call.func.inner().downcast_ref::<Computed>()?;
     let is_told = computed.is_told && matches!(computed.result, DataType::Varchar(_) | DataType::Char(_));

@@ -1,8 +1,8 @@
 //! Errors of DataFusion and Arrow as clients see them: an SQLSTATE and PostgreSQL's wording.
 //!
-//! Our own errors travel through DataFusion as `External` and come out unchanged. What DataFusion tells only
-//! by its sentence is recognized by that sentence; a sentence it does not know becomes an error all the same,
-//! with the general code of its kind.
+//! Our own errors travel through DataFusion as `External` and come out unchanged. Where only DataFusion's
+//! sentence tells errors apart, they are recognized by that sentence; an unknown sentence becomes an error
+//! all the same, with the general code of its kind.
 
 use super::names::{HIDDEN, visible};
 use ankerdb_engine::{Error, SqlState};

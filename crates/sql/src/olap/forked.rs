@@ -6,10 +6,10 @@
 //! child                                                          └ run ─ batches ─┘
 //! ```
 //!
-//! The plan is made here, by the thread that forks, and nobody else has it. Columns that it does not name are left
-//! out of the copy; commits are held during the call, and nothing else waits. The child runs the plan over the
-//! arrays as they lie, on the one thread that it has, and writes Arrow's stream format to memory that both share. The
-//! parent reads the batches where they lie.
+//! The plan is made here, by the thread that forks, and no other thread has it. Columns that it does not name are
+//! left out of the copy; commits are stopped during the call, and nothing else waits. The child runs the plan over
+//! the arrays as they lie, on the one thread that it has, and writes Arrow's stream format to memory that both share.
+//! The parent reads the batches where they lie.
 //!
 //! As many children run at a time as there are analytical threads; each may use its share of their memory, and
 //! return as much. In a child operators do not spill: that would take threads. docs/design/fork.md goes through what
@@ -52,9 +52,9 @@ const STACK_BYTES: usize = 8 << 20;
 pub struct ForkCounters {
     /// Children made.
     pub forks: u64,
-    /// Nanoseconds from the wish to hold commits to their release: how long all forks together kept commits waiting.
+    /// Nanoseconds from asking commits to stop to their release: how long all forks together kept commits waiting.
     pub held_nanos: u64,
-    /// Nanoseconds of preparing and of holding: leaving columns out, holding commits, forking, and taking all back.
+    /// Nanoseconds of preparing and of quiescing: leaving columns out, stopping commits, forking, and undoing both.
     pub creation_nanos: u64,
 }
 
@@ -127,7 +127,7 @@ impl Forks {
         let started = thread.spawn(move || {
             let answer = self.run(query, &|| sender.is_closed());
             drop(permit);
-            // Nobody waits for the answer of a canceled query.
+            // The answer of a canceled query is not waited for.
             let _ = sender.send(answer);
         });
         started.map_err(|error| {
@@ -160,7 +160,7 @@ impl Forks {
     }
 }
 
-/// Commits held, with the time.
+/// Stopped commits, with the time.
 struct Held<'a> {
     commits: Option<ankerdb_engine::Quiesced>,
     since: Instant,
@@ -297,7 +297,7 @@ impl OlapEngine {
         Ok(Some((forks.clone(), Query { logical, columns: plan.tables.clone() })))
     }
 
-    /// As `run`, in a copy of the process if that can be.
+    /// Runs the query like `run`, in a copy of the process if possible.
     pub(crate) fn run_outside_of_blocks(
         &self,
         plan: &Arc<OlapPlan>,

@@ -1,8 +1,8 @@
 //! The pool that DataFusion's operators ask for memory: a share for all queries together, and the database's limit.
 //!
-//! An operator asks before, or soon after, it takes memory for a hash table, a sort or a buffer. What it takes is in the account
-//! of the process already, by the allocator, so the pool reserves nothing there: it looks whether the account may grow by so
-//! much. Who is refused may write to temporary files; else its query ends with 53200.
+//! An operator asks before, or soon after, it takes memory for a hash table, a sort or a buffer. What it takes is in the
+//! account of the process already, by the allocator, so the pool reserves nothing there: it checks whether the account may grow
+//! by so much. An operator that is refused may write to temporary files; else its query ends with 53200.
 
 use ankerdb_engine::{Claim, MemoryLimit};
 use datafusion::error::{DataFusionError, Result};

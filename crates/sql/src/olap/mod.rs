@@ -89,7 +89,7 @@ pub(crate) struct OlapEngine {
 /// is noticed however busy the others are.
 struct Threads {
     count: usize,
-    /// Always there but while being dropped.
+    /// `None` only while it is being dropped.
     runtime: Option<Runtime>,
     watch: Option<Runtime>,
 }
@@ -139,8 +139,8 @@ fn runtime(name: &'static str, threads: usize) -> Result<Runtime> {
 }
 
 impl Drop for Threads {
-    /// Queries under way end at their next batch; nobody waits for them, so that an async task, too, may be the
-    /// one to drop the engine.
+    /// Queries under way end at their next batch and are not waited for, so that the engine may even be dropped
+    /// in an async task.
     fn drop(&mut self) {
         for runtime in [self.watch.take(), self.runtime.take()].into_iter().flatten() {
             runtime.shutdown_background();
@@ -150,7 +150,7 @@ impl Drop for Threads {
 
 /// An analytical query, planned once and run any number of times.
 pub(crate) struct OlapPlan {
-    /// As bound: parameters are placeholders, types not yet coerced.
+    /// The plan as bound: parameters are placeholders, types not yet coerced.
     bound: LogicalPlan,
     /// Optimized; of use where there are no parameters.
     optimized: LogicalPlan,
@@ -244,7 +244,7 @@ impl OlapEngine {
         bind_view(self.optimized(plan, parameters)?, view, view).map_err(from_datafusion)
     }
 
-    /// The same without data.
+    /// The logical plan of one run, without data.
     fn optimized(&self, plan: &OlapPlan, parameters: &[Value]) -> Result<LogicalPlan> {
         if plan.parameters.is_empty() && !plan.uses_clock {
             return Ok(plan.optimized.clone());
@@ -255,8 +255,8 @@ impl OlapEngine {
         state.optimize(&filled).map_err(from_optimizer)
     }
 
-    /// As [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement may take.
-    /// Planning that nobody waits for any more ends by itself, as statements are not that deep.
+    /// Plans like [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement
+    /// may take. Planning that is no longer waited for ends by itself, as statements are not that deep.
     pub(crate) fn plan_apart(
         &self,
         query: Statement,
@@ -326,7 +326,7 @@ impl OlapEngine {
         self.wait_unless(&CancelHandle::default(), work)
     }
 
-    /// As [`wait`](Self::wait), but the caller goes on without it once its statement is to end.
+    /// Waits like [`wait`](Self::wait), but the caller goes on without the result once its statement has to end.
     fn wait_unless<T: Send + 'static>(
         &self,
         cancel: &CancelHandle,
@@ -407,7 +407,7 @@ async fn start(
     execute_stream(physical, tasks).map_err(from_datafusion)
 }
 
-/// The same rows, and an error behind them if the view has lost what they were made of.
+/// These rows, followed by an error if the view has lost the memory they were made of.
 fn checked(rows: SendableRecordBatchStream, view: ReadView) -> SendableRecordBatchStream {
     let schema = rows.schema();
     let lost = futures::stream::once(async move { view.check().err() });

@@ -6,7 +6,7 @@ use crate::column_name::column_name;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr, Statement};
 
-/// Between what is seen of a name and what tells it apart from others like it; no client can write it.
+/// Separates the visible part of a name from the part that makes it unique; no client can write it.
 pub(super) const HIDDEN: char = '\0';
 
 /// The part of a column's name that clients see.

@@ -119,7 +119,7 @@ fn sole_column(function: &AggregateFunctionExpr) -> Option<usize> {
     }
 }
 
-/// The same function over the scan's new schema.
+/// This function over the scan's new schema.
 fn rebuild(
     function: &Arc<AggregateFunctionExpr>,
     schema: &SchemaRef,

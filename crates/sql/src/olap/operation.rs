@@ -1,4 +1,4 @@
-//! Scalar operations as the OLTP path computes them, over Arrow's columns value by value.
+//! Scalar operations as the OLTP path computes them, over Arrow's columns, value by value.
 //!
 //! PostgreSQL's meaning of a cast or a function is written once, in `expression/evaluate.rs` and the crate of values; here a
 //! batch of arguments becomes a batch of results by asking there for each row. That costs one to several hundred nanoseconds

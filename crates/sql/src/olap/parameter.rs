@@ -60,7 +60,7 @@ pub(crate) fn infer(
     Ok((with_types(plan, &types)?, types))
 }
 
-/// Notes what this expression tells about parameters; the first to tell wins.
+/// Notes what this expression tells about parameters' types; the first one wins.
 fn note(part: &Expr, limit: bool, told: &mut BTreeMap<usize, ArrowType>, highest: &mut usize) -> Result<()> {
     match part {
         Expr::Placeholder(Placeholder { id, field }) => {

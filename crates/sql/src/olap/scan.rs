@@ -151,7 +151,7 @@ impl TableProvider for ViewTable {
 #[derive(Default)]
 struct Progress {
     parts: OnceLock<usize>,
-    /// The next part that nobody has taken.
+    /// The next part that no partition has taken.
     next: AtomicUsize,
 }
 
@@ -196,7 +196,7 @@ impl ScanExec {
         }
     }
 
-    /// The same scan, nothing read yet, with these output columns in their stored form.
+    /// This scan, with nothing read yet and these output columns in their stored form.
     pub(crate) fn narrowed(&self, narrow: &[usize]) -> ScanExec {
         let schema = self.schema();
         let field = |(position, field): (usize, &Arc<Field>)| match narrow.contains(&position) {
@@ -386,7 +386,7 @@ impl ScanStream {
             if part >= self.parts {
                 break;
             }
-            // Newest blocks first: those still being filled take longest, and nobody should wait for them at the end.
+            // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
             let image =
                 self.view.read(&self.table, self.parts - 1 - part, &self.columns).map_err(external)?;
             let batch = record_batch(image, &self.types, &self.schema).map_err(external)?;

@@ -1,4 +1,4 @@
-//! Operators and functions as they were written, before anybody knows the types of their operands.
+//! Operators and functions as they were written, before the types of their operands are known.
 //!
 //! DataFusion's planner asks every expression for its type while it builds a plan, and refuses what its own rules do not
 //! allow, such as a boolean compared with a constant in quotes. So the operators that PostgreSQL has other rules for, and
@@ -97,13 +97,13 @@ enum Rough {
     Integer,
     Text,
     Double,
-    /// That of the operands.
+    /// The type of the operands.
     Number,
-    /// That of the operands, or days between dates.
+    /// The type of the operands, or days between dates.
     Difference,
-    /// That of the first argument that has one.
+    /// The type of the first argument that has one.
     Argument,
-    /// Likewise, and a double if none has: functions of numbers prefer these.
+    /// The type of the first argument that has one, and a double if none has: functions of numbers prefer these.
     NumberArgument,
 }
 

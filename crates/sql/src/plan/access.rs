@@ -64,7 +64,7 @@ pub(crate) struct SortKey {
 /// The choice made.
 pub(crate) struct Choice {
     pub access: Access,
-    /// What rows must satisfy besides.
+    /// The rest of the condition, as a filter.
     pub filter: Option<Expression>,
     /// Whether the rows come in the order asked for.
     pub ordered: bool,

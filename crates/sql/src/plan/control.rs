@@ -23,11 +23,11 @@ pub(crate) enum Utility {
     Reset(Option<String>),
     Show(String),
     DiscardAll,
-    /// A statement that asks for nothing that this server does differently; the words are its tag.
+    /// A statement that changes nothing on this server; the words are its tag.
     Accepted(&'static str),
 }
 
-/// What BEGIN and SET TRANSACTION ask for.
+/// The modes that BEGIN and SET TRANSACTION name.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Modes {
     pub isolation: Option<Isolation>,
@@ -61,7 +61,7 @@ impl Utility {
     }
 }
 
-/// The utility statement; 0A000 if there is no such thing here.
+/// The utility statement; 0A000 if it is not supported.
 pub(super) fn utility(statement: &Statement) -> Result<Utility> {
     Ok(match statement {
         Statement::StartTransaction { modes, begin, .. } => {

@@ -74,7 +74,7 @@ impl PlanKind {
     }
 }
 
-/// What planning looks at.
+/// The context of planning.
 pub(crate) struct Planner<'a> {
     pub engine: &'a SqlEngine,
     /// Ends planning that takes too long.

@@ -29,10 +29,10 @@ impl WritePlan {
         }
     }
 
-    /// How the command is reported that has written so many rows.
+    /// The tag of a command that has written so many rows.
     pub fn tag(&self, rows: usize) -> String {
         match self {
-            // The zero is an object identifier, which rows have not had for long.
+            // The zero is an object identifier, which rows no longer have.
             WritePlan::Insert(_) => format!("INSERT 0 {rows}"),
             _ => format!("{} {rows}", self.command()),
         }

@@ -1,16 +1,16 @@
 //! Statements outside of transaction blocks: each is a transaction of its own.
 //!
-//! A serialization failure of such a statement concerns nobody but the server, which runs it again:
+//! Clients need not see a serialization failure of such a statement: the server runs it again:
 //! ```text
-//! 1  a few times as a procedure: without locks, the cheapest way if nobody else writes the same rows
+//! 1  a few times as a procedure: without locks, the cheapest way if no others write the same rows
 //! 2  then, or at once if it sleeps anyway, as an interactive transaction: it locks the rows that it is going to write
 //!    before it writes, waits for those that others have locked, and looks again where one has changed
 //! ```
 //! With locks a statement only fails by what it reads and does not write. The tries are counted ([`Tries`]), with longer
-//! and longer rests between them, so that a statement which conflicts whatever it does ends with 40001 at last.
+//! and longer pauses between them, so that a statement that always conflicts ends with 40001 at last.
 //!
-//! A procedure must not sleep for others, since it keeps the memory that others free from being given back: queries on
-//! the analytical threads and waits for locked rows belong into interactive transactions.
+//! A procedure must not sleep for others, because it keeps the memory that others retire from being freed: queries on
+//! the analytical threads and waits for locked rows belong in interactive transactions.
 
 use super::{Runner, SqlSession};
 use ankerdb_engine::{Error, Interrupt, Isolation, Result, Transaction};
@@ -28,13 +28,13 @@ const REST_MAX: Duration = Duration::from_millis(20);
 /// Whether a statement waits for others between its first read and its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sleeps {
-    /// Only if somebody else has locked a row that it writes.
+    /// Only if another transaction has locked a row that it writes.
     Perhaps,
     /// It locks rows itself, or runs a query on the analytical threads.
     Surely,
 }
 
-/// What ends a transaction's waits.
+/// Ends a transaction's waits.
 pub(super) struct WaitLimits {
     interrupt: Interrupt,
     lock: Option<Duration>,
@@ -55,7 +55,7 @@ impl Tries {
     /// Rests before another try.
     ///
     /// # Errors
-    /// `failure` if there were enough, or why the statement is to end.
+    /// `failure` if there were enough tries, or the reason why the statement has to end.
     pub fn next(&mut self, failure: Error, interrupt: &Interrupt) -> Result<()> {
         self.0 += 1;
         if self.0 >= TRIES_MAX {

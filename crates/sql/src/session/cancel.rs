@@ -1,7 +1,7 @@
-//! Ending what a session runs from outside of it.
+//! Ending a session's statement from outside.
 //!
-//! A [`CancelHandle`] is the session's [`Interrupt`], which its threads look at and sleep by, and beside it a bell for
-//! async tasks that wait for the session: a query's watch.
+//! A [`CancelHandle`] is the session's [`Interrupt`], which its threads check and sleep by, and a bell for async tasks
+//! that wait for the session: a query's watch.
 
 use ankerdb_engine::{Cause, Error, Interrupt, Result};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl CancelHandle {
         self.0.interrupt.check()
     }
 
-    /// What the session's threads look at.
+    /// The interrupt that the session's threads check.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.0.interrupt
     }
@@ -75,7 +75,7 @@ mod tests {
         let thread = std::thread::spawn(move || raiser.raise(Cause::Timeout));
         assert_eq!(futures::executor::block_on(handle.raised()), Cause::Timeout.error());
         thread.join().expect("raises");
-        // Whoever comes later is told at once.
+        // Later waiters are told at once.
         assert!(handle.raised().now_or_never().is_some());
     }
 }

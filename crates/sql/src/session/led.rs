@@ -1,6 +1,6 @@
 //! Statements inside of a transaction that the caller leads: a procedure, an interactive transaction of an embedding program,
-//! or one that reads a snapshot. The session lends its settings, its interrupt and its limit of time; when the transaction
-//! begins, commits, or runs again is the caller's business.
+//! or one that reads a snapshot. The session lends its settings, its interrupt and its limit of time; the caller begins,
+//! commits and repeats the transaction.
 
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
@@ -13,7 +13,7 @@ impl SqlSession {
     /// Runs a statement in the caller's transaction. `began`: when that began, in microseconds since 1970, which `now()`
     /// gives. Rows are locked before they are written in interactive transactions, and in no others.
     ///
-    /// What was asked of earlier statements is not forgotten: once the interrupt is raised, the transaction is to end.
+    /// Interrupts of earlier statements are not forgotten: once the interrupt is raised, the transaction has to end.
     /// After an error nothing more should be done in it, as the statement may have written a part of its rows.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! A session: one connection's settings, its open transaction, and the running of its statements.
 //!
 //! A statement outside of a transaction block is a transaction of its own and is run again after a serialization
-//! failure ([`autocommit`]); so is the first one inside of a block, of which nobody has seen anything yet. Inside of a
-//! block any other error ends the transaction at once, so that its locks are free, and the block stays `Failed` until
-//! it is closed.
+//! failure ([`autocommit`]); so is the first one inside a block, of which the client has not seen anything yet. Inside
+//! of a block any other error ends the transaction at once, so that its locks are free, and the block stays `Failed`
+//! until it is closed.
 //!
 //! Every loop that may be long, in planning and in execution, looks at the session's interrupt ([`cancel`]); its limit of
 //! time raises it ([`crate::deadline`]).
@@ -62,7 +62,7 @@ pub struct SqlSession {
     block: Block,
     /// Of the statement that runs, or whose result is being read.
     deadline: Option<Deadline>,
-    /// Whether the time of the next statement has begun already, with the message that it came in.
+    /// Whether the time of the next statement has begun already, with the message that contains it.
     has_begun: bool,
 }
 
@@ -81,7 +81,7 @@ impl SqlEngine {
 impl SqlSession {
     fn new(engine: SqlEngine, cancel: CancelHandle) -> SqlSession {
         let mut session = engine.database().session();
-        // A client may think for long between two statements.
+        // A client may be idle for long between two statements.
         session.set_keeps_tables(false);
         let settings = Settings::new(engine.database().configuration().isolation());
         let runner = Runner { engine, cancel };
@@ -89,7 +89,7 @@ impl SqlSession {
         SqlSession { runner, session, settings, block, deadline: None, has_begun: false }
     }
 
-    /// What all sessions share.
+    /// The engine that all sessions share.
     pub fn engine(&self) -> &SqlEngine {
         &self.runner.engine
     }
@@ -99,8 +99,8 @@ impl SqlSession {
         parse::parse(sql)
     }
 
-    /// As [`parse`](Self::parse); parameters may be written as `$name`, and are numbered in the order in which their names
-    /// come first ([`Prepared::parameter_names`]).
+    /// Parses like [`parse`](Self::parse), but parameters may be written as `$name`, and are numbered in the order in
+    /// which their names come first ([`Prepared::parameter_names`]).
     ///
     /// # Errors
     /// `SyntaxError`, also where some parameters have names and others numbers.
@@ -116,7 +116,7 @@ impl SqlSession {
         parameters: &[Option<DataType>],
     ) -> Result<Arc<Prepared>> {
         if !self.has_begun {
-            // What was asked of an earlier statement; its caller does without `begin_message`.
+            // Forgets interrupts of an earlier statement, whose caller does without `begin_message`.
             self.runner.interrupt().clear();
         }
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
@@ -127,15 +127,16 @@ impl SqlSession {
         prepared.map(Arc::new)
     }
 
-    /// A message of the client has arrived: what was asked of earlier statements is forgotten, and `statement_timeout`
-    /// of the next one counts from here, so that its parsing and planning are part of it. Callers that do without begin
-    /// the time of each statement with [`execute`](Self::execute).
+    /// Notes that a message of the client has arrived: interrupts of earlier statements are forgotten, and
+    /// `statement_timeout` of the next one counts from here, so that its parsing and planning are part of it. Callers
+    /// that do without begin the time of each statement with [`execute`](Self::execute).
     pub fn begin_message(&mut self) {
         self.begin_time();
         self.has_begun = true;
     }
 
-    /// Everything that the client has asked for is done: it has as much time for its next message as it likes.
+    /// Notes that everything that the client has asked for is done, so that no time limit runs until its next
+    /// message.
     pub fn end_message(&mut self) {
         self.deadline = None;
         self.has_begun = false;
@@ -205,7 +206,7 @@ impl SqlSession {
         self.block.is_open().then_some(self.settings.limits.idle_in_transaction).flatten()
     }
 
-    /// Limits of time, as `SET statement_timeout` and `SET lock_timeout` set them. `None` is without end.
+    /// Limits of time, as `SET statement_timeout` and `SET lock_timeout` set them. `None` sets no limit.
     ///
     /// # Errors
     /// `InvalidParameterValue` for times of more than 24 days.
@@ -319,7 +320,7 @@ impl SqlSession {
             execute::delete(plan, transaction, &runner.environment(&[], 0, locking)).map(drop)
         };
         if self.block.is_open() {
-            // Each a statement of its own, which can run again when it has waited.
+            // Each table is a statement of its own, which can run again when it has waited.
             return plans.iter().try_for_each(|plan| {
                 self.in_block(|runner, transaction| delete(plan, runner, transaction, true))
             });

@@ -1,8 +1,8 @@
 //! Settings: SET, SHOW, RESET.
 //!
 //! Five change what happens: the default isolation, the default of read-only, and three limits of time ([`Limits`]). The
-//! others are those that drivers set when they connect; they are kept and shown, and values that would ask for something
-//! else than what this server does are refused.
+//! others are those that drivers set when they connect; they are kept and shown, and values for which this server would
+//! have to behave differently are refused.
 
 use super::time;
 use crate::plan::Setting;
@@ -48,7 +48,7 @@ const FIXED: &[(&str, &str)] = &[
     ("session_authorization", "ankerdb"),
 ];
 
-/// How long things may take; `None` is without end.
+/// Limits of time; `None` sets no limit.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
     /// A statement, with its commit if it is a transaction of its own.
@@ -164,12 +164,13 @@ impl Settings {
     }
 }
 
-/// Known here, or of an extension's form `prefix.name`, which PostgreSQL keeps for whoever asks.
+/// Whether the setting is known here, or has an extension's form `prefix.name`, which PostgreSQL keeps for any
+/// client.
 fn is_known(name: &str) -> bool {
     KEPT.iter().any(|(known, _)| *known == name) || name.contains('.')
 }
 
-/// The value in its usual form, if the server can do what it asks for.
+/// The value in its usual form, if the server supports it.
 fn checked(name: &str, value: &str) -> Result<String> {
     let plain = value.to_lowercase().replace(['-', '_'], "");
     let possible = match name {

@@ -1,5 +1,5 @@
 //! Times in settings, as PostgreSQL writes and reads them: a number, perhaps with a fraction, perhaps with a unit.
-//! Kept are whole milliseconds, shown is the largest unit that needs no fraction.
+//! They are kept in whole milliseconds and shown in the largest unit that needs no fraction.
 
 use ankerdb_engine::{Error, Result, SqlState};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const MAX_MS: u64 = i32::MAX as u64;
 /// The time that a setting's value stands for: milliseconds where it names no unit. Zero is no limit.
 ///
 /// # Errors
-/// `InvalidParameterValue` for what is no time, and for times that are negative or too long.
+/// `InvalidParameterValue` for text that is no time, and for times that are negative or too long.
 pub(super) fn parse(name: &str, value: &str) -> Result<Option<Duration>> {
     let text = value.trim();
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');

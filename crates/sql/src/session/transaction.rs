@@ -13,7 +13,7 @@ use crate::{Outcome, Statement, TransactionStatus};
 use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What kind of block is open.
+/// The kind of the open block.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum BlockKind {
     #[default]
@@ -110,8 +110,8 @@ impl SqlSession {
         }
     }
 
-    /// Tells the session that a result which it gave has failed while it was read: as an error of the statement,
-    /// it ends the open transaction.
+    /// Tells the session that a result has failed while it was read: like an error of the statement, this ends
+    /// the open transaction.
     pub fn fail(&mut self) {
         self.fail_for(None);
     }
@@ -136,7 +136,7 @@ impl SqlSession {
         Err(in_failed_transaction())
     }
 
-    /// 25P02 in a transaction that has failed, unless the statement ends it: what else is wrong with it does not matter.
+    /// 25P02 in a transaction that has failed, unless the statement ends it; this precedes all other errors.
     pub(super) fn check_alive(&self, statement: &Statement) -> Result<()> {
         use datafusion::sql::sqlparser::ast;
         let ends = |ast: &ast::Statement| {
@@ -204,7 +204,7 @@ impl SqlSession {
         result
     }
 
-    /// Runs one statement of the block. Of a transaction's first statement nobody has seen anything before it is over:
+    /// Runs one statement of the block. The client has seen nothing of a transaction's first statement before it ends:
     /// after a serialization failure or a deadlock it runs again, in a new transaction, as often as a statement in
     /// autocommit does.
     pub(super) fn in_block<T>(

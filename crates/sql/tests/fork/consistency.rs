@@ -59,7 +59,7 @@ fn totals_are_right_beside_transfers() {
                     }
                     let from = 1 + (turn * 2 + worker) % 5000;
                     let to = ACCOUNTS - (turn * 2 + worker) % 5000;
-                    // As in every hybrid configuration, a transaction that would have to look for an old version fails.
+                    // In hybrid configurations a transaction that would have to look for an old version fails.
                     if transfer(&mut writer, turn, from, to) == "COMMIT" {
                         transfers.fetch_add(1, Ordering::Relaxed);
                     }

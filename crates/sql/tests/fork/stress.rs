@@ -1,4 +1,5 @@
-//! Forks while other threads do all that takes locks: allocate, commit, take snapshots, plan and run queries, make and drop tables.
+//! Forks while other threads do everything that takes locks: allocate, commit, take snapshots, plan and run queries,
+//! make and drop tables.
 //!
 //! A child that meets a lock of its parent hangs, and is found by its time limit (the control is in `death`).
 

@@ -32,7 +32,7 @@ impl Client {
         self.run_with(sql, &[])
     }
 
-    /// As [`run`](Self::run), with parameters.
+    /// Runs one statement like [`run`](Self::run), with parameters.
     #[must_use = "an error is an answer like any other"]
     pub fn run_with(&mut self, sql: &str, parameters: &[Value]) -> String {
         let outcome = self.prepare(sql).and_then(|prepared| self.outcome(&prepared, parameters));

@@ -124,7 +124,7 @@ fn wrong_totals(configuration: Configuration, setting: (&str, &str)) -> usize {
     });
     let (committed, failed) = (transfers.committed.into_inner(), transfers.failed.into_inner());
     assert!(committed >= TRANSFERS_MIN, "{name}: {committed} transfers beside {LOOKS} looks");
-    // One client changes these rows, and queries change nothing: nobody is in its way.
+    // One client changes these rows, and queries change nothing, so it has no conflicts.
     assert_eq!(failed, 0, "{name}: of {committed} transfers");
     let (total, seen) = (Client(engine.session()).run("SELECT sum(balance) FROM account"), wrong);
     assert_eq!(total, (ACCOUNTS * 100).to_string(), "{name}: when all is quiet");

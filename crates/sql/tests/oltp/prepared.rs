@@ -1,4 +1,4 @@
-//! Parameters: their types are inferred where the client tells none.
+//! Parameters: their types are inferred where the client declares none.
 
 use crate::client::Client;
 use ankerdb_engine::{DataType, Value};

@@ -1,4 +1,4 @@
-//! What a workload has to provide: clients that draw transactions and run them.
+//! The interface of a workload: clients that draw transactions and run them.
 
 use ankerdb_engine::{Isolation, Result};
 
@@ -11,7 +11,7 @@ pub trait Workload: Sync {
     fn client(&self, setup: &ClientSetup) -> Result<Box<dyn Client>>;
 }
 
-/// Who a client is.
+/// The identity of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSetup {
     /// Which of the threads, from 0 on.
@@ -37,8 +37,8 @@ pub trait Client: Send {
 pub enum Done {
     /// Committed.
     Committed,
-    /// Rolled back as the specification wants it: completed, too.
+    /// Rolled back as the specification demands: completed, too.
     RolledBack,
-    /// Committed, with this many things left out that the specification wants counted.
+    /// Committed, with this many things left out, which the specification wants to be counted.
     Skipped(u32),
 }

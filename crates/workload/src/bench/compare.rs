@@ -1,4 +1,4 @@
-//! What a run can be compared with, side by side: the variants and ratios of a course.
+//! The comparisons that a run can make, side by side: its variants and ratios.
 
 use super::client::Workload;
 use super::config::{BenchConfig, parse_name};
@@ -45,8 +45,8 @@ fn threads_name(threads: usize) -> String {
     if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") }
 }
 
-/// The variants that the comparisons need, what the configuration says first, and the ratios between them. `narrow` is
-/// the workload where all threads meet in one place.
+/// The variants that the comparisons need, beginning with the configuration's own, and the ratios between them.
+/// `narrow` is the workload where all threads meet in one place.
 pub fn variants<'a>(
     config: &BenchConfig,
     workload: &'a dyn Workload,

@@ -1,4 +1,4 @@
-//! What all benchmarks of transactions are asked, and what is refused before anything is loaded.
+//! Options that all benchmarks of transactions have, and which of them are refused before anything is loaded.
 
 use super::compare::Compare;
 use super::profile::Probes;
@@ -24,13 +24,13 @@ pub struct BenchConfig {
     pub isolation: Isolation,
     /// How the database processes transactions.
     pub engine: Configuration,
-    /// What to run alternately with it.
+    /// The comparisons to run alternately.
     pub compare: Vec<Compare>,
-    /// What transactions cost besides time is to be counted, with these means.
+    /// Counts what transactions cost besides time, by these means.
     pub probes: Option<Probes>,
     /// Same seed, same data and inputs.
     pub seed: u64,
-    /// Where the result goes.
+    /// The file for the result.
     pub json: Option<PathBuf>,
 }
 
@@ -56,12 +56,13 @@ pub struct MemoryNeed {
     pub count: u64,
     /// Memory for each.
     pub bytes_each: u64,
-    /// What is needed besides, growth included.
+    /// Memory needed besides, growth included.
     pub bytes_besides: u64,
 }
 
 impl BenchConfig {
-    /// Refuses what cannot work (22023, saying what would be accepted); returns warnings about what can, but not well.
+    /// Refuses options that cannot work (22023, saying what would be accepted); returns warnings about those that
+    /// work badly.
     pub fn check(&self, machine: &Machine, need: MemoryNeed) -> Result<Vec<String>> {
         at_least_one("--threads", self.threads as u64)?;
         at_least_one("--seconds", self.seconds)?;
@@ -180,7 +181,7 @@ pub fn at_most(option: &str, value: u64, limit: u64) -> Result<()> {
     }
 }
 
-/// Finds what a name on the command line means; answers an unknown one with the list.
+/// Finds the value of a name on the command line; the error for an unknown one lists the names.
 pub fn parse_name<T: Copy>(what: &str, all: &[T], name_of: fn(T) -> &'static str, name: &str) -> Result<T> {
     all.iter().copied().find(|&value| name_of(value) == name).ok_or_else(|| {
         let names: Vec<&str> = all.iter().copied().map(name_of).collect();

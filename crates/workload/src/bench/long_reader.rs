@@ -1,5 +1,5 @@
-//! `bench long-reader`: what a transaction or snapshot costs that stays open for long while transactions run at full
-//! speed.
+//! `bench long-reader`: the cost of a transaction or snapshot that stays open for long while transactions run at
+//! full speed.
 //!
 //! ```text
 //! turn        1: snapshot                     2: transaction                3: snapshot ...
@@ -39,7 +39,7 @@ const KEPT: f64 = 0.9;
 /// Time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is held open.
+/// The kind of reader that is held open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
     /// A snapshot, as analytical queries use it.
@@ -66,12 +66,12 @@ impl Reader {
 pub struct LongReaderConfig {
     /// The transactions. `seconds` is how long a reader is held each time; every reader is held once a round.
     pub tpcc: TpccConfig,
-    /// What is held open, one after the other.
+    /// The readers that are held open, one after the other.
     pub readers: Vec<Reader>,
 }
 
 impl LongReaderConfig {
-    /// Refuses what cannot work; returns warnings about what can, but not well.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         if !self.tpcc.bench.compare.is_empty() {
             return Err(invalid("--compare is for the other benchmarks, not for long-reader".to_owned()));
@@ -99,7 +99,7 @@ enum Held {
     Transaction(Box<Transaction>, Vec<i128>),
 }
 
-/// Everything that turns share.
+/// The state that all turns share.
 struct Run<'a> {
     database: &'a Database,
     tables: &'a Arc<Tables>,
@@ -113,7 +113,7 @@ struct Run<'a> {
     streams: usize,
 }
 
-/// Loads, measures, checks; as [`tpcc::run`](super::tpcc::run).
+/// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &LongReaderConfig,
     machine: &Machine,

@@ -1,19 +1,19 @@
-//! What a transaction costs besides time: instructions, cache misses, allocations.
+//! The costs of a transaction besides time: instructions, cache misses, allocations.
 //!
 //! Instructions and cache misses are counted by the processor, in user mode, over the client threads of a phase. Many
-//! virtual machines have no such counters; then the result says so. Allocations are counted by whoever provides the
-//! allocator, see [`Probes`].
+//! virtual machines have no such counters; then the result says so. The provider of the allocator counts allocations,
+//! see [`Probes`].
 
 use serde::Serialize;
 
-/// Means of counting that the program provides.
+/// Counters that the program provides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Probes {
     /// Allocations of the calling thread so far.
     pub allocations: Option<fn() -> u64>,
 }
 
-/// What the processor counted; `None` where it could not.
+/// The processor's counts; `None` where it has no counters.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Instructions retired.
@@ -103,7 +103,7 @@ mod processor {
         builder.build()
     }
 
-    /// What an error of the system call means here.
+    /// The meaning of an error of the system call.
     fn reason(error: &io::Error) -> String {
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -137,7 +137,7 @@ mod processor {
             self.opened().for_each(|counter| drop(counter.disable()));
         }
 
-        /// What was counted, when all threads have ended.
+        /// The counts, when all threads have ended.
         pub fn read(self) -> Counts {
             let mut unavailable = None;
             let mut read = |counter: io::Result<Counter>| match counter.and_then(|mut counter| counter.read())

@@ -1,8 +1,8 @@
 //! The result of a benchmark of transactions: for programs as JSON, for people as text.
 //!
-//! Machine, commit, configuration, warnings and phases stand where `bench htap` has them; `results` has one element
-//! for each variant, in the form of that benchmark's `oltp`. As there, speeds and latencies are of the phases that are not
-//! noisy, and not told where these are too few; counts are of all.
+//! Machine, commit, configuration, warnings and phases stand where `bench htap` has them; `results` has one element for
+//! each variant, in the form of that benchmark's `oltp`. As there, speeds and latencies are of the phases that are not
+//! noisy, and not reported where these are too few; counts are of all.
 
 use super::config::{BenchConfig, ConfigReport};
 use super::profile::ProfileReport;
@@ -94,9 +94,9 @@ struct VariantReport {
 struct KindReport {
     tps: Option<f64>,
     completed: u64,
-    /// Rolled back as the specification wants it.
+    /// Rolled back as the specification demands.
     rolled_back: u64,
-    /// Left out, where the specification wants that counted: districts without an order to deliver.
+    /// Left out, which the specification wants to be counted: districts without an order to deliver.
     #[serde(skip_serializing_if = "is_zero")]
     skipped: u64,
     aborts: u64,
@@ -148,7 +148,7 @@ struct PhaseReport {
     oltp_tps: f64,
 }
 
-/// What a report is made of besides the phases.
+/// The parts of a report besides the phases.
 pub struct About {
     /// The benchmark's name.
     pub benchmark: &'static str,
@@ -156,7 +156,7 @@ pub struct About {
     pub own: Json,
     /// Where it ran.
     pub machine: Machine,
-    /// What to know about the result.
+    /// Warnings about the result.
     pub warnings: Vec<String>,
     /// What was checked after the run.
     pub conditions: &'static str,
@@ -210,8 +210,8 @@ impl Report {
         written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// What makes the run a failure, whatever its speed: a condition that does not hold although the isolation levels
-    /// that were used promise it.
+    /// The reason why the run is a failure, whatever its speed: a condition that does not hold although the isolation
+    /// levels that were used promise it.
     pub fn failure(&self) -> Option<String> {
         let violations = &self.consistency.violations;
         let first = violations.first().filter(|_| self.consistency_is_promised)?;
@@ -336,7 +336,7 @@ impl Report {
     }
 }
 
-/// Those known before the run, and what happened in it.
+/// Warnings known before the run, and those from it.
 fn warnings_of(rounds: &Rounds<'_>, mut warnings: Vec<String>) -> Vec<String> {
     if rounds.memory_ran_out.load(Ordering::Relaxed) {
         warnings.push("the run was ended early, because memory was running out".to_owned());

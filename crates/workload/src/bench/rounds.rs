@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Before a phase counts, its threads run this long unrecorded; the first phase's ten times as long.
 pub const WARM_UP: Duration = Duration::from_millis(200);
-/// How often a waiting phase looks whether there is memory left.
+/// How often a waiting phase checks whether there is memory left.
 const MEMORY_POLL: Duration = Duration::from_millis(500);
-/// A run ends when less than this is left: other processes live here, too.
+/// A run ends when less than this is left: other processes need memory, too.
 const MEMORY_RESERVE_BYTES: u64 = 512 << 20;
 /// A phase that the user cut shorter than this is not worth keeping.
 const SHORTEST: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ pub enum Event<'a> {
     Checking,
 }
 
-/// Who watches the run, and may end it.
+/// The observer of a run, which may also end it.
 pub struct Watch<'a> {
     /// Set to end the run; what was measured so far is reported.
     pub stop: &'a AtomicBool,
@@ -111,7 +111,7 @@ pub struct Phase {
     pub variant: usize,
     /// What it completed.
     pub result: StreamResult,
-    /// What others took.
+    /// CPU time that others took.
     pub noise: Noise,
 }
 
@@ -128,16 +128,16 @@ pub struct Rounds<'a> {
     pub config: &'a BenchConfig,
     /// At least one.
     pub variants: Vec<Variant<'a>>,
-    /// What is compared.
+    /// The ratios to report.
     pub ratios: Vec<Ratio>,
-    /// Who watches.
+    /// The observer.
     pub watch: &'a Watch<'a>,
     /// Whether the run was ended because memory was running out.
     pub memory_ran_out: AtomicBool,
 }
 
 impl<'a> Rounds<'a> {
-    /// What the configuration says, and what it is to be compared with; see [`compare`](super::compare).
+    /// The configuration's own variant and those that it is compared with; see [`compare`](super::compare).
     pub fn new(
         config: &'a BenchConfig,
         workload: &'a dyn Workload,
@@ -148,7 +148,7 @@ impl<'a> Rounds<'a> {
         Rounds::of(config, variants, ratios, watch)
     }
 
-    /// Of these variants.
+    /// Rounds of these variants.
     pub fn of(
         config: &'a BenchConfig,
         variants: Vec<Variant<'a>>,

@@ -14,7 +14,7 @@
 //! | send_payment | moves from one checking to another; rolled back if there is not enough |
 //!
 //! The condition after the run: the balances add up to what was loaded and paid in, less what was taken out by the
-//! transactions that committed; and no savings are below nothing. Clients keep account of the former.
+//! transactions that committed; and no savings are below nothing. Clients keep count of the amounts.
 
 use super::client::{Client, ClientSetup, Done, Workload};
 use super::config::{BenchConfig, MemoryNeed, at_most, invalid};
@@ -45,7 +45,7 @@ const BALANCE: usize = 1;
 const LOADED: std::ops::RangeInclusive<i64> = 1_000_00..=50_000_00;
 /// Cents of a transaction at most.
 const AMOUNT_MAX: i64 = 100_00;
-/// Cents that an uncovered check costs.
+/// The fee for an uncovered check, in cents.
 const PENALTY: i64 = 1_00;
 
 /// One run of `bench smallbank`.
@@ -60,7 +60,7 @@ pub struct SmallbankConfig {
 }
 
 impl SmallbankConfig {
-    /// Refuses what cannot work; returns warnings about what can, but not well.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         if self.customers < 2 {
             return Err(invalid("--customers must be at least 2".to_owned()));
@@ -162,7 +162,7 @@ impl SmallbankWorkload {
         Ok(SmallbankWorkload { database: database.clone(), tables, config: config.clone(), expected })
     }
 
-    /// What is wrong with the accounts. All clients must have ended.
+    /// Checks the accounts. All clients must have ended.
     pub fn check(&self) -> Result<Vec<String>> {
         let mut transaction = self.database.session().begin(Isolation::RepeatableRead);
         let (mut total, mut rows, mut wrong) = (0, 0, Vec::new());
@@ -430,7 +430,7 @@ impl Bank {
     }
 }
 
-/// Loads, measures, checks; as [`tpcc::run`](super::tpcc::run).
+/// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &SmallbankConfig,
     machine: &Machine,

@@ -23,14 +23,14 @@ pub struct StreamOptions {
     pub allocations: Option<fn() -> u64>,
 }
 
-/// What became of one kind of transaction.
+/// The outcome of one kind of transaction.
 #[derive(Clone, Default)]
 pub struct KindResult {
-    /// Committed, or rolled back as the specification wants it.
+    /// Committed, or rolled back as the specification demands.
     pub completed: u64,
-    /// The latter.
+    /// Rolled back as the specification demands.
     pub rolled_back: u64,
-    /// What the specification wants counted; see [`Done::Skipped`].
+    /// Skipped work, which the specification wants to be counted; see [`Done::Skipped`].
     pub skipped: u64,
     /// Executions that failed to serialize and were run again.
     pub aborts: u64,
@@ -49,16 +49,16 @@ impl KindResult {
     }
 }
 
-/// What became of a stream while it was recorded.
+/// The outcome of a stream while it was recorded.
 #[derive(Clone, Default)]
 pub struct StreamResult {
-    /// How long that was.
+    /// The recorded time.
     pub elapsed: Duration,
     /// By [`Workload::kinds`].
     pub kinds: Vec<KindResult>,
-    /// By the client threads, if they were counted.
+    /// Allocations of the client threads, if they were counted.
     pub allocations: Option<u64>,
-    /// What the processor counted.
+    /// The processor's counts.
     pub counts: Counts,
 }
 
@@ -200,7 +200,8 @@ impl Worker {
             let kind = self.client.draw();
             let Some((done, aborts)) = self.complete(today)? else { break };
             let ended = Instant::now();
-            // Only now: what began before the recording and ended in it is as good as what began in it and did not end.
+            // Recorded only now: a transaction that began before the recording and ended in it makes up for one that
+            // began in it and did not end.
             if self.shared.state.load(Ordering::Relaxed) == RECORDING {
                 if let (Some(allocations), None) = (self.allocations, allocations_before) {
                     allocations_before = Some(allocations());
@@ -247,7 +248,7 @@ impl Worker {
     }
 }
 
-/// Lets the transaction that was in the way finish, the longer the more often it was met.
+/// Lets the conflicting transaction finish; waits longer the more often there was a conflict.
 fn pause(failures: u64) {
     if failures > 6 {
         std::thread::yield_now();

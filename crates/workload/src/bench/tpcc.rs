@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Memory that the program takes besides the data.
 const BASE_BYTES: u64 = 256 << 20;
-/// What one second of one thread adds: new orders with their lines and index entries.
+/// The memory that one thread adds in a second: new orders with their lines and index entries.
 const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 32 << 20;
 
 /// One run of `bench tpcc`.
@@ -30,12 +30,12 @@ pub struct TpccConfig {
     pub warehouses: u32,
     /// Which transactions.
     pub mix: Mix,
-    /// Where they go.
+    /// The access pattern.
     pub access: Access,
 }
 
 impl TpccConfig {
-    /// Refuses what cannot work; returns warnings about what can, but not well.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_most("--warehouses", u64::from(self.warehouses), 1_000_000)?;
@@ -135,7 +135,7 @@ impl Client for TpccClient {
 }
 
 /// Loads, measures, checks. The configuration must have passed [`TpccConfig::check`]; its warnings go into the
-/// report. A report is returned also when the user stops the run; 57014 if nothing was measured until then.
+/// report. A report is returned even when the user stops the run; 57014 if nothing was measured until then.
 pub fn run(
     config: &TpccConfig,
     machine: &Machine,

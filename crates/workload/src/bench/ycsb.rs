@@ -49,16 +49,16 @@ pub struct YcsbConfig {
     pub fields: u64,
     /// Bytes of a field.
     pub field_bytes: u64,
-    /// Of 100 operations so many read.
+    /// How many of 100 operations read.
     pub reads_percent: u32,
-    /// Which keys.
+    /// The distribution of keys.
     pub distribution: Distribution,
 }
 
-/// Which keys are drawn.
+/// A distribution of keys.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
-    /// All alike.
+    /// All keys alike.
     Uniform,
     /// By Zipf's law with this theta.
     Zipf(f64),
@@ -95,7 +95,7 @@ impl Distribution {
 }
 
 impl YcsbConfig {
-    /// Refuses what cannot work; returns warnings about what can, but not well.
+    /// Refuses options that cannot work; returns warnings about those that work badly.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--rows", self.rows)?;
         at_most("--rows", self.rows, 10_000_000_000)?;
@@ -176,7 +176,7 @@ impl YcsbWorkload {
         Ok(YcsbWorkload { database: database.clone(), table, config: config.clone() })
     }
 
-    /// What is wrong with the table, as far as its rows tell.
+    /// Checks the rows of the table.
     pub fn check(&self) -> Result<Vec<String>> {
         let (table, config) = (&self.table, &self.config);
         let mut transaction = self.database.session().begin(Isolation::RepeatableRead);
@@ -303,7 +303,7 @@ fn read_all(field: &str) {
     std::hint::black_box(field.bytes().fold(0, |sum: u64, byte| sum + u64::from(byte)));
 }
 
-/// Loads, measures, checks; as [`tpcc::run`](super::tpcc::run).
+/// Loads, measures and checks, like [`tpcc::run`](super::tpcc::run).
 pub fn run(
     config: &YcsbConfig,
     machine: &Machine,

@@ -1,4 +1,4 @@
-//! The benchmark's course: load, rounds of phases, consistency check, comparison with READ UNCOMMITTED.
+//! The benchmark's steps: load, rounds of phases, consistency check, comparison with READ UNCOMMITTED.
 
 use super::config::HtapConfig;
 use super::marker::Marker;
@@ -30,14 +30,14 @@ pub enum Event {
     Phase {
         /// From 1 on.
         round: u32,
-        /// As in results.
+        /// The phase's name, as in results.
         name: &'static str,
     },
     /// The consistency conditions are being checked.
     Checking,
 }
 
-/// Who watches the run, and may end it.
+/// The observer of a run, which may also end it.
 pub struct Watch<'a> {
     /// Set to end the run; what was measured so far is reported.
     pub stop: &'a AtomicBool,
@@ -83,12 +83,12 @@ impl Shares {
     }
 }
 
-/// What one round measured.
+/// The results of one round.
 pub(super) struct Round {
     pub control: Measured<Control>,
     pub idle_before: Measured<OlapResult>,
     pub hybrid: Measured<Hybrid>,
-    /// The same with 1,000 snapshots per second.
+    /// The hybrid phase with 1,000 snapshots per second.
     pub frequent: Measured<Hybrid>,
     pub idle_after: Measured<OlapResult>,
     pub snapshots: Measured<SnapshotReads>,
@@ -116,8 +116,8 @@ pub(super) struct Measurements {
 }
 
 /// Runs the benchmark. The configuration must have passed [`HtapConfig::check`]; its warnings go into the report.
-/// A report is returned also when the user stops the run, with what was measured until then; 57014 if the
-/// data was not even loaded.
+/// A report is returned even when the user stops the run, with what was measured until then; 57014 if the data
+/// was not even loaded.
 pub fn run(
     config: &HtapConfig,
     machine: &Machine,
@@ -191,7 +191,7 @@ fn round(phases: &mut Phases<'_>, shares: &Shares, measurements: &mut Measuremen
     Ok(Round { control, idle_before, hybrid, frequent, idle_after, snapshots, memory_tables })
 }
 
-/// The check, then what may break consistency.
+/// The check, then the phases that may break consistency.
 fn finish(phases: &mut Phases<'_>, shares: &Shares, measurements: &mut Measurements) -> Result<()> {
     phases.watch.tell(Event::Checking);
     measurements.violations = Some(check(&phases.world.database, &phases.world.tables)?);

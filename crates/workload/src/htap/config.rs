@@ -1,4 +1,4 @@
-//! What the benchmark is asked to do, and whether that is possible: refused before anything is loaded.
+//! The options of the benchmark, which are refused before anything is loaded if they cannot work.
 
 use crate::tpcc::input::Access;
 use ankerdb_engine::{Configuration, Error, Isolation, Result, SqlState};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub const BYTES_PER_WAREHOUSE: u64 = 200 << 20;
 /// Memory that the program takes besides.
 const BASE_BYTES: u64 = 524 << 20;
-/// What one second of one OLTP thread adds: new orders with their lines and index entries.
+/// The memory that one OLTP thread adds in a second: new orders with their lines and index entries.
 const GROWTH_BYTES_PER_THREAD_SECOND: u64 = 24 << 20;
 
 /// One run of `bench htap`.
@@ -29,9 +29,9 @@ pub struct HtapConfig {
     pub isolation: Isolation,
     /// How the database processes transactions and queries.
     pub engine: Configuration,
-    /// Where transactions go.
+    /// The access pattern of transactions.
     pub access: Access,
-    /// Where the result goes.
+    /// The file for the result.
     pub json: Option<PathBuf>,
     /// Rounds; more than two, so that a median means something.
     pub rounds: u32,
@@ -54,7 +54,8 @@ pub struct ConfigReport {
 }
 
 impl HtapConfig {
-    /// Refuses what cannot work (22023, saying what would be accepted); returns warnings about what can, but not well.
+    /// Refuses options that cannot work (22023, saying what would be accepted); returns warnings about those that
+    /// work badly.
     pub fn check(&self, machine: &Machine) -> Result<Vec<String>> {
         at_least_one("--warehouses", u64::from(self.warehouses))?;
         at_least_one("--oltp", self.oltp_threads as u64)?;

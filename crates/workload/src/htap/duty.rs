@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The most that a thread burns in one period, in periods: what it missed is spread over several.
 const BURST_MAX: f64 = 4.0;
-/// The longest rest without a look at whether to stop.
+/// The longest rest without a check whether to stop.
 const REST_MAX: Duration = Duration::from_millis(20);
 
 /// How much each of the threads computes.
@@ -35,7 +35,7 @@ impl Duty {
         Duty { share, period: elapsed.div_f64(queries.max(1) as f64).max(Duration::from_micros(100)) }
     }
 
-    /// What comes next for a thread that has had `used` CPU time after `elapsed`: how long to burn, and to rest.
+    /// The next step of a thread that has had `used` CPU time after `elapsed`: how long to burn, and to rest.
     fn next(&self, elapsed: Duration, used: Duration) -> (Duration, Duration) {
         let period = self.period.as_secs_f64();
         let due = self.share * (elapsed.as_secs_f64() + period) - used.as_secs_f64();

@@ -1,8 +1,8 @@
 //! Figures over several phases, and when there is none.
 //!
-//! A phase is noisy if others took so much of the CPU that it says little. A figure is made of the other phases only, and
-//! says how many there were of how many. Of half of them or fewer it is not told at all: a median of what happened to be
-//! left would look like any other.
+//! A phase is noisy if others took so much of the CPU that it says little. A figure is made from the other phases only,
+//! and says how many of all phases these were. From half of them or fewer no figure is reported: a median of what
+//! happened to be left would look like any other.
 
 use ankerdb_measure::latency::median;
 use serde::Serialize;
@@ -39,10 +39,10 @@ impl Count {
     }
 }
 
-/// What one phase, or a comparison of several, gave.
+/// The value from one phase, or from a comparison of several.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
     /// Whether a phase that it comes from is noisy.
     pub noisy: bool,
@@ -59,7 +59,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The median of the samples that are not noisy, if they are enough. One that is no number counts as none.
+    /// The median of the samples that are not noisy, if they are enough. NaN and infinities do not count.
     pub fn of(samples: impl IntoIterator<Item = Sample>) -> Figure {
         let (mut values, mut count) = (Vec::new(), Count::default());
         for Sample { value, noisy } in samples.into_iter().filter(|sample| sample.value.is_finite()) {
@@ -70,7 +70,7 @@ impl Figure {
     }
 }
 
-/// What was added up over the phases of a kind that are not noisy.
+/// A sum over the phases of a kind that are not noisy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clean<T> {
     sum: T,

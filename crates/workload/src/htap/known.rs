@@ -1,17 +1,18 @@
-//! What queries must answer, known without asking them.
+//! What queries must answer, known without running them.
 //!
 //! Three kinds of knowledge, which TPC-C's transactions keep true in every state that a snapshot can show:
 //!
-//! - **Constants**: warehouses, districts and stock neither come nor go, and nobody changes a tax. So the groups of Q1, Q2
-//!   and Q3, the counts of Q1, and the average of D_TAX are known, and averages of amounts and quantities have bounds.
-//! - **Floors**: orders only come, and sums of payments and quantities only grow. A query must show at least what was
+//! - **Constants**: warehouses, districts and stock are neither inserted nor deleted, and no transaction changes a tax. So
+//!   the groups of Q1, Q2 and Q3, the counts of Q1, and the average of D_TAX are known, and averages of amounts and
+//!   quantities have bounds.
+//! - **Floors**: orders are only added, and sums of payments and quantities only grow. A query must show at least what was
 //!   there when the stream began and what clients were told to be committed before the query began: freshness, in the very
 //!   rows that the query reads.
 //! - **Equations** between [`Sums`] of one state: W_YTD = D_YTD and four more, and that the answer of a query on the same
 //!   snapshot is the same sum. Orders, lines, stock, districts and warehouses are written by the same transactions in
 //!   different columns, so a snapshot whose columns are of different times breaks them.
 //!
-//! Only the mix of the papers is meant: New-Order, Payment, Order-Status. Delivery would take new orders away.
+//! Only the mix of the papers is meant: New-Order, Payment, Order-Status. Delivery would remove new orders.
 
 use super::marker;
 use crate::tpcc::load::{DISTRICTS, ITEMS};
@@ -31,7 +32,7 @@ const QUANTITIES: (f64, f64) = (10.0, 100.0);
 /// How far a constant may be from itself after being divided.
 const TOLERANCE: f64 = 1e-9;
 
-/// What [`Sums`] are of, in the order of its fields.
+/// The names of the fields of [`Sums`], in order.
 const SUMS: [(&str, &str); 9] = [
     ("sum(w_ytd) * 100", "warehouse"),
     ("sum(d_ytd) * 100", "district"),
@@ -110,7 +111,7 @@ impl Sums {
     }
 }
 
-/// What clients were told to be committed.
+/// Transactions that clients know to be committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledged {
     /// New-Orders.
@@ -121,7 +122,7 @@ pub struct Acknowledged {
     pub paid: i64,
 }
 
-/// What a query that begins now must show at least.
+/// The least that a query that begins now must show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
     orders: i64,
@@ -154,7 +155,7 @@ pub struct Known {
     quantity_loaded: i64,
 }
 
-/// What the answer of one of the eight queries tells of the state that it was given in.
+/// What the answer of one of the eight queries tells about the state that it was computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     orders: Option<i64>,
@@ -164,7 +165,7 @@ pub struct Answer {
 }
 
 impl Known {
-    /// Of a database where nothing runs: its sums, and the answer to Q6.
+    /// From an idle database: its sums, and the answer to Q6.
     pub fn of(warehouses: usize, sums: &Sums, sixth: &[RecordBatch]) -> Result<Known> {
         let tax = single(sixth, 0)?;
         let (delivered, quantity_loaded) = (sums.orders - sums.new_orders, sums.quantity - sums.stock_ytd);
@@ -193,8 +194,8 @@ impl Known {
         Some(format!("{left} is {value}, {right} is {other}"))
     }
 
-    /// Reads the answer of a query, by its position in [`QUERIES`](super::queries::QUERIES). What is known to be wrong about
-    /// it whatever transactions did is the text.
+    /// Reads the answer of a query, by its position in [`QUERIES`](super::queries::QUERIES). The text describes errors that
+    /// do not depend on transactions.
     pub fn read(&self, query: usize, batches: &[RecordBatch]) -> Result<std::result::Result<Answer, String>> {
         let mut answer = Answer::default();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -228,7 +229,7 @@ impl Known {
 }
 
 impl Answer {
-    /// What it should show and does not: the answer is older than the query.
+    /// What it should show and does not, because the answer is older than the query.
     pub fn missed(&self, floor: &Floor) -> Option<String> {
         let shown = [
             ("orders", self.orders, floor.orders),
@@ -242,7 +243,7 @@ impl Answer {
         Some(format!("{shown} {what}, but {floor} were acknowledged before the query began"))
     }
 
-    /// How it differs from the sums of the same state.
+    /// Its differences from the sums of the same state.
     pub fn differs(&self, sums: &Sums) -> Option<String> {
         let pairs = [
             ("orders", self.orders, sums.orders),

@@ -6,9 +6,9 @@
 //! OLTP thread                   update to n, commit, acknowledge
 //! ```
 //!
-//! The commit happens in an OLTP thread in the middle of its transactions, and the acknowledgement crosses threads, as it
-//! would from one client to another. The marker has a table of its own; whether the tables that a query reads are as fresh, the orders and
-//! payments in its answer tell ([`known`](super::known)).
+//! The commit happens in an OLTP thread in the middle of its transactions, and the acknowledgement crosses threads, as it would
+//! from one client to another. The marker has a table of its own; the orders and payments in a query's answer tell whether the
+//! tables that it reads are as fresh ([`known`](super::known)).
 
 use super::known::sum_of_words;
 use ankerdb_engine::{
@@ -48,7 +48,7 @@ impl Marker {
         Ok(Marker { table, requested: AtomicU64::new(0), acknowledged: AtomicU64::new(0) })
     }
 
-    /// Called by an OLTP thread between transactions: commits what was asked for. One atomic load if nothing was.
+    /// Called by an OLTP thread between transactions: commits the requested marker. One atomic load if there is none.
     pub fn serve(&self, session: &mut Session) -> Result<()> {
         let requested = self.requested.load(Ordering::Acquire);
         if requested == self.acknowledged.load(Ordering::Relaxed) {

@@ -1,10 +1,10 @@
-//! The OLAP stream: one closed loop of analytical queries, a fresh snapshot each, and what they answer held against what is
+//! The OLAP stream: one closed loop of analytical queries, a fresh snapshot each, whose answers are compared with what is
 //! [`known`](super::known).
 //!
-//! Every answer is looked at: whether it is possible at all, and whether it shows what clients were told to be committed before
-//! the query began. Its snapshot must show the marker. After every eighth query the sums over the tables are asked for as well,
-//! in one query on the same snapshot (where queries run in copies of the process, in a copy of its own): they must fit each
-//! other and the answer, and show the marker. None of this is in the latencies.
+//! Every answer is checked: whether it is possible at all, and whether it shows what clients knew to be committed before the
+//! query began. Its snapshot must show the marker. After every eighth query the sums over the tables are queried as well, in
+//! one query on the same snapshot (where queries run in copies of the process, in a copy of its own): they must fit each other
+//! and the answer, and show the marker. None of this is in the latencies.
 
 use super::known::{Acknowledged, Answer, Floor, Known, Sums};
 use super::marker::Marker;
@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 /// Rest before a query that waits for no marker's commit: about what such a wait takes. Threads that have just run a
 /// query begin the next one faster than those that must be woken.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Queries until the sums are asked for again: they read more than any of the queries does.
+/// Queries until the sums are queried again: they read more than any of the queries does.
 const SUMS_EVERY: usize = 8;
-/// Wrong answers that are told one by one.
+/// Wrong answers that are reported one by one.
 const TOLD_MAX: usize = 10;
 
 /// Position of Q6 in [`QUERIES`].
@@ -46,23 +46,23 @@ pub struct QueryRun {
     pub latency: Duration,
 }
 
-/// What an OLAP stream saw.
+/// The results of an OLAP stream.
 #[derive(Clone, Default)]
 pub struct OlapResult {
     /// Every run, in order.
     pub runs: Vec<QueryRun>,
     /// Time to take each snapshot.
     pub snapshot_creation: Latencies,
-    /// What was found out about the answers.
+    /// The checks of the answers.
     pub checks: Checks,
 }
 
-/// What was found out about answers.
+/// The results of the checks of answers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Checks {
-    /// Answers held against what is known.
+    /// Answers compared with what is known.
     pub answers: u64,
-    /// Sums over the tables, held against each other and against the answer of the query before.
+    /// Sums over the tables, compared with each other and with the answer of the query before.
     pub sums: u64,
     /// Markers looked for, each committed and acknowledged before the query.
     pub markers: u64,
@@ -135,9 +135,9 @@ impl OlapResult {
     }
 }
 
-/// Which query comes next.
+/// The order of queries.
 pub enum Order {
-    /// One after the other; ends no sooner than after a full turn.
+    /// One after the other; ends only after a full turn.
     InTurn,
     /// At random.
     Random(fastrand::Rng),
@@ -152,7 +152,7 @@ pub struct Beside<'a> {
     pub marker: &'a Marker,
     /// The tables when the transactions began.
     pub begin: Sums,
-    /// Raised when nobody would commit a marker any more.
+    /// Raised when markers will not be committed any more.
     pub ended: &'a AtomicBool,
 }
 
@@ -162,7 +162,7 @@ pub struct Answered {
     pub run: QueryRun,
     /// The answer.
     pub batches: Vec<RecordBatch>,
-    /// The snapshot, which can be asked for more. There is none where the query ran in a copy of the process, which is gone.
+    /// The snapshot, for further queries. There is none where the query ran in a copy of the process, which is gone.
     pub view: Option<ReadView>,
 }
 
@@ -198,8 +198,8 @@ impl Analyst {
         Sums::of(&self.sums.run_now()?.0)
     }
 
-    /// Runs queries until `continue_after` says `Break`; it is told every run. Beside transactions a marker is committed before
-    /// each query, and the stream also ends when `ended` interrupts the wait for it.
+    /// Runs queries until `continue_after` says `Break`; it is called after every run. Beside transactions a marker is
+    /// committed before each query, and the stream also ends when `ended` interrupts the wait for it.
     pub fn stream(
         &mut self,
         mut order: Order,
@@ -266,8 +266,8 @@ impl Analyst {
         Ok(Answered { run: QueryRun { query, table_rows, started, latency }, batches, view })
     }
 
-    /// Holds an answer against the constants and against what must be in it. What it tells of its state is returned, if it
-    /// is possible at all.
+    /// Compares an answer with the constants and with what must be in it. Returns what it tells about its state, if it is
+    /// possible at all.
     fn check_answer(
         &self,
         answered: &Answered,
@@ -289,7 +289,7 @@ impl Analyst {
         }
     }
 
-    /// Asks for the sums over the tables, and holds them against each other, the marker, and the answer.
+    /// Queries the sums over the tables, and compares them with each other, the marker, and the answer.
     fn check_sums(
         &self,
         answer: Option<Answer>,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a stream runs on.
+/// The database that a stream runs on.
 #[derive(Clone)]
 pub struct OltpWorld {
     /// The database.
@@ -37,7 +37,7 @@ pub struct OltpOptions {
     pub threads: usize,
     /// Isolation level.
     pub isolation: Isolation,
-    /// Where transactions go.
+    /// The access pattern of transactions.
     pub access: Access,
     /// Warehouses that were loaded.
     pub warehouses: u32,
@@ -47,12 +47,12 @@ pub struct OltpOptions {
     pub limit: Option<u64>,
 }
 
-/// What became of one kind of transaction.
+/// The outcome of one kind of transaction.
 #[derive(Clone, Default)]
 pub struct KindResult {
-    /// Committed, or rolled back as the specification wants it.
+    /// Committed, or rolled back as the specification demands.
     pub completed: u64,
-    /// The latter.
+    /// Rolled back as the specification demands.
     pub rolled_back: u64,
     /// Executions that failed to serialize.
     pub aborts: u64,
@@ -73,10 +73,10 @@ impl KindResult {
     }
 }
 
-/// What became of the stream while it was recorded.
+/// The outcome of the stream while it was recorded.
 #[derive(Clone, Default)]
 pub struct OltpResult {
-    /// How long that was.
+    /// The recorded time.
     pub elapsed: Duration,
     /// CPU time of its threads meanwhile.
     pub cpu: Duration,
@@ -106,12 +106,12 @@ impl OltpResult {
     }
 }
 
-/// What one thread has completed, recorded or not. It alone writes, in cache lines of its own.
+/// The completed work of one thread, recorded or not. Only that thread writes it, in cache lines of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Tally {
     completed: AtomicU64,
-    /// As in [`Acknowledged`].
+    /// The fields mean what they do in [`Acknowledged`].
     orders: AtomicI64,
     quantity: AtomicI64,
     paid: AtomicI64,
@@ -119,8 +119,8 @@ struct Tally {
 }
 
 impl Tally {
-    /// Adds a transaction that its client knows to be committed. Whoever reads the counts afterwards and then begins to
-    /// read the data must see it.
+    /// Adds a transaction that its client knows to be committed. A reader of the counts that then begins to read the
+    /// data must see it.
     fn add(&self, input: &Input, outcome: &Outcome) {
         let add = |count: &AtomicI64, amount: i64| {
             count.store(count.load(Ordering::Relaxed) + amount, Ordering::Release);
@@ -321,7 +321,7 @@ fn is_weak(isolation: Isolation) -> bool {
     matches!(isolation, Isolation::ReadUncommitted | Isolation::ReadCommitted)
 }
 
-/// Lets the transaction that was in the way finish, the longer the more often it was met.
+/// Lets the conflicting transaction finish; waits longer the more often there was a conflict.
 fn pause(failures: u64) {
     if failures > 6 {
         std::thread::yield_now();
@@ -336,7 +336,7 @@ mod tests {
     use crate::tpcc::load::{LoadOptions, load};
     use std::ops::ControlFlow;
 
-    /// Runs transactions at a level; what clients know to be committed, and the orders that came.
+    /// Runs transactions at a level; returns what clients know to be committed, and the new orders.
     fn acknowledged(isolation: Isolation) -> (Acknowledged, i64) {
         let database = Database::new();
         let options = LoadOptions::new(1, 3);

@@ -46,7 +46,7 @@ pub struct Control {
 pub struct Hybrid {
     pub oltp: OltpResult,
     pub olap: OlapResult,
-    /// As in [`Control`].
+    /// CPU time beside the OLTP threads, as in [`Control`].
     pub beside: Duration,
     /// Where many snapshots were asked for.
     pub snapshots: SnapshotReads,
@@ -114,7 +114,7 @@ pub struct Phases<'a> {
     pub round: u32,
     /// Streams of inputs used so far: no two phases repeat the same inputs.
     pub streams: u64,
-    /// What queries computed in the last hybrid phase, for the control.
+    /// The CPU time of queries in the last hybrid phase, for the control.
     pub duty: Option<Duty>,
 }
 
@@ -242,7 +242,7 @@ impl Phases<'_> {
         let ended = AtomicBool::new(false);
         let order = Order::Random(fastrand::Rng::with_seed(self.config.seed ^ self.streams));
         std::thread::scope(|scope| {
-            // Should the OLTP stream break, nobody would acknowledge markers any more: this thread ends the wait.
+            // If the OLTP stream breaks, markers are not acknowledged any more: this thread ends the wait.
             scope.spawn(|| {
                 while !ended.load(Ordering::Relaxed) && !oltp.has_ended_early() {
                     std::thread::sleep(rounds::POLL);
@@ -298,7 +298,7 @@ impl Phases<'_> {
             let plans = QUERIES.iter().map(|query| baseline.plan(query.sql)).collect::<Result<Vec<_>>>()?;
             while (turn < 2 || Instant::now() < end) && !phases.watch.is_stopped() {
                 for (number, plan) in plans.iter().enumerate() {
-                    // Whoever comes second finds warmer caches; so take turns.
+                    // The second one finds warmer caches, so they take turns.
                     for side in [turn % 2, (turn + 1) % 2] {
                         if side == 0 {
                             let answered = phases.analyst.run(number, &mut Latencies::default())?;

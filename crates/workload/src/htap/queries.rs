@@ -6,7 +6,7 @@ use crate::tpcc::schema::{district, new_order, order_line, orders, stock, wareho
 pub struct Query {
     /// Its name in reports: Q1 to Q8.
     pub name: &'static str,
-    /// What it asks, in two or three words.
+    /// Its meaning, in two or three words.
     pub about: &'static str,
     /// Its text.
     pub sql: &'static str,

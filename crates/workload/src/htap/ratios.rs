@@ -19,7 +19,7 @@ use std::time::Duration;
 /// By how much the CPU share beside the control's transactions may differ from that beside the hybrid phase's, in relation.
 const CPU_DIFFERENCE_MAX: f64 = 0.2;
 
-/// The ratios that the benchmark is about, each with the rounds that it is of.
+/// The benchmark's main ratios, each with the rounds that it is of.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Ratios {
     /// With one snapshot for each query.
@@ -33,12 +33,12 @@ pub struct Ratios {
     pub olap_to_memory_tables: BTreeMap<&'static str, Figure>,
 }
 
-/// What the two streams cost each other.
+/// The costs of the two streams for each other.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Beside {
     /// Throughput beside analytics, relative to throughput beside threads that burn as much CPU.
     pub oltp_kept: Figure,
-    /// 99th percentile of New-Order's latency, relative to the same.
+    /// 99th percentile of New-Order's latency, relative to that beside such threads.
     pub new_order_p99: Figure,
     /// Latency beside transactions, relative to the idle database, by query.
     pub olap_slowdown: BTreeMap<&'static str, Figure>,
@@ -53,7 +53,7 @@ pub struct Beside {
 pub struct CoresBeside {
     /// For queries.
     pub queries: Figure,
-    /// For what stands in for them.
+    /// For the load that stands in for them.
     pub control: Figure,
 }
 

@@ -1,7 +1,7 @@
 //! The benchmark's result as JSON; [`text`] is for people.
 //!
-//! Speeds and latencies are of the phases that are not noisy, and not told where these are too few
-//! ([`figure`](super::figure)); counts, and what was found out about answers, are of all phases.
+//! Speeds and latencies are of the phases that are not noisy, and not reported where these are too few
+//! ([`figure`](super::figure)); counts and checks of answers are of all phases.
 
 mod text;
 
@@ -39,9 +39,9 @@ pub struct Report {
     /// Phases that the queries' latencies are of.
     olap_phases: OlapPhases,
     snapshot: SnapshotReport,
-    /// What queries answered, in all phases.
+    /// The checks of queries' answers, in all phases.
     answers: Checks,
-    /// What 1,000 snapshots per second change.
+    /// The effect of 1,000 snapshots per second.
     frequent: FrequentReport,
     /// Rows of the queries' largest tables per second of latency.
     olap_rows_per_second: RowsPerSecond,
@@ -82,7 +82,7 @@ pub struct PhaseReport {
 pub struct Cores {
     /// Of the OLTP threads.
     pub oltp: f64,
-    /// Of queries, or of what stands in for them.
+    /// Of queries, or of the load that stands in for them.
     pub beside: f64,
 }
 
@@ -122,7 +122,7 @@ struct OltpReport {
 struct KindReport {
     tps: Option<f64>,
     completed: u64,
-    /// New-Orders rolled back as the specification wants it.
+    /// New-Orders rolled back as the specification demands.
     rolled_back: u64,
     aborts: u64,
     retries: u64,
@@ -219,7 +219,7 @@ struct ConsistencyReport {
 struct Totals {
     /// Beside analytics, in phases that are not noisy.
     hybrid: Clean<Hybrid>,
-    /// The same with 1,000 snapshots per second besides.
+    /// Beside analytics and 1,000 snapshots per second, in phases that are not noisy.
     frequent: Clean<Hybrid>,
     idle: Clean<OlapResult>,
     snapshots: Clean<SnapshotReads>,
@@ -316,8 +316,8 @@ impl Report {
         written.map_err(|error| Error::internal(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// What makes the run a failure, whatever its speed: a violated consistency condition or a wrong answer (where isolation
-    /// level and engine promise them), or a query that missed an acknowledged commit.
+    /// The reason why the run is a failure, whatever its speed: a violated consistency condition or a wrong answer (where
+    /// isolation level and engine promise them), or a query that missed an acknowledged commit.
     pub fn failure(&self) -> Option<String> {
         let violations = &self.consistency.violations;
         if let (true, Some(first)) = (self.consistency_is_promised, violations.first()) {

@@ -1,5 +1,5 @@
-//! The consistency conditions of clauses 3.3.2.1 to 3.3.2.12: what must hold in every state that a serializable
-//! database can be in, whatever mix of transactions ran.
+//! The consistency conditions of clauses 3.3.2.1 to 3.3.2.12: they must hold in every state of a serializable
+//! database, whatever mix of transactions ran.
 //!
 //! One transaction at REPEATABLE READ scans six tables once: a consistent image, and nothing to validate. The scans add
 //! everything up in an [`Image`](image::Image); the [`conditions`] compare the sums.
@@ -18,7 +18,7 @@ use std::fmt;
 /// The conditions as reports name them.
 pub const CONDITIONS: &str = "TPC-C consistency conditions 3.3.2.1-12";
 
-/// Violations of one clause that are told one by one; of a database that is thoroughly wrong nobody reads more.
+/// Violations of one clause that are reported one by one; more of them would not help.
 const TOLD_OF_CLAUSE: usize = 10;
 
 /// A condition that does not hold, and where.

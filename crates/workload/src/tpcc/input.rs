@@ -1,4 +1,4 @@
-//! What a transaction is called with: inputs chosen at random by the specification, and where the accesses go.
+//! Inputs of transactions: chosen at random by the specification, with an access pattern.
 
 use super::load::DISTRICTS;
 use super::mix::{Deck, Mix};
@@ -6,7 +6,7 @@ use super::random::{LastName, Random};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Where transactions go.
+/// The access pattern of transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Each client has a warehouse of its own, client i warehouse 1 + i mod W, and goes elsewhere only where the
@@ -53,7 +53,7 @@ impl TpccTransaction {
         TpccTransaction::Delivery,
         TpccTransaction::StockLevel,
     ];
-    /// Those of the papers' mix.
+    /// The transactions of the papers' mix.
     pub const PAPER: [TpccTransaction; 3] =
         [TpccTransaction::NewOrder, TpccTransaction::Payment, TpccTransaction::OrderStatus];
 
@@ -250,7 +250,7 @@ impl Inputs {
         Inputs::of_mix(seed, client, warehouses, access, Mix::Paper)
     }
 
-    /// As [`new`](Self::new), of any mix.
+    /// Inputs of one client like [`new`](Self::new), for any mix.
     pub fn of_mix(seed: u64, client: u64, warehouses: i32, access: Access, mix: Mix) -> Inputs {
         let random = Random::new(seed, FIRST_CLIENT_STREAM + client);
         Inputs { random, client, warehouses, access, deck: Deck::new(mix), stock_levels: 0 }
@@ -347,8 +347,8 @@ impl Inputs {
         DeliveryInput { warehouse, carrier: self.random.small(1, 10) }
     }
 
-    /// Clause 2.8.1: a terminal always asks about its own district. With a home warehouse the client stands for ten
-    /// terminals and asks about one district after the other; else about any.
+    /// Clause 2.8.1: a terminal always queries its own district. With a home warehouse the client stands for ten
+    /// terminals and queries one district after the other; else any.
     pub fn stock_level(&mut self) -> StockLevelInput {
         let (warehouse, mut district) = self.place();
         if self.access == Access::Home {

@@ -33,7 +33,7 @@ const ITEMS_PER_UNIT: i32 = 10_000;
 /// Rows of a warehouse; its order lines are random, about ten an order.
 const ROWS_PER_WAREHOUSE: u64 = 1 + 10 + 100_000 + 30_000 + 30_000 + 30_000 + 300_000 + 9_000;
 
-/// What to load, and how.
+/// Options of the load.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// Number of warehouses, from 1 on.
@@ -59,7 +59,7 @@ pub fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as i64)
 }
 
-/// Told (rows loaded, rows expected) after every transaction, from any thread; `Break` ends the load.
+/// Called with (rows loaded, rows expected) after every transaction, from any thread; `Break` ends the load.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// Creates the tables and fills them. The expected total of rows is an estimate (order lines are random);
@@ -196,7 +196,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Inserts rows and commits every now and then.
+/// Inserts rows and commits from time to time.
 struct Writer<'a> {
     job: &'a Job<'a>,
     session: &'a mut Session,
@@ -230,7 +230,7 @@ pub(crate) fn money(cents: i128) -> Value {
     Value::Numeric(Decimal::new(cents, 2))
 }
 
-/// The same as a cell.
+/// A cell of a numeric with two fractional digits.
 pub(crate) fn money_cell(cents: i128) -> Cell<'static> {
     Cell::bigint(cents as i64)
 }

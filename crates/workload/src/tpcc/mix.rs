@@ -43,7 +43,7 @@ const CARDS: [(TpccTransaction, usize); 5] = [
     (TpccTransaction::StockLevel, 4),
 ];
 
-/// What a client draws its transactions from.
+/// The deck from which a client draws its transactions.
 pub(super) struct Deck {
     /// Empty in mixes whose transactions are drawn for themselves.
     cards: Vec<TpccTransaction>,

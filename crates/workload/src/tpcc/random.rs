@@ -59,7 +59,7 @@ impl Random {
         self.rng.i32(low..=high)
     }
 
-    /// As [`uniform`](Self::uniform), for small numbers.
+    /// A small number in `low..=high`, all equally likely.
     pub fn small(&mut self, low: i16, high: i16) -> i16 {
         self.rng.i16(low..=high)
     }

@@ -1,8 +1,8 @@
 //! The five transactions as in-process procedures: typed reads and writes on the engine, no SQL.
 //!
 //! Each read names exactly the columns it looks at, because that is what precision locking validates: a
-//! New-Order reads the warehouse's tax while Payments add to its year-to-date sum, and neither disturbs the
-//! other.
+//! New-Order reads the warehouse's tax while Payments add to its year-to-date sum, and neither conflicts with
+//! the other.
 
 mod delivery;
 mod new_order;

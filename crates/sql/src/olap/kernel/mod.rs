@@ -2,7 +2,7 @@
 //!
 //! What an operation means is written elsewhere, once (`expression/evaluate.rs`, the crate of values), and computed value by
 //! value from there ([`super::operation`]). A kernel computes the same without a value, a context and an enum for each row:
-//! ten times as quick, because the types are known before the loop begins. [`find`] is the table: an operation and the types
+//! ten times as fast, because the types are known before the loop begins. [`find`] is the table: an operation and the types
 //! of its arguments give a function over arrays.
 //!
 //! - **A kernel knows results, no errors.** It gives up on a batch in which a row fails, by giving nothing; then the batch is

@@ -86,7 +86,7 @@ pub(super) fn texts<'a>(
     Some(Arc::new(texts.finish()))
 }
 
-/// A column of integers, likewise.
+/// A column of integers, one for each row.
 fn integers(rows: usize, integer: impl Fn(usize) -> Option<Option<i32>>) -> Option<ArrayRef> {
     let mut integers = Int32Builder::with_capacity(rows);
     for row in 0..rows {

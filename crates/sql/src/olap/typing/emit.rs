@@ -292,7 +292,7 @@ fn in_list(operand: Expr, items: Vec<Expr>, negated: bool) -> Expr {
 
 fn literal(value: &Value) -> Result<Expr> {
     Ok(match value {
-        // As the planner writes them, so that they are still known to have no type of their own.
+        // Written like the planner writes them, so that they are still known to have no type of their own.
         Value::Text(text) => lit(text.to_string()),
         other => lit(scalar(other, None).map_err(external)?),
     })

@@ -93,7 +93,7 @@ impl<'r, 't> Reader<'r, 't> {
             Operand::Typed(typed) => {
                 let is_text = typed.data_type.is_some_and(DataType::is_text) && data_type.is_text();
                 let resolved = match is_text {
-                    // The same value, but to be shown as another type.
+                    // This value, but to be shown as another type.
                     true => Expression::Cast(Box::new(typed.expression), data_type),
                     false => self.binder().resolve(typed, data_type).map_err(refused)?,
                 };
@@ -561,7 +561,7 @@ impl<'r, 't> Reader<'r, 't> {
 
     fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
         let mut typed = aggregate.clone();
-        // It makes no difference to these, and DataFusion's plan for DISTINCT cannot have constants.
+        // This makes no difference to these functions, and DataFusion's plan for DISTINCT cannot have constants.
         let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;

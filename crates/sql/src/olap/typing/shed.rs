@@ -1,7 +1,7 @@
 //! Takes the text types out of a plan's fields when everything is typed.
 //!
-//! What a field tells about its text type is needed to bind, and for the columns of the result. DataFusion compares fields
-//! as a whole in some places while it optimizes and plans, and its rewritten expressions do not all keep what they tell.
+//! A field's text type is needed for binding, and for the columns of the result. DataFusion compares fields as a whole in
+//! some places while it optimizes and plans, and not all of its rewritten expressions keep the text type.
 
 use super::super::computed;
 use super::super::scan::TableHandle;

@@ -28,7 +28,7 @@ impl Target {
         Target { name: name.into(), measured, limit, digits: 3, at_least: false }
     }
 
-    /// The same for a whole number.
+    /// A whole number, or a dash.
     fn count(name: impl Into<String>, measured: Figure, limit: f64) -> Target {
         Target { digits: 0, ..Target::at_most(name, measured, limit) }
     }
@@ -123,7 +123,7 @@ impl Report {
         }
     }
 
-    /// What was found out about answers.
+    /// The checks of answers.
     fn write_answers(&self, text: &mut String) {
         let Checks { answers, sums, markers, missed, wrong, told } = &self.answers;
         let snapshots = self.snapshot.wrong;
@@ -266,7 +266,7 @@ fn beside_targets(when: &str, beside: &Beside) -> [Target; 4] {
     ]
 }
 
-/// The largest that is told, with the rounds of the query that has fewest: if one is not told, none is.
+/// The largest ratio, with the rounds of the query that has fewest; none if one query has no figure.
 fn worst(ratios: &ByQuery) -> Figure {
     let weakest = ratios.values().map(|figure| figure.count).min_by_key(|count| count.clean);
     let values: Option<Vec<f64>> = ratios.values().map(|figure| figure.value).collect();

@@ -1,4 +1,4 @@
-//! What the conditions compare: sums over the tables by warehouse, district, customer and order.
+//! The sums that the conditions compare, over the tables by warehouse, district, customer and order.
 
 use crate::tpcc::schema::{Tables, customer, district, history, new_order, order_line, orders, warehouse};
 use ankerdb_engine::{Cell, ColumnSet, Result, RowReader, Table, Transaction};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Warehouse and district.
 pub type Place = (i32, i16);
 
-/// Numbers of orders above this are taken for damage, so that one wrong number does not ask for all memory.
+/// Numbers of orders above this count as damage, so that one wrong number does not take all memory.
 const ORDER_MAX: i32 = 1 << 27;
 
 /// The database, added up. Money is in cents.

@@ -39,7 +39,7 @@ impl Delivered {
         self.0.get(warehouse as usize).map_or(0, |districts| districts[district as usize - 1])
     }
 
-    /// Remembers what a committed delivery did.
+    /// Remembers the orders of a committed delivery.
     pub fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
         let place = warehouse as usize;
         if self.0.len() <= place {
