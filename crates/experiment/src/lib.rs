@@ -1,7 +1,7 @@
 //! The tables and figures of the papers, one experiment each.
 //!
 //! An [`Experiment`] is a value: an id, its source, its setup in the paper, and a function that measures and returns
-//! [`finding::Findings`]. [`run`] resolves the user's [`setup::Options`] against the paper's setup and this machine,
+//! [`finding::Findings`]. [`Experiment::run`] resolves the user's [`setup::Options`] against the paper's setup and this machine,
 //! refuses what cannot work before anything is loaded, and makes a [`report::Report`] of what was found, which is
 //! written as text, CSV, SVG and PNG by the same renderers for all.
 //!

@@ -57,7 +57,7 @@ pub fn case(seed: u64) -> Vec<Step> {
                 let command = generator.rng.choice(["SAVEPOINT", "SAVEPOINT", "ROLLBACK TO", "RELEASE"]);
                 let name = generator.rng.choice(["a", "b"]);
                 let (Some(command), Some(name)) = (command, name) else { continue };
-                steps.push(Step::change(Tree::statement(&format!("{command} {name}"))));
+                steps.push(Step::change(Tree::statement(format!("{command} {name}"))));
                 steps.extend(tables.iter().map(|table: &Table| shrink::contents(&table.name)));
             }
             18 => {

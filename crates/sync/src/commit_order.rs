@@ -290,7 +290,7 @@ impl<W: Send + Sync> CommitOrder<W> {
     }
 
     /// Returns when the watermark covers `timestamp`: spins briefly, then yields the core, and when that has not helped
-    /// [`EAGER_LOOKS`] times, sleeps between looks: some commit before is a large one.
+    /// `EAGER_LOOKS` times, sleeps between looks: some commit before is a large one.
     pub fn wait_until_visible(&self, timestamp: Timestamp) {
         let backoff = Backoff::new();
         let is_visible = || self.watermark() >= timestamp;

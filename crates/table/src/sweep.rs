@@ -44,7 +44,7 @@ impl Storage {
     }
 
     /// Prunes the rows whose newest change came after `after` and not after `up_to`: versions that no reader needs are
-    /// removed, `in_use` being the timestamps of readers (as in [`VersionChain::prune`](crate::VersionChain::prune)). For
+    /// removed, `in_use` being the timestamps of readers (as in `VersionChain::prune`). For
     /// what a [`sweep`](Self::sweep) leaves behind while an old reader holds up its horizon. Costs a look at every dirty
     /// row of the blocks that have changed after `after`.
     pub fn prune_interval(&self, after: Timestamp, up_to: Timestamp, in_use: &[Timestamp]) {

@@ -11,7 +11,7 @@
 //! as long as a marker (below) takes to commit, or for a pause of that length.
 //!
 //! # The benchmark
-//! [`bench`] loads TPC-C and runs several rounds of short phases, because cores are shared with neighbours and
+//! [`mod@bench`] loads TPC-C and runs several rounds of short phases, because cores are shared with neighbours and
 //! the tables grow: measurements that are compared are seconds apart, and odd rounds run in the opposite
 //! order.
 //!

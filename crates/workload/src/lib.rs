@@ -1,7 +1,7 @@
 //! Workloads, with which the database is demonstrated and measured.
 //!
 //! - [`tpcc`]: TPC-C's tables, loader, the five transactions, and the consistency conditions that must always hold.
-//! - [`bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and their common part.
+//! - [`mod@bench`]: transactional workloads at full speed: TPC-C, YCSB and Smallbank, and their common part.
 //! - [`zipf`]: skewed choices.
 //! - [`htap`]: the eight analytical queries of AnKer (Figure 5), the two streams side by side, and the benchmark
 //!   that compares them.

@@ -1,4 +1,4 @@
-//! The benchmark's result as JSON; [`text`] is for people.
+//! The benchmark's result as JSON; `text` is for people.
 //!
 //! Speeds and latencies are of the phases that are not noisy, and not reported where these are too few
 //! ([`figure`](super::figure)); counts and checks of answers are of all phases.

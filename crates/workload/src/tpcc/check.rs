@@ -2,7 +2,7 @@
 //! database, whatever mix of transactions ran.
 //!
 //! One transaction at REPEATABLE READ scans six tables once: a consistent image, and nothing to validate. The scans add
-//! everything up in an [`Image`](image::Image); the [`conditions`] compare the sums.
+//! everything up in an `Image`; the `conditions` compare the sums.
 //!
 //! Clause 3.3.2.11 as it stands holds only until the first Delivery: a district has 2,100 orders more than new orders.
 //! Every Delivery takes one new order and adds one to its customer's C_DELIVERY_CNT, so what always holds, and is
