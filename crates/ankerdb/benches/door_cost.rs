@@ -1,20 +1,26 @@
 //! What the front door costs: reading and changing one row by its key, through the engine, through tables with handles and with
-//! names, and through prepared SQL. A benchmark: `cargo run --release -p ankerdb --example door_cost`.
+//! names, and through prepared SQL; by one thread, and by all cores at once, each with rows of its own.
 //!
-//! All ways run side by side, in short turns; the result is the median of the turns. `door_cost <way> <operations>` runs one
-//! way alone, for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='door_cost::run'`, which counts its
-//! instructions.
+//! ```text
+//! cargo bench --workspace --bench door_cost                                  all ways, side by side
+//! cargo bench --workspace --bench door_cost -- get-handles [operations]      one way alone, one thread
+//! ```
+//!
+//! All ways run in short turns, in alternating order; figures are medians of the turns. One way alone is for `valgrind
+//! --tool=callgrind --collect-atstart=no --toggle-collect='door_cost::run'`, which counts its instructions.
 
 use ankerdb::procedure::{self, ColumnSet, Session};
 use ankerdb::{Column, Database, Isolation, Result, Statement, Table};
-use std::sync::Arc;
+use ankerdb_measure::latency::median;
+use ankerdb_measure::rounds::variant_of;
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 const ROWS: i32 = 100_000;
 const TURNS: usize = 21;
 const OPERATIONS: i32 = 20_000;
 
-/// What all ways work on.
+/// What one thread works with.
 struct Bench {
     db: Database,
     engine: Arc<procedure::Table>,
@@ -23,6 +29,9 @@ struct Bench {
     balance: Column<i64>,
     select: Statement,
     change: Statement,
+    /// Its rows: every `threads`-th from this one on.
+    first: i32,
+    threads: i32,
 }
 
 type Way = (&'static str, fn(&mut Bench, i32) -> Result<i64>);
@@ -39,26 +48,32 @@ const WAYS: [Way; 8] = [
 ];
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let mut bench = Bench::new()?;
+    // Cargo passes `--bench` to every benchmark.
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let db = filled()?;
     match arguments.next() {
         Some(name) => {
             let operations = arguments.next().and_then(|count| count.parse().ok()).unwrap_or(OPERATIONS);
             let (_, way) =
                 *WAYS.iter().find(|(known, _)| *known == name).expect("get-engine, update-sql, ...");
-            run(&mut bench, way, operations).map(drop)
+            run(&mut Bench::new(&db, 0, 1)?, way, operations).map(drop)
         }
-        None => compare(&mut bench),
+        None => compare(&db),
     }
 }
 
+/// A database with the rows.
+fn filled() -> Result<Database> {
+    let db = Database::in_memory()?;
+    db.execute("CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL)", ())?;
+    let mut load = db.appender("account")?;
+    (0..ROWS).try_for_each(|id| load.append_row((id, 0_i64)))?;
+    load.finish()?;
+    Ok(db)
+}
+
 impl Bench {
-    fn new() -> Result<Bench> {
-        let db = Database::in_memory()?;
-        db.execute("CREATE TABLE account (id int PRIMARY KEY, balance bigint NOT NULL)", ())?;
-        let mut load = db.appender("account")?;
-        (0..ROWS).try_for_each(|id| load.append_row((id, 0_i64)))?;
-        load.finish()?;
+    fn new(db: &Database, first: i32, threads: i32) -> Result<Bench> {
         let table = db.table("account")?;
         Ok(Bench {
             engine: db.engine().catalog().table("account")?,
@@ -67,8 +82,16 @@ impl Bench {
             select: db.prepare("SELECT balance FROM account WHERE id = $1")?,
             change: db.prepare("UPDATE account SET balance = balance + $1 WHERE id = $2")?,
             table,
-            db,
+            db: db.clone(),
+            first,
+            threads,
         })
+    }
+
+    /// The row of an operation: all of the thread's, in no order that a cache knows.
+    fn row(&self, number: i32) -> i32 {
+        let own = ROWS / self.threads;
+        (i64::from(number) * 7919 % i64::from(own)) as i32 * self.threads + self.first
     }
 }
 
@@ -78,22 +101,52 @@ fn run(bench: &mut Bench, way: fn(&mut Bench, i32) -> Result<i64>, operations: i
     let begun = Instant::now();
     let mut sum = 0;
     for number in 0..operations {
-        sum += way(bench, ((i64::from(number) * 7919) % i64::from(ROWS)) as i32)?;
+        let row = bench.row(number);
+        sum += way(bench, row)?;
     }
     std::hint::black_box(sum);
     Ok(begun.elapsed().as_nanos() as f64 / f64::from(operations.max(1)))
 }
 
-fn compare(bench: &mut Bench) -> Result<()> {
-    let mut times = vec![Vec::new(); WAYS.len()];
-    for _ in 0..TURNS {
-        for ((_, way), times) in WAYS.iter().zip(&mut times) {
-            times.push(run(bench, *way, OPERATIONS)?);
-        }
+/// The same by all threads at once: nanoseconds for each operation of a thread, in the mean.
+fn run_beside(benches: &mut [Bench], way: fn(&mut Bench, i32) -> Result<i64>) -> Result<f64> {
+    let (count, barrier) = (benches.len() as f64, Barrier::new(benches.len()));
+    let times: Result<Vec<f64>> = std::thread::scope(|scope| {
+        let begin = |bench| {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                barrier.wait();
+                run(bench, way, OPERATIONS)
+            })
+        };
+        let threads: Vec<_> = benches.iter_mut().map(begin).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    Ok(times?.iter().sum::<f64>() / count)
+}
+
+fn compare(db: &Database) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
+    let mut alone = Bench::new(db, 0, 1)?;
+    let beside = (0..threads as i32).map(|first| Bench::new(db, first, threads as i32));
+    let mut beside = beside.collect::<Result<Vec<_>>>()?;
+    let mut times = vec![(Vec::new(), Vec::new()); WAYS.len()];
+    for turn in 0..TURNS * WAYS.len() {
+        let at = variant_of(turn, WAYS.len());
+        let (_, way) = WAYS[at];
+        times[at].0.push(run(&mut alone, way, OPERATIONS)?);
+        times[at].1.push(run_beside(&mut beside, way)?);
     }
-    for ((name, _), times) in WAYS.iter().zip(&mut times) {
-        times.sort_unstable_by(f64::total_cmp);
-        println!("{name:<15} {:>6.0} ns", times[TURNS / 2]);
+    println!(
+        "{:<15} {:>12} {:>12} {:>18}",
+        "",
+        "1 thread",
+        format!("{threads} threads"),
+        "times as many done"
+    );
+    for ((name, _), (alone, beside)) in WAYS.iter().zip(&mut times) {
+        let (alone, beside) = (median(alone).unwrap_or_default(), median(beside).unwrap_or_default());
+        println!("{name:<15} {alone:>9.0} ns {beside:>9.0} ns {:>18.2}", threads as f64 * alone / beside);
     }
     Ok(())
 }
