@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""TPC-H's queries on AnKerDB, DuckDB and PostgreSQL 15, side by side on this machine.
+
+  tools/compare-duckdb.py COMMAND [scale] [rounds]       COMMAND: a release build of `ankerdb`
+
+All three get the same rows, made by tpchgen, from the same files. DuckDB runs in this process, in memory, as its users run it;
+AnKerDB and PostgreSQL are servers on the loopback, asked by psql, whose `\\timing` gives the times: so they are the client's,
+with the result's way to it, which for these queries is short. Each may use all cores. PostgreSQL gets room for all data in
+shared buffers, 256 MB of work_mem, parallel workers, no fsync, primary keys as indexes and VACUUM ANALYZE; the others are as
+they come. Servers alternate within each round and change their order every other round; the first round warms up and is
+not counted. Printed are medians over the rounds in milliseconds, and ratios; at the end the geometric means of the ratios.
+First of all the answers of the three are compared: numbers to nine digits, everything else exactly.
+
+This is no TPC-H result: nothing is audited, and there are no refreshes and no streams.
+
+DuckDB and tpchgen come from PyPI, into a private environment under the user's cache folder. Needs psql and PostgreSQL's server
+(Debian: postgresql-15); as root, a user `postgres` to run it as. Keep the machine idle.
+"""
+
+import glob
+import math
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from decimal import Decimal, InvalidOperation
+
+TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
+PACKAGES = ["duckdb", "tpchgen-cli"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def fail(message):
+    sys.exit(f"compare-duckdb: {message}")
+
+
+def enter_environment():
+    """Goes on in a private environment that has the packages; made if it is missing."""
+    cache = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
+    folder = os.path.join(cache, "ankerdb", "compare-duckdb")
+    python = os.path.join(folder, "bin", "python")
+    if os.path.realpath(sys.prefix) == os.path.realpath(folder):
+        return os.path.join(folder, "bin")
+    if not os.path.exists(os.path.join(folder, "ready")):
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        open(os.path.join(folder, "ready"), "w").close()
+    os.execv(python, [python, *sys.argv])
+
+
+def program(name):
+    """A server's program; Debian keeps them out of the path."""
+    found = shutil.which(name) or next(iter(glob.glob(f"/usr/lib/postgresql/15/bin/{name}")), None)
+    return found or fail(f"{name} is missing")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def sections(path):
+    """The file's statements by section: `tables`, `Q1` and so on."""
+    parts = re.split(r"^-- (tables|Q\d+)$", open(path).read(), flags=re.M)
+    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2])}
+
+
+class Psql:
+    """A session of psql with a server, asked over its input and output."""
+
+    def __init__(self, name, port, database):
+        self.name = name
+        arguments = ["-X", "-q", "-A", "-t", "-F", "\t", "-P", "null=NULL", "-v", "ON_ERROR_STOP=1"]
+        connection = ["-h", "127.0.0.1", "-p", str(port), "-U", "postgres", database]
+        pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(["psql", *arguments, *connection], **pipes)
+
+    def lines(self, text):
+        try:
+            self.process.stdin.write(f"{text}\n\\echo ready\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        found = []
+        for line in self.process.stdout:
+            if line == "ready\n":
+                return found
+            found.append(line.rstrip("\n"))
+        fail(f"{self.name}: {' '.join(found)}")
+
+    def create(self, statements, folder):
+        self.lines(statements)
+        for table in TABLES:
+            self.lines(f"\\copy {table} FROM '{folder}/{table}.csv' (FORMAT csv, HEADER)")
+
+    def rows(self, query):
+        return [line.split("\t") for line in self.lines(query)]
+
+    def time_ms(self, query):
+        told = self.lines(f"\\o /dev/null\n\\timing on\n{query}\n\\timing off\n\\o")
+        times = [line for line in told if line.startswith("Time: ")]
+        return float(times[0].split()[1]) if times else fail(f"{self.name} tells no time: {told}")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Duck:
+    """DuckDB in this process."""
+
+    name = "DuckDB"
+
+    def __init__(self, threads):
+        import duckdb
+
+        self.connection = duckdb.connect(config={"threads": threads})
+        self.version = duckdb.__version__
+
+    def create(self, statements, folder):
+        self.connection.execute(statements)
+        for table in TABLES:
+            self.connection.execute(f"COPY {table} FROM '{folder}/{table}.csv' (FORMAT csv, HEADER)")
+
+    def rows(self, query):
+        rows = self.connection.execute(query).fetchall()
+        return [["NULL" if cell is None else str(cell) for cell in row] for row in rows]
+
+    def time_ms(self, query):
+        begun = time.perf_counter()
+        self.connection.execute(query).fetchall()
+        return (time.perf_counter() - begun) * 1000
+
+    def end(self):
+        self.connection.close()
+
+
+class Servers:
+    """Processes that this script has started; ended with it."""
+
+    def __init__(self):
+        self.work = tempfile.mkdtemp()
+        self.processes = []
+
+    def start(self, command, log, **options):
+        output = open(os.path.join(self.work, log), "w")
+        self.processes.append(subprocess.Popen(command, stdout=output, stderr=output, **options))
+
+    def await_answer(self, port, database):
+        question = ["psql", "-qAt", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", database, "-c", "SELECT 1"]
+        for _ in range(300):
+            if subprocess.run(question, capture_output=True).returncode == 0:
+                return
+            time.sleep(0.1)
+        fail(f"the server on port {port} does not answer")
+
+    def ankerdb(self, command, threads):
+        port = free_port()
+        self.start([command, "serve", "--listen", f"127.0.0.1:{port}", "--olap-threads", str(threads)], "ankerdb.log")
+        self.await_answer(port, "ankerdb")
+        return Psql("AnKerDB", port, "ankerdb")
+
+    def postgresql(self, threads, megabytes):
+        port, data = free_port(), os.path.join(self.work, "data")
+        user = {"user": "postgres"} if os.getuid() == 0 else {}
+        os.mkdir(data)
+        if user:
+            for folder in (self.work, data):
+                shutil.chown(folder, "postgres")
+        initdb = [program("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd=self.work, **user)
+        settings = {
+            "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "work_mem": "256MB",
+            "shared_buffers": f"{megabytes}MB", "max_parallel_workers_per_gather": threads, "max_wal_size": "8GB",
+            "max_parallel_workers": threads, "max_worker_processes": threads + 8, "jit": "off",
+        }
+        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        command = [program("postgres"), "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", self.work, *options]
+        self.start(command, "postgresql.log", cwd=self.work, **user)
+        self.await_answer(port, "postgres")
+        return Psql("PostgreSQL", port, "postgres")
+
+    def end(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGINT)
+        for process in self.processes:
+            process.wait()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+def is_same(left, right):
+    """Whether two cells say the same: numbers to nine digits, as averages have digits of each system's own."""
+    if left.rstrip() == right.rstrip():
+        return True
+    try:
+        left, right = Decimal(left), Decimal(right)
+    except InvalidOperation:
+        return False
+    return abs(left - right) <= max(abs(left), abs(right), Decimal(1)) * Decimal("1e-9")
+
+
+def check_answers(systems, queries):
+    for name, query in queries.items():
+        first, *others = [(system.name, system.rows(query)) for system in systems]
+        for other in others:
+            same_size = [len(row) for row in first[1]] == [len(row) for row in other[1]]
+            cells = zip((c for row in first[1] for c in row), (c for row in other[1] for c in row))
+            wrong = next((pair for pair in cells if not is_same(*pair)), None)
+            if not same_size or wrong:
+                fail(f"{name}: {first[0]} has {len(first[1])} rows, {other[0]} {len(other[1])}; {wrong} differ")
+    print(f"all {len(systems)} systems give the same answers to {len(queries)} queries", flush=True)
+
+
+def measure(systems, queries, rounds):
+    """Medians in milliseconds by query and system."""
+    times = {name: {system.name: [] for system in systems} for name in queries}
+    for turn in range(rounds + 1):
+        for name, query in queries.items():
+            for system in systems if turn % 2 else reversed(systems):
+                taken = system.time_ms(query)
+                if turn > 0:
+                    times[name][system.name].append(taken)
+    return {name: {of: statistics.median(taken) for of, taken in by.items()} for name, by in times.items()}
+
+
+def report(systems, medians):
+    ours, *others = [system.name for system in systems]
+    print(f"{'ms':<5}" + "".join(f"{system.name:>12}" for system in systems)
+          + "".join(f"{other + '/' + ours:>20}" for other in others))
+    for name, by in medians.items():
+        ratios = "".join(f"{by[other] / by[ours]:>20.2f}" for other in others)
+        print(f"{name:<5}" + "".join(f"{by[system.name]:>12.1f}" for system in systems) + ratios)
+    totals = "".join(f"{sum(by[system.name] for by in medians.values()):>12.1f}" for system in systems)
+    means = [math.exp(statistics.mean(math.log(by[other] / by[ours]) for by in medians.values())) for other in others]
+    print(f"{'sum':<5}" + totals)
+    print(f"{'mean':<5}" + " " * 12 * len(systems) + "".join(f"{mean:>20.2f}" for mean in means))
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        fail("usage: compare-duckdb.py COMMAND [scale] [rounds]")
+    programs = enter_environment()
+    command = sys.argv[1]
+    scale = sys.argv[2] if len(sys.argv) > 2 else "0.2"
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    threads = os.cpu_count() or 1
+    statements = sections(os.path.join(HERE, "tpch.sql"))
+    tables = statements.pop("tables")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    servers, systems = Servers(), []
+    try:
+        subprocess.run([os.path.join(programs, "tpchgen-cli"), "csv", "-s", scale, "-o", servers.work], check=True)
+        megabytes = 512 + int(float(scale) * 3000)
+        duck = Duck(threads)
+        systems = [servers.ankerdb(command, threads), duck, servers.postgresql(threads, megabytes)]
+        print(f"scale {scale}, {threads} threads each, DuckDB {duck.version}; load in seconds:", end="")
+        for system in systems:
+            begun = time.perf_counter()
+            system.create(tables, servers.work)
+            print(f" {system.name} {time.perf_counter() - begun:.1f}", end="", flush=True)
+        print()
+        systems[2].lines("VACUUM ANALYZE;")
+        check_answers(systems, statements)
+        report(systems, measure(systems, statements, rounds))
+    finally:
+        for system in systems:
+            system.end()
+        servers.end()
+
+
+main()
