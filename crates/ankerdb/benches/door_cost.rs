@@ -108,7 +108,7 @@ fn run(bench: &mut Bench, way: fn(&mut Bench, i32) -> Result<i64>, operations: i
     Ok(begun.elapsed().as_nanos() as f64 / f64::from(operations.max(1)))
 }
 
-/// The same by all threads at once: nanoseconds for each operation of a thread, in the mean.
+/// Runs all threads at once: nanoseconds for each operation of a thread, in the mean.
 fn run_beside(benches: &mut [Bench], way: fn(&mut Bench, i32) -> Result<i64>) -> Result<f64> {
     let (count, barrier) = (benches.len() as f64, Barrier::new(benches.len()));
     let times: Result<Vec<f64>> = std::thread::scope(|scope| {

@@ -117,3 +117,14 @@ pub use table::{Table, TableName};
 pub use transaction::Transaction;
 pub use value::{FromValue, ToValue};
 pub use values::{ColumnName, Target, Values};
+
+/// The manual's chapters with Rust in them: their blocks are compiled and run as this crate's other examples are.
+#[cfg(all(doctest, feature = "sql"))]
+mod manual {
+    #[doc = include_str!("../../../docs/manual/src/tutorial.md")]
+    struct Tutorial;
+    #[doc = include_str!("../../../docs/manual/src/embedding.md")]
+    struct Embedding;
+    #[doc = include_str!("../../../docs/manual/src/isolation.md")]
+    struct Isolation;
+}

@@ -1,9 +1,11 @@
 //! The state that all sessions share: the database and the analytical threads.
 
 use crate::deadline::Deadlines;
+use crate::expression::function;
 use crate::olap::OlapEngine;
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// SQL over one database: the analytical thread pool, its memory limit, and the functions known. Cheap to clone.
@@ -47,6 +49,13 @@ impl SqlEngine {
     /// for what our storage costs. Queries planned by it run on the same threads and settings.
     pub fn memory_baseline(&self, view: &ReadView, tables: &[&str]) -> Result<MemoryBaseline> {
         self.0.olap.memory_baseline(view, tables)
+    }
+
+    /// The names of all functions that statements may call, aggregates, window functions and functions that stand for a
+    /// table among them: for documentation and completion.
+    pub fn function_names(&self) -> BTreeSet<String> {
+        let ours = function::names().map(str::to_owned);
+        ours.chain(self.0.olap.function_names()).collect()
     }
 
     /// How often queries ran in copies of the process, and what making them cost.

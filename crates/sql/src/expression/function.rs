@@ -128,25 +128,69 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
     call(binder, name, items)
 }
 
+/// Names of functions that [`call`] knows, with the fewest and the most arguments that they take; those of doubles are
+/// [`Math`]'s.
+const CALLS: [(&str, usize, usize); 36] = [
+    ("coalesce", 1, usize::MAX),
+    ("greatest", 1, usize::MAX),
+    ("least", 1, usize::MAX),
+    ("concat", 1, usize::MAX),
+    ("nullif", 2, 2),
+    ("mod", 2, 2),
+    ("left", 2, 2),
+    ("right", 2, 2),
+    ("strpos", 2, 2),
+    ("abs", 1, 1),
+    ("ceil", 1, 1),
+    ("ceiling", 1, 1),
+    ("floor", 1, 1),
+    ("sign", 1, 1),
+    ("lower", 1, 1),
+    ("upper", 1, 1),
+    ("length", 1, 1),
+    ("char_length", 1, 1),
+    ("character_length", 1, 1),
+    ("octet_length", 1, 1),
+    ("round", 1, 2),
+    ("trunc", 1, 2),
+    ("btrim", 1, 2),
+    ("trim", 1, 2),
+    ("ltrim", 1, 2),
+    ("rtrim", 1, 2),
+    ("substring", 2, 3),
+    ("substr", 2, 3),
+    ("replace", 3, 3),
+    ("now", 0, 0),
+    ("transaction_timestamp", 0, 0),
+    ("statement_timestamp", 0, 0),
+    ("version", 0, 0),
+    ("current_database", 0, 0),
+    ("current_schema", 0, 0),
+    ("pg_is_in_recovery", 0, 0),
+];
+
+/// Words that [`Function::constant`] knows.
+const WORDS: [&str; 8] = [
+    "current_timestamp",
+    "localtimestamp",
+    "current_date",
+    "current_user",
+    "session_user",
+    "user",
+    "current_schema",
+    "current_catalog",
+];
+
 /// Whether [`call`] knows a function of this name that takes so many arguments.
 pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
-    match name {
-        "coalesce" | "greatest" | "least" | "concat" => arguments > 0,
-        "nullif" | "mod" | "left" | "right" | "strpos" => arguments == 2,
-        "abs" | "ceil" | "ceiling" | "floor" | "sign" | "lower" | "upper" | "length" | "char_length"
-        | "character_length" | "octet_length" => arguments == 1,
-        "round" | "trunc" | "btrim" | "trim" | "ltrim" | "rtrim" => matches!(arguments, 1 | 2),
-        "substring" | "substr" => matches!(arguments, 2 | 3),
-        "replace" => arguments == 3,
-        "now"
-        | "transaction_timestamp"
-        | "statement_timestamp"
-        | "version"
-        | "current_database"
-        | "current_schema"
-        | "pg_is_in_recovery" => arguments == 0,
-        _ => Math::by_name(name, arguments).is_some(),
-    }
+    let takes =
+        |&(known, fewest, most): &(&str, usize, usize)| known == name && (fewest..=most).contains(&arguments);
+    CALLS.iter().any(takes) || Math::by_name(name, arguments).is_some()
+}
+
+/// The names of all functions of this path, and of words that stand for a value.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Math::names())
 }
 
 /// A call with bound arguments: their types decide, and the result's.
@@ -318,4 +362,14 @@ fn no_function(name: &str, arguments: &[Typed]) -> Error {
         "No function matches the given name and argument types. You might need to add explicit type casts.";
     Error::new(SqlState::UndefinedFunction, format!("function {name}({types}) does not exist"))
         .with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_stands_for_a_value() {
+        assert!(WORDS.iter().all(|word| Function::constant(word).is_some()));
+    }
 }

@@ -67,6 +67,11 @@ impl Math {
         FUNCTIONS.iter().find(is_it).map(|&(_, _, function)| function)
     }
 
+    /// The names of all functions.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FUNCTIONS.iter().map(|&(name, _, _)| name)
+    }
+
     /// The name, if there is a function of it.
     pub fn known_name(name: &str) -> Option<&'static str> {
         FUNCTIONS.iter().map(|(known, _, _)| *known).find(|known| *known == name)

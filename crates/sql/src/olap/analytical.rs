@@ -93,6 +93,14 @@ impl MemoryBaseline {
 }
 
 impl OlapEngine {
+    /// The names of all functions that queries may call here.
+    pub(crate) fn function_names(&self) -> Vec<String> {
+        let state = &self.state;
+        let scalars = state.scalar_functions().keys().chain(state.higher_order_functions().keys());
+        let groups = state.aggregate_functions().keys().chain(state.window_functions().keys());
+        scalars.chain(groups).chain(state.table_functions().keys()).cloned().collect()
+    }
+
     /// Plans one SELECT without parameters.
     pub(crate) fn query(&self, sql: &str) -> Result<AnalyticalQuery> {
         let plan = self.plan(&*parse(sql)?, &self.database.catalog(), &[])?;
