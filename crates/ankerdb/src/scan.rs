@@ -333,6 +333,6 @@ fn check_parts(table: &OpenTable, index: usize, key: &impl Values) -> Result<()>
 
 #[cold]
 fn without_order(index: &str) -> Error {
-    let message = format!("index \"{index}\" has no order: it is asked for whole keys only");
+    let message = format!("index \"{index}\" has no order: it finds whole keys only");
     Error::new(SqlState::FeatureNotSupported, message)
 }

@@ -124,8 +124,10 @@ impl<'a> Definitions<'a> {
             .find(|(_, index)| index.definition().name == name)
             .ok_or_else(missing)?;
         if index.definition().primary {
-            let message =
-                format!("cannot drop index {name} because the primary key of {} needs it", table.name());
+            let message = format!(
+                "cannot drop index {name} because constraint {name} on table {} requires it",
+                table.name()
+            );
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
         self.empty_index(index);
@@ -203,7 +205,7 @@ fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &I
     ended?;
     if duplicate {
         let message = format!("could not create unique index \"{}\"", index.definition().name);
-        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("two rows have the same key"));
+        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("Two rows have the same key."));
     }
     Ok(())
 }

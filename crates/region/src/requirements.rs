@@ -24,7 +24,8 @@ fn mappings(limit: usize) -> Result<()> {
     }
     let message =
         format!("rewiring needs {MAPPINGS_MIN} memory mappings at least, and vm.max_map_count is {limit}");
-    Err(Error::new(SqlState::OutOfMemory, message).with_hint("sysctl -w vm.max_map_count=65530"))
+    Err(Error::new(SqlState::OutOfMemory, message)
+        .with_hint("Raise it with: sysctl -w vm.max_map_count=65530."))
 }
 
 fn overcommit(mode: &str) -> Result<()> {
@@ -33,7 +34,8 @@ fn overcommit(mode: &str) -> Result<()> {
     }
     let message =
         "rewiring maps the same memory many times, and vm.overcommit_memory = 2 charges each of them in full";
-    Err(Error::new(SqlState::OutOfMemory, message).with_hint("sysctl -w vm.overcommit_memory=0"))
+    Err(Error::new(SqlState::OutOfMemory, message)
+        .with_hint("Change it with: sysctl -w vm.overcommit_memory=0."))
 }
 
 fn file_size(limit: libc::rlim_t) -> Result<()> {
@@ -42,7 +44,7 @@ fn file_size(limit: libc::rlim_t) -> Result<()> {
     }
     let message =
         format!("rewiring makes long sparse files in main memory, and files are limited to {limit} bytes");
-    Err(Error::new(SqlState::OutOfMemory, message).with_hint("ulimit -f unlimited"))
+    Err(Error::new(SqlState::OutOfMemory, message).with_hint("Raise the limit with: ulimit -f unlimited."))
 }
 
 #[cfg(test)]

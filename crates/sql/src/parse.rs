@@ -118,7 +118,7 @@ fn number_parameters(tokens: &mut [TokenWithSpan]) -> Result<Vec<String>> {
     }
     match numbered {
         Some(written) if !names.is_empty() => Err(near(&written).with_detail(format!(
-            "${} has a name: parameters have names, or numbers, but not both",
+            "Parameter ${} has a name; the parameters of a statement have either names or numbers.",
             names[0]
         ))),
         _ => Ok(names),
@@ -268,7 +268,7 @@ fn syntax_error(error: ParserError) -> Error {
     let (message, _) = text.rsplit_once(" at Line: ").unwrap_or((&text, ""));
     match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
         Some((_, "EOF")) => Error::new(SqlState::SyntaxError, "syntax error at end of input"),
-        Some((expected, token)) => near(token).with_detail(format!("expected {expected}")),
+        Some((expected, token)) => near(token).with_detail(format!("Expected {expected}.")),
         None => Error::new(SqlState::SyntaxError, format!("syntax error: {message}")),
     }
 }

@@ -192,7 +192,7 @@ impl Transaction {
         match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
             Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")
-                .with_detail("transactions wait for each other's rows; this one was ended")),
+                .with_detail("Transactions wait for each other's rows; this one was ended.")),
             Waited::Interrupted(cause) => Err(cause.error()),
             Waited::TimedOut => Err(lock_timed_out()),
         }

@@ -215,7 +215,8 @@ impl TransactionManager {
     /// dropped. Waits for the commits under way. 0A000 where the database cannot quiesce.
     pub fn quiesce(self: &Arc<Self>) -> Result<Quiesced> {
         if !self.versioning.can_quiesce {
-            let message = "commits can be held only in a database whose queries run in copies of the process";
+            let message =
+                "commits can be stopped only in a database whose queries run in copies of the process";
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
         self.quiescence.close();

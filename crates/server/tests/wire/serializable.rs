@@ -29,7 +29,7 @@ fn a_read_of_no_column_sees_no_phantom() {
         let plan = first.run(&format!("EXPLAIN {read}")).text().concat().concat();
         assert_eq!(plan.contains("Exec"), *path == "analytical", "{read}: {plan}");
         // Each reads what the other one is about to write; where reading locks rows, only one of them does.
-        let also = if plan.contains("Lock rows") || !read.starts_with("SELECT") { READS[0].1 } else { read };
+        let also = if plan.contains("LockRows") || !read.starts_with("SELECT") { READS[0].1 } else { read };
         first.run("BEGIN");
         second.run("BEGIN");
         first.run(read);

@@ -44,6 +44,38 @@ pub(crate) enum Function {
 }
 
 impl Function {
+    /// The function's name, or the words that stand for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Function::Subquery(_) | Function::Exists(_) => "subquery",
+            Function::Now => "CURRENT_TIMESTAMP",
+            Function::CurrentDate => "CURRENT_DATE",
+            Function::LocalTimestamp => "LOCALTIMESTAMP",
+            Function::Lower => "lower",
+            Function::Upper => "upper",
+            Function::Length => "length",
+            Function::OctetLength => "octet_length",
+            Function::Abs => "abs",
+            Function::Round => "round",
+            Function::Truncate => "trunc",
+            Function::Ceil => "ceil",
+            Function::Floor => "floor",
+            Function::Sign => "sign",
+            Function::Substring => "substring",
+            Function::Left => "left",
+            Function::Right => "right",
+            Function::Replace => "replace",
+            Function::Position => "strpos",
+            Function::Trim => "btrim",
+            Function::TrimStart => "ltrim",
+            Function::TrimEnd => "rtrim",
+            Function::Concat => "concat",
+            Function::Greatest => "GREATEST",
+            Function::Least => "LEAST",
+            Function::Math(function) => function.sql_name(),
+        }
+    }
+
     /// Words that stand for a value without parentheses.
     pub fn constant(name: &str) -> Option<Typed> {
         let call = |function, data_type| Some(Typed::new(Expression::Call(function, vec![]), data_type));

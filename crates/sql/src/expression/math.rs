@@ -61,6 +61,12 @@ const FUNCTIONS: [(&str, usize, Math); 24] = [
 ];
 
 impl Math {
+    /// The function's name.
+    pub fn sql_name(self) -> &'static str {
+        let named = FUNCTIONS.iter().find(|(.., function)| *function == self);
+        named.map(|(name, ..)| *name).expect("every function is in the list")
+    }
+
     /// The function of this name with so many arguments.
     pub fn by_name(name: &str, arguments: usize) -> Option<Math> {
         let is_it = |(known, count, _): &&(&str, usize, Math)| *known == name && *count == arguments;

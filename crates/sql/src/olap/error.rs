@@ -41,7 +41,7 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::Shared(inner) => translate(inner),
         DataFusionError::Collection(errors) => match errors.first() {
             Some(first) => translate(first),
-            None => Error::internal("the query failed without saying why"),
+            None => Error::internal("the query failed for an unknown reason"),
         },
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::SQL(inner, _) => Error::new(SqlState::SyntaxError, inner.to_string()),

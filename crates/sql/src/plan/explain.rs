@@ -1,10 +1,21 @@
-//! EXPLAIN: the plan as lines of text.
+//! EXPLAIN: the plan as lines of text, in PostgreSQL's form. A node is a line; its properties stand below it, and then the node that it
+//! reads from, behind an arrow:
+//!
+//! ```text
+//! Limit
+//!   ->  Index Scan Backward using account_pkey on account
+//!         Index Cond: (id < 10)
+//!         Filter: (balance > 0)
+//! ```
+//!
+//! A node of the OLAP path is DataFusion's, in DataFusion's words.
 
-use super::access::{Access, IndexRange, IndexUse};
+use super::access::{Access, IndexRange, IndexUse, KeyPart, SortKey};
+use super::deparse::{Deparser, identifier};
 use super::write::{ConflictAction, InsertSource};
 use super::{InsertPlan, PlanKind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
-use crate::expression::Parameters;
+use crate::expression::{Expression, Parameters};
 use ankerdb_engine::{DataType, Direction, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -27,20 +38,18 @@ impl Planner<'_> {
             PlanKind::Query(query) => self.describe_query(query),
             PlanKind::Write(WritePlan::Insert(plan)) => self.describe_insert(plan),
             PlanKind::Write(WritePlan::Update(plan)) => {
-                let mut lines = vec![format!("Update on {}", plan.table.name())];
-                describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
-                Ok(lines)
+                let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
+                Ok(above(format!("Update on {}", identifier(plan.table.name())), rows))
             }
             PlanKind::Write(WritePlan::Delete(plan)) => {
-                let mut lines = vec![format!("Delete on {}", plan.table.name())];
-                describe_access(Some(&plan.table), &plan.access, plan.filter.is_some(), &mut lines);
-                Ok(lines)
+                let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
+                Ok(above(format!("Delete on {}", identifier(plan.table.name())), rows))
             }
             PlanKind::Empty
             | PlanKind::Define(_)
             | PlanKind::Utility(_)
             | PlanKind::Copy(_)
-            | PlanKind::Explain(_) => Ok(vec!["Utility statement".to_owned()]),
+            | PlanKind::Explain(_) => Ok(vec!["Utility statements have no plan structure".to_owned()]),
         }
     }
 
@@ -49,90 +58,117 @@ impl Planner<'_> {
             QueryPlan::Analytical(plan) => return self.engine.olap().explain_apart(plan, self.cancel),
             QueryPlan::Select(plan) => plan,
         };
-        let mut lines = Vec::new();
+        let table = plan.table.as_deref();
+        let mut lines = describe_access(table, &plan.access, plan.filter.as_deref());
+        if !plan.sort.is_empty() {
+            lines = above("Sort".to_owned(), lines);
+            lines.insert(1, format!("  Sort Key: {}", sort_keys(table, &plan.sort)));
+        }
         if plan.lock.is_some() {
-            lines.push("Lock rows".to_owned());
+            lines = above("LockRows".to_owned(), lines);
         }
         if plan.limit.is_some() || plan.offset.is_some() {
-            lines.push("Limit".to_owned());
+            lines = above("Limit".to_owned(), lines);
         }
-        if !plan.sort.is_empty() {
-            lines.push(format!("Sort by {} keys", plan.sort.len()));
-        }
-        describe_access(plan.table.as_deref(), &plan.access, plan.filter.is_some(), &mut lines);
         Ok(lines)
     }
 
     fn describe_insert(&self, plan: &InsertPlan) -> Result<Vec<String>> {
-        let mut lines = vec![format!("Insert on {}", plan.table.name())];
-        match plan.conflict.as_ref().map(|conflict| &conflict.action) {
-            None => {}
-            Some(ConflictAction::Nothing) => lines.push("  On conflict: do nothing".into()),
-            Some(ConflictAction::Update(..)) => lines.push("  On conflict: update".into()),
-        }
-        match &plan.source {
-            InsertSource::Values(rows) => lines.push(format!("  Values: {} rows", rows.len())),
-            InsertSource::Query(query, _) => {
-                lines.extend(self.describe_query(query)?.into_iter().map(|line| format!("  {line}")));
-            }
+        let source = match &plan.source {
+            InsertSource::Values(rows) if rows.len() == 1 => vec!["Result".to_owned()],
+            InsertSource::Values(_) => vec!["Values Scan on \"*VALUES*\"".to_owned()],
+            InsertSource::Query(query, _) => self.describe_query(query)?,
+        };
+        let mut lines = above(format!("Insert on {}", identifier(plan.table.name())), source);
+        let resolution = plan.conflict.as_ref().map(|conflict| match &conflict.action {
+            ConflictAction::Nothing => "NOTHING",
+            ConflictAction::Update(..) => "UPDATE",
+        });
+        if let Some(resolution) = resolution {
+            lines.insert(1, format!("  Conflict Resolution: {resolution}"));
         }
         Ok(lines)
     }
 }
 
-fn describe_access(table: Option<&Table>, access: &Access, filter: bool, lines: &mut Vec<String>) {
-    let name = table.map_or("", Table::name);
-    lines.push(match access {
-        Access::OneRow => "Result".to_owned(),
+/// A node over the node that it reads from.
+fn above(node: String, below: Vec<String>) -> Vec<String> {
+    let nested = below.into_iter().enumerate().map(|(nth, line)| {
+        let indent = if nth == 0 { "  ->  " } else { "      " };
+        format!("{indent}{line}")
+    });
+    std::iter::once(node).chain(nested).collect()
+}
+
+fn describe_access(table: Option<&Table>, access: &Access, filter: Option<&Expression>) -> Vec<String> {
+    let name = table.map_or(String::new(), |table| identifier(table.name()));
+    let (node, condition) = match access {
+        Access::OneRow => ("Result".to_owned(), Vec::new()),
         Access::Find(used) => {
-            format!("Index lookup using {} on {name} ({})", index_name(used), pinned(table, used))
+            (format!("Index Scan using {} on {name}", index_name(used)), pinned(table, used))
         }
         Access::Range(range) => {
-            let backward = if range.direction == Direction::Backward { " backward" } else { "" };
-            format!(
-                "Index range{backward} using {} on {name} ({})",
-                index_name(&range.used),
-                bounds(table, range)
-            )
+            let backward = if range.direction == Direction::Backward { " Backward" } else { "" };
+            let index = index_name(&range.used);
+            (format!("Index Scan{backward} using {index} on {name}"), bounds(table, range))
         }
-        Access::Scan => format!("Row scan on {name}"),
-    });
-    if filter {
-        lines.push("  Filter".to_owned());
+        Access::Scan => (format!("Seq Scan on {name}"), Vec::new()),
+    };
+    let mut lines = vec![node];
+    match condition.as_slice() {
+        [] => {}
+        [condition] => lines.push(format!("  Index Cond: {condition}")),
+        conditions => lines.push(format!("  Index Cond: ({})", conditions.join(" AND "))),
     }
+    lines.extend(filter.map(|filter| format!("  Filter: {}", Deparser(table).text(filter))));
+    lines
 }
 
-fn index_name(used: &IndexUse) -> &str {
-    &used.index.definition().name
+fn index_name(used: &IndexUse) -> String {
+    identifier(&used.index.definition().name)
 }
 
-fn pinned(table: Option<&Table>, used: &IndexUse) -> String {
-    let columns = &used.index.definition().columns[..used.key.len()];
-    let names = columns.iter().map(|&column| format!("{} =", column_name(table, column)));
-    names.collect::<Vec<_>>().join(", ")
+/// The conditions on the columns of an index that have one value.
+fn pinned(table: Option<&Table>, used: &IndexUse) -> Vec<String> {
+    let columns = used.index.definition().columns.iter();
+    columns.zip(&used.key).map(|(&column, part)| compared(table, column, "=", part)).collect()
 }
 
-fn bounds(table: Option<&Table>, range: &IndexRange) -> String {
-    let mut words = pinned(table, &range.used);
-    if let Some(&next) = range.used.index.definition().columns.get(range.used.key.len()) {
-        let name = column_name(table, next);
-        let mut add = |operator: &str| {
-            let comma = if words.is_empty() { "" } else { ", " };
-            words += &format!("{comma}{name} {operator}");
+/// The conditions that an index range stands for.
+fn bounds(table: Option<&Table>, range: &IndexRange) -> Vec<String> {
+    let mut conditions = pinned(table, &range.used);
+    let Some(&next) = range.used.index.definition().columns.get(range.used.key.len()) else {
+        return conditions;
+    };
+    if let Some(among) = &range.among {
+        let values: Vec<String> = among.iter().map(|part| Deparser(table).text(&part.value)).collect();
+        conditions.push(format!("({} IN ({}))", Deparser(table).column(next), values.join(", ")));
+    }
+    let ends = [(&range.lower, ">", ">="), (&range.upper, "<", "<=")];
+    for (bound, exclusive, inclusive) in ends {
+        if let Some(bound) = bound {
+            let operator = if bound.inclusive { inclusive } else { exclusive };
+            conditions.push(compared(table, next, operator, &bound.part));
+        }
+    }
+    conditions
+}
+
+fn compared(table: Option<&Table>, column: usize, operator: &str, part: &KeyPart) -> String {
+    let deparser = Deparser(table);
+    format!("({} {operator} {})", deparser.column(column), deparser.text(&part.value))
+}
+
+/// What rows are sorted by; the place of NULLs only where it is not the usual one.
+fn sort_keys(table: Option<&Table>, keys: &[SortKey]) -> String {
+    let key = |key: &SortKey| {
+        let direction = if key.descending { " DESC" } else { "" };
+        let nulls = match (key.descending, key.nulls_first) {
+            (true, false) => " NULLS LAST",
+            (false, true) => " NULLS FIRST",
+            _ => "",
         };
-        if range.among.is_some() {
-            add("in");
-        }
-        if let Some(bound) = &range.lower {
-            add(if bound.inclusive { ">=" } else { ">" });
-        }
-        if let Some(bound) = &range.upper {
-            add(if bound.inclusive { "<=" } else { "<" });
-        }
-    }
-    if words.is_empty() { "all".into() } else { words }
-}
-
-fn column_name(table: Option<&Table>, column: usize) -> &str {
-    table.and_then(|table| table.columns().get(column)).map_or("?", |column| &column.name)
+        format!("{}{direction}{nulls}", Deparser(table).text(&key.expression))
+    };
+    keys.iter().map(key).collect::<Vec<_>>().join(", ")
 }

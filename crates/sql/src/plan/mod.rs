@@ -7,6 +7,7 @@
 pub(crate) mod access;
 mod control;
 mod define;
+mod deparse;
 mod explain;
 mod select;
 mod write;

@@ -19,12 +19,12 @@ fn orders() -> Client {
 fn keys_and_prefixes_are_read_through_the_index() {
     let mut client = orders();
     assert_eq!(
-        client.plan("select * from orders where id = 2 and d = 1 and w = 1"),
-        "Index lookup using orders_pkey on orders (w =, d =, id =)"
+        client.run("explain select * from orders where id = 2 and d = 1 and w = 1"),
+        "Index Scan using orders_pkey on orders|  Index Cond: ((w = 1) AND (d = 1) AND (id = 2))"
     );
     assert_eq!(
-        client.plan("select * from orders where w = 1 and d = 1 and id between 2 and 3"),
-        "Index range using orders_pkey on orders (w =, d =, id >=, id <=)"
+        client.run("explain select * from orders where w = 1 and d = 1 and id between 2 and 3"),
+        "Index Scan using orders_pkey on orders|  Index Cond: ((w = 1) AND (d = 1) AND (id >= 2) AND (id <= 3))"
     );
     client.check(&[
         ("select customer, total from orders where w = 1 and d = 1 and id = 3", "ann,7.25"),
@@ -39,9 +39,37 @@ fn keys_and_prefixes_are_read_through_the_index() {
         ("select id from orders where w = 1 and d = 1 and id between 3 and 2", ""),
     ]);
     assert_eq!(
-        client.plan("select id from orders where w = 1 and d = 1 order by id desc"),
-        "Index range backward using orders_pkey on orders (w =, d =)"
+        client.run("explain select id from orders where w = 1 and d = 1 order by id desc"),
+        "Index Scan Backward using orders_pkey on orders|  Index Cond: ((w = 1) AND (d = 1))"
     );
+}
+
+#[test]
+fn plans_are_shown_as_postgresql_shows_them() {
+    let mut client = orders();
+    client.check(&[
+        (
+            "explain select id from orders where w = 1 and d in (1, 2) and lower(customer) like 'a%' order by total desc, id limit 1 for update",
+            "Limit|  ->  LockRows|        ->  Sort|              Sort Key: total DESC, id|              \
+             ->  Index Scan using orders_pkey on orders|                    Index Cond: ((w = 1) AND (d IN (1, 2)))|                    \
+             Filter: (lower(customer) LIKE 'a%'::text)",
+        ),
+        (
+            "explain update orders set total = 0 where total is null or not (w = -1 or customer <> 'it''s')",
+            "Update on orders|  ->  Seq Scan on orders|        \
+             Filter: ((total IS NULL) OR (NOT ((w = '-1'::smallint) OR (customer <> 'it''s'::text))))",
+        ),
+        (
+            "explain delete from orders where w = 1 and d = 1 and id = 2",
+            "Delete on orders|  ->  Index Scan using orders_pkey on orders|        Index Cond: ((w = 1) AND (d = 1) AND (id = 2))",
+        ),
+        (
+            "explain insert into orders (w, d, id) values (9, 9, 9) on conflict do nothing",
+            "Insert on orders|  Conflict Resolution: NOTHING|  ->  Result",
+        ),
+        ("explain insert into orders (w, d, id) values (8, 8, 8), (9, 9, 9)", "Insert on orders|  ->  Values Scan on \"*VALUES*\""),
+        ("explain begin", "Utility statements have no plan structure"),
+    ]);
 }
 
 #[test]

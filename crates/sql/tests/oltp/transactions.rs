@@ -233,6 +233,6 @@ fn settings_are_shown_as_they_are_set() {
         ("show nonsense", "!42704"),
         ("discard all", "DISCARD ALL"),
         ("show application_name", ""),
-        ("savepoint a", "!0A000"),
+        ("savepoint a", "!25P01"),
     ]);
 }
