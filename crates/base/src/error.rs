@@ -54,6 +54,8 @@ sql_states! {
     SubstringError = "22011",
     /// Division by zero.
     DivisionByZero = "22012",
+    /// A sequence has no further number.
+    SequenceGeneratorLimitExceeded = "2200H",
     /// A logarithm of zero or of a negative number.
     InvalidArgumentForLogarithm = "2201E",
     /// A root of a negative number, or a power that does not exist.
@@ -110,6 +112,8 @@ sql_states! {
     AmbiguousFunction = "42725",
     /// A table does not exist.
     UndefinedTable = "42P01",
+    /// A text is no name.
+    InvalidName = "42602",
     /// A parameter does not exist.
     UndefinedParameter = "42P02",
     /// A table exists already.
@@ -122,6 +126,12 @@ sql_states! {
     DuplicatePreparedStatement = "42P05",
     /// A definition contradicts itself.
     InvalidTableDefinition = "42P16",
+    /// A value for a column that always generates its own.
+    GeneratedAlways = "428C9",
+    /// Something else depends on what was to be dropped.
+    DependentObjectsStillExist = "2BP01",
+    /// An object is not in the state that is needed, such as a sequence that has given no number yet.
+    ObjectNotInPrerequisiteState = "55000",
     /// The wrong kind of object, such as an index where a table is needed.
     WrongObjectType = "42809",
     /// An expression has the wrong type.

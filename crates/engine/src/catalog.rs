@@ -1,5 +1,6 @@
-//! Which tables exist.
+//! Which tables and sequences exist.
 
+use crate::sequence::Sequence;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_table::Table;
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 pub struct Catalog {
     pub(crate) version: u64,
     pub(crate) tables: BTreeMap<String, Arc<Table>>,
+    pub(crate) sequences: BTreeMap<String, Arc<Sequence>>,
 }
 
 impl Catalog {
@@ -28,6 +30,25 @@ impl Catalog {
     /// All tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
+    }
+
+    /// The sequence with this name; 42P01 if there is none.
+    pub fn sequence(&self, name: &str) -> Result<Arc<Sequence>> {
+        self.sequences.get(name).cloned().ok_or_else(|| {
+            Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
+        })
+    }
+
+    /// All sequences, by name.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+
+    /// Whether a table, index or sequence has the name.
+    pub fn has_relation(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+            || self.sequences.contains_key(name)
+            || self.table_of_index(name).is_some()
     }
 
     /// The table that has the index.

@@ -5,6 +5,7 @@
 //! meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
 use crate::catalog::Catalog;
+use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
 use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
 use ankerdb_snapshot::Snapshot;
@@ -51,14 +52,25 @@ impl<'a> Definitions<'a> {
 
     /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+        self.create_table_with(definition, Vec::new())
+    }
+
+    /// Adds a table together with the sequences that its columns count by. Errors as [`create_table`](Self::create_table), and
+    /// `InvalidParameterValue` for a sequence that cannot count.
+    pub fn create_table_with(
+        &self,
+        definition: TableDefinition,
+        sequences: Vec<SequenceDefinition>,
+    ) -> Result<Arc<Table>> {
         definition.validate()?;
+        sequences.iter().try_for_each(SequenceDefinition::validate)?;
         let _turn = self.take_turn()?;
         let catalog = self.catalog();
-        let mut names = definition.indexes.iter().map(|index| &index.name);
-        let taken = std::iter::once(&definition.name)
-            .chain(names.by_ref())
-            .find(|name| catalog.tables.contains_key(*name) || catalog.table_of_index(name).is_some());
-        if let Some(name) = taken {
+        let names = definition.indexes.iter().map(|index| &index.name);
+        let names = names.chain(sequences.iter().map(|sequence| &sequence.name));
+        if let Some(name) =
+            std::iter::once(&definition.name).chain(names).find(|name| catalog.has_relation(name))
+        {
             return Err(relation_exists(name));
         }
         let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
@@ -66,16 +78,45 @@ impl<'a> Definitions<'a> {
             None => Storage::create(id, definition),
             Some(placement) => Storage::create_in_regions(id, definition, placement)?,
         });
-        self.change(|tables| tables.tables.insert(table.name().to_owned(), table.clone()));
+        self.change(|catalog| {
+            catalog.tables.insert(table.name().to_owned(), table.clone());
+            catalog.sequences.extend(sequences.into_iter().map(named));
+        });
         Ok(table)
     }
 
-    /// Removes a table; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
+    /// Adds a sequence. 42P07 if the name is taken, 22023 if it cannot count like that.
+    pub fn create_sequence(&self, definition: SequenceDefinition) -> Result<()> {
+        definition.validate()?;
+        let _turn = self.take_turn()?;
+        if self.catalog().has_relation(&definition.name) {
+            return Err(relation_exists(&definition.name));
+        }
+        self.change(|catalog| catalog.sequences.extend([named(definition)]));
+        Ok(())
+    }
+
+    /// Removes a sequence; 42P01 if there is none.
+    pub fn drop_sequence(&self, name: &str) -> Result<()> {
+        let _turn = self.take_turn()?;
+        let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
+        self.catalog().sequence(name).map_err(missing)?;
+        self.change(|catalog| catalog.sequences.remove(name));
+        Ok(())
+    }
+
+    /// Removes a table, and the sequences that count for its columns; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
         self.catalog().table(name).map_err(missing)?;
-        self.change(|catalog| catalog.tables.remove(name));
+        self.change(|catalog| {
+            catalog.tables.remove(name);
+            let is_owned = |sequence: &Sequence| {
+                sequence.definition().owner.as_ref().is_some_and(|(table, _)| table == name)
+            };
+            catalog.sequences.retain(|_, sequence| !is_owned(sequence));
+        });
         self.shared.manager.note_definitions();
         Ok(())
     }
@@ -87,8 +128,7 @@ impl<'a> Definitions<'a> {
         let catalog = self.catalog();
         let table = catalog.table(table)?;
         table.definition().validate_index(&definition)?;
-        if catalog.tables.contains_key(&definition.name) || catalog.table_of_index(&definition.name).is_some()
-        {
+        if catalog.has_relation(&definition.name) {
             return Err(relation_exists(&definition.name));
         }
         let index = Storage::of(&table).add_index(definition);
@@ -154,6 +194,10 @@ impl<'a> Definitions<'a> {
         *self.shared.catalog.write() = Arc::new(catalog);
         self.shared.version.store(version, Ordering::Release);
     }
+}
+
+fn named(definition: SequenceDefinition) -> (String, Arc<Sequence>) {
+    (definition.name.clone(), Arc::new(Sequence::new(definition)))
 }
 
 fn relation_exists(name: &str) -> Error {

@@ -54,6 +54,7 @@ mod definitions;
 mod interval_pruning;
 mod options;
 mod pruner;
+mod sequence;
 mod session;
 mod shared;
 
@@ -66,7 +67,9 @@ pub use ankerdb_snapshot::{
     BlockImage, Bytes, ColumnImage, ColumnStatistics, ReadView, Snapshot, SnapshotStrategy, TableStatistics,
     TightLoops,
 };
-pub use ankerdb_table::{Cell, ColumnDefinition, Index, IndexDefinition, IndexKind, Table, TableDefinition};
+pub use ankerdb_table::{
+    Cell, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, Table, TableDefinition,
+};
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
     Quiesced, RowFilter, RowReader, Savepoint, Transaction,
@@ -77,4 +80,5 @@ pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::Definitions;
 pub use options::{Options, default_memory_limit};
+pub use sequence::{Sequence, SequenceDefinition};
 pub use session::Session;

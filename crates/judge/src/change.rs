@@ -74,9 +74,10 @@ impl Generator<'_> {
         let mut tree = Tree::new(Sort::Statement).text(format!("UPDATE {} SET ", table.name));
         let at = self.rng.usize(1..table.columns.len());
         let column = &table.columns[at];
-        let value = match self.rng.u8(..4) {
-            0 => stored(self.rng, column.kind),
-            1 => Tree::leaf(Sort::Value(column.kind), "NULL"),
+        let value = match self.rng.u8(..16) {
+            15 => Tree::leaf(Sort::Word, "DEFAULT"),
+            0..=3 => stored(self.rng, column.kind),
+            4..=6 => Tree::leaf(Sort::Value(column.kind), "NULL"),
             _ => self.value(column.kind, 2),
         };
         tree = tree.text(format!("{} = ", column.name)).child(value);

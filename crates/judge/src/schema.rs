@@ -56,7 +56,15 @@ fn table(rng: &mut Rng, number: usize, statements: &mut Vec<Tree>) -> Table {
         let required = if column.required { " NOT NULL" } else { "" };
         let unique = if column.unique { " UNIQUE" } else { "" };
         let definition = format!("{} {}{required}{unique}", column.name, column.kind.declared());
-        create = create.optional(", ", Tree::leaf(Sort::Word, definition));
+        let definition = Tree::leaf(Sort::Word, definition);
+        let default = (rng.u8(..5) == 0).then(|| stored(rng, column.kind));
+        create = create.optional(
+            ", ",
+            match default {
+                Some(value) => definition.optional(" DEFAULT ", value),
+                None => definition,
+            },
+        );
     }
     statements.push(create.text(")"));
     if rng.bool() {
@@ -107,6 +115,8 @@ pub fn row(rng: &mut Rng, table: &Table, id: i32) -> Tree {
         let nullable = !column.required || rng.u8(..40) == 0;
         let value = if nullable && rng.u8(..5) == 0 {
             Tree::leaf(Sort::Value(column.kind), "NULL")
+        } else if rng.u8(..12) == 0 {
+            Tree::leaf(Sort::Word, "DEFAULT")
         } else if column.unique {
             distinct(column.kind, id)
         } else {

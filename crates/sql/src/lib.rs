@@ -32,7 +32,9 @@ mod prepared;
 mod result;
 mod rows;
 mod runner;
+mod sequence_options;
 mod session;
+mod session_sequences;
 mod size;
 mod version;
 

@@ -46,6 +46,30 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     unqualified(name).ok_or_else(|| undefined_table(&dotted(name)))
 }
 
+/// The sequence that a text names, as `nextval` takes it: folded unless it is quoted, with or without our schema.
+pub(crate) fn sequence_name(text: &str) -> Result<String> {
+    let wrong = || Error::new(SqlState::InvalidName, "invalid name syntax");
+    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut characters = text.trim().chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if is_quoted && characters.peek() == Some(&'"') => part.extend(characters.next()),
+            '"' => is_quoted = !is_quoted,
+            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
+            other if is_quoted => part.push(other),
+            other => part.extend(other.to_lowercase()),
+        }
+    }
+    parts.push(part);
+    match parts.as_mut_slice() {
+        _ if is_quoted => Err(wrong()),
+        parts if parts.iter().any(String::is_empty) => Err(wrong()),
+        [name] => Ok(std::mem::take(name)),
+        [schema, name] if schema == SCHEMA => Ok(std::mem::take(name)),
+        parts => Err(undefined_table(&parts.join("."))),
+    }
+}
+
 /// A name of one part, such as a column's in a column list.
 pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     match name.0.as_slice() {

@@ -4,13 +4,16 @@ use crate::CancelHandle;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment};
 use crate::olap::OlapPlan;
-use crate::plan::{InsertPlan, InsertSource, QueryPlan, WritePlan};
+use crate::plan::{InsertPlan, InsertSource, Place, QueryPlan, WritePlan};
+use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
+use std::sync::Arc;
 
 /// The context that a statement needs besides a transaction.
 pub(crate) struct Runner {
     pub engine: SqlEngine,
     pub cancel: CancelHandle,
+    pub sequences: Arc<SessionSequences>,
 }
 
 impl Runner {
@@ -21,7 +24,8 @@ impl Runner {
 
     /// What a statement sees besides rows. `locking`: it locks rows before it writes them.
     pub fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
-        Environment { parameters, subqueries: &[], now, locking, interrupt: self.interrupt() }
+        let (interrupt, sequences) = (self.interrupt(), &*self.sequences);
+        Environment { parameters, subqueries: &[], now, locking, interrupt, sequences }
     }
 
     /// Runs a statement that writes, after its subqueries.
@@ -64,9 +68,13 @@ impl Runner {
             }
             InsertSource::Query(query, places) => {
                 let rows = self.run_query(query, transaction, environment)?;
+                let context = environment.constant();
                 let rows = rows.into_iter().map(|row| {
-                    let value = |place: &Option<usize>| place.map_or(Value::Null, |place| row[place].clone());
-                    Ok(places.iter().map(value).collect())
+                    let value = |place: &Place| match place {
+                        Place::Of(column) => Ok(row[*column].clone()),
+                        Place::Default(expression) => crate::expression::evaluate(expression, &context),
+                    };
+                    places.iter().map(value).collect()
                 });
                 execute::insert(plan, rows, transaction, environment)
             }

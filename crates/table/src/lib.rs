@@ -42,7 +42,7 @@ pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
 pub use owned::{KeptRow, KeptRows, OwnedRow};
-pub use schema::{ColumnDefinition, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
+pub use schema::{ColumnDefinition, Identity, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
 pub use segment::{ColumnRegions, Placement, Segments};
 pub use storage::Storage;
 pub use table::Table;

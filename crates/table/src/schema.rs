@@ -12,12 +12,25 @@ pub struct ColumnDefinition {
     pub data_type: DataType,
     /// Whether NULL may be stored.
     pub nullable: bool,
+    /// What a statement stores that names no value: an expression in SQL, for the SQL floor to read. NULL if there is none.
+    pub default: Option<String>,
+    /// Whether the default counts, and may be given otherwise.
+    pub identity: Option<Identity>,
+}
+
+/// A column that numbers its rows (`GENERATED ... AS IDENTITY`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// Statements may not give a value of their own.
+    Always,
+    /// They may.
+    ByDefault,
 }
 
 impl ColumnDefinition {
     /// A column that forbids NULL.
     pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnDefinition {
-        ColumnDefinition { name: name.into(), data_type, nullable: false }
+        ColumnDefinition { name: name.into(), data_type, nullable: false, default: None, identity: None }
     }
 
     /// This column, with NULL allowed.

@@ -5,7 +5,11 @@ use super::lines::LineSplitter;
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
 use crate::SqlSession;
-use ankerdb_engine::{DataType, Error, Result, SqlState, Table, Transaction, Value};
+use crate::expression::{Context, Expression, Refusal, evaluate};
+use crate::plan::default::default;
+use crate::session_sequences::SessionSequences;
+use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
+use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 
@@ -28,6 +32,7 @@ struct Loader {
     table: Arc<Table>,
     options: CopyOptions,
     columns: Vec<Target>,
+    defaults: Defaults,
     /// Lines seen, newlines inside of quotes counted.
     line: usize,
     rows: usize,
@@ -36,6 +41,47 @@ struct Loader {
     /// Whether the line that ends the data was seen.
     ended: bool,
     scratch: Vec<u8>,
+}
+
+/// What columns get that have no field.
+struct Defaults {
+    columns: Vec<(usize, DataType, Expression)>,
+    /// When the copy began: microseconds since 1970-01-01 UTC.
+    now: i64,
+    interrupt: Interrupt,
+    sequences: Arc<SessionSequences>,
+}
+
+impl Defaults {
+    fn new(session: &mut SqlSession, table: &Table, targets: &[Target]) -> Result<Defaults> {
+        let all = table.columns().iter().enumerate().filter(|(position, column)| {
+            column.default.is_some() && targets.iter().all(|target| target.position != *position)
+        });
+        let bound = all.map(|(position, column)| {
+            let expression = default(column).map_err(Refusal::into_error)?;
+            Ok((position, column.data_type, expression))
+        });
+        let (now, sequences) = session.now_and_sequences();
+        let interrupt = session.cancel_handle().interrupt().clone();
+        Ok(Defaults { columns: bound.collect::<Result<_>>()?, now, interrupt, sequences })
+    }
+
+    fn put_into(&self, row: &mut [Value]) -> Result<()> {
+        let no_column = |_: usize| Value::Null;
+        for (position, data_type, expression) in &self.columns {
+            let context = Context {
+                column: &no_column,
+                parameters: &[],
+                subqueries: &[],
+                now: self.now,
+                interrupt: &self.interrupt,
+                sequences: &*self.sequences,
+            };
+            let value = evaluate(expression, &context)?;
+            row[*position] = if value.is_null() { value } else { assign(value, *data_type)? };
+        }
+        Ok(())
+    }
 }
 
 /// The target of a field.
@@ -57,7 +103,9 @@ impl CopyIn {
         let table = session.engine().database().catalog().table(&crate::name::object_name(table)?)?;
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;
+        let defaults = Defaults::new(session, &table, &columns)?;
         let loader = Loader {
+            defaults,
             table,
             columns,
             line: 0,
@@ -231,6 +279,7 @@ impl Loader {
 
     fn row(&mut self, line: &str) -> Result<Vec<Value>> {
         let mut row = vec![Value::Null; self.table.columns().len()];
+        self.defaults.put_into(&mut row)?;
         let mut rest = Some(line);
         let mut scratch = std::mem::take(&mut self.scratch);
         for target in &self.columns {

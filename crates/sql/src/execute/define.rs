@@ -1,17 +1,36 @@
 //! Runs definitions.
 
+use crate::plan::default::{counts_by, next_value};
 use crate::plan::{Definition, positions};
-use ankerdb_engine::{Database, Definitions, Error, IndexDefinition, Interrupt, Result, SqlState, Table};
+use ankerdb_engine::{
+    Catalog, Database, Definitions, Error, IndexDefinition, Interrupt, Result, SequenceDefinition, SqlState,
+    Table, TableDefinition,
+};
+use std::sync::Arc;
 
 /// Changes the catalog, unless the statement is ended before. The session does truncation, because it writes rows.
 pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &Interrupt) -> Result<()> {
     let definitions = database.definitions(interrupt);
     match definition {
-        Definition::CreateTable { definition, if_not_exists } => {
-            match definitions.create_table(definition.clone()) {
+        Definition::CreateTable { definition, sequences, if_not_exists } => {
+            let catalog = database.catalog();
+            if *if_not_exists && catalog.has_relation(&definition.name) {
+                return Ok(());
+            }
+            let (definition, sequences) = counted(definition, sequences, &catalog);
+            match definitions.create_table_with(definition, sequences) {
                 Err(error) if *if_not_exists && error.state() == SqlState::DuplicateTable => Ok(()),
                 other => other.map(drop),
             }
+        }
+        Definition::CreateSequence { definition, if_not_exists } => {
+            match definitions.create_sequence(definition.clone()) {
+                Err(error) if *if_not_exists && error.state() == SqlState::DuplicateTable => Ok(()),
+                other => other,
+            }
+        }
+        Definition::DropSequences { names, if_exists, cascade } => {
+            drop_sequences(names, *if_exists, *cascade, &database.catalog(), &definitions)
         }
         Definition::DropTables { names, if_exists } => {
             if !if_exists {
@@ -55,6 +74,60 @@ pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &I
     }
 }
 
+/// The table with defaults that count, and the sequences with their names.
+fn counted(
+    table: &TableDefinition,
+    sequences: &[(usize, SequenceDefinition)],
+    catalog: &Catalog,
+) -> (TableDefinition, Vec<SequenceDefinition>) {
+    let (mut table, mut named) = (table.clone(), Vec::<SequenceDefinition>::with_capacity(sequences.len()));
+    for (column, sequence) in sequences {
+        let base = format!("{}_{}_seq", table.name, table.columns[*column].name);
+        let is_taken =
+            |name: &str| catalog.has_relation(name) || named.iter().any(|other| other.name == name);
+        let name = numbered(base, is_taken);
+        table.columns[*column].default = Some(next_value(&name));
+        named.push(SequenceDefinition {
+            name,
+            owner: Some((table.name.clone(), *column)),
+            ..sequence.clone()
+        });
+    }
+    (table, named)
+}
+
+/// All or none: before the first is gone, each is found, and found not to be needed.
+fn drop_sequences(
+    names: &[String],
+    if_exists: bool,
+    cascade: bool,
+    catalog: &Catalog,
+    definitions: &Definitions,
+) -> Result<()> {
+    let exists = |name: &&String| catalog.sequence(name).is_ok();
+    for name in names {
+        if !exists(&name) && !if_exists {
+            let (state, message) = match catalog.has_relation(name) {
+                true => (SqlState::WrongObjectType, format!("\"{name}\" is not a sequence")),
+                false => (SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist")),
+            };
+            return Err(Error::new(state, message));
+        }
+        let counts = |table: &&Arc<Table>| table.columns().iter().any(|column| counts_by(column, name));
+        if let Some(table) = catalog.tables().find(counts) {
+            if cascade {
+                return Err(crate::name::not_supported(
+                    "DROP SEQUENCE ... CASCADE of one that a column counts by",
+                ));
+            }
+            let message = format!("cannot drop sequence {name} because other objects depend on it");
+            let detail = format!("a default value of table {} depends on sequence {name}", table.name());
+            return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
+        }
+    }
+    names.iter().filter(exists).try_for_each(|name| definitions.drop_sequence(name))
+}
+
 fn drop_index(database: &Database, definitions: &Definitions, name: &str) -> Result<()> {
     let catalog = database.catalog();
     if let Some(table) = catalog.table_of_index(name)
@@ -79,7 +152,11 @@ fn no_table(name: &str) -> Error {
 
 /// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.
 fn index_name(table: &Table, columns: &[String], taken: impl Fn(&str) -> bool) -> String {
-    let base = format!("{}_{}_idx", table.name(), columns.join("_"));
+    numbered(format!("{}_{}_idx", table.name(), columns.join("_")), taken)
+}
+
+/// The name, or the first of those with a number behind it, that is not taken.
+fn numbered(base: String, taken: impl Fn(&str) -> bool) -> String {
     if !taken(&base) {
         return base;
     }

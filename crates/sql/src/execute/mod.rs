@@ -13,7 +13,7 @@ mod write;
 pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 
-use crate::expression::Context;
+use crate::expression::{Context, Sequences};
 use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
 
 /// The context in which a statement runs.
@@ -27,13 +27,15 @@ pub(crate) struct Environment<'a> {
     pub locking: bool,
     /// Ends the statement early.
     pub interrupt: &'a Interrupt,
+    /// What `nextval` asks.
+    pub sequences: &'a dyn Sequences,
 }
 
 impl<'a> Environment<'a> {
     /// The context of an expression over one row.
     pub fn context(&'a self, column: &'a dyn Fn(usize) -> Value) -> Context<'a> {
-        let Environment { parameters, subqueries, now, interrupt, .. } = *self;
-        Context { column, parameters, subqueries, now, interrupt }
+        let Environment { parameters, subqueries, now, interrupt, sequences, .. } = *self;
+        Context { column, parameters, subqueries, now, interrupt, sequences }
     }
 
     /// The context of an expression that reads no column.

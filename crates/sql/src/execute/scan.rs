@@ -87,8 +87,14 @@ fn row_filter(filter: Arc<Expression>, environment: &Environment) -> RowFilter {
     let subqueries = environment.subqueries.to_vec();
     let (now, interrupt) = (environment.now, environment.interrupt.clone());
     Arc::new(move |column| {
-        let context =
-            Context { column, parameters: &parameters, subqueries: &subqueries, now, interrupt: &interrupt };
+        let context = Context {
+            column,
+            parameters: &parameters,
+            subqueries: &subqueries,
+            now,
+            interrupt: &interrupt,
+            sequences: &crate::expression::NoSequences,
+        };
         is_true(&filter, &context).unwrap_or(true)
     })
 }

@@ -1,6 +1,7 @@
 //! Computes bound expressions. NULL follows SQL's three-valued logic; errors are those of the operators.
 
 use super::pattern::Pattern;
+use super::sequences::Sequences;
 use super::types::numeric;
 use super::{Arithmetic, Comparison, Expression, Function, Like, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
@@ -24,6 +25,8 @@ pub(crate) struct Context<'a> {
     pub now: i64,
     /// Ends a long computation.
     pub interrupt: &'a Interrupt,
+    /// What `nextval` asks.
+    pub sequences: &'a dyn Sequences,
 }
 
 /// Whether the condition is true, rather than false or NULL.
@@ -246,6 +249,9 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
             Ok(Value::text(text))
         }
         _ if values.iter().any(Value::is_null) => Ok(Value::Null),
+        Function::NextValue | Function::CurrentValue | Function::LastValue | Function::SetValue => {
+            sequence_call(function, &values, context.sequences)
+        }
         Function::Abs
         | Function::Round
         | Function::Truncate
@@ -259,6 +265,20 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
         },
         _ => text_call(function, &values),
     }
+}
+
+fn sequence_call(function: Function, values: &[Value], sequences: &dyn Sequences) -> Result<Value> {
+    let number = match (function, values) {
+        (Function::NextValue, [Value::Text(name)]) => sequences.next(name),
+        (Function::CurrentValue, [Value::Text(name)]) => sequences.current(name),
+        (Function::LastValue, []) => sequences.last(),
+        (Function::SetValue, [Value::Text(name), Value::BigInt(value)]) => sequences.set(name, *value, true),
+        (Function::SetValue, [Value::Text(name), Value::BigInt(value), Value::Boolean(is_used)]) => {
+            sequences.set(name, *value, *is_used)
+        }
+        _ => return Err(wrong_argument()),
+    };
+    number.map(Value::BigInt)
 }
 
 fn subquery_value(context: &Context, number: usize) -> Result<Value> {

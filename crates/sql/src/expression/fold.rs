@@ -106,8 +106,14 @@ fn computed(expression: Expression) -> Result<Expression> {
     }
     let interrupt = Interrupt::default();
     let no_column = |_: usize| Value::Null;
-    let context =
-        Context { column: &no_column, parameters: &[], subqueries: &[], now: 0, interrupt: &interrupt };
+    let context = Context {
+        column: &no_column,
+        parameters: &[],
+        subqueries: &[],
+        now: 0,
+        interrupt: &interrupt,
+        sequences: &super::NoSequences,
+    };
     evaluate(&expression, &context).map(Expression::Literal)
 }
 
@@ -135,6 +141,10 @@ fn is_immutable(expression: &Expression) -> bool {
                 | Function::CurrentDate
                 | Function::LocalTimestamp
                 | Function::Concat
+                | Function::NextValue
+                | Function::CurrentValue
+                | Function::LastValue
+                | Function::SetValue
         ),
         _ => true,
     }

@@ -41,6 +41,11 @@ pub(crate) enum Function {
     Greatest,
     Least,
     Math(Math),
+    /// `nextval`, and what it gives again: `currval`, `lastval`; and `setval`.
+    NextValue,
+    CurrentValue,
+    LastValue,
+    SetValue,
 }
 
 impl Function {
@@ -72,6 +77,10 @@ impl Function {
             Function::Concat => "concat",
             Function::Greatest => "GREATEST",
             Function::Least => "LEAST",
+            Function::NextValue => "nextval",
+            Function::CurrentValue => "currval",
+            Function::LastValue => "lastval",
+            Function::SetValue => "setval",
             Function::Math(function) => function.sql_name(),
         }
     }
@@ -156,13 +165,26 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
     if !is_known(name, arguments.len()) {
         return elsewhere(format!("the function {name}"));
     }
-    let items = arguments.iter().map(|argument| binder.bind(argument)).collect::<Bound<Vec<_>>>()?;
+    let items = arguments.iter().map(|argument| binder.bind(named_relation(name, argument)));
+    let items = items.collect::<Bound<Vec<_>>>()?;
     call(binder, name, items)
+}
+
+/// `'name'::regclass` as the argument of a sequence's function is the name.
+fn named_relation<'a>(function: &str, argument: &'a ast::Expr) -> &'a ast::Expr {
+    match argument {
+        ast::Expr::Cast { expr, data_type: ast::DataType::Regclass, .. }
+            if matches!(function, "nextval" | "currval" | "setval") =>
+        {
+            expr
+        }
+        other => other,
+    }
 }
 
 /// Names of functions that [`call`] knows, with the fewest and the most arguments that they take; those of doubles are
 /// [`Math`]'s.
-const CALLS: [(&str, usize, usize); 36] = [
+const CALLS: [(&str, usize, usize); 40] = [
     ("coalesce", 1, usize::MAX),
     ("greatest", 1, usize::MAX),
     ("least", 1, usize::MAX),
@@ -192,6 +214,10 @@ const CALLS: [(&str, usize, usize); 36] = [
     ("substring", 2, 3),
     ("substr", 2, 3),
     ("replace", 3, 3),
+    ("nextval", 1, 1),
+    ("currval", 1, 1),
+    ("setval", 2, 3),
+    ("lastval", 0, 0),
     ("now", 0, 0),
     ("transaction_timestamp", 0, 0),
     ("statement_timestamp", 0, 0),
@@ -265,6 +291,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             numeric_call(binder, name, items)
         }
         "concat" => concat(binder, items),
+        "nextval" | "currval" | "setval" | "lastval" => sequence_call(binder, name, items),
         _ if let Some(function) = Math::by_name(name, items.len()) => {
             math_call(binder, name, function, items)
         }
@@ -280,6 +307,28 @@ fn concat(binder: &mut Binder, items: Vec<Typed>) -> Bound<Typed> {
     });
     let items = items.collect::<Bound<Vec<_>>>()?;
     Ok(Typed::new(Expression::Call(Function::Concat, items), DataType::Text))
+}
+
+fn sequence_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
+    use DataType::{BigInt, Boolean, Text};
+    let function = match name {
+        "nextval" => Function::NextValue,
+        "currval" => Function::CurrentValue,
+        "setval" => Function::SetValue,
+        _ => Function::LastValue,
+    };
+    let fits = |(item, wanted): (&Typed, DataType)| match item.data_type {
+        None => true,
+        Some(known) if wanted == Text => known.is_text(),
+        Some(DataType::SmallInt | DataType::Integer) => wanted == BigInt,
+        Some(known) => known == wanted,
+    };
+    if !items.iter().zip([Text, BigInt, Boolean]).all(fits) {
+        return Err(no_function(name, &items).into());
+    }
+    let bound =
+        items.into_iter().zip([Text, BigInt, Boolean]).map(|(item, wanted)| binder.resolve(item, wanted));
+    Ok(Typed::new(Expression::Call(function, bound.collect::<Bound<Vec<_>>>()?), BigInt))
 }
 
 fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound<Typed> {

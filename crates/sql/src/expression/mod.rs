@@ -11,6 +11,7 @@ pub(crate) mod function;
 mod math;
 mod operator;
 pub(crate) mod pattern;
+mod sequences;
 pub(crate) mod text;
 pub(crate) mod types;
 
@@ -19,6 +20,7 @@ pub(crate) use evaluate::{Context, evaluate, is_true};
 pub(crate) use fold::fold;
 pub(crate) use function::Function;
 pub(crate) use math::Math;
+pub(crate) use sequences::{NoSequences, Sequences};
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
 

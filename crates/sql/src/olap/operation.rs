@@ -64,8 +64,14 @@ pub(super) fn by_value(
     let interrupt = Interrupt::default();
     let value = |row: usize| {
         let column = |position: usize| arguments[position].value(row);
-        let context =
-            Context { column: &column, parameters: &[], subqueries: &[], now: 0, interrupt: &interrupt };
+        let context = Context {
+            column: &column,
+            parameters: &[],
+            subqueries: &[],
+            now: 0,
+            interrupt: &interrupt,
+            sequences: &crate::expression::NoSequences,
+        };
         exact(evaluate(&expression, &context).map_err(external)?, result)
     };
     if arguments.iter().all(|argument| matches!(argument, Argument::Constant(_))) {

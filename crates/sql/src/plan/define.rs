@@ -1,9 +1,12 @@
-//! Definitions: CREATE and DROP of tables and indexes, TRUNCATE.
+//! Definitions: CREATE and DROP of tables, indexes and sequences, TRUNCATE.
 
+use super::default::checked;
+use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
 use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
 use ankerdb_engine::{
-    ColumnDefinition, Error, IndexDefinition, IndexKind, Result, SqlState, TableDefinition,
+    ColumnDefinition, Error, Identity, IndexDefinition, IndexKind, Result, SequenceDefinition, SqlState,
+    TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
@@ -11,7 +14,18 @@ use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, Table
 pub(crate) enum Definition {
     CreateTable {
         definition: TableDefinition,
+        /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
+        sequences: Vec<(usize, SequenceDefinition)>,
         if_not_exists: bool,
+    },
+    CreateSequence {
+        definition: SequenceDefinition,
+        if_not_exists: bool,
+    },
+    DropSequences {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
     },
     DropTables {
         names: Vec<String>,
@@ -31,6 +45,8 @@ pub(crate) enum Definition {
     },
     Truncate {
         names: Vec<String>,
+        /// Whether sequences of their columns begin again.
+        restart: bool,
     },
 }
 
@@ -39,6 +55,8 @@ impl Definition {
     pub fn command(&self) -> &'static str {
         match self {
             Definition::CreateTable { .. } => "CREATE TABLE",
+            Definition::CreateSequence { .. } => "CREATE SEQUENCE",
+            Definition::DropSequences { .. } => "DROP SEQUENCE",
             Definition::DropTables { .. } => "DROP TABLE",
             Definition::CreateIndex { .. } => "CREATE INDEX",
             Definition::DropIndexes { .. } => "DROP INDEX",
@@ -53,19 +71,36 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         Statement::CreateTable(create) => create_table(create)?,
         Statement::CreateIndex(create) => create_index(create)?,
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
-            if *cascade && *object_type != ast::ObjectType::Table {
+            if *cascade && !matches!(object_type, ast::ObjectType::Table | ast::ObjectType::Sequence) {
                 return Err(not_supported("DROP ... CASCADE"));
             }
             let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
             match object_type {
                 ast::ObjectType::Table => Definition::DropTables { names, if_exists: *if_exists },
+                ast::ObjectType::Sequence => {
+                    Definition::DropSequences { names, if_exists: *if_exists, cascade: *cascade }
+                }
                 ast::ObjectType::Index => Definition::DropIndexes { names, if_exists: *if_exists },
                 other => return Err(not_supported(&format!("DROP {other}"))),
             }
         }
         Statement::Truncate(truncate) => {
             let names = truncate.table_names.iter().map(|target| object_name(&target.name));
-            Definition::Truncate { names: names.collect::<Result<Vec<_>>>()? }
+            let restart = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
+            Definition::Truncate { names: names.collect::<Result<Vec<_>>>()?, restart }
+        }
+        Statement::CreateSequence { temporary: true, .. } => {
+            return Err(not_supported("CREATE TEMPORARY SEQUENCE"));
+        }
+        Statement::CreateSequence { owned_by: Some(owner), .. }
+            if owner.to_string().to_lowercase() != "none" =>
+        {
+            return Err(not_supported("OWNED BY"));
+        }
+        Statement::CreateSequence { if_not_exists, name, data_type, sequence_options, .. } => {
+            let data_type = counted_type(data_type.as_ref())?;
+            let definition = sequence(object_name(name)?, data_type, sequence_options)?;
+            Definition::CreateSequence { definition, if_not_exists: *if_not_exists }
         }
         _ => return Ok(None),
     }))
@@ -82,9 +117,9 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
     let mut table = TableDefinition::new(object_name(&create.name)?);
-    let mut keys = Vec::new();
+    let (mut keys, mut sequences) = (Vec::new(), Vec::new());
     for column in &create.columns {
-        add_column(&mut table, column, &mut keys)?;
+        add_column(&mut table, column, &mut keys, &mut sequences)?;
     }
     for constraint in &create.constraints {
         keys.push(match constraint {
@@ -111,7 +146,7 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         add_key(&mut table, key)?;
     }
     table.validate()?;
-    Ok(Definition::CreateTable { definition: table, if_not_exists: create.if_not_exists })
+    Ok(Definition::CreateTable { definition: table, sequences, if_not_exists: create.if_not_exists })
 }
 
 /// A PRIMARY KEY or UNIQUE constraint.
@@ -122,9 +157,18 @@ struct Key {
     kind: IndexKind,
 }
 
-fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef, keys: &mut Vec<Key>) -> Result<()> {
+fn add_column(
+    table: &mut TableDefinition,
+    column: &ast::ColumnDef,
+    keys: &mut Vec<Key>,
+    sequences: &mut Vec<(usize, SequenceDefinition)>,
+) -> Result<()> {
     let name = folded(&column.name);
-    let mut definition = ColumnDefinition::new(name.clone(), data_type(&column.data_type)?).nullable();
+    let serial = serial_type(&column.data_type);
+    let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
+    let mut definition = ColumnDefinition::new(name.clone(), data_type);
+    definition.nullable = serial.is_none();
+    let mut counted = serial.map(|data_type| sequence(String::new(), data_type, &[])).transpose()?;
     for option in &column.options {
         let constraint = option.name.as_ref().map(folded);
         match &option.option {
@@ -138,19 +182,40 @@ fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef, keys: &mut V
                 let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
                 keys.push(Key { name: constraint, columns, primary: false, kind });
             }
-            // Every default is NULL.
-            ColumnOption::Default(Expr::Value(value)) if value.value == ast::Value::Null => {}
-            ColumnOption::Default(_) => return Err(not_supported("DEFAULT")),
+            ColumnOption::Default(_) if counted.is_some() || definition.default.is_some() => {
+                return Err(several_defaults(&name, &table.name));
+            }
+            ColumnOption::Default(expr) => definition.default = Some(checked(expr, &definition)?),
             ColumnOption::ForeignKey(_) => return Err(not_supported("REFERENCES")),
             ColumnOption::Check(_) => return Err(not_supported("CHECK")),
+            ColumnOption::Generated { generation_expr: None, .. }
+                if counted.is_some() || definition.default.is_some() =>
+            {
+                return Err(several_defaults(&name, &table.name));
+            }
+            ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                definition.identity = Some(match generated_as {
+                    ast::GeneratedAs::Always => Identity::Always,
+                    _ => Identity::ByDefault,
+                });
+                definition.nullable = false;
+                counted = Some(identity_sequence(data_type, sequence_options.as_deref())?);
+            }
             ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
                 return Err(not_supported("a generated column"));
             }
             other => return Err(not_supported(&format!("the column option {other}"))),
         }
     }
+    sequences.extend(counted.map(|sequence| (table.columns.len(), sequence)));
     table.columns.push(definition);
     Ok(())
+}
+
+fn several_defaults(column: &str, table: &str) -> Error {
+    let message =
+        format!("multiple default values specified for column {} of table {}", quoted(column), quoted(table));
+    Error::new(SqlState::SyntaxError, message)
 }
 
 fn add_key(table: &mut TableDefinition, key: Key) -> Result<()> {
@@ -284,7 +349,13 @@ mod tests {
     #[test]
     fn what_is_missing_is_refused_by_name() {
         let state = |sql: &str| define(sql).err().expect("an error").state().code();
-        assert_eq!(state("create table t (a int default 5)"), "0A000");
+        assert_eq!(state("create table t (a int default b, b int)"), "0A000");
+        assert_eq!(state("create table t (a int default true)"), "42804");
+        assert_eq!(state("create table t (a int default 'x')"), "22P02");
+        assert_eq!(state("create table t (a serial default 5)"), "42601");
+        assert_eq!(state("create table t (a text generated always as identity)"), "22023");
+        assert_eq!(state("create sequence s increment 0"), "22023");
+        assert_eq!(state("create sequence s as text"), "22023");
         assert_eq!(state("create table t (a int references u)"), "0A000");
         assert_eq!(state("create table t (a int check (a > 0))"), "0A000");
         assert_eq!(state("create table t (a int, a int)"), "42701");

@@ -6,17 +6,19 @@
 
 pub(crate) mod access;
 mod control;
+pub(crate) mod default;
 mod define;
 mod deparse;
 mod explain;
 mod select;
+mod sequence;
 mod write;
 
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, positions};
 pub(crate) use select::SelectPlan;
 pub(crate) use write::{
-    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Returning, UpdatePlan, WritePlan,
+    Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
 };
 
 use crate::engine::SqlEngine;

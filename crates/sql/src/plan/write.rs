@@ -1,6 +1,7 @@
 //! INSERT, UPDATE and DELETE.
 
 use super::access::{Access, choose};
+use super::default::{default, defaults};
 use super::select::bind_projection;
 use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
@@ -8,7 +9,7 @@ use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
 use crate::name::{folded, quoted, simple_name, undefined_column_of};
-use ankerdb_engine::{ColumnSet, Error, SqlState, Table, Value};
+use ankerdb_engine::{ColumnDefinition, ColumnSet, Error, Identity, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::sync::Arc;
 
@@ -61,8 +62,15 @@ pub(crate) struct InsertPlan {
 pub(crate) enum InsertSource {
     /// One expression for each column of the table.
     Values(Vec<Vec<Expression>>),
-    /// A query, and for each column of the table the result's column that it takes; `None` is NULL.
-    Query(QueryPlan, Vec<Option<usize>>),
+    /// A query, and for each column of the table where its value comes from.
+    Query(QueryPlan, Vec<Place>),
+}
+
+/// Where the value of a new row's column comes from.
+pub(crate) enum Place {
+    /// A column of the query's result.
+    Of(usize),
+    Default(Expression),
 }
 
 /// ON CONFLICT.
@@ -125,7 +133,7 @@ impl Planner<'_> {
         let targets = target_columns(&table, &insert.columns)?;
         let mut subqueries = SubqueryPlans::new(self);
         let source = match &insert.source {
-            None => InsertSource::Values(vec![vec![Expression::Literal(Value::Null); table.columns().len()]]),
+            None => InsertSource::Values(vec![defaults(&table, |_| true)?]),
             Some(query) => match &*query.body {
                 ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
                     let mut binder = Binder::new(Scope::default(), parameters);
@@ -141,7 +149,7 @@ impl Planner<'_> {
                 _ => {
                     let (plan, output) = self.query(query, parameters)?;
                     check_query(&table, &targets, &plan, &output, !insert.columns.is_empty())?;
-                    InsertSource::Query(plan, placed(&table, &targets, output.len()))
+                    InsertSource::Query(plan, placed(&table, &targets, output.len())?)
                 }
             },
         };
@@ -258,15 +266,23 @@ fn bind_rows(
     named: bool,
 ) -> Bound<Vec<Vec<Expression>>> {
     let width = values.rows.first().map_or(0, |row| row.content.len());
+    let is_given = |position: usize| targets[..width.min(targets.len())].contains(&position);
+    let asks = |position: usize| {
+        let place = targets.iter().position(|target| *target == position);
+        place
+            .is_some_and(|place| values.rows.iter().any(|row| row.content.get(place).is_some_and(is_default)))
+    };
+    let defaults = defaults(table, |position| !is_given(position) || asks(position))?;
     let mut rows = Vec::with_capacity(values.rows.len());
     for row in &values.rows {
         if row.content.len() != width {
             return Err(Error::new(SqlState::SyntaxError, "VALUES lists must all be the same length").into());
         }
         check_width(width, targets.len(), named)?;
-        let mut expressions = vec![Expression::Literal(Value::Null); table.columns().len()];
+        let mut expressions = defaults.clone();
         for (expr, &column) in row.content.iter().zip(targets) {
             if !is_default(expr) {
+                check_given(&table.columns()[column])?;
                 expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
             }
         }
@@ -285,7 +301,22 @@ fn check_width(values: usize, targets: usize, named: bool) -> Bound<()> {
     Err(Error::new(SqlState::SyntaxError, message).into())
 }
 
-/// `DEFAULT`, which is NULL for every column.
+/// 428C9 for a column that takes no values of statements.
+fn check_given(column: &ColumnDefinition) -> Bound<()> {
+    if column.identity != Some(Identity::Always) {
+        return Ok(());
+    }
+    let message = format!("cannot insert a non-DEFAULT value into column {}", quoted(&column.name));
+    Err(always_generated(column, message).into())
+}
+
+fn always_generated(column: &ColumnDefinition, message: String) -> Error {
+    let detail =
+        format!("Column {} is an identity column defined as GENERATED ALWAYS.", quoted(&column.name));
+    Error::new(SqlState::GeneratedAlways, message).with_detail(detail)
+}
+
+/// `DEFAULT`.
 fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
@@ -300,6 +331,7 @@ fn check_query(
     check_width(output.len(), targets.len(), named)?;
     for (position, (column, &target)) in output.iter().zip(targets).enumerate() {
         let target = &table.columns()[target];
+        check_given(target)?;
         // A literal in the select list has no type of its own.
         let literal = matches!(query, QueryPlan::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {
@@ -315,11 +347,13 @@ fn check_query(
     Ok(())
 }
 
-/// For each column of the table the result's column that it takes.
-fn placed(table: &Table, targets: &[usize], width: usize) -> Vec<Option<usize>> {
-    let mut places = vec![None; table.columns().len()];
-    targets.iter().take(width).enumerate().for_each(|(source, &target)| places[target] = Some(source));
-    places
+/// For each column of the table the result's column that it takes, or its default.
+fn placed(table: &Table, targets: &[usize], width: usize) -> Bound<Vec<Place>> {
+    let is_given = |position: usize| targets[..width.min(targets.len())].contains(&position);
+    let defaults = defaults(table, |position| !is_given(position))?;
+    let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
+    targets.iter().take(width).enumerate().for_each(|(source, &target)| places[target] = Place::Of(source));
+    Ok(places)
 }
 
 fn bind_assignments(
@@ -343,9 +377,15 @@ fn bind_assignments(
                 let message = format!("multiple assignments to same column {name}");
                 return Err(Error::new(SqlState::SyntaxError, message).into());
             }
+            let definition = &table.columns()[column];
             let value = match is_default(value) {
-                true => Expression::Literal(Value::Null),
-                false => binder.bind_assigned(value, &table.columns()[column])?,
+                true => default(definition)?,
+                false if definition.identity == Some(Identity::Always) => {
+                    let message =
+                        format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
+                    return Err(always_generated(definition, message).into());
+                }
+                false => binder.bind_assigned(value, definition)?,
             };
             bound.push((column, value));
         }

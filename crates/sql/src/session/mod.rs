@@ -29,9 +29,10 @@ use crate::plan::{
 };
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
+use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    ColumnSet, DataType, Error, Isolation, Result, Session, SqlState, Table, Transaction, Value,
+    ColumnSet, DataType, Error, Isolation, Result, Sequence, Session, SqlState, Table, Transaction, Value,
 };
 use autocommit::Sleeps;
 use setting::Settings;
@@ -84,7 +85,8 @@ impl SqlSession {
         // A client may be idle for long between two statements.
         session.set_keeps_tables(false);
         let settings = Settings::new(engine.database().configuration().isolation());
-        let runner = Runner { engine, cancel };
+        let sequences = Arc::new(SessionSequences::new(engine.database().clone()));
+        let runner = Runner { engine, cancel, sequences };
         let block = Block::default();
         SqlSession { runner, session, settings, block, deadline: None, has_begun: false }
     }
@@ -301,14 +303,26 @@ impl SqlSession {
     }
 
     fn define(&mut self, definition: &Definition) -> Result<Outcome> {
-        if let Definition::Truncate { names } = definition {
+        if let Definition::Truncate { names, restart } = definition {
             self.truncate(names)?;
+            if *restart {
+                self.restart_sequences(names);
+            }
         } else {
             self.prepare_definition(definition.command())?;
             let database = self.runner.engine.database();
             execute::define::define(database, definition, self.runner.interrupt())?;
         }
         Ok(Outcome::Command(definition.command().into()))
+    }
+
+    /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
+    fn restart_sequences(&self, tables: &[String]) {
+        let catalog = self.runner.engine.database().catalog();
+        let is_of_one = |sequence: &&Arc<Sequence>| {
+            sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
+        };
+        catalog.sequences().filter(is_of_one).for_each(|sequence| sequence.restart());
     }
 
     /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.

@@ -9,8 +9,10 @@ use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
+use crate::session_sequences::SessionSequences;
 use crate::{Outcome, Statement, TransactionStatus};
 use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The kind of the open block.
@@ -192,6 +194,12 @@ impl SqlSession {
         *self.block.began.get_or_insert_with(now)
     }
 
+    /// What expressions see that are not part of a statement's plan: when the transaction began, and sequences.
+    pub(crate) fn now_and_sequences(&mut self) -> (i64, Arc<SessionSequences>) {
+        let now = if self.block.is_open() { self.block_now() } else { now() };
+        (now, self.runner.sequences.clone())
+    }
+
     /// Runs the body with the block's transaction beside the session.
     pub(super) fn within_block<T>(
         &mut self,
@@ -308,6 +316,7 @@ impl SqlSession {
             Utility::DiscardAll => {
                 self.prepare_definition("DISCARD ALL")?;
                 self.settings.reset(None)?;
+                self.runner.sequences.forget();
                 tag("DISCARD ALL")
             }
             Utility::Show(name) => {

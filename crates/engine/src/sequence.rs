@@ -1,0 +1,212 @@
+//! Sequences: numbers that are handed out once, in order.
+//!
+//! As in PostgreSQL they are no part of transactions: a number that was handed out is gone, whatever becomes of the
+//! transaction that has it, so nobody ever waits for another transaction to get one.
+
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_value::DataType;
+use parking_lot::Mutex;
+
+/// How a sequence counts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SequenceDefinition {
+    /// Its name, unique among tables, indexes and sequences.
+    pub name: String,
+    /// `SmallInt`, `Integer` or `BigInt`: what `minimum` and `maximum` lie within.
+    pub data_type: DataType,
+    /// The first number.
+    pub start: i64,
+    /// The distance between two numbers; below zero counts down.
+    pub increment: i64,
+    /// The smallest number.
+    pub minimum: i64,
+    /// The largest number.
+    pub maximum: i64,
+    /// Whether it begins again at its end.
+    pub cycle: bool,
+    /// The table, by name, and the column, by position, that it counts for, and with which it goes.
+    pub owner: Option<(String, usize)>,
+}
+
+impl SequenceDefinition {
+    /// 1, 2, 3, ... as far as the type goes.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> SequenceDefinition {
+        let maximum = largest(data_type);
+        let name = name.into();
+        SequenceDefinition {
+            name,
+            data_type,
+            start: 1,
+            increment: 1,
+            minimum: 1,
+            maximum,
+            cycle: false,
+            owner: None,
+        }
+    }
+
+    /// # Errors
+    /// `InvalidParameterValue` if it cannot count like that.
+    pub fn validate(&self) -> Result<()> {
+        let wrong = |message: String| Err(Error::new(SqlState::InvalidParameterValue, message));
+        let largest = largest(self.data_type);
+        if self.increment == 0 {
+            return wrong("INCREMENT must not be zero".into());
+        }
+        if self.maximum > largest || self.maximum < -largest - 1 {
+            return wrong(format!(
+                "MAXVALUE ({}) is out of range for sequence data type {}",
+                self.maximum, self.data_type
+            ));
+        }
+        if self.minimum > largest || self.minimum < -largest - 1 {
+            return wrong(format!(
+                "MINVALUE ({}) is out of range for sequence data type {}",
+                self.minimum, self.data_type
+            ));
+        }
+        if self.minimum >= self.maximum {
+            return wrong(format!(
+                "MINVALUE ({}) must be less than MAXVALUE ({})",
+                self.minimum, self.maximum
+            ));
+        }
+        if self.start < self.minimum {
+            return wrong(format!(
+                "START value ({}) cannot be less than MINVALUE ({})",
+                self.start, self.minimum
+            ));
+        }
+        if self.start > self.maximum {
+            return wrong(format!(
+                "START value ({}) cannot be greater than MAXVALUE ({})",
+                self.start, self.maximum
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn largest(data_type: DataType) -> i64 {
+    match data_type {
+        DataType::SmallInt => i16::MAX.into(),
+        DataType::Integer => i32::MAX.into(),
+        _ => i64::MAX,
+    }
+}
+
+/// A sequence: its definition, and how far it has counted.
+pub struct Sequence {
+    definition: SequenceDefinition,
+    /// The last number, and whether it has been handed out.
+    state: Mutex<(i64, bool)>,
+}
+
+impl Sequence {
+    pub(crate) fn new(definition: SequenceDefinition) -> Sequence {
+        let state = Mutex::new((definition.start, false));
+        Sequence { definition, state }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// How it counts.
+    pub fn definition(&self) -> &SequenceDefinition {
+        &self.definition
+    }
+
+    /// The next number, which nobody else gets until the sequence begins again. Some tens of nanoseconds, and a line that
+    /// all who count share.
+    ///
+    /// # Errors
+    /// `SequenceGeneratorLimitExceeded` at the end of one that does not begin again.
+    pub fn next(&self) -> Result<i64> {
+        let SequenceDefinition { increment, minimum, maximum, cycle, .. } = self.definition;
+        let mut state = self.state.lock();
+        let (last, is_used) = *state;
+        let next = if is_used { last.checked_add(increment) } else { Some(last) };
+        let next = match next.filter(|next| (minimum..=maximum).contains(next)) {
+            Some(next) => next,
+            None if cycle && increment > 0 => minimum,
+            None if cycle => maximum,
+            None => {
+                let (end, limit) = if increment > 0 { ("maximum", maximum) } else { ("minimum", minimum) };
+                let message =
+                    format!("nextval: reached {end} value of sequence \"{}\" ({limit})", self.name());
+                return Err(Error::new(SqlState::SequenceGeneratorLimitExceeded, message));
+            }
+        };
+        *state = (next, true);
+        Ok(next)
+    }
+
+    /// Goes on behind `last`, or, if that has not been handed out (`is_used`), at it.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` for a number that it does not reach.
+    pub fn set(&self, last: i64, is_used: bool) -> Result<()> {
+        let SequenceDefinition { minimum, maximum, .. } = self.definition;
+        if !(minimum..=maximum).contains(&last) {
+            let message = format!(
+                "setval: value {last} is out of bounds for sequence \"{}\" ({minimum}..{maximum})",
+                self.name()
+            );
+            return Err(Error::new(SqlState::NumericValueOutOfRange, message));
+        }
+        *self.state.lock() = (last, is_used);
+        Ok(())
+    }
+
+    /// Begins again.
+    pub fn restart(&self) {
+        *self.state.lock() = (self.definition.start, false);
+    }
+
+    /// The last number, and whether it has been handed out.
+    pub fn last(&self) -> (i64, bool) {
+        *self.state.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence(change: impl FnOnce(&mut SequenceDefinition)) -> Sequence {
+        let mut definition = SequenceDefinition::new("s", DataType::SmallInt);
+        change(&mut definition);
+        definition.validate().unwrap();
+        Sequence::new(definition)
+    }
+
+    #[test]
+    fn numbers_come_in_order_up_to_the_end() {
+        let numbers = sequence(|definition| definition.maximum = 3);
+        assert_eq!([numbers.next(), numbers.next(), numbers.next()], [Ok(1), Ok(2), Ok(3)]);
+        assert_eq!(numbers.next().unwrap_err().state(), SqlState::SequenceGeneratorLimitExceeded);
+        numbers.set(2, true).unwrap();
+        assert_eq!((numbers.next(), numbers.last()), (Ok(3), (3, true)));
+        numbers.set(2, false).unwrap();
+        assert_eq!(numbers.next(), Ok(2));
+        assert_eq!(numbers.set(4, true).unwrap_err().state(), SqlState::NumericValueOutOfRange);
+        numbers.restart();
+        assert_eq!(numbers.next(), Ok(1));
+    }
+
+    #[test]
+    fn they_may_count_down_and_begin_again() {
+        let numbers = sequence(|definition| {
+            (definition.minimum, definition.maximum, definition.start, definition.increment) = (-3, 5, 5, -4);
+            definition.cycle = true;
+        });
+        assert_eq!(
+            [numbers.next(), numbers.next(), numbers.next(), numbers.next()],
+            [Ok(5), Ok(1), Ok(-3), Ok(5)]
+        );
+        let numbers = sequence(|definition| (definition.increment, definition.start) = (i64::MAX, 32_767));
+        assert_eq!((numbers.next(), numbers.next().is_err()), (Ok(32_767), true));
+    }
+}

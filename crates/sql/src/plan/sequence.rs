@@ -1,0 +1,78 @@
+//! CREATE SEQUENCE, and the sequences of serial and identity columns.
+
+use crate::expression::types::data_type;
+use crate::name::not_supported;
+use ankerdb_engine::{DataType, Error, Result, SequenceDefinition, SqlState};
+use datafusion::sql::sqlparser::ast::{self, Expr, SequenceOptions};
+
+/// A sequence with options; the name is the caller's.
+pub(super) fn sequence(
+    name: String,
+    data_type: DataType,
+    options: &[SequenceOptions],
+) -> Result<SequenceDefinition> {
+    let mut sequence = SequenceDefinition::new(name, data_type);
+    let (mut minimum, mut maximum, mut start) = (None, None, None);
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(number, _) => sequence.increment = self::number(number)?,
+            SequenceOptions::MinValue(number) => minimum = number.as_ref().map(self::number).transpose()?,
+            SequenceOptions::MaxValue(number) => maximum = number.as_ref().map(self::number).transpose()?,
+            SequenceOptions::StartWith(number, _) => start = Some(self::number(number)?),
+            // Numbers are not taken ahead, so none is lost with a session.
+            SequenceOptions::Cache(number) if self::number(number)? > 0 => {}
+            SequenceOptions::Cache(number) => {
+                return Err(invalid(&format!("CACHE ({number}) must be greater than zero")));
+            }
+            SequenceOptions::Cycle(no) => sequence.cycle = !no,
+        }
+    }
+    if sequence.increment < 0 {
+        (sequence.minimum, sequence.maximum) = (-sequence.maximum - 1, -1);
+    }
+    sequence.minimum = minimum.unwrap_or(sequence.minimum);
+    sequence.maximum = maximum.unwrap_or(sequence.maximum);
+    sequence.start =
+        start.unwrap_or(if sequence.increment < 0 { sequence.maximum } else { sequence.minimum });
+    sequence.validate()?;
+    Ok(sequence)
+}
+
+/// The sequence of an identity column.
+pub(super) fn identity_sequence(
+    data_type: DataType,
+    options: Option<&[SequenceOptions]>,
+) -> Result<SequenceDefinition> {
+    if !matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt) {
+        return Err(invalid("identity column type must be smallint, integer, or bigint"));
+    }
+    sequence(String::new(), data_type, options.unwrap_or(&[]))
+}
+
+/// The type that `CREATE SEQUENCE ... AS` names.
+pub(super) fn counted_type(named: Option<&ast::DataType>) -> Result<DataType> {
+    match named.map(data_type).transpose()? {
+        None => Ok(DataType::BigInt),
+        Some(known @ (DataType::SmallInt | DataType::Integer | DataType::BigInt)) => Ok(known),
+        Some(_) => Err(invalid("sequence type must be smallint, integer, or bigint")),
+    }
+}
+
+/// The integer type of a `serial` column; `None` for other types.
+pub(super) fn serial_type(named: &ast::DataType) -> Option<DataType> {
+    match named.to_string().to_ascii_lowercase().as_str() {
+        "smallserial" | "serial2" => Some(DataType::SmallInt),
+        "serial" | "serial4" => Some(DataType::Integer),
+        "bigserial" | "serial8" => Some(DataType::BigInt),
+        _ => None,
+    }
+}
+
+fn number(expr: &Expr) -> Result<i64> {
+    let text = expr.to_string();
+    text.replace(' ', "").parse().map_err(|_| not_supported(&format!("the number {text} of a sequence")))
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(SqlState::InvalidParameterValue, message.to_owned())
+}
