@@ -147,6 +147,7 @@ impl Appender<'_> {
 
 /// The transaction of the next rows. It reads nothing, so it cannot conflict with others.
 fn begin(shared: &ConnectionPool) -> Transaction<'_> {
-    let begin = |session: &mut ankerdb_engine::Session| session.begin_procedure(Isolation::Serializable);
-    Transaction::own(Lease::take(shared), WriteMode::Procedure, begin)
+    let mut lease = Lease::take(shared);
+    let engine = lease.session.begin_procedure(Isolation::Serializable);
+    Transaction::own(lease, WriteMode::Procedure, engine)
 }

@@ -239,8 +239,9 @@ impl Database {
     /// # Errors
     /// Those of [`begin`](Self::begin).
     pub fn begin_with(&self, isolation: Isolation) -> Result<Transaction<'_>> {
-        let lease = Lease::take(&*self.shared);
-        Ok(Transaction::own(lease, WriteMode::Interactive, |session| session.begin(isolation)))
+        let mut lease = Lease::take(&*self.shared);
+        let engine = lease.session.begin(isolation);
+        Ok(Transaction::own(lease, WriteMode::Interactive, engine))
     }
 
     /// A handle that ends what runs in this database, from any thread.

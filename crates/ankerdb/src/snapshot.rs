@@ -64,16 +64,18 @@ impl Snapshot {
     /// # Errors
     /// None yet.
     pub fn reader(&self) -> Result<Transaction<'_>> {
-        let lease = Lease::take(&*self.shared);
-        Ok(Transaction::own(lease, WriteMode::Snapshot, |session| session.begin_at(&self.snapshot)))
+        let mut lease = Lease::take(&*self.shared);
+        let engine = lease.session.begin_at(&self.snapshot)?;
+        Ok(Transaction::own(lease, WriteMode::Snapshot, engine))
     }
 
     /// A table as it was, by its name or by a [`Table`] handle.
     ///
     /// # Errors
-    /// `UndefinedTable`.
+    /// `UndefinedTable`, also for a handle of another database.
     pub fn table<'s>(&'s self, table: impl TableName<'s>) -> Result<SnapshotTable<'s>> {
         let table = table.find(&|name| Ok(self.shared.engine.catalog().table(name)?))?;
+        table.0.check_is_of(self.shared.engine.id())?;
         Ok(SnapshotTable { reader: self.reader()?, table })
     }
 

@@ -181,13 +181,12 @@ impl<'c> Transaction<'c> {
         }
     }
 
-    /// A transaction of its own, on a connection that it keeps.
+    /// A transaction of its own, begun on a connection that it keeps.
     pub(crate) fn own(
         mut lease: Lease<&'c ConnectionPool>,
         kind: WriteMode,
-        begin: impl FnOnce(&mut ankerdb_engine::Session) -> EngineTransaction,
+        mut engine: EngineTransaction,
     ) -> Transaction<'c> {
-        let mut engine = begin(&mut lease.session);
         engine.set_interrupt(lease.alarm.interrupt.clone());
         let shared = *lease.shared();
         engine.set_lock_timeout(shared.options.lock_timeout);

@@ -384,6 +384,43 @@ fn cells_are_read_as_what_they_are_or_not_at_all() -> Result<()> {
     Ok(())
 }
 
+/// Two databases whose tables have the same name and number: handles of one are errors in the other, and harm neither.
+#[test]
+fn handles_of_another_database_are_errors() -> Result<()> {
+    let (db, other) = (filled(3, 100), Database::in_memory()?);
+    let definition = TableDefinition::new("account")
+        .column(ColumnDefinition::new("balance", DataType::BigInt))
+        .primary_key(&["balance"]);
+    let table = other.create_table(definition)?;
+    let balance = db.table("account")?.column::<i64>("balance")?;
+
+    let refused = |outcome: Error| {
+        assert_eq!((outcome.sqlstate(), outcome.kind()), (SqlState::UndefinedTable, ErrorKind::Statement));
+        assert_eq!(outcome.message(), "relation \"account\" belongs to another database");
+    };
+    db.transaction(|tx| {
+        refused(tx.table(&table).unwrap_err());
+        tx.table("account")?.insert((3, "Ann", 100))
+    })?;
+    let tx = db.begin()?;
+    refused(tx.table(&table).unwrap_err());
+    drop(tx);
+    refused(db.snapshot().table(&table).map(drop).unwrap_err());
+    refused(db.snapshot().reader()?.table(&table).map(drop).unwrap_err());
+    other.transaction(|tx| {
+        let account = tx.table(&table)?;
+        account.insert(5)?;
+        let row = account.get(5)?.expect("inserted");
+        // The third column of the first table of one database; that of the other one has a single column.
+        assert_eq!(state(row.get(balance)), SqlState::UndefinedColumn);
+        assert_eq!(state(row.update([(balance, 1)])), SqlState::UndefinedColumn);
+        assert_eq!(state(account.update(5, [(balance, 1)])), SqlState::UndefinedColumn);
+        Ok(())
+    })?;
+    assert_eq!(ids(db.snapshot().table("account")?.scan())?, [0, 1, 2, 3]);
+    Ok(())
+}
+
 /// More columns than lie on the stack, and more than a set of columns tells apart.
 #[test]
 fn wide_rows() -> Result<()> {

@@ -1,6 +1,7 @@
 //! Identifiers and the logical clock's unit.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Rows in one row block. A power of two and one full analytical batch (smaller batches cost the query engine
 /// 1.3 to 1.8 times the time per row).
@@ -34,9 +35,42 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A table's identity. Never reused, so a dropped and recreated table has a new one.
+/// A database's identity in this process, so that a table or snapshot of one is not taken for another's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DatabaseId(u32);
+
+impl DatabaseId {
+    /// That of a new database. Four billion databases later one of them has the same.
+    #[expect(clippy::new_without_default, reason = "each one is another")]
+    pub fn new() -> DatabaseId {
+        static DATABASES: AtomicU32 = AtomicU32::new(1);
+        DatabaseId(DATABASES.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A table's identity. Never reused, so a dropped and recreated table has a new one; and no two databases of a process have
+/// the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TableId(pub u32);
+pub struct TableId(u64);
+
+impl TableId {
+    /// The table that a database has made after so many others.
+    pub fn new(database: DatabaseId, number: u32) -> TableId {
+        TableId(u64::from(database.0) << 32 | u64::from(number))
+    }
+
+    /// The database that the table belongs to.
+    #[inline]
+    pub fn database(self) -> DatabaseId {
+        DatabaseId((self.0 >> 32) as u32)
+    }
+
+    /// The table's number in its database.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0 as u32
+    }
+}
 
 /// A row's place in its table: block number and offset in the block, or, inside one transaction, the
 /// number of a row that the transaction has inserted but not committed.
@@ -159,6 +193,14 @@ mod tests {
         let row = RowId::new(7, 8191);
         assert_eq!((row.block(), row.offset(), row.provisional_number()), (7, 8191, None));
         assert_eq!(RowId::provisional(3).provisional_number(), Some(3));
+    }
+
+    #[test]
+    fn tables_of_two_databases_are_two() {
+        let (one, other) = (DatabaseId::new(), DatabaseId::new());
+        let table = TableId::new(one, u32::MAX);
+        assert_eq!((table.database(), table.number()), (one, u32::MAX));
+        assert_ne!(table, TableId::new(other, u32::MAX));
     }
 
     #[test]

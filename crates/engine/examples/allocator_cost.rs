@@ -2,7 +2,6 @@
 //! A benchmark, not a test: `valgrind --tool=callgrind target/release/examples/allocator_cost plain 20000`, with `counted` and
 //! `backed` in the place of `plain`. The difference of two numbers of transactions leaves the beginning out.
 
-use ankerdb_base::TableId;
 use ankerdb_engine::*;
 use ankerdb_memory::account::Counted;
 use ankerdb_memory::emergency_pool::Backed;
@@ -78,8 +77,8 @@ fn main() -> Result<()> {
         .column(ColumnDefinition::new("id", DataType::Integer))
         .column(ColumnDefinition::new("quantity", DataType::Integer))
         .primary_key(&["id"]);
-    let stock = Arc::new(Storage::create(TableId(1), stock));
     let manager = TransactionManager::new(Versioning::default());
+    let stock = Arc::new(Storage::create(manager.new_table(), stock));
     let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
     transaction.begin(Isolation::RepeatableRead, false);
     for id in 0..ROWS {

@@ -7,14 +7,14 @@ use crate::definitions::Definitions;
 use crate::options::Options;
 use crate::pruner::Pruner;
 use crate::shared::DatabaseState;
-use ankerdb_base::Result;
+use ankerdb_base::{DatabaseId, Result};
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
 use ankerdb_transaction::{Interrupt, MemoryLimit, Quiesced, TransactionManager, Versioning};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An in-memory database. Cheap to clone; the data is freed with the last clone, session, transaction and snapshot.
 #[derive(Clone)]
@@ -99,7 +99,6 @@ impl Database {
             manager: TransactionManager::with_limit(versioning, limit),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
-            tables: AtomicU32::new(0),
             defining: Mutex::new(()),
         });
         let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
@@ -109,6 +108,12 @@ impl Database {
     /// How much memory the process may take on behalf of this database.
     pub fn memory_limit(&self) -> MemoryLimit {
         self.shared.manager.memory_limit()
+    }
+
+    /// Tells it from all others of the process: its tables and snapshots are for its own sessions.
+    #[inline]
+    pub fn id(&self) -> DatabaseId {
+        self.shared.manager.database()
     }
 
     /// How it processes transactions and queries.

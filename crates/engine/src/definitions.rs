@@ -7,7 +7,7 @@
 use crate::catalog::Catalog;
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
-use ankerdb_base::{Error, Result, RowId, SqlState, TableId};
+use ankerdb_base::{Error, Result, RowId, SqlState};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Entries, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition};
 use ankerdb_transaction::{Claim, Interrupt, MemoryLimit};
@@ -73,7 +73,7 @@ impl<'a> Definitions<'a> {
         {
             return Err(relation_exists(name));
         }
-        let id = TableId(self.shared.tables.fetch_add(1, Ordering::Relaxed));
+        let id = self.shared.manager.new_table();
         let table = Arc::new(match self.shared.placement {
             None => Storage::create(id, definition),
             Some(placement) => Storage::create_in_regions(id, definition, placement)?,

@@ -58,7 +58,9 @@ mod sequence;
 mod session;
 mod shared;
 
-pub use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp};
+pub use ankerdb_base::{
+    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp,
+};
 pub use ankerdb_memory::account::Counted;
 pub use ankerdb_memory::emergency_pool::Backed;
 pub use ankerdb_memory::machine::memory_bytes as machine_memory_bytes;

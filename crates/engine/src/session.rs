@@ -70,11 +70,14 @@ impl Session {
     }
 
     /// Begins a transaction that reads what a snapshot shows; its writes would fail to commit, so there should be none.
-    pub fn begin_at(&mut self, snapshot: &Snapshot) -> Transaction {
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` if the snapshot is of another database.
+    pub fn begin_at(&mut self, snapshot: &Snapshot) -> Result<Transaction> {
         let manager = self.database.shared.manager.clone();
         let mut transaction = Transaction::new(manager, self.worker.clone());
-        transaction.begin_at(snapshot);
-        transaction
+        transaction.begin_at(snapshot)?;
+        Ok(transaction)
     }
 
     /// The interrupt that ends this session's procedures, and their waits. Transactions that it hands out have their own.

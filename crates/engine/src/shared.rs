@@ -7,7 +7,7 @@ use ankerdb_table::{Placement, Table};
 use ankerdb_transaction::TransactionManager;
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 pub(crate) struct DatabaseState {
     pub configuration: Configuration,
@@ -19,8 +19,6 @@ pub(crate) struct DatabaseState {
     pub catalog: RwLock<Arc<Catalog>>,
     /// The catalog's version.
     pub version: AtomicU64,
-    /// Tables made so far.
-    pub tables: AtomicU32,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
 }

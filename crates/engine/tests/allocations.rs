@@ -5,7 +5,7 @@
 //! A test binary of its own: its allocator refuses, and the pieces that it refuses come from the emergency pool.
 #![cfg(debug_assertions)]
 
-use ankerdb_base::{Result, RowId, SqlState, TableId};
+use ankerdb_base::{Result, RowId, SqlState};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_memory::emergency_pool::{self, Backed};
@@ -122,9 +122,9 @@ impl Stage {
         definition.indexes.push(index("by_text", 1, true, IndexKind::Ordered));
         definition.indexes.push(index("by_hash", 0, true, IndexKind::Hash));
         definition.indexes.push(index("by_number", 2, false, IndexKind::Hash));
-        let table = Arc::new(Storage::create(TableId(1), definition));
         let ahead_from = if way.large { 1 } else { usize::MAX };
         let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
+        let table = Arc::new(Storage::create(manager.new_table(), definition));
         let stage = Stage { way, manager, table };
         let mut transaction = stage.begin();
         // Gaps between them.

@@ -97,8 +97,9 @@ fn a_commit_that_needs_a_segment() {
     for technique in Technique::ALL.into_iter().filter(|technique| technique.check().is_ok()) {
         let definition = TableDefinition::new("t").column(ColumnDefinition::new("a", DataType::BigInt));
         let placement = Placement { blocks_per_segment: 2, ..Placement::of(technique) };
-        let table = Storage::create_in_regions(TableId(1), definition, placement).expect("there is memory");
-        let (table, manager) = (Arc::new(table), TransactionManager::new(Versioning::default()));
+        let manager = TransactionManager::new(Versioning::default());
+        let table = Storage::create_in_regions(manager.new_table(), definition, placement);
+        let table = Arc::new(table.expect("there is memory"));
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         let mut insert = |rows: usize| {
             transaction.begin(Isolation::Serializable, false);

@@ -6,7 +6,7 @@
 #![cfg(debug_assertions)]
 
 use ankerdb_base::failpoint::{self, Failure};
-use ankerdb_base::{Result, RowId, SqlState, TableId};
+use ankerdb_base::{Result, RowId, SqlState};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_table::Storage;
@@ -66,9 +66,9 @@ impl Stage {
             .column(ColumnDefinition::new("number", DataType::BigInt))
             .primary_key(&["id"]);
         definition.indexes.push(by_text);
-        let table = Arc::new(Storage::create(TableId(1), definition));
         let ahead_from = if way.large { 1 } else { usize::MAX };
         let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
+        let table = Arc::new(Storage::create(manager.new_table(), definition));
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         let stage = Stage { way, worker: manager.acquire_worker(), manager, table };
         transaction.begin(Isolation::Serializable, false);

@@ -167,7 +167,7 @@ fn who_deletes_sweeps_where_the_background_does_not_keep_up() {
     const BATCH: i32 = 1_000;
     // No pruner at all.
     let manager = TransactionManager::new(Versioning::default());
-    let table = Arc::new(ankerdb_table::Storage::create(TableId(1), items_definition("items")));
+    let table = Arc::new(ankerdb_table::Storage::create(manager.new_table(), items_definition("items")));
     let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
     for batch in 0..300 {
         let ids = batch * BATCH..(batch + 1) * BATCH;

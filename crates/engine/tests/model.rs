@@ -117,21 +117,21 @@ struct Stage {
 
 impl Stage {
     fn new(definition: TableDefinition, (technique, ahead_from): (Option<Technique>, usize)) -> Stage {
-        let (table, strategy) = match technique {
-            None => (Storage::create(TableId(1), definition), SnapshotStrategy::InPlace),
+        let strategy = match technique {
+            None => SnapshotStrategy::InPlace,
+            Some(_) => SnapshotStrategy::Columns,
+        };
+        let manager = TransactionManager::new(History { strategy, ahead_from, ..History::default() });
+        let table = match technique {
+            None => Storage::create(manager.new_table(), definition),
             Some(technique) => {
                 // A segment for each block, so that columns lie in several.
                 let placement = Placement { blocks_per_segment: 1, ..Placement::of(technique) };
-                let table = Storage::create_in_regions(TableId(1), definition, placement);
-                (table.expect("it is available"), SnapshotStrategy::Columns)
+                let table = Storage::create_in_regions(manager.new_table(), definition, placement);
+                table.expect("it is available")
             }
         };
-        Stage {
-            manager: TransactionManager::new(Versioning { strategy, ahead_from, ..Versioning::default() }),
-            table: Arc::new(table),
-            state: State::new(),
-            readers: Vec::new(),
-        }
+        Stage { manager, table: Arc::new(table), state: State::new(), readers: Vec::new() }
     }
 
     fn begin(&self, interactive: bool) -> Transaction {

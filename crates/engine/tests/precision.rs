@@ -107,7 +107,7 @@ fn row_1_is_there(client: &mut Client) {
 /// Matched against everything that is written: a filter that looks at nothing.
 fn all_counted_under_a_filter(client: &mut Client) {
     let (table, filter): (_, RowFilter) = (client.table.clone(), Arc::new(|_| true));
-    client.transaction.note_table_read(&table, ColumnSet::EMPTY, Some(filter));
+    client.transaction.note_table_read(&table, ColumnSet::EMPTY, Some(filter)).unwrap();
 }
 fn own_new_row(client: &mut Client) {
     client.insert(item(60, 0, 0, 600)).unwrap();
@@ -329,7 +329,7 @@ fn read_a_lot(table: &Arc<Table>, reader: &mut Transaction) {
     for id in 0..300 {
         assert!(find(reader, table, id, &[A]).unwrap().is_some());
         assert!(find(reader, table, 1_000 + id, &[A]).unwrap().is_none());
-        reader.note_table_read(table, ColumnSet::EMPTY, None);
+        reader.note_table_read(table, ColumnSet::EMPTY, None).unwrap();
     }
 }
 
@@ -486,7 +486,7 @@ fn a_later_commit_does_not_hide_a_conflict() {
         passes(column)
     });
     let mut reader = Client::begin(&database, &table, Isolation::Serializable);
-    reader.transaction.note_table_read(&table, ColumnSet::of(&[ID, KIND]), Some(filter));
+    reader.transaction.note_table_read(&table, ColumnSet::of(&[ID, KIND]), Some(filter)).unwrap();
     reader.write(100, 1).unwrap();
     move_row_7(30);
     armed.store(true, Ordering::Relaxed);

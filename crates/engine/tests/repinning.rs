@@ -4,7 +4,7 @@
 //! A test binary of its own: an epoch is the whole process's.
 #![cfg(debug_assertions)]
 
-use ankerdb_base::{RowId, TableId, failpoint};
+use ankerdb_base::{RowId, failpoint};
 use ankerdb_engine::{
     Cause, ColumnDefinition, ColumnSet, DataType, Interrupt, Isolation, TableDefinition, Transaction, Value,
 };
@@ -63,7 +63,8 @@ impl Stage {
             .column(ColumnDefinition::new("value", DataType::BigInt))
             .primary_key(&["id"]);
         let manager = TransactionManager::new(Versioning::default());
-        let stage = Stage { manager, table: Arc::new(Storage::create(TableId(1), definition)) };
+        let table = Arc::new(Storage::create(manager.new_table(), definition));
+        let stage = Stage { manager, table };
         let mut transaction = stage.begin();
         (0..2 * ROWS).for_each(|id| stage.insert(&mut transaction, id));
         transaction.commit().unwrap();

@@ -2,7 +2,7 @@
 //! build, where a sweep can be kept at a step (`ankerdb_base::failpoint`).
 #![cfg(debug_assertions)]
 
-use ankerdb_base::{RowId, TableId, failpoint};
+use ankerdb_base::{RowId, failpoint};
 use ankerdb_engine::*;
 use ankerdb_table::Storage;
 use ankerdb_transaction::{TransactionManager, Versioning};
@@ -23,9 +23,9 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let definition = TableDefinition::new("t").column(ColumnDefinition::new("id", DataType::BigInt));
-        let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
-        let mut stage =
-            Stage { manager: TransactionManager::new(Versioning::default()), table, row: RowId(0) };
+        let manager = TransactionManager::new(Versioning::default());
+        let table = Arc::new(Storage::create(manager.new_table(), definition.primary_key(&["id"])));
+        let mut stage = Stage { manager, table, row: RowId(0) };
         let mut transaction = stage.begin();
         transaction.insert(&stage.table, vec![Value::BigInt(1)]).unwrap();
         transaction.commit().unwrap();

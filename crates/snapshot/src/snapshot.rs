@@ -14,7 +14,7 @@ use crate::image::{BlockImage, ColumnCopy, ColumnImage};
 use crate::materialize::{ExistingRows, copy_block, is_lendable, keep_copies, kept_copies, lend};
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
-use ankerdb_base::{ROWS_PER_BLOCK, Result, TableId, Timestamp};
+use ankerdb_base::{DatabaseId, ROWS_PER_BLOCK, Result, TableId, Timestamp};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Segments, Storage, Table};
 use crossbeam_epoch::Guard;
@@ -32,6 +32,7 @@ const SHARDS: usize = 16;
 pub struct Snapshot(Arc<Inner>);
 
 struct Inner {
+    database: DatabaseId,
     timestamp: Timestamp,
     strategy: SnapshotStrategy,
     /// Announces the timestamp; shared with the transaction that the snapshot belongs to, if any.
@@ -71,8 +72,9 @@ pub fn reader_slot(snapshot: &Snapshot) -> &Arc<ReaderSlot> {
 }
 
 impl Snapshot {
-    /// The image at `timestamp`, which `slot` announces.
+    /// The image of a database at `timestamp`, which `slot` announces.
     pub fn new(
+        database: DatabaseId,
         timestamp: Timestamp,
         slot: Arc<ReaderSlot>,
         strategy: SnapshotStrategy,
@@ -82,15 +84,20 @@ impl Snapshot {
         counters.taken.fetch_add(1, Ordering::Relaxed);
         let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
         let columns = std::sync::OnceLock::new();
-        Snapshot(Arc::new(Inner { timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
+        Snapshot(Arc::new(Inner { database, timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
     }
 
     /// A snapshot of this timestamp read by another strategy, to compare them. Shares nothing that was lent or
     /// materialized. `Newest` reads newer values. `Forked` must only be read in a copy of the process that was made
     /// while commits were held, or while they still are.
     pub fn by(&self, strategy: SnapshotStrategy) -> Snapshot {
-        let Inner { timestamp, slot, counters, .. } = &*self.0;
-        Snapshot::new(*timestamp, slot.clone(), strategy, counters.clone())
+        let Inner { database, timestamp, slot, counters, .. } = &*self.0;
+        Snapshot::new(*database, *timestamp, slot.clone(), strategy, counters.clone())
+    }
+
+    /// The database that it is of.
+    pub fn database(&self) -> DatabaseId {
+        self.0.database
     }
 
     /// Everything committed up to here is in it, and nothing else.
@@ -104,8 +111,9 @@ impl Snapshot {
     }
 
     /// The columns of one block as of the snapshot. Snapshots of whole columns may fail: 53200 if memory or mappings run
-    /// out, which harms neither the data nor other snapshots.
+    /// out, which harms neither the data nor other snapshots. 42P01 if the table is of another database.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
+        table.check_is_of(self.0.database)?;
         let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         if self.is_forked() {
             return Ok(read_in_copy(block, columns));
@@ -131,6 +139,7 @@ impl Snapshot {
     /// Takes snapshots of these columns now instead of when they are first read, where this snapshot reads whole columns
     /// and has not done so yet; elsewhere there is nothing to do. Errors as of [`read_block`](Self::read_block).
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
+        table.check_is_of(self.0.database)?;
         match (self.0.strategy, Storage::of(table).segments()) {
             (SnapshotStrategy::Columns, Some(segments)) => {
                 columns.iter().try_for_each(|&column| self.column(table, segments, column).map(drop))

@@ -91,7 +91,7 @@ impl Runner {
         match query {
             QueryPlan::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
             QueryPlan::Analytical(plan) => {
-                note_reads(plan, transaction);
+                note_reads(plan, transaction)?;
                 let view = transaction.read_view();
                 let cancel = self.cancel.clone();
                 let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
@@ -107,10 +107,14 @@ impl Runner {
 }
 
 /// At SERIALIZABLE, what an analytical query reads takes part in validation.
-pub(crate) fn note_reads(plan: &OlapPlan, transaction: &mut Transaction) {
+///
+/// # Errors
+/// `UndefinedTable` if the plan is of another database.
+pub(crate) fn note_reads(plan: &OlapPlan, transaction: &mut Transaction) -> Result<()> {
     if transaction.isolation() == Isolation::Serializable {
         for (table, columns) in plan.tables() {
-            transaction.note_table_read(table, *columns, None);
+            transaction.note_table_read(table, *columns, None)?;
         }
     }
+    Ok(())
 }

@@ -9,7 +9,7 @@ use crate::index::Index;
 use crate::schema::{ColumnDefinition, TableDefinition};
 use crate::segment::Placement;
 use crate::storage::Storage;
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, SqlState, TableId, Timestamp};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -51,6 +51,21 @@ impl Table {
     #[inline]
     pub fn id(&self) -> TableId {
         self.id
+    }
+
+    /// Whether it is of this database: in another one the timestamps of its rows mean nothing.
+    ///
+    /// # Errors
+    /// `UndefinedTable` if it is not.
+    #[inline]
+    pub fn check_is_of(&self, database: DatabaseId) -> Result<()> {
+        if self.id.database() == database { Ok(()) } else { Err(self.of_another_database()) }
+    }
+
+    #[cold]
+    fn of_another_database(&self) -> Error {
+        let message = format!("relation \"{}\" belongs to another database", self.name());
+        Error::new(SqlState::UndefinedTable, message)
     }
 
     /// Its name.

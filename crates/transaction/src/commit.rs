@@ -263,7 +263,7 @@ impl Transaction {
         if let Some(owned) = storage.try_own(row) {
             return Ok(Some(owned));
         }
-        let (key, begun, patience) = ((table.id().0, row.0), Instant::now(), Patience::new());
+        let (key, begun, patience) = ((table.id().number(), row.0), Instant::now(), Patience::new());
         loop {
             let has_rival = self.manager.locks.is_held(key).is_some()
                 || storage.block(row.block()).header(row.offset()).is_pending();

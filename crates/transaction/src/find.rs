@@ -70,9 +70,8 @@ impl Transaction {
         columns: ColumnSet,
     ) -> Result<Option<RowId>> {
         self.before_read()?;
-        let position = index;
+        let (position, number) = (index, self.tables.number(table)?);
         let index = self.usable(table, position)?;
-        let number = self.tables.number(table);
         if self.writes.has_own_keys(number, index.key_columns())
             && self.may_have_key(number, position, index, key_hash(key))?
             && let Some(row) = self.own_keys(number, position, index)?.get(key)
@@ -98,9 +97,8 @@ impl Transaction {
     ) -> Result<()> {
         self.before_read()?;
         rows.clear();
-        let position = index;
+        let (position, number) = (index, self.tables.number(table)?);
         let index = self.usable(table, position)?;
-        let number = self.tables.number(table);
         if self.writes.has_own_keys(number, index.key_columns()) {
             for key in keys.iter() {
                 rows.push(self.find(table, position, key, columns)?);

@@ -17,7 +17,7 @@ use crate::manager::{TransactionManager, Versioning};
 use crate::record::CommitRecord;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result, RowId, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{Cell, ColumnDefinition, KeptRow, OwnedRow, Storage, Table, TableDefinition};
 use ankerdb_value::DataType;
@@ -40,8 +40,9 @@ impl Installs {
     /// An empty table with one bigint column and no index.
     pub fn new() -> Installs {
         let column = ColumnDefinition::new("word", DataType::BigInt);
-        let table = Storage::create(TableId(0), TableDefinition::new("words").column(column));
-        Installs { manager: TransactionManager::new(Versioning::default()), table: Arc::new(table) }
+        let manager = TransactionManager::new(Versioning::default());
+        let table = Storage::create(manager.new_table(), TableDefinition::new("words").column(column));
+        Installs { manager, table: Arc::new(table) }
     }
 
     /// The table.

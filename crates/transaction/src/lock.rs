@@ -40,12 +40,14 @@ impl Transaction {
     /// they last for milliseconds, and writers of hot rows must queue, not abort; procedures need not.
     ///
     /// # Errors
-    /// `SerializationFailure` above READ COMMITTED if the row has changed; what [`LockWait`] says; the interrupt's.
+    /// `SerializationFailure` above READ COMMITTED if the row has changed; what [`LockWait`] says; the interrupt's;
+    /// `UndefinedTable` if the table is of another database.
     pub fn lock(&mut self, table: &Arc<Table>, row: RowId, wait: LockWait) -> Result<Locked> {
         if row.provisional_number().is_some() || self.has_locked(table, row) {
             return Ok(Locked::Unchanged);
         }
         self.check_interrupt()?;
+        self.tables.check(table)?;
         self.locked.make_room(table)?;
         self.holder();
         let holder = self.holder.as_mut().expect("made just now");
@@ -55,7 +57,7 @@ impl Transaction {
         failpoint::step("row locked by a statement");
         self.holder();
         let holder = self.holder.as_mut().expect("made just now");
-        self.manager.locks.hold(holder, (table.id().0, row.0));
+        self.manager.locks.hold(holder, (table.id().number(), row.0));
         self.locked.add(table, owned);
         if header.timestamp() <= self.start && header.exists() {
             return Ok(Locked::Unchanged);
@@ -80,7 +82,7 @@ impl Transaction {
         row: RowId,
         wait: LockWait,
     ) -> Result<Option<OwnedRow<'t>>> {
-        let key = (table.id().0, row.0);
+        let key = (table.id().number(), row.0);
         let patience = Patience::new();
         let mut deadline = None;
         loop {
@@ -159,7 +161,7 @@ impl Transaction {
     fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
         let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
         let block = Storage::of(&table).block(blocker.row.block());
-        let key = (table.id().0, blocker.row.0);
+        let key = (table.id().number(), blocker.row.0);
         let header = || block.header(blocker.row.offset());
         let (first, deadline, patience) = (header(), self.lock_deadline(), Patience::new());
         loop {

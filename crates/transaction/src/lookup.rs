@@ -28,7 +28,7 @@ impl Lookup {
     }
 
     pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
-        let known = self.rows.entry((table.0, row.0)).or_default();
+        let known = self.rows.entry((table.number(), row.0)).or_default();
         *known = known.union(columns);
     }
 
@@ -49,14 +49,14 @@ impl Lookup {
     }
 
     pub fn add_table(&mut self, table: TableId, columns: ColumnSet) {
-        let known = self.tables.entry(table.0).or_default();
+        let known = self.tables.entry(table.number()).or_default();
         *known = known.union(columns);
     }
 
     /// The columns looked at of a row, if it was read as a row.
     #[inline]
     pub fn row(&self, table: TableId, row: RowId) -> Option<ColumnSet> {
-        self.rows.get(&(table.0, row.0)).copied()
+        self.rows.get(&(table.number(), row.0)).copied()
     }
 
     /// Whether the key lies in a range that was read.
@@ -66,7 +66,7 @@ impl Lookup {
 
     /// The columns looked at in all rows of a table, if it was read as a whole.
     pub fn table(&self, table: TableId) -> Option<ColumnSet> {
-        self.tables.get(&table.0).copied()
+        self.tables.get(&table.number()).copied()
     }
 }
 
@@ -118,6 +118,7 @@ impl Ranges {
 mod tests {
     use super::*;
     use crate::read_set::is_between;
+    use ankerdb_base::DatabaseId;
 
     /// Against the ranges one by one, over all short keys.
     #[test]
@@ -157,11 +158,12 @@ mod tests {
     #[test]
     fn columns_of_one_row_add_up() {
         let mut lookup = Lookup::default();
-        let (table, row) = (TableId(3), RowId::new(0, 1));
+        let database = DatabaseId::new();
+        let (table, row) = (TableId::new(database, 3), RowId::new(0, 1));
         lookup.add_row(table, row, ColumnSet::of(&[1]));
         lookup.add_row(table, row, ColumnSet::of(&[4]));
         assert_eq!(lookup.row(table, row), Some(ColumnSet::of(&[1, 4])));
-        assert_eq!(lookup.row(TableId(4), row), None);
+        assert_eq!(lookup.row(TableId::new(database, 4), row), None);
         lookup.add_table(table, ColumnSet::EMPTY);
         assert_eq!(lookup.table(table), Some(ColumnSet::EMPTY), "counted, and no column looked at");
     }

@@ -6,7 +6,7 @@ use crate::quiescence::Quiescence;
 use crate::record::CommitRecord;
 use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
-use ankerdb_base::{Error, Result, SqlState, Timestamp};
+use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
 use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
@@ -14,7 +14,7 @@ use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ActiveReaders;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Commits whose write sets are kept for validation. A transaction during whose life more commits happened is
 /// validated against the tables themselves (`validate`).
@@ -22,6 +22,9 @@ const COMMITS_KEPT: usize = 1 << 14;
 
 /// The commit order, the active readers, the row locks of interactive transactions.
 pub struct TransactionManager {
+    database: DatabaseId,
+    /// Tables made so far.
+    tables: AtomicU32,
     pub(crate) order: CommitOrder<CommitRecord>,
     readers: Arc<ActiveReaders>,
     pub(crate) locks: LockTable,
@@ -78,6 +81,8 @@ impl TransactionManager {
     /// A manager with nothing committed yet; transactions that ask for memory past the limit end with 53200.
     pub fn with_limit(versioning: Versioning, memory_limit: MemoryLimit) -> Arc<TransactionManager> {
         Arc::new(TransactionManager {
+            database: DatabaseId::new(),
+            tables: AtomicU32::new(0),
             order: CommitOrder::new(COMMITS_KEPT),
             readers: ActiveReaders::new(),
             locks: LockTable::new(),
@@ -90,6 +95,17 @@ impl TransactionManager {
             memory_limit,
             old_records: OldRecords::default(),
         })
+    }
+
+    /// Whose transactions these are.
+    #[inline]
+    pub fn database(&self) -> DatabaseId {
+        self.database
+    }
+
+    /// The identity of a new table, which only transactions of this database take.
+    pub fn new_table(&self) -> TableId {
+        TableId::new(self.database, self.tables.fetch_add(1, Ordering::Relaxed))
     }
 
     /// How much memory may be taken.
@@ -164,7 +180,7 @@ impl TransactionManager {
     fn snapshot_by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let slot = self.readers.register();
         let timestamp = slot.enter(|| self.watermark());
-        Snapshot::new(timestamp, Arc::new(slot), strategy, self.snapshots.clone())
+        Snapshot::new(self.database, timestamp, Arc::new(slot), strategy, self.snapshots.clone())
     }
 
     /// How queries at this level read. A level that promises consistency gets it in every configuration.

@@ -112,14 +112,15 @@ impl OldRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ankerdb_base::{RowId, TableId};
+    use ankerdb_base::{DatabaseId, RowId, TableId};
     use ankerdb_table::RowChange;
     use std::time::{Duration, Instant};
 
     fn record(rows: usize) -> Arc<CommitRecord> {
         let mut record = CommitRecord::default();
         record.reserve(rows).unwrap();
-        (0..rows).for_each(|row| record.add_write(TableId(1), RowId::new(0, row), RowChange::CameOrWent));
+        let table = TableId::new(DatabaseId::new(), 1);
+        (0..rows).for_each(|row| record.add_write(table, RowId::new(0, row), RowChange::CameOrWent));
         Arc::new(record)
     }
 

@@ -186,7 +186,7 @@ pub(crate) struct ReadSet {
 }
 
 fn bloom_place(table: TableId, row: RowId) -> (usize, u64) {
-    let hash = (row.0 ^ (table.0 as u64) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+    let hash = (row.0 ^ u64::from(table.number()) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
     ((hash as usize / 64) % BLOOM_WORDS, 1 << (hash % 64))
 }
 

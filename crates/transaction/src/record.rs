@@ -57,13 +57,13 @@ const FILTER_WORDS: usize = 16;
 /// The places of a row's two bits.
 #[inline]
 fn filter_places(table: TableId, row: RowId) -> [(usize, u64); 2] {
-    let hash = (row.0 ^ (table.0 as u64) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let hash = (row.0 ^ u64::from(table.number()) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let place = |bits: u64| ((bits >> 6) as usize % FILTER_WORDS, 1 << (bits % 64));
     [place(hash >> 52), place(hash >> 40)]
 }
 
 fn table_bit(table: TableId) -> u64 {
-    1 << (table.0 % 64)
+    1 << (table.number() % 64)
 }
 
 impl CommitRecord {
@@ -149,6 +149,7 @@ fn key_too_long() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::DatabaseId;
 
     /// Untouched memory costs nothing: the bytes before the key are reserved, zero, and never looked at.
     #[test]
@@ -156,7 +157,7 @@ mod tests {
         let before = (1usize << 32) + 5;
         let mut record = CommitRecord::default();
         record.bytes = zeroes(before);
-        record.add_write(TableId(0), RowId::new(0, 0), RowChange::CameOrWent);
+        record.add_write(TableId::new(DatabaseId::new(), 0), RowId::new(0, 0), RowChange::CameOrWent);
         let push = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"key");
             Ok(())
@@ -176,7 +177,8 @@ mod tests {
     #[test]
     fn filters_know_what_was_written_and_little_else() {
         let mut record = CommitRecord::default();
-        let table = TableId(3);
+        let database = DatabaseId::new();
+        let [table, other] = [3, 4].map(|number| TableId::new(database, number));
         for row in 0..24 {
             record.add_write(table, RowId::new(row, row * 300), RowChange::CameOrWent);
         }
@@ -185,6 +187,6 @@ mod tests {
         assert!(strangers.count() < 300, "two bits of sixteen a row tell strangers apart");
         assert!(!record.may_have_keys(table));
         record.add_key(0, |_| Ok(())).unwrap();
-        assert!(record.may_have_keys(table) && !record.may_have_keys(TableId(4)));
+        assert!(record.may_have_keys(table) && !record.may_have_keys(other));
     }
 }

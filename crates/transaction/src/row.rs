@@ -101,6 +101,7 @@ impl<'t> RowReader<'t> {
         row: RowId,
         pending: Option<&'t Write>,
     ) -> RowReader<'t> {
+        assert!(transaction.tables.is_own(table), "rows come from this transaction's own finds and scans");
         let is_committed = row.provisional_number().is_none();
         let place = is_committed.then(|| (Storage::of(table).block(row.block()), row.offset()));
         RowReader {

@@ -141,9 +141,8 @@ impl Transaction {
         visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         self.before_read()?;
-        let position = index;
+        let (position, number) = (index, self.tables.number(table)?);
         let index = self.usable(table, position)?;
-        let number = self.tables.number(table);
         let mut own = self.open_own_scan(number, position, index, (lower, upper), direction)?;
         let outcome = self.scan_merged(
             (number, position),
@@ -244,8 +243,8 @@ impl Transaction {
         visit: &mut dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         self.before_read()?;
-        self.note_table_read(table, columns, filter.clone());
-        let touched = self.tables.number(table);
+        let touched = self.tables.number(table)?;
+        self.note_table_read(table, columns, filter.clone())?;
         let own = self.writes.inserts(touched);
         let moment = self.moment();
         let mut rows = Vec::new();

@@ -1,6 +1,6 @@
 //! The tables that the transactions of one session have cached.
 
-use ankerdb_base::TableId;
+use ankerdb_base::{DatabaseId, Result, TableId};
 use ankerdb_table::{Storage, Table};
 use std::sync::Arc;
 
@@ -9,7 +9,12 @@ const TABLES_KEPT: usize = 32;
 
 /// The tables that transactions of one session have touched, by small numbers. They are kept from one procedure to
 /// the next, so that a procedure does not count references up and down that all threads share.
+///
+/// Whatever a transaction does to a table begins with the table's number here, so this is where a table of another database
+/// is refused: once, when it is new here.
 pub(crate) struct TouchedTables {
+    /// The one whose tables these are.
+    database: DatabaseId,
     tables: Vec<Arc<Table>>,
     /// Whether procedures leave them to their successors.
     keeps: bool,
@@ -17,23 +22,44 @@ pub(crate) struct TouchedTables {
     definitions: u64,
 }
 
-impl Default for TouchedTables {
-    fn default() -> TouchedTables {
-        TouchedTables { tables: Vec::new(), keeps: true, definitions: 0 }
-    }
-}
-
 impl TouchedTables {
+    /// None yet.
+    pub fn new(database: DatabaseId) -> TouchedTables {
+        TouchedTables { database, tables: Vec::new(), keeps: true, definitions: 0 }
+    }
+
     /// The table's number.
+    ///
+    /// # Errors
+    /// `UndefinedTable` if it is of another database.
     #[inline]
-    pub fn number(&mut self, table: &Arc<Table>) -> usize {
+    pub fn number(&mut self, table: &Arc<Table>) -> Result<usize> {
         match self.tables.iter().position(|touched| Arc::ptr_eq(touched, table)) {
-            Some(number) => number,
-            None => {
-                self.tables.push(table.clone());
-                self.tables.len() - 1
-            }
+            Some(number) => Ok(number),
+            None => self.add(table),
         }
+    }
+
+    #[cold]
+    fn add(&mut self, table: &Arc<Table>) -> Result<usize> {
+        self.check(table)?;
+        self.tables.push(table.clone());
+        Ok(self.tables.len() - 1)
+    }
+
+    /// Whether a table is of the database.
+    #[inline]
+    pub fn is_own(&self, table: &Table) -> bool {
+        table.id().database() == self.database
+    }
+
+    /// For what is done to a table without its number.
+    ///
+    /// # Errors
+    /// As [`number`](Self::number).
+    #[inline]
+    pub fn check(&self, table: &Table) -> Result<()> {
+        table.check_is_of(self.database)
     }
 
     /// The number of a table that was touched.

@@ -12,7 +12,7 @@ use crate::stale::Stale;
 use crate::touched_tables::TouchedTables;
 use crate::worker::Worker;
 use crate::write_set::{ROWS_KEPT, WriteKind, WriteSet};
-use ankerdb_base::{ColumnSet, Result, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState, TableId, Timestamp};
 use ankerdb_memory::{account, emergency_pool, release};
 use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot, reader_slot};
 use ankerdb_sync::interrupt::Interrupt;
@@ -125,7 +125,7 @@ impl Transaction {
     /// A transaction that has not begun; see [`begin`](Self::begin).
     pub fn new(manager: Arc<TransactionManager>, worker: Arc<Worker>) -> Transaction {
         let announced = Announced::new(manager.readers().clone());
-        let interrupt = Interrupt::new();
+        let (interrupt, database) = (Interrupt::new(), manager.database());
         interrupt.limit_memory(manager.memory_limit());
         Transaction {
             manager,
@@ -136,7 +136,7 @@ impl Transaction {
             before_reads: BeforeReads::Nothing,
             start: Timestamp::ZERO,
             cells_at: ReadAt::Newest,
-            tables: TouchedTables::default(),
+            tables: TouchedTables::new(database),
             reads: ReadSet::default(),
             statement: StatementStart::default(),
             writes: WriteSet::default(),
@@ -308,10 +308,20 @@ impl Transaction {
 
     /// Notes that the whole table, or the rows that satisfy `filter`, was read by other means, such as an
     /// analytical query over a view of this transaction. `columns` are those looked at, by the filter too.
-    pub fn note_table_read(&mut self, table: &Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
+    ///
+    /// # Errors
+    /// `UndefinedTable` if the table is of another database.
+    pub fn note_table_read(
+        &mut self,
+        table: &Arc<Table>,
+        columns: ColumnSet,
+        filter: Option<RowFilter>,
+    ) -> Result<()> {
+        self.tables.check(table)?;
         if self.validates() {
             self.reads.add_table(table.clone(), columns, filter);
         }
+        Ok(())
     }
 
     /// Notes that cells of a visible row were looked at which its `find` or scan had not named: from here on a concurrent
@@ -326,18 +336,27 @@ impl Transaction {
 
     /// Begins to read what a snapshot shows, at REPEATABLE READ, so that nothing is validated. Further
     /// statements read the same. Costs what an allocation does.
-    pub fn begin_at(&mut self, snapshot: &Snapshot) {
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` if the snapshot is of another database; nothing has begun then.
+    pub fn begin_at(&mut self, snapshot: &Snapshot) -> Result<()> {
+        if snapshot.database() != self.manager.database() {
+            let message = "the snapshot is of another database";
+            return Err(Error::new(SqlState::InvalidParameterValue, message));
+        }
         self.begin(Isolation::RepeatableRead, false);
         self.announced.share(reader_slot(snapshot).clone());
         self.start_at(snapshot.timestamp());
+        Ok(())
     }
 
     /// What analytics inside this transaction read: what it reads itself, and its own writes so far. Keeps that
     /// readable for as long as it lives, even after the transaction.
     pub fn read_view(&self) -> ReadView {
-        let counters = self.manager.snapshot_counters().clone();
-        let strategy = self.manager.strategy_at(self.isolation);
-        let snapshot = Snapshot::new(self.start, self.announced.slot().clone(), strategy, counters);
+        let manager = &self.manager;
+        let (strategy, counters) = (manager.strategy_at(self.isolation), manager.snapshot_counters().clone());
+        let slot = self.announced.slot().clone();
+        let snapshot = Snapshot::new(manager.database(), self.start, slot, strategy, counters);
         ReadView::of_transaction(snapshot, self.own_writes())
     }
 

@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::refusal::{concurrent_update, duplicate_key};
 use crate::transaction::Transaction;
 use crate::write_set::{Write, WriteKind};
-use ankerdb_base::{Result, RowId, TableId, Timestamp};
+use ankerdb_base::{Result, RowId, Timestamp};
 use ankerdb_index::UniqueInsert;
 use ankerdb_sync::patience::Patience;
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
@@ -139,7 +139,6 @@ impl Transaction {
     /// Whether a locked row's owner is going to enter no keys for it before it has looked at ours: an interactive
     /// transaction at rest, or this one, which has not written to the row.
     fn owner_rests(&self, table: &Table, row: RowId) -> bool {
-        let TableId(number) = table.id();
-        self.has_locked(table, row) || self.manager.locks.is_resting((number, row.0))
+        self.has_locked(table, row) || self.manager.locks.is_resting((table.id().number(), row.0))
     }
 }

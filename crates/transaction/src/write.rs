@@ -25,7 +25,7 @@ impl Transaction {
                 self.check_key_is_free(table, position, index, None, &|column| values[column].clone())?;
             }
         }
-        let number = self.tables.number(table);
+        let number = self.tables.number(table)?;
         let cells = values.iter().enumerate().map(|(column, value)| cell_of(table, column, value));
         self.make_room(Purpose::Keeps, cells.clone())?;
         let row = self.writes.insert(number, cells);
@@ -42,7 +42,7 @@ impl Transaction {
             return Err(Error::internal(format!("{} cells for table {}", cells.len(), table.name())));
         }
         cells.iter().enumerate().try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
-        let number = self.tables.number(table);
+        let number = self.tables.number(table)?;
         self.make_room(Purpose::Keeps, cells.iter().copied())?;
         Ok(self.writes.insert(number, cells.iter().copied()))
     }
@@ -56,7 +56,7 @@ impl Transaction {
         changes: &[(usize, Cell<'_>)],
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
-        let number = self.tables.number(table);
+        let number = self.tables.number(table)?;
         self.make_room(Purpose::Keeps, changes.iter().map(|(_, cell)| *cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
@@ -65,6 +65,7 @@ impl Transaction {
 
     /// Changes columns of a visible row. Errors as for [`insert`](Self::insert).
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
+        let number = self.tables.number(table)?;
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
         if self.is_interactive() {
             let mut changed = ColumnSet::EMPTY;
@@ -85,7 +86,6 @@ impl Transaction {
                 }
             }
         }
-        let number = self.tables.number(table);
         let cells = changes.iter().map(|(column, value)| (*column, cell_of(table, *column, value)));
         self.make_room(Purpose::Keeps, cells.clone().map(|(_, cell)| cell))?;
         self.note_unlocked(table, row);
@@ -95,7 +95,7 @@ impl Transaction {
 
     /// Deletes a visible row.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
-        let number = self.tables.number(table);
+        let number = self.tables.number(table)?;
         self.make_room(Purpose::Frees, std::iter::empty())?;
         self.note_unlocked(table, row);
         self.writes.delete(number, row);
@@ -144,7 +144,7 @@ impl Transaction {
         myself: Option<RowId>,
     ) -> Result<Option<RowId>> {
         self.before_read()?;
-        let (number, hash) = (self.tables.number(table), key_hash(key));
+        let (number, hash) = (self.tables.number(table)?, key_hash(key));
         self.buffers.checked_keys.push((position, hash));
         let is_other = |row: &RowId| Some(*row) != myself;
         if self.writes.has_own_keys(number, index.key_columns())

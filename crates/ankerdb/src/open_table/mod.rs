@@ -71,11 +71,12 @@ impl<'c> Transaction<'c> {
     /// never.
     ///
     /// # Errors
-    /// `UndefinedTable`.
+    /// `UndefinedTable`, also for a handle of another database.
     #[inline]
     pub fn table<'t>(&'t self, table: impl TableName<'t>) -> Result<OpenTable<'t, 'c>> {
         let find = |name: &str| Ok(self.shared().engine.catalog().table(name)?);
         let table = table.open(self.tables(), &find)?;
+        table.check_is_of(self.shared().engine.id())?;
         Ok(OpenTable::new(self, table))
     }
 }

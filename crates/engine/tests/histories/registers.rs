@@ -223,7 +223,7 @@ impl Actor<'_> {
                 self.transaction.scan_table(&items, columns, Some(kinds(low, high)), &mut visit)?;
             }
             _ => {
-                self.transaction.note_table_read(&items, columns, Some(kinds(low, high)));
+                self.transaction.note_table_read(&items, columns, Some(kinds(low, high)))?;
                 let is_inside =
                     |kind: &Value| matches!(kind, Value::Integer(kind) if (low..=high).contains(kind));
                 for row in view_rows_if(&self.transaction.read_view(), &items, &[KIND, ID, A], is_inside) {

@@ -237,7 +237,7 @@ impl Client {
     pub fn ids_by_view(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let columns = ColumnSet::of(&[ID, KIND]);
-        self.transaction.note_table_read(&self.table, columns, Some(kinds(low, high)));
+        self.transaction.note_table_read(&self.table, columns, Some(kinds(low, high)))?;
         let rows = view_rows(&self.transaction.read_view(), &self.table, &[ID, KIND]);
         let mut ids: Vec<i32> = (rows.into_iter())
             .filter_map(|row| match row[..] {
@@ -268,7 +268,7 @@ impl Client {
     /// The number of rows, by an analytical query.
     pub fn count_by_view(&mut self) -> Result<usize> {
         self.transaction.begin_statement();
-        self.transaction.note_table_read(&self.table, ColumnSet::EMPTY, None);
+        self.transaction.note_table_read(&self.table, ColumnSet::EMPTY, None)?;
         Ok(view_rows(&self.transaction.read_view(), &self.table, &[ID]).len())
     }
 

@@ -56,7 +56,7 @@ impl SqlSession {
                 Ok(self.ready(&planned, done.rows, None))
             }
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
-                note_reads(plan, transaction);
+                note_reads(plan, transaction)?;
                 let (view, cancel) = (transaction.read_view(), self.runner.cancel.clone());
                 Ok(Outcome::Rows(self.runner.engine.olap().run(plan, parameters, view, cancel)))
             }

@@ -256,7 +256,7 @@ impl SqlSession {
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
-            note_reads(plan, transaction);
+            note_reads(plan, transaction)?;
             let view = transaction.read_view();
             Ok(self.runner.engine.olap().run(plan, parameters, view, cancel))
         } else {

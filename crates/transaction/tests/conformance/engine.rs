@@ -2,7 +2,7 @@
 
 use crate::schedule::{RowState, State, World};
 use crate::script::{COLUMNS, Call, Level, Outcome, ROWS};
-use ankerdb_base::{ColumnSet, Error, RowId, TableId, Timestamp};
+use ankerdb_base::{ColumnSet, Error, RowId, Timestamp};
 use ankerdb_table::{Cell, ColumnDefinition, Storage, Table, TableDefinition};
 use ankerdb_transaction::{Isolation, LockWait, Locked, Transaction, TransactionManager, Versioning};
 use ankerdb_value::{DataType, Value};
@@ -22,10 +22,10 @@ impl Engine {
     pub fn new(is_large: bool) -> Engine {
         let columns = ["id", "a", "b"].map(|name| ColumnDefinition::new(name, DataType::BigInt));
         let definition = columns.into_iter().fold(TableDefinition::new("t"), TableDefinition::column);
-        let table = Arc::new(Storage::create(TableId(1), definition.primary_key(&["id"])));
         // The first commit is a small one, of which nothing is left.
         let ahead_from = if is_large { 1 } else { usize::MAX };
         let manager = TransactionManager::new(Versioning { ahead_from, ..Versioning::default() });
+        let table = Arc::new(Storage::create(manager.new_table(), definition.primary_key(&["id"])));
         let mut transaction = Transaction::new(manager.clone(), manager.acquire_worker());
         transaction.begin(Isolation::Serializable, false);
         for id in 0..ROWS {
