@@ -11,6 +11,7 @@
 
 use ankerdb::procedure::{self, ColumnSet, Session};
 use ankerdb::{Column, Database, Isolation, Result, Statement, Table};
+use ankerdb_measure::arguments::arguments;
 use ankerdb_measure::latency::median;
 use ankerdb_measure::rounds::variant_of;
 use std::sync::{Arc, Barrier};
@@ -48,8 +49,7 @@ const WAYS: [Way; 8] = [
 ];
 
 fn main() -> Result<()> {
-    // Cargo passes `--bench` to every benchmark.
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let mut arguments = arguments();
     let db = filled()?;
     match arguments.next() {
         Some(name) => {

@@ -121,7 +121,7 @@ impl Stage {
             None => SnapshotStrategy::InPlace,
             Some(_) => SnapshotStrategy::Columns,
         };
-        let manager = TransactionManager::new(History { strategy, ahead_from, ..History::default() });
+        let manager = TransactionManager::new(Versioning { strategy, ahead_from, ..Versioning::default() });
         let table = match technique {
             None => Storage::create(manager.new_table(), definition),
             Some(technique) => {

@@ -1,5 +1,6 @@
 //! What measurements have in common, whatever is measured.
 //!
+//! - [`arguments`]: what a benchmark was asked for.
 //! - [`machine`]: what a result was measured on.
 //! - [`cpu`]: how much of the CPU was used by others during a measurement, and when that makes the measurement too
 //!   noisy.
@@ -10,6 +11,7 @@
 //! Nothing here knows a database.
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod cpu;
 pub mod histogram;
 pub mod latency;

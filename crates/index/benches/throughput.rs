@@ -1,12 +1,16 @@
 //! How many lookups and inserts per second, next to a standard B-tree behind a reader-writer lock.
 //!
-//! `cargo run --release -p ankerdb-index --example throughput [THREADS] [KEYS]`
+//! `cargo bench -p ankerdb-index --bench throughput -- [THREADS] [KEYS]`
 //!
 //! Keys have 12 bytes: three big-endian 32-bit integers, like (warehouse, district, order). They arrive
 //! at random, or in TPC-C's order (each thread's own warehouse, ten districts in turn). Every figure is the
 //! median of five rounds, in which both kinds of index take turns.
 
 use ankerdb_index::{Direction, OrderedIndex};
+use ankerdb_measure::arguments::arguments;
+use ankerdb_measure::cpu::ThreadClock;
+use ankerdb_measure::latency::median;
+use ankerdb_measure::rounds::variant_of;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -83,9 +87,10 @@ fn parallel(keys: &[Vec<Key>], work: impl Fn(&[Key]) + Sync) -> Cost {
         let (start, work) = (&start, &work);
         let run = move |keys: &[Key]| {
             start.wait();
-            let (begin, cpu) = (Instant::now(), cpu_ns());
+            let (begin, clock) = (Instant::now(), ThreadClock::of_this_thread());
+            let cpu = cpu_ns(&clock);
             work(keys);
-            (begin.elapsed(), cpu_ns() - cpu)
+            (begin.elapsed(), cpu_ns(&clock) - cpu)
         };
         let workers: Vec<_> = keys.iter().map(|keys| scope.spawn(move || run(keys))).collect();
         workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
@@ -96,11 +101,10 @@ fn parallel(keys: &[Vec<Key>], work: impl Fn(&[Key]) + Sync) -> Cost {
     Cost { wall_ns: longest.as_nanos() as f64 / operations, cpu_ns }
 }
 
-/// Time this thread has been running; not a number where the kernel does not say.
-fn cpu_ns() -> f64 {
+/// Time this thread has been running, as is booked when it gives way; not a number where the kernel does not say.
+fn cpu_ns(clock: &Option<ThreadClock>) -> f64 {
     thread::yield_now();
-    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    statistics.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+    clock.as_ref().map_or(f64::NAN, |clock| clock.read().as_nanos() as f64)
 }
 
 /// One round of inserts, lookups, and scans of ten entries.
@@ -120,8 +124,7 @@ fn print(keys: &str, threads: usize, index: &str, rounds: &[[Cost; 3]]) {
     for operation in 0..3 {
         let median = |cost: fn(&Cost) -> f64| {
             let mut costs: Vec<f64> = rounds.iter().map(|round| cost(&round[operation])).collect();
-            costs.sort_by(f64::total_cmp);
-            costs[costs.len() / 2]
+            median(&mut costs).unwrap_or(f64::NAN)
         };
         let cell = format!("{:.1} ({:.0})", 1e3 / median(|cost| cost.wall_ns), median(|cost| cost.cpu_ns));
         line += &format!(" {cell:>14}");
@@ -152,9 +155,9 @@ fn order_keys(threads: usize, count: usize) -> Vec<Vec<Key>> {
 
 fn main() {
     let argument =
-        |nth, default| std::env::args().nth(nth).map_or(default, |text| text.parse().expect("a number"));
+        |nth, default| arguments().nth(nth).map_or(default, |text| text.parse().expect("a number"));
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-    let (threads, count) = (argument(1, cores), argument(2, 1_000_000));
+    let (threads, count) = (argument(0, cores), argument(1, 1_000_000));
     println!("{count} keys of 12 bytes; million operations per second (ns of one core per operation)");
     let [insert, get, ten] = ["inserts", "lookups", "scans of 10"];
     println!("{:<8} {:>7}   {:<16} {insert:>14} {get:>14} {ten:>14}", "keys", "threads", "index");
@@ -167,9 +170,11 @@ fn main() {
             let mut random = fastrand::Rng::with_seed(2);
             shuffled.iter_mut().for_each(|keys| random.shuffle(keys));
             let (mut ours, mut standard) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
-                ours.push(round::<OrderedIndex>(&keys, &shuffled));
-                standard.push(round::<RwLock<BTreeMap<Key, u64>>>(&keys, &shuffled));
+            for turn in 0..2 * ROUNDS {
+                match variant_of(turn, 2) {
+                    0 => ours.push(round::<OrderedIndex>(&keys, &shuffled)),
+                    _ => standard.push(round::<RwLock<BTreeMap<Key, u64>>>(&keys, &shuffled)),
+                }
             }
             print(name, threads, "OrderedIndex", &ours);
             print(name, threads, "RwLock<BTreeMap>", &standard);

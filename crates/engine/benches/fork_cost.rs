@@ -1,10 +1,12 @@
 //! What a fork costs by the size of the database, with and without leaving columns out.
 //!
-//! `cargo run --release -p ankerdb-engine --example fork_cost -- 256 1024`: for tables of 25 bigint columns with so many MiB
+//! `cargo bench -p ankerdb-engine --bench fork_cost -- 256 1024`: for tables of 25 bigint columns with so many MiB
 //! altogether, the median of some forks: the call itself, and how long commits were held, for a child that has
 //! all columns, one of them, or none.
 
 use ankerdb_engine::*;
+use ankerdb_measure::arguments::arguments;
+use ankerdb_measure::latency::median;
 use ankerdb_region::fork::spawn;
 use std::time::{Duration, Instant};
 
@@ -12,21 +14,20 @@ const COLUMNS: usize = 25;
 const ROUNDS: usize = 7;
 
 fn main() -> Result<()> {
-    let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|size| size.parse().ok()).collect();
+    let sizes: Vec<usize> = arguments().filter_map(|size| size.parse().ok()).collect();
     println!("{:>8} {:>14} {:>12} {:>12} {:>12}", "MiB", "in the child", "call us", "held us", "creation us");
     for megabytes in if sizes.is_empty() { vec![256] } else { sizes } {
         let (database, table) = filled(megabytes)?;
         for (name, keep) in
             [("all", ColumnSet::ALL), ("one column", ColumnSet::of(&[3])), ("none", ColumnSet::EMPTY)]
         {
-            let mut runs: Vec<[Duration; 3]> =
+            let runs: Vec<[Duration; 3]> =
                 (0..ROUNDS).map(|_| once(&database, &table, keep)).collect::<Result<_>>()?;
-            let mut median = |place: usize| {
-                runs.sort_unstable_by_key(|run| run[place]);
-                runs[ROUNDS / 2][place].as_micros()
-            };
-            let (call, held, creation) = (median(0), median(1), median(2));
-            println!("{megabytes:>8} {name:>14} {call:>12} {held:>12} {creation:>12}");
+            let [call, held, creation] = [0, 1, 2].map(|place| {
+                let mut times: Vec<f64> = runs.iter().map(|run| run[place].as_secs_f64() * 1e6).collect();
+                median(&mut times).unwrap_or_default()
+            });
+            println!("{megabytes:>8} {name:>14} {call:>12.0} {held:>12.0} {creation:>12.0}");
         }
     }
     Ok(())

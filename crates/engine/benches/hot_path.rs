@@ -1,7 +1,8 @@
 //! What the hot path costs: one thread, then several, updating and reading rows by key; and snapshots meanwhile.
-//! A benchmark, not a test: `cargo run --release -p ankerdb-engine --example hot_path`.
+//! `cargo bench -p ankerdb-engine --bench hot_path`
 
 use ankerdb_engine::*;
+use ankerdb_measure::latency::Latencies;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ fn main() -> Result<()> {
 
 fn run(database: &Database, stock: &std::sync::Arc<Table>, threads: usize, isolation: Isolation) {
     let stop = AtomicBool::new(false);
-    let mut creation = Vec::new();
+    let mut creation = Latencies::default();
     let commits: u64 = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|number| {
@@ -77,19 +78,17 @@ fn run(database: &Database, stock: &std::sync::Arc<Table>, threads: usize, isola
         while begin.elapsed() < Duration::from_secs(2) {
             let before = Instant::now();
             let snapshot = database.snapshot();
-            creation.push(before.elapsed().as_nanos() as u64);
+            creation.record(before.elapsed());
             drop(snapshot);
             std::thread::sleep(Duration::from_micros(200));
         }
         stop.store(true, Ordering::Relaxed);
         workers.into_iter().map(|worker| worker.join().expect("workers do not panic")).sum()
     });
-    creation.sort_unstable();
-    let at = |share: f64| creation[(creation.len() as f64 * share) as usize];
     println!(
         "{threads} threads, {isolation:?}: {} commits/s of 10 updates; snapshot p50 {} ns, p99 {} ns",
         commits / 2,
-        at(0.5),
-        at(0.99)
+        creation.quantile_ns(0.5),
+        creation.quantile_ns(0.99)
     );
 }

@@ -7,9 +7,10 @@
 //! - a truncation: all 1,000,000 rows of a table deleted in one transaction, as TRUNCATE does
 //!
 //! A commit that comes late because the one before it was held up counts from when it was due.
-//! A benchmark, not a test: `cargo run --release -p ankerdb-engine --example side_by_side`.
+//! `cargo bench -p ankerdb-engine --bench side_by_side`
 
 use ankerdb_engine::*;
+use ankerdb_measure::latency::Latencies;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,14 +81,14 @@ impl Stage {
     }
 
     /// Commits rows until told to stop; how late each commit was done.
-    fn probe(&self, stop: &AtomicBool) -> Result<Vec<Duration>> {
+    fn probe(&self, stop: &AtomicBool) -> Result<Latencies> {
         let mut session = self.database.session();
-        let (mut late, mut due) = (Vec::new(), Instant::now());
+        let (mut late, mut due) = (Latencies::default(), Instant::now());
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            let id = late.len() as i64 % 10;
+            let id = late.count() as i64 % 10;
             session.run(Isolation::Serializable, |transaction| write(transaction, &self.probed, id))?;
-            late.push(due.elapsed());
+            late.record(due.elapsed());
             due += PERIOD;
         }
         Ok(late)
@@ -106,12 +107,11 @@ impl Stage {
             stop.store(true, Ordering::Relaxed);
             (outcome.map(|_| lasted), probe.join().expect("the probe does not panic"))
         });
-        let (lasted, mut late) = (lasted?, late?);
-        late.sort_unstable();
-        let at = |share: f64| late[((late.len() - 1) as f64 * share) as usize];
-        let (count, p50, p99, longest) = (late.len(), at(0.5), at(0.99), at(1.0));
+        let (lasted, late) = (lasted?, late?);
+        let [p50, p99] = [0.5, 0.99].map(|share| late.quantile_us(share));
+        let (count, longest) = (late.count(), late.max_ns() as f64 / 1e3);
         println!(
-            "{name}: {lasted:.1?}; {count} commits beside it: p50 {p50:.1?}, p99 {p99:.1?}, longest {longest:.1?}"
+            "{name}: {lasted:.1?}; {count} commits beside it: p50 {p50:.1} us, p99 {p99:.1} us, longest {longest:.1} us"
         );
         Ok(())
     }

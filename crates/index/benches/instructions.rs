@@ -1,8 +1,8 @@
 //! Instructions per operation, for callgrind.
 //!
 //! ```text
-//! cargo build --release -p ankerdb-index --example instructions
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/instructions MAP KEYS OPERATION [COUNT]
+//! cargo bench -p ankerdb-index --bench instructions --no-run       # tells the PROGRAM
+//! valgrind --tool=callgrind --toggle-collect='*measured*' PROGRAM MAP KEYS OPERATION [COUNT]
 //! ```
 //!
 //! MAP: `ordered` or `hash` (which has no scans).
@@ -11,6 +11,7 @@
 //! Divide callgrind's "Collected" by COUNT (a million, if not said). Nothing else is collected.
 
 use ankerdb_index::{Direction, HashIndex, OrderedIndex, UniqueInsert};
+use ankerdb_measure::arguments::arguments;
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 
@@ -39,16 +40,16 @@ macro_rules! operations {
         mod $module {
             use super::*;
 
-            pub fn insert_unique(index: &$Index, key: &[u8], row: u64) {
+            pub(super) fn insert_unique(index: &$Index, key: &[u8], row: u64) {
                 let inserted = index.insert_unique(key, row, Some).expect("a short key");
                 assert_eq!(inserted, UniqueInsert::Inserted);
             }
 
-            pub fn insert(index: &$Index, key: &[u8], row: u64) {
+            pub(super) fn insert(index: &$Index, key: &[u8], row: u64) {
                 assert!(index.insert(key, row).expect("a short key"));
             }
 
-            pub fn get(index: &$Index, key: &[u8], row: u64) {
+            pub(super) fn get(index: &$Index, key: &[u8], row: u64) {
                 let mut found = None;
                 index.get(key, |row| {
                     found = Some(row);
@@ -57,8 +58,8 @@ macro_rules! operations {
                 assert_eq!(found, Some(row));
             }
 
-            /// Runs the operation of this name, if there is one, on an index that has the keys if it needs them.
-            pub fn run(index: &$Index, keys: &[Vec<u8>], operation: &str) -> bool {
+            /// Runs one of these, if it is called like that, on an index that has the keys where it should.
+            pub(super) fn run(index: &$Index, keys: &[Vec<u8>], operation: &str) -> bool {
                 if !matches!(operation, "insert" | "unique") {
                     keys.iter().enumerate().for_each(|(row, key)| insert(index, key, row as u64));
                 }
@@ -91,7 +92,7 @@ fn scan(index: &OrderedIndex, key: &[u8], direction: Direction, entries: usize) 
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = arguments().collect();
     let [map, kind, operation, rest @ ..] = arguments.as_slice() else {
         panic!("MAP, KEYS and OPERATION, please")
     };

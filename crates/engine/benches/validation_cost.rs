@@ -1,8 +1,8 @@
 //! What validation costs: the validating transaction, and all others.
 //!
 //! ```text
-//! cargo run --release -p ankerdb-engine --example validation_cost -- short 100000
-//! cargo run --release -p ankerdb-engine --example validation_cost -- long
+//! cargo bench -p ankerdb-engine --bench validation_cost -- short 100000
+//! cargo bench -p ankerdb-engine --bench validation_cost -- long
 //! ```
 //!
 //! `short` runs so many transactions of ten finds and five updates, nobody else being there: for counting instructions.
@@ -10,6 +10,8 @@
 //! while a probe commits single rows; prints how long the validator's commits and the probe's took.
 
 use ankerdb_engine::*;
+use ankerdb_measure::arguments::arguments;
+use ankerdb_measure::latency::Latencies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -59,15 +61,15 @@ fn short(transactions: i32) -> Result<()> {
 }
 
 /// Commits single rows until told to stop; how long each commit took.
-fn probe(database: &Database, table: &Arc<Table>, stop: &AtomicBool) -> Result<Vec<Duration>> {
+fn probe(database: &Database, table: &Arc<Table>, stop: &AtomicBool) -> Result<Latencies> {
     let mut session = database.session();
-    let mut took = Vec::new();
+    let mut took = Latencies::default();
     while !stop.load(Ordering::Relaxed) {
         let mut transaction = session.begin(Isolation::Serializable);
         add_one(&mut transaction, table, 0)?;
         let began = Instant::now();
         transaction.commit()?;
-        took.push(began.elapsed());
+        took.record(began.elapsed());
         std::thread::sleep(Duration::from_micros(100));
     }
     Ok(took)
@@ -95,24 +97,22 @@ fn long() -> Result<()> {
     let (read, other, probed) =
         (table(&database, "read", ROWS)?, table(&database, "other", 10)?, table(&database, "probed", 10)?);
     let stop = AtomicBool::new(false);
-    let (validated, mut probed) = std::thread::scope(|scope| {
+    let (validated, probed) = std::thread::scope(|scope| {
         let probe = scope.spawn(|| probe(&database, &probed, &stop));
         let validated: Result<Vec<_>> = (0..ROUNDS).map(|_| validate(&database, &read, &other)).collect();
         stop.store(true, Ordering::Relaxed);
         (validated, probe.join().expect("the probe ends"))
     });
     println!("validating commits: {:?}", validated?);
-    if let Ok(probed) = &mut probed {
-        probed.sort_unstable();
-        let at = |share: f64| probed[((probed.len() - 1) as f64 * share) as usize];
-        let (count, longest) = (probed.len(), at(1.0));
-        println!("{count} probing commits: median {:?}, p99 {:?}, longest {longest:?}", at(0.5), at(0.99));
-    }
+    let probed = probed?;
+    let [median, p99] = [0.5, 0.99].map(|share| probed.quantile_us(share));
+    let (count, longest) = (probed.count(), probed.max_ns() as f64 / 1e3);
+    println!("{count} probing commits: median {median:.1} us, p99 {p99:.1} us, longest {longest:.1} us");
     Ok(())
 }
 
 fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = arguments().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["short", transactions] => short(transactions.parse().expect("a number of transactions")),
         ["long"] => long(),

@@ -1,9 +1,11 @@
 //! How long a large commit holds up other commits: one session inserts, updates and deletes 1,000,000 rows, each in
 //! one transaction, while another one commits a row every millisecond. A commit that comes late because the one
-//! before it was held up counts from when it was due. A benchmark, not a test: `cargo run --release -p ankerdb-engine
-//! --example large_commit [--text]`.
+//! before it was held up counts from when it was due.
+//! `cargo bench -p ankerdb-engine --bench large_commit [-- --text]`
 
 use ankerdb_engine::*;
+use ankerdb_measure::arguments::arguments;
+use ankerdb_measure::latency::Latencies;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +15,7 @@ const PERIOD: Duration = Duration::from_millis(1);
 const LONG_TEXT: &str = "longer than what a view holds in place";
 
 fn main() -> Result<()> {
-    let with_text = std::env::args().any(|argument| argument == "--text");
+    let with_text = arguments().any(|argument| argument == "--text");
     let database = Database::new();
     let large = TableDefinition::new("large")
         .column(ColumnDefinition::new("id", DataType::BigInt))
@@ -62,7 +64,7 @@ fn measure(
     let mut transaction = session.begin(Isolation::RepeatableRead);
     write(&mut transaction)?;
     let (ready, done) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (lasted, mut latencies) = std::thread::scope(|scope| {
+    let (lasted, latencies) = std::thread::scope(|scope| {
         let probe = scope.spawn(|| probe(database, small, &ready, &done));
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
@@ -73,23 +75,21 @@ fn measure(
         done.store(true, Ordering::Release);
         (outcome.map(|_| lasted), probe.join().expect("the probe does not panic"))
     });
-    latencies.sort_unstable();
-    let at = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize];
     println!(
-        "{name}: commit of {ROWS} rows {:?}; {} commits beside it: p50 {:?}, p99 {:?}, longest {:?}",
+        "{name}: commit of {ROWS} rows {:?}; {} commits beside it: p50 {:.1} us, p99 {:.1} us, longest {:.1} us",
         lasted?,
-        latencies.len(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
+        latencies.count(),
+        latencies.quantile_us(0.5),
+        latencies.quantile_us(0.99),
+        latencies.max_ns() as f64 / 1e3
     );
     Ok(())
 }
 
-fn probe(database: &Database, small: &Arc<Table>, ready: &AtomicBool, done: &AtomicBool) -> Vec<Duration> {
+fn probe(database: &Database, small: &Arc<Table>, ready: &AtomicBool, done: &AtomicBool) -> Latencies {
     let mut session = database.session();
     let first = small.row_count() as i64;
-    let mut latencies = Vec::new();
+    let mut latencies = Latencies::default();
     ready.store(true, Ordering::Release);
     let mut due = Instant::now();
     while !done.load(Ordering::Acquire) {
@@ -97,11 +97,11 @@ fn probe(database: &Database, small: &Arc<Table>, ready: &AtomicBool, done: &Ato
         if due > now {
             std::thread::sleep(due - now);
         }
-        let id = first + latencies.len() as i64;
+        let id = first + latencies.count() as i64;
         session
             .run(Isolation::Serializable, |transaction| transaction.insert(small, vec![Value::BigInt(id)]))
             .expect("nobody else inserts here");
-        latencies.push(due.elapsed());
+        latencies.record(due.elapsed());
         due += PERIOD;
     }
     latencies

@@ -1,7 +1,11 @@
-//! What a snapshot pays for a block whose rows have all changed since: nanoseconds a row to materialize.
+//! What a snapshot pays for a block whose rows have all changed since: nanoseconds a row to materialize, the median of
+//! some turns. `cargo bench -p ankerdb-engine --bench versioned_scan`
 
 use ankerdb_engine::*;
+use ankerdb_measure::latency::median;
 use std::time::Instant;
+
+const TURNS: usize = 15;
 
 fn main() -> Result<()> {
     let database = Database::new();
@@ -38,16 +42,16 @@ fn main() -> Result<()> {
         })?;
     }
     for columns in [&[1][..], &[1, 2, 3, 4]] {
-        let mut best = f64::MAX;
-        for _ in 0..15 {
+        let mut times = Vec::new();
+        for _ in 0..TURNS {
             let view = reader.by(SnapshotStrategy::InPlace).read_view();
             let begun = Instant::now();
             for part in 0..view.parts(&table) {
                 std::hint::black_box(view.read(&table, part, columns)?);
             }
-            best = best.min(begun.elapsed().as_nanos() as f64 / f64::from(rows));
+            times.push(begun.elapsed().as_nanos() as f64 / f64::from(rows));
         }
-        println!("{} columns: {best:.1} ns a row", columns.len());
+        println!("{} columns: {:.1} ns a row", columns.len(), median(&mut times).unwrap_or_default());
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! What each technique costs on this machine: taking a snapshot, the first write to a page, reading.
 //!
-//! `cargo run --release -p ankerdb-region --example technique_cost [megabytes]`, 200 by default (one column of AnKer §4.3.2).
+//! `cargo bench -p ankerdb-region --bench technique_cost -- [megabytes]`, 200 by default (one column of AnKer §4.3.2).
 //! Times are medians of five rounds. For `fork` see the experiments: it snapshots processes.
 
+use ankerdb_measure::arguments::arguments;
+use ankerdb_measure::latency::median;
 use ankerdb_region::{PageSize, Region, RegionSnapshot, Technique};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -36,11 +38,13 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (result, start.elapsed())
 }
 
+/// Milliseconds of each part.
 #[derive(Default)]
-struct Costs(Vec<(&'static str, Vec<Duration>)>);
+struct Costs(Vec<(&'static str, Vec<f64>)>);
 
 impl Costs {
     fn add(&mut self, what: &'static str, time: Duration) {
+        let time = time.as_secs_f64() * 1e3;
         match self.0.iter_mut().find(|(name, _)| *name == what) {
             Some((_, times)) => times.push(time),
             None => self.0.push((what, vec![time])),
@@ -49,8 +53,7 @@ impl Costs {
 
     fn print(mut self) {
         for (what, times) in &mut self.0 {
-            times.sort();
-            print!("  {what} {:.3}", times[times.len() / 2].as_secs_f64() * 1e3);
+            print!("  {what} {:.3}", median(times).unwrap_or_default());
         }
         println!();
     }
@@ -87,7 +90,7 @@ fn measure(technique: Technique, pages: PageSize, bytes: usize) -> ankerdb_base:
 }
 
 fn main() -> ankerdb_base::Result<()> {
-    let megabytes = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200usize);
+    let megabytes = arguments().next().and_then(|text| text.parse().ok()).unwrap_or(200usize);
     let bytes = megabytes << 20;
     let (from, mut to) = (vec![1u8; bytes], vec![2u8; bytes]);
     for _ in 0..2 {

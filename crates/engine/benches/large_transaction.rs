@@ -1,8 +1,9 @@
 //! What a transaction of many rows costs, as a procedure and as an interactive transaction, which locks rows and checks
-//! keys as it goes, and when it is rolled back. A benchmark, not a test: `cargo run --release -p ankerdb-engine
-//! --example large_transaction -- 1000000`.
+//! keys as it goes, and when it is rolled back.
+//! `cargo bench -p ankerdb-engine --bench large_transaction -- 1000000`
 
 use ankerdb_engine::*;
+use ankerdb_measure::arguments::arguments;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ const WORKS: [(&str, bool, Work); 8] = [
 ];
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = arguments();
     let rows = arguments.next().map_or(100_000, |rows| rows.parse().expect("a number of rows"));
     let wanted = arguments.next().unwrap_or_default();
     let names = ["procedure", "interactive", "rolled back", "taken back"].map(|name| format!("{name:>12}"));

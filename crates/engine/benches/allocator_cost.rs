@@ -1,6 +1,6 @@
 //! What it costs a transaction that its memory is counted, and that there is an emergency pool behind the allocator.
-//! A benchmark, not a test: `valgrind --tool=callgrind target/release/examples/allocator_cost plain 20000`, with `counted` and
-//! `backed` in the place of `plain`. The difference of two numbers of transactions leaves the beginning out.
+//! `cargo bench -p ankerdb-engine --bench allocator_cost --no-run` tells the program; then
+//! `valgrind --tool=callgrind PROGRAM plain 20000`, with `counted` and `backed` in the place of `plain`. The difference of two numbers of transactions leaves the beginning out.
 
 use ankerdb_engine::*;
 use ankerdb_memory::account::Counted;
