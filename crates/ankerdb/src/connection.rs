@@ -90,7 +90,7 @@ pub(crate) struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    pub fn new(options: Options) -> Result<ConnectionPool> {
+    pub(crate) fn new(options: Options) -> Result<ConnectionPool> {
         Ok(ConnectionPool {
             engine: options.open()?,
             options,
@@ -125,14 +125,14 @@ impl ConnectionPool {
     }
 
     /// Ends what runs now, with 57014.
-    pub fn interrupt_all(&self) {
+    pub(crate) fn interrupt_all(&self) {
         for alarm in self.alarms.lock().iter().filter_map(Weak::upgrade) {
             alarm.raise();
         }
     }
 
     /// Drops idle connections, and with them the tables that they cache: for when a table was dropped.
-    pub fn forget_idle(&self) {
+    pub(crate) fn forget_idle(&self) {
         for shelf in &self.shelves {
             let idle = std::mem::take(&mut *shelf.lock());
             drop(idle);
@@ -141,7 +141,7 @@ impl ConnectionPool {
 
     /// SQL over the database. The analytical threads start with the first call.
     #[cfg(feature = "sql")]
-    pub fn sql(&self) -> Result<&SqlEngine> {
+    pub(crate) fn sql(&self) -> Result<&SqlEngine> {
         if let Some(engine) = self.sql.get() {
             return Ok(engine);
         }
@@ -157,7 +157,7 @@ impl ConnectionPool {
 
     /// The SQL session of a connection, made now if there is none yet.
     #[cfg(feature = "sql")]
-    pub fn sql_session<'s>(&self, slot: &'s mut SqlSlot, alarm: &Alarm) -> Result<&'s mut SqlSession> {
+    pub(crate) fn sql_session<'s>(&self, slot: &'s mut SqlSlot, alarm: &Alarm) -> Result<&'s mut SqlSession> {
         match slot {
             Some(session) => Ok(session),
             None => {
@@ -179,7 +179,7 @@ pub(crate) struct Lease<S: Deref<Target = ConnectionPool>> {
 
 impl<S: Deref<Target = ConnectionPool>> Lease<S> {
     /// Takes a connection. Interrupts of its former user are forgotten.
-    pub fn take(shared: S) -> Lease<S> {
+    pub(crate) fn take(shared: S) -> Lease<S> {
         let idle = shared.shelf().lock().pop();
         let connection = idle.unwrap_or_else(|| shared.connect());
         if connection.alarm.interrupt.is_raised() {
@@ -188,13 +188,13 @@ impl<S: Deref<Target = ConnectionPool>> Lease<S> {
         Lease { shared, connection: Some(connection) }
     }
 
-    pub fn shared(&self) -> &S {
+    pub(crate) fn shared(&self) -> &S {
         &self.shared
     }
 
     /// This connection, with another reference to the shared state.
     #[cfg(feature = "sql")]
-    pub fn shared_by<O: Deref<Target = ConnectionPool>>(mut self, shared: O) -> Lease<O> {
+    pub(crate) fn shared_by<O: Deref<Target = ConnectionPool>>(mut self, shared: O) -> Lease<O> {
         Lease { shared, connection: self.connection.take() }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// What the error of an SQL statement means for its transaction.
     #[cfg(feature = "sql")]
-    pub fn of(error: &ankerdb_engine::Error) -> Failure {
+    pub(crate) fn of(error: &ankerdb_engine::Error) -> Failure {
         match error.is_retryable() {
             true => Failure::Conflict(error.clone()),
             false => Failure::Statement(error.clone()),
@@ -101,7 +101,7 @@ impl<'c> Inner<'c> {
 
     /// The time that `now()` gives in all statements of the transaction.
     #[cfg(feature = "sql")]
-    pub fn began(&mut self) -> i64 {
+    pub(crate) fn began(&mut self) -> i64 {
         *self.began.get_or_insert_with(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
             since.as_micros() as i64

@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// Allocations and reallocations of the calling thread so far.
-pub fn count() -> u64 {
+pub(crate) fn count() -> u64 {
     COUNT.get()
 }
 

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 /// The benchmarks.
 #[derive(Subcommand)]
-pub enum Benchmark {
+pub(crate) enum Benchmark {
     /// Transactions and analytics side by side: what each costs the other.
     ///
     /// Loads TPC-C, then runs rounds of short phases: analytics alone, both streams, transactions
@@ -43,7 +43,7 @@ pub enum Benchmark {
 
 impl Benchmark {
     /// Runs it.
-    pub fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         match self {
             Benchmark::Htap(options) => run(options),
             Benchmark::Tpcc(options) => tpcc::run(options),
@@ -56,7 +56,7 @@ impl Benchmark {
 
 /// Options of `bench htap`.
 #[derive(Args)]
-pub struct HtapOptions {
+pub(crate) struct HtapOptions {
     /// TPC-C warehouses to load (about 200 MiB each)
     #[arg(long, value_name = "W", default_value_t = 4)]
     warehouses: u32,

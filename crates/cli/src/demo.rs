@@ -48,7 +48,7 @@ const SEED: u64 = 2018;
 
 /// Options of `demo`.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// TPC-C warehouses to load (about 200 MiB each)
     #[arg(long, value_name = "W", default_value_t = 4)]
     warehouses: u32,
@@ -63,7 +63,7 @@ pub struct Options {
 }
 
 /// The results of both streams.
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub oltp: OltpResult,
     pub olap: OlapResult,
     /// Median latency in milliseconds of each query after the transactions have stopped.
@@ -72,7 +72,7 @@ pub struct Outcome {
 }
 
 /// Runs the demo.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     at_least_one("--warehouses", options.warehouses as usize)?;
     at_least_one("--seconds", options.seconds as usize)?;
     check_writable(&options.plot)?;

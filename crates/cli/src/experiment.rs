@@ -15,7 +15,7 @@ const LIST: &str = "list";
 
 /// Options of `experiment`.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// `list`, or the experiment to run
     id: String,
     /// TPC-C warehouses (about 200 MiB each)
@@ -63,7 +63,7 @@ fn technique(name: &str) -> std::result::Result<Technique, String> {
 }
 
 /// Lists or runs.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     if options.id == LIST {
         list();
         return Ok(());

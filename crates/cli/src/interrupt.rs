@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const EXIT_CODE: i32 = 130;
 
 /// A flag that the first ctrl-c sets.
-pub fn flag() -> Arc<AtomicBool> {
+pub(crate) fn flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let watched = flag.clone();
     let watch = move || {

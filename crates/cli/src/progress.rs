@@ -7,19 +7,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shows rows loaded of rows expected. Can be told from any thread.
-pub struct LoadProgress {
+pub(crate) struct LoadProgress {
     bar: Option<ProgressBar>,
     tenths: AtomicU64,
 }
 
 impl LoadProgress {
     /// Nothing is shown yet.
-    pub fn new() -> LoadProgress {
+    pub(crate) fn new() -> LoadProgress {
         LoadProgress { bar: has_bars().then(|| bar(LOADING)), tenths: AtomicU64::new(0) }
     }
 
     /// Shows the state; `done == total` ends it.
-    pub fn show(&self, done: u64, total: u64) {
+    pub(crate) fn show(&self, done: u64, total: u64) {
         match &self.bar {
             Some(bar) => {
                 bar.set_length(total);
@@ -44,7 +44,7 @@ const MEASURING: &str = "{msg} {wide_bar} {percent}%, {elapsed} of this measurem
 const STEPS: u64 = 1000;
 
 /// Whether the terminal cannot position its cursor.
-pub fn terminal_is_dumb() -> bool {
+pub(crate) fn terminal_is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
 }
 
@@ -61,11 +61,11 @@ fn bar(template: &str) -> ProgressBar {
 /// Progress of an experiment: a bar for the present measurement; without a terminal, a line for every measurement.
 /// Can be told from any thread.
 #[derive(Default)]
-pub struct ExperimentProgress(Mutex<Option<(ProgressBar, bool)>>);
+pub(crate) struct ExperimentProgress(Mutex<Option<(ProgressBar, bool)>>);
 
 impl ExperimentProgress {
     /// Shows what happens.
-    pub fn show(&self, event: Event<'_>) {
+    pub(crate) fn show(&self, event: Event<'_>) {
         if let (Event::Begun { number, of, label }, false) = (event, has_bars()) {
             eprintln!("measurement {number} of {of}: {label}");
         }
@@ -101,7 +101,7 @@ impl ExperimentProgress {
     }
 
     /// Takes the bar away.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.show(Event::Ended);
     }
 }

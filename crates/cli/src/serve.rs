@@ -15,7 +15,7 @@ const QUERY_MEMORY_SHARE: u64 = 4;
 
 /// Options of `serve`.
 #[derive(Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Host and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5432")]
     listen: String,
@@ -45,7 +45,7 @@ impl Options {
 }
 
 /// Serves until ctrl-c or SIGTERM.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     at_least_one("--olap-threads", options.olap_threads)?;
     at_least_one("--max-connections", options.max_connections)?;
     let listen = resolve(&options.listen)?;

@@ -34,13 +34,13 @@ pub(crate) struct Precedence<'c> {
 impl Contention {
     /// Whether a procedure has precedence. One load.
     #[inline]
-    pub fn is_contended(&self) -> bool {
+    pub(crate) fn is_contended(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
     }
 
     /// Takes precedence for the next try once its present holder is done, but waits no longer than a moment: the
     /// holder may be waiting for a row.
-    pub fn take_precedence(&self) -> Precedence<'_> {
+    pub(crate) fn take_precedence(&self) -> Precedence<'_> {
         let held = self.one.try_lock_for(COURTESY);
         if held.is_some() {
             self.is_taken.store(true, Ordering::Relaxed);

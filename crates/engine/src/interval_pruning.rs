@@ -116,7 +116,7 @@ impl Burials {
 
 impl IntervalPruning {
     /// No pass yet.
-    pub fn new() -> IntervalPruning {
+    pub(crate) fn new() -> IntervalPruning {
         IntervalPruning {
             last: Instant::now(),
             watermark: Timestamp::ZERO,
@@ -128,7 +128,7 @@ impl IntervalPruning {
     }
 
     /// Makes a pass if it is time for one and a reader is open since before the last one.
-    pub fn pass(&mut self, shared: &DatabaseState) {
+    pub(crate) fn pass(&mut self, shared: &DatabaseState) {
         self.burials.pass(shared);
         if self.last.elapsed() < INTERVAL {
             return;

@@ -36,7 +36,7 @@ pub(crate) struct Pruner {
 
 impl Pruner {
     /// Starts it: a pass every `interval`, or as often as there is something to do.
-    pub fn start(shared: Weak<DatabaseState>, interval: Option<Duration>) -> Pruner {
+    pub(crate) fn start(shared: Weak<DatabaseState>, interval: Option<Duration>) -> Pruner {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = stop.clone();
         let run = move || {

@@ -25,7 +25,7 @@ pub(crate) struct DatabaseState {
 
 impl DatabaseState {
     /// The tables as they are now.
-    pub fn tables(&self) -> Vec<Arc<Table>> {
+    pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.catalog.read().tables().cloned().collect()
     }
 }

@@ -30,8 +30,8 @@ macro_rules! anomalies {
 }
 
 mod allowed {
-    pub const YES: bool = true;
-    pub const NO: bool = false;
+    pub(crate) const YES: bool = true;
+    pub(crate) const NO: bool = false;
 }
 
 anomalies! {
@@ -114,7 +114,7 @@ mod scripts {
     use super::*;
 
     /// Two writers set both rows to their own number; interleaved, the rows would differ.
-    pub fn dirty_write(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn dirty_write(stage: &Stage, level: Isolation) -> bool {
         let mut first = stage.begin(level);
         first.write(1, 1).unwrap();
         std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ mod scripts {
         stage.committed(1) != stage.committed(2)
     }
 
-    pub fn dirty_read(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn dirty_read(stage: &Stage, level: Isolation) -> bool {
         let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
         writer.write(1, 0).unwrap();
         writer.insert(item(3, 0, 0, 1)).unwrap();
@@ -147,7 +147,7 @@ mod scripts {
         seen
     }
 
-    pub fn aborted_read(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn aborted_read(stage: &Stage, level: Isolation) -> bool {
         let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
         writer.write(1, 0).unwrap();
         let before = reader.read(1).unwrap();
@@ -157,7 +157,7 @@ mod scripts {
         before != Some(50) || after != Some(50) || stage.committed(1) != Some(50)
     }
 
-    pub fn intermediate_read(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn intermediate_read(stage: &Stage, level: Isolation) -> bool {
         let (mut writer, mut reader) = (stage.begin(level), stage.begin(level));
         writer.write(1, 7).unwrap();
         let seen = reader.read(1).unwrap();
@@ -169,7 +169,7 @@ mod scripts {
     }
 
     /// Each of two running transactions sees the other's write.
-    pub fn circular_information_flow(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn circular_information_flow(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         first.write(1, 1).unwrap();
         second.write(2, 2).unwrap();
@@ -177,7 +177,7 @@ mod scripts {
         both_commit([first, second]) && seen == (Some(2), Some(1))
     }
 
-    pub fn non_repeatable_read(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn non_repeatable_read(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let before = reader.read(1).unwrap();
         writer.write(1, 7).unwrap();
@@ -185,7 +185,7 @@ mod scripts {
         before != reader.read(1).unwrap()
     }
 
-    pub fn non_repeatable_read_of_a_deleted_row(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn non_repeatable_read_of_a_deleted_row(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let before = reader.read(1).unwrap();
         writer.delete(1).unwrap();
@@ -195,7 +195,7 @@ mod scripts {
         before != reader.read(1).unwrap() || reader.read(2).unwrap().is_none()
     }
 
-    pub fn phantom(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn phantom(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let before = reader.ids_by_range(1, 1).unwrap();
         writer.insert(item(3, 0, 0, 1)).unwrap();
@@ -204,7 +204,7 @@ mod scripts {
         before != reader.ids_by_range(1, 1).unwrap()
     }
 
-    pub fn phantom_by_filter(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn phantom_by_filter(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let before = reader.ids_by_filter(1, 1).unwrap();
         writer.insert(item(3, 0, 0, 1)).unwrap();
@@ -213,7 +213,7 @@ mod scripts {
         before != reader.ids_by_filter(1, 1).unwrap()
     }
 
-    pub fn phantom_by_key_update(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn phantom_by_key_update(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let before = reader.ids_by_range(1, 1).unwrap();
         writer.update(2, vec![(KIND, Value::Integer(1))]).unwrap();
@@ -221,7 +221,7 @@ mod scripts {
         before != reader.ids_by_range(1, 1).unwrap()
     }
 
-    pub fn lost_update(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn lost_update(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         let (one, two) = (first.read(1).unwrap().unwrap(), second.read(1).unwrap().unwrap());
         first.write(1, one + 10).unwrap();
@@ -232,7 +232,7 @@ mod scripts {
     }
 
     /// Optimistic procedures: nobody locks, the first committer wins where anybody does.
-    pub fn lost_update_in_procedures(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn lost_update_in_procedures(stage: &Stage, level: Isolation) -> bool {
         let read = |transaction: &mut Transaction| -> Result<(RowId, i64)> {
             let row = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
             Ok((row, transaction.bigint(&stage.items, row, A)))
@@ -249,7 +249,7 @@ mod scripts {
         went_through(outcome)
     }
 
-    pub fn read_skew(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn read_skew(stage: &Stage, level: Isolation) -> bool {
         let (mut reader, mut writer) = (stage.begin(level), stage.begin(level));
         let one = reader.read(1).unwrap().unwrap();
         writer.write(1, 40).unwrap();
@@ -259,7 +259,7 @@ mod scripts {
     }
 
     /// A delete finds rows that do not fit what was read before.
-    pub fn read_skew_by_write_predicate(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn read_skew_by_write_predicate(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         let one = first.read(1).unwrap().unwrap();
         second.write(1, 12).unwrap();
@@ -270,7 +270,7 @@ mod scripts {
     }
 
     /// Each leaves the sum of both rows at 0 or more by itself, together they do not.
-    pub fn write_skew(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         let sum = |client: &mut Client| client.read(1).unwrap().unwrap() + client.read(2).unwrap().unwrap();
         assert_eq!((sum(&mut first), sum(&mut second)), (100, 100));
@@ -281,7 +281,7 @@ mod scripts {
         both
     }
 
-    pub fn write_skew_in_procedures(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_in_procedures(stage: &Stage, level: Isolation) -> bool {
         let withdraw = |transaction: &mut Transaction, id: i32| -> Result<()> {
             let one = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");
             let two = find(transaction, &stage.items, 2, &[A])?.expect("item 2 is there");
@@ -298,7 +298,7 @@ mod scripts {
     }
 
     /// At least one row must remain, thinks each of two that delete one.
-    pub fn write_skew_by_deletes(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_deletes(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         assert_eq!(first.ids_by_range(0, 9).unwrap().len(), 2);
         assert_eq!(second.ids_by_range(0, 9).unwrap().len(), 2);
@@ -316,15 +316,15 @@ mod scripts {
         both_commit([first, second])
     }
 
-    pub fn write_skew_by_counts(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_counts(stage: &Stage, level: Isolation) -> bool {
         skew_by_counts(stage, level, Client::count)
     }
 
-    pub fn write_skew_by_counts_in_views(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_counts_in_views(stage: &Stage, level: Isolation) -> bool {
         skew_by_counts(stage, level, Client::count_by_view)
     }
 
-    pub fn write_skew_by_counts_in_procedures(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_counts_in_procedures(stage: &Stage, level: Isolation) -> bool {
         let delete = |transaction: &mut Transaction, id: i32| -> Result<()> {
             assert_eq!(count(transaction, &stage.items, usize::MAX)?, 2);
             let row = find(transaction, &stage.items, id, &[])?.expect("nobody has deleted it");
@@ -338,7 +338,7 @@ mod scripts {
     }
 
     /// Each inserts a row into an empty table, as it is to have one row at most.
-    pub fn write_skew_by_existence(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_existence(stage: &Stage, level: Isolation) -> bool {
         let mut setup = stage.begin(Isolation::Serializable);
         setup.delete_all_but(0).unwrap();
         setup.commit().unwrap();
@@ -350,7 +350,7 @@ mod scripts {
     }
 
     /// Each counts the kind that the other one deletes.
-    pub fn write_skew_by_range_deletes(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn write_skew_by_range_deletes(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         assert_eq!((first.count_range(2, 9).unwrap(), second.count_range(0, 1).unwrap()), (1, 1));
         assert_eq!((first.delete_range(0, 1).unwrap(), second.delete_range(2, 9).unwrap()), (1, 1));
@@ -366,20 +366,20 @@ mod scripts {
         both_commit([first, second])
     }
 
-    pub fn predicate_write_skew(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn predicate_write_skew(stage: &Stage, level: Isolation) -> bool {
         skew(stage, level, |client, kind| client.ids_by_range(kind, kind).unwrap())
     }
 
-    pub fn predicate_write_skew_by_filter(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn predicate_write_skew_by_filter(stage: &Stage, level: Isolation) -> bool {
         skew(stage, level, |client, kind| client.ids_by_filter(kind, kind).unwrap())
     }
 
-    pub fn predicate_write_skew_by_view(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn predicate_write_skew_by_view(stage: &Stage, level: Isolation) -> bool {
         skew(stage, level, |client, kind| client.ids_by_view(kind, kind).unwrap())
     }
 
     /// Each finds nothing under the key that the other inserts.
-    pub fn predicate_write_skew_by_missing_keys(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn predicate_write_skew_by_missing_keys(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         assert_eq!((first.read(8).unwrap(), second.read(9).unwrap()), (None, None));
         first.insert(item(9, 0, 0, 0)).unwrap();
@@ -388,7 +388,7 @@ mod scripts {
     }
 
     /// Each moves a row into what the other has read.
-    pub fn predicate_write_skew_by_key_updates(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn predicate_write_skew_by_key_updates(stage: &Stage, level: Isolation) -> bool {
         let (mut first, mut second) = (stage.begin(level), stage.begin(level));
         assert_eq!(first.ids_by_range(8, 8).unwrap().len() + second.ids_by_range(9, 9).unwrap().len(), 0);
         first.update(1, vec![(KIND, Value::Integer(9))]).unwrap();
@@ -398,7 +398,7 @@ mod scripts {
 
     /// Checking (1) and savings (2) start at 0. A withdrawal of 10 from checking that overdraws the total costs 1
     /// more. A deposit of 20 comes before it in no order that also explains the report between them.
-    pub fn read_only_anomaly(stage: &Stage, level: Isolation) -> bool {
+    pub(crate) fn read_only_anomaly(stage: &Stage, level: Isolation) -> bool {
         let mut setup = stage.begin(Isolation::Serializable);
         setup.write(1, 0).unwrap();
         setup.write(2, 0).unwrap();

@@ -382,13 +382,7 @@ fn blocks_in_all_states(way: (Option<Technique>, usize)) {
             check_view(&view, &stage.table, &state);
         }
     }
-    let lent = views(&stage)[0].0.read(&stage.table, 1, &COLUMNS).unwrap();
-    assert!(
-        lent.columns.iter().all(|column| column.lent == way.0.is_none()),
-        "nobody has touched the second block"
-    );
-    assert_eq!(image_cell(&lent.columns[0], 0, DataType::Integer), Value::Integer(8_192));
-    assert_eq!(image_rows(&lent, &stage.table, &COLUMNS).len(), ROWS_PER_BLOCK);
+    check_untouched_block(&views(&stage)[0].0, &stage.table, way.0.is_none());
     while !stage.readers.is_empty() {
         stage.step(&Step::Close(1));
         stage.step(&Step::Sweep);
@@ -397,4 +391,12 @@ fn blocks_in_all_states(way: (Option<Technique>, usize)) {
         }
     }
     assert_eq!(stage.table.version_bytes(&crossbeam_epoch::pin()), 0);
+}
+
+/// The second block of the table above, of which nothing has changed.
+fn check_untouched_block(view: &ReadView, table: &Table, is_lent: bool) {
+    let lent = view.read(table, 1, &COLUMNS).unwrap();
+    assert!(lent.columns.iter().all(|column| column.lent == is_lent), "nobody has touched the second block");
+    assert_eq!(image_cell(&lent.columns[0], 0, DataType::Integer), Value::Integer(8_192));
+    assert_eq!(image_rows(&lent, table, &COLUMNS).len(), ROWS_PER_BLOCK);
 }

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 /// Zeroed memory aligned to [`SLAB_BYTES`], a multiple of which `bytes` must be; `None` if there is none left. Asks for
 /// huge pages; a refusal changes nothing but the speed.
 #[cfg(target_os = "linux")]
-pub fn map(bytes: usize) -> Option<NonNull<u8>> {
+pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
     // Mappings are aligned to small pages only: map more, and give back what lies around the aligned part.
     let wanted = bytes + SLAB_BYTES;
     // SAFETY: an anonymous mapping at an address that the system chooses touches nothing that exists.
@@ -44,7 +44,7 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// # Safety
 /// It came from [`map`] with the same `bytes`, and nobody uses it any more.
 #[cfg(target_os = "linux")]
-pub unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
+pub(crate) unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { libc::munmap(pointer.as_ptr().cast(), bytes) };
 }

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 const EMPTY_KEPT: usize = 4;
 
 /// The slabs of one class.
-pub struct Class(Mutex<Slabs>);
+pub(crate) struct Class(Mutex<Slabs>);
 
 struct Slabs {
     /// By address.
@@ -37,23 +37,23 @@ struct Slab {
 unsafe impl Send for Slab {}
 
 impl Class {
-    pub const fn new() -> Class {
+    pub(crate) const fn new() -> Class {
         Class(Mutex::new(Slabs { all: BTreeMap::new(), with_room: Vec::new(), empty: 0 }))
     }
 
     /// Slabs that are mapped.
-    pub fn slabs(&self) -> usize {
+    pub(crate) fn slabs(&self) -> usize {
         self.0.lock().all.len()
     }
 
     /// A piece with any content; `None` if the system has no memory left.
-    pub fn allocate(&self, piece_bytes: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn allocate(&self, piece_bytes: usize) -> Option<NonNull<u8>> {
         self.0.lock().take(piece_bytes, Caller::CannotCope).map(|(pointer, _)| pointer)
     }
 
     /// A zeroed piece; `None` if the system has no memory left, or the caller can handle a refusal and may not have
     /// another slab.
-    pub fn allocate_zeroed(&self, piece_bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
+    pub(crate) fn allocate_zeroed(&self, piece_bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
         let (pointer, was_used) = self.0.lock().take(piece_bytes, caller)?;
         if was_used {
             // SAFETY: the piece is ours until we hand it out.
@@ -66,7 +66,7 @@ impl Class {
     ///
     /// # Safety
     /// It is a piece of this class that was handed out, and nobody uses it any more.
-    pub unsafe fn free(&self, pointer: NonNull<u8>, piece_bytes: usize) {
+    pub(crate) unsafe fn free(&self, pointer: NonNull<u8>, piece_bytes: usize) {
         self.0.lock().give_back(pointer, piece_bytes);
     }
 }

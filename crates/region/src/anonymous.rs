@@ -19,7 +19,7 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Memory to read and write, aligned to `alignment` (a power of two, a page at least). 53200 if the system has no
     /// such range of addresses, or no memory, to give.
-    pub fn new(bytes: usize, alignment: usize) -> Result<Mapping> {
+    pub(crate) fn new(bytes: usize, alignment: usize) -> Result<Mapping> {
         let mapping = Mapping::map(bytes, alignment, libc::PROT_READ | libc::PROT_WRITE)?;
         if alignment > crate::PageSize::Small.bytes() {
             mapping.advise(libc::MADV_HUGEPAGE);
@@ -28,7 +28,7 @@ impl Mapping {
     }
 
     /// Addresses that must not be touched until something is mapped over them.
-    pub fn reserve(bytes: usize, alignment: usize) -> Result<Mapping> {
+    pub(crate) fn reserve(bytes: usize, alignment: usize) -> Result<Mapping> {
         Mapping::map(bytes, alignment, libc::PROT_NONE)
     }
 
@@ -56,21 +56,21 @@ impl Mapping {
     ///
     /// # Safety
     /// `bytes` are mapped at `pointer`, and nobody else unmaps them.
-    pub unsafe fn adopt(pointer: NonNull<u8>, bytes: usize) -> Mapping {
+    pub(crate) unsafe fn adopt(pointer: NonNull<u8>, bytes: usize) -> Mapping {
         Mapping { pointer, bytes }
     }
 
     /// Advice to the kernel, which it may not follow.
-    pub fn advise(&self, advice: i32) {
+    pub(crate) fn advise(&self, advice: i32) {
         // SAFETY: the range is ours; the advice used here does not change what it contains.
         unsafe { libc::madvise(self.pointer.as_ptr().cast(), self.bytes, advice) };
     }
 
-    pub fn pointer(&self) -> NonNull<u8> {
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.pointer
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }

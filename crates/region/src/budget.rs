@@ -50,22 +50,22 @@ static PROCESS: LazyLock<Budget> = LazyLock::new(|| {
 });
 
 impl Budget {
-    pub fn new(allowed: usize) -> Budget {
+    pub(crate) fn new(allowed: usize) -> Budget {
         Budget { used: AtomicUsize::new(0), allowed }
     }
 
     /// The process's. Not to be called first from a signal handler.
-    pub fn process() -> &'static Budget {
+    pub(crate) fn process() -> &'static Budget {
         &PROCESS
     }
 
     /// Whether `more` mappings fit. Others may use them up meanwhile; the reserve covers that.
-    pub fn has_room(&self, more: usize) -> bool {
+    pub(crate) fn has_room(&self, more: usize) -> bool {
         self.used.load(Relaxed).saturating_add(more) <= self.allowed
     }
 
     /// Something that had `old` mappings has `new` now.
-    pub fn change(&self, old: usize, new: usize) {
+    pub(crate) fn change(&self, old: usize, new: usize) {
         if new >= old {
             self.used.fetch_add(new - old, Relaxed);
         } else {
@@ -73,11 +73,11 @@ impl Budget {
         }
     }
 
-    pub fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
-    pub fn allowed(&self) -> usize {
+    pub(crate) fn allowed(&self) -> usize {
         self.allowed
     }
 }

@@ -14,7 +14,7 @@ pub(crate) enum Detector {
 
 impl Detector {
     /// Live memory has been mapped here.
-    pub fn watch(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn watch(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         match self {
             Detector::Protection => Ok(()),
             Detector::Userfault(userfault) => userfault.register(at, bytes),
@@ -22,7 +22,7 @@ impl Detector {
     }
 
     /// Writes to the range are held up from the return of this call on.
-    pub fn protect(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn protect(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         match self {
             Detector::Protection => protect(at, bytes, libc::PROT_READ),
             Detector::Userfault(userfault) => userfault.protect(at, bytes),
@@ -30,7 +30,7 @@ impl Detector {
     }
 
     /// Writes to the range go through.
-    pub fn release(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn release(self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         match self {
             Detector::Protection => protect(at, bytes, libc::PROT_READ | libc::PROT_WRITE),
             Detector::Userfault(userfault) => userfault.release(at, bytes),
@@ -38,7 +38,7 @@ impl Detector {
     }
 
     /// Threads that wait for the range try again.
-    pub fn wake(self, at: *mut u8, bytes: usize) {
+    pub(crate) fn wake(self, at: *mut u8, bytes: usize) {
         if let Detector::Userfault(userfault) = self {
             userfault.wake(at, bytes);
         }
@@ -46,7 +46,7 @@ impl Detector {
 
     /// Whether neighbouring units need two mappings: for different runs of the file always; for different protection, if that
     /// is a property of a mapping.
-    pub fn splits(self, left: Entry, right: Entry) -> bool {
+    pub(crate) fn splits(self, left: Entry, right: Entry) -> bool {
         match self {
             Detector::Protection => left != right,
             Detector::Userfault(_) => left.generation() != right.generation(),

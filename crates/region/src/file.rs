@@ -21,7 +21,7 @@ pub(crate) struct MemoryFile(i32);
 
 impl MemoryFile {
     /// 0A000 if the system has no such files, 53200 if it has no more of them.
-    pub fn new(bytes: usize) -> Result<MemoryFile> {
+    pub(crate) fn new(bytes: usize) -> Result<MemoryFile> {
         // SAFETY: the name is a C string.
         let file = unsafe { libc::memfd_create(c"ankerdb-region".as_ptr(), libc::MFD_CLOEXEC) };
         let system = std::io::Error::last_os_error();
@@ -45,7 +45,7 @@ impl MemoryFile {
     ///
     /// # Safety
     /// `from` is mapped for `bytes`, and nobody writes there.
-    pub unsafe fn write(&self, from: *const u8, bytes: usize, offset: usize) -> Result<(), Lack> {
+    pub(crate) unsafe fn write(&self, from: *const u8, bytes: usize, offset: usize) -> Result<(), Lack> {
         let mut done = 0;
         while done < bytes {
             // The kernel copies at most 2 GiB at a time.
@@ -66,7 +66,7 @@ impl MemoryFile {
     }
 
     /// Gives pages back; they read as zero then.
-    pub fn punch(&self, offset: usize, bytes: usize) {
+    pub(crate) fn punch(&self, offset: usize, bytes: usize) {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: our own file. If it fails, memory stays taken until the page is used again.
         while unsafe { libc::fallocate(self.0, mode, offset as libc::off_t, bytes as libc::off_t) } != 0 {
@@ -80,7 +80,13 @@ impl MemoryFile {
     ///
     /// # Safety
     /// The range `at` belongs to the caller, and its users expect the file's content there.
-    pub unsafe fn map(&self, at: *mut u8, bytes: usize, offset: usize, shared: bool) -> Result<(), Lack> {
+    pub(crate) unsafe fn map(
+        &self,
+        at: *mut u8,
+        bytes: usize,
+        offset: usize,
+        shared: bool,
+    ) -> Result<(), Lack> {
         let sharing = if shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
         // SAFETY: the caller owns the range.
         let mapped = unsafe { map_over(at, bytes, sharing, self.0, offset) };
@@ -88,7 +94,7 @@ impl MemoryFile {
     }
 
     /// Bytes of memory that the file takes.
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         // SAFETY: `stat` is plain numbers; the file is ours.
         unsafe {
             let mut stat = std::mem::zeroed::<libc::stat>();

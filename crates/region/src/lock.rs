@@ -28,11 +28,11 @@ unsafe impl<T: Send> Sync for SignalMutex<T> {}
 pub(crate) struct Guard<'a, T>(&'a SignalMutex<T>);
 
 impl<T> SignalMutex<T> {
-    pub const fn new(value: T) -> SignalMutex<T> {
+    pub(crate) const fn new(value: T) -> SignalMutex<T> {
         SignalMutex { word: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         for _ in 0..100 {
             if self.word.compare_exchange_weak(0, 1, Acquire, Relaxed).is_ok() {
                 return Guard(self);

@@ -40,15 +40,15 @@ const NO_PAGE: u64 = 0;
 pub(crate) struct Entry(u32);
 
 impl Entry {
-    pub fn new(generation: usize, writable: bool) -> Entry {
+    pub(crate) fn new(generation: usize, writable: bool) -> Entry {
         Entry((generation as u32) << 1 | u32::from(!writable))
     }
 
-    pub fn generation(self) -> usize {
+    pub(crate) fn generation(self) -> usize {
         (self.0 >> 1) as usize
     }
 
-    pub fn is_writable(self) -> bool {
+    pub(crate) fn is_writable(self) -> bool {
         self.0 & 1 == 0
     }
 }
@@ -115,7 +115,7 @@ pub(crate) struct Pages {
 
 impl Pages {
     /// Everything in generation 0 and writable. Costs addresses, and memory only for what is snapshotted.
-    pub fn new(units: usize) -> Result<Pages> {
+    pub(crate) fn new(units: usize) -> Result<Pages> {
         Ok(Pages {
             units,
             live: Table::new(units)?,
@@ -129,28 +129,28 @@ impl Pages {
         })
     }
 
-    pub fn units(&self) -> usize {
+    pub(crate) fn units(&self) -> usize {
         self.units
     }
 
-    pub fn extent(&self) -> usize {
+    pub(crate) fn extent(&self) -> usize {
         self.extent
     }
 
-    pub fn extra(&self) -> usize {
+    pub(crate) fn extra(&self) -> usize {
         self.extra
     }
 
-    pub fn entry(&self, unit: usize) -> Entry {
+    pub(crate) fn entry(&self, unit: usize) -> Entry {
         Entry(self.live.get(unit))
     }
 
-    pub fn set(&mut self, unit: usize, entry: Entry) {
+    pub(crate) fn set(&mut self, unit: usize, entry: Entry) {
         self.live.set(unit, entry.0);
     }
 
     /// Page number of a unit in a generation.
-    pub fn page(&self, generation: usize, unit: usize) -> usize {
+    pub(crate) fn page(&self, generation: usize, unit: usize) -> usize {
         generation * self.units + unit
     }
 
@@ -164,12 +164,12 @@ impl Pages {
         }
     }
 
-    pub fn is_free(&self, generation: usize, unit: usize) -> bool {
+    pub(crate) fn is_free(&self, generation: usize, unit: usize) -> bool {
         self.birth(self.page(generation, unit)).is_none()
     }
 
     /// A free page becomes one that the next snapshots will hold.
-    pub fn occupy(&mut self, generation: usize, unit: usize) {
+    pub(crate) fn occupy(&mut self, generation: usize, unit: usize) {
         assert!(self.is_free(generation, unit));
         self.births.set(self.page(generation, unit), self.sequence + 1);
         self.extra += 1;
@@ -189,20 +189,20 @@ impl Pages {
     }
 
     /// The newest snapshot that holds the live page of a unit.
-    pub fn live_holder(&self, unit: usize) -> Option<usize> {
+    pub(crate) fn live_holder(&self, unit: usize) -> Option<usize> {
         let birth = self.birth(self.page(self.entry(unit).generation(), unit))?;
         self.holder(self.alive, unit, birth)
     }
 
     /// A generation for a copy of `unit`: a neighbour's, so that they share a mapping, or else the lowest.
-    pub fn free_generation(&self, unit: usize) -> Option<usize> {
+    pub(crate) fn free_generation(&self, unit: usize) -> Option<usize> {
         let neighbours = [unit.checked_sub(1), Some(unit + 1).filter(|next| *next < self.units)];
         let near = neighbours.into_iter().flatten().map(|neighbour| self.entry(neighbour).generation());
         near.chain(0..GENERATIONS).find(|generation| self.is_free(*generation, unit))
     }
 
     /// A generation where all of the extent can be live without any snapshot's page in the way.
-    pub fn open_generation(&self) -> Option<usize> {
+    pub(crate) fn open_generation(&self) -> Option<usize> {
         (0..GENERATIONS).find(|generation| {
             (0..self.extent).all(|unit| {
                 self.is_free(*generation, unit)
@@ -213,7 +213,7 @@ impl Pages {
 
     /// Gives a page that is not live any more to the newest snapshot that holds it; `true` if none does and it is
     /// free.
-    pub fn retire(&mut self, generation: usize, unit: usize) -> bool {
+    pub(crate) fn retire(&mut self, generation: usize, unit: usize) -> bool {
         self.pass_on(self.page(generation, unit), self.alive)
     }
 
@@ -233,21 +233,21 @@ impl Pages {
         }
     }
 
-    pub fn alive(&self) -> usize {
+    pub(crate) fn alive(&self) -> usize {
         self.alive
     }
 
     /// A living snapshot, 0 the oldest.
-    pub fn living(&self, index: usize) -> Option<Living> {
+    pub(crate) fn living(&self, index: usize) -> Option<Living> {
         self.living[..self.alive].get(index).copied().flatten()
     }
 
-    pub fn find(&self, sequence: u64) -> Option<usize> {
+    pub(crate) fn find(&self, sequence: u64) -> Option<usize> {
         (0..self.alive).find(|index| self.living(*index).is_some_and(|living| living.sequence == sequence))
     }
 
     /// A new snapshot of the first `units`; its number. The caller has asked whether there is room for one more.
-    pub fn add(&mut self, units: usize, start: usize, bytes: usize, runs: usize) -> u64 {
+    pub(crate) fn add(&mut self, units: usize, start: usize, bytes: usize, runs: usize) -> u64 {
         self.sequence += 1;
         let sequence = self.sequence;
         self.living[self.alive] = Some(Living { sequence, units, start, bytes, runs, retired: NO_PAGE });
@@ -257,12 +257,12 @@ impl Pages {
     }
 
     /// The first `units` may have been protected from now on.
-    pub fn cover(&mut self, units: usize) {
+    pub(crate) fn cover(&mut self, units: usize) {
         self.extent = self.extent.max(units);
     }
 
     /// Ends a snapshot. Reports the pages that are free now.
-    pub fn remove(&mut self, index: usize, mut freed: impl FnMut(usize)) {
+    pub(crate) fn remove(&mut self, index: usize, mut freed: impl FnMut(usize)) {
         let Some(removed) = self.living(index) else { return };
         let mut next = removed.retired;
         while next != NO_PAGE {

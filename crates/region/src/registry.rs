@@ -54,7 +54,7 @@ impl Slot {
     }
 
     /// A slot for a region, found by its addresses from then on.
-    pub fn claim(space: Space) -> &'static Slot {
+    pub(crate) fn claim(space: Space) -> &'static Slot {
         let slot = loop {
             let free = |slot: &&Slot| slot.taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok();
             if let Some(slot) = slots().find(free) {
@@ -71,13 +71,13 @@ impl Slot {
     }
 
     /// Forgets the region's addresses.
-    pub fn hide(&self) {
+    pub(crate) fn hide(&self) {
         self.start.store(0, Release);
         self.end.store(0, Release);
     }
 
     /// Frees the slot.
-    pub fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         let space = self.space.lock().take();
         drop(space);
         self.taken.store(false, Release);

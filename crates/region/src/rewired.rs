@@ -36,12 +36,12 @@ pub(crate) struct Image {
 }
 
 impl Rewired {
-    pub fn new(technique: Technique, pages: PageSize, bytes: usize) -> Result<Rewired> {
+    pub(crate) fn new(technique: Technique, pages: PageSize, bytes: usize) -> Result<Rewired> {
         let limits = Limits { budget: Budget::process(), extra_pages_max: usize::MAX / 2 };
         Rewired::with_limits(technique, pages, bytes, limits)
     }
 
-    pub fn with_limits(
+    pub(crate) fn with_limits(
         technique: Technique,
         pages: PageSize,
         bytes: usize,
@@ -61,29 +61,29 @@ impl Rewired {
         Ok(Rewired { slot: Slot::claim(space), pointer, bytes, alignment: pages.bytes() })
     }
 
-    pub fn pointer(&self) -> NonNull<u8> {
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.pointer
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Asks the region's bookkeeping; writers that fault meanwhile wait.
-    pub fn ask<T>(&self, question: impl FnOnce(&Space) -> T) -> Option<T> {
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&Space) -> T) -> Option<T> {
         self.slot.space.lock().as_ref().map(question)
     }
 
-    pub fn mappings(&self) -> usize {
+    pub(crate) fn mappings(&self) -> usize {
         self.ask(Space::runs).unwrap_or(0)
     }
 
-    pub fn counts(&self) -> RewiringCounts {
+    pub(crate) fn counts(&self) -> RewiringCounts {
         self.ask(Space::counts).unwrap_or_default()
     }
 
     /// A snapshot of the first `bytes`, at the addresses of an older one if they are as many.
-    pub fn snapshot(&self, old: Option<Image>, bytes: usize) -> Result<Image> {
+    pub(crate) fn snapshot(&self, old: Option<Image>, bytes: usize) -> Result<Image> {
         let old = old.and_then(Image::into_range).filter(|range| range.bytes() == bytes);
         let range = match old {
             Some(range) => range,
@@ -121,16 +121,16 @@ impl Drop for Rewired {
 }
 
 impl Image {
-    pub fn pointer(&self) -> NonNull<u8> {
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.range.as_ref().map_or(NonNull::dangling(), Mapping::pointer)
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.range.as_ref().map_or(0, Mapping::bytes)
     }
 
     /// 53200 if it had to end.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.slot.space.lock().as_ref() {
             Some(space) if space.is_alive(self.sequence) => Ok(()),
             _ => Err(Error::new(

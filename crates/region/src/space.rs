@@ -78,7 +78,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Zeroed memory, mapped at addresses of its own.
-    pub fn new(detector: Detector, unit_bytes: usize, units: usize, limits: Limits) -> Result<Space> {
+    pub(crate) fn new(detector: Detector, unit_bytes: usize, units: usize, limits: Limits) -> Result<Space> {
         let bytes = units * unit_bytes;
         let live = Mapping::reserve(bytes, unit_bytes)?;
         let file = MemoryFile::new(bytes * GENERATIONS)?;
@@ -95,41 +95,41 @@ impl Space {
         Ok(Space { pages, file, detector, live, unit_bytes, limits, runs: 1, counts, open: true, images: 0 })
     }
 
-    pub fn contains(&self, address: usize) -> bool {
+    pub(crate) fn contains(&self, address: usize) -> bool {
         let start = self.live.pointer().as_ptr() as usize;
         self.open && (start..start + self.live.bytes()).contains(&address)
     }
 
-    pub fn pointer(&self) -> NonNull<u8> {
+    pub(crate) fn pointer(&self) -> NonNull<u8> {
         self.live.pointer()
     }
 
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.live.bytes()
     }
 
-    pub fn runs(&self) -> usize {
+    pub(crate) fn runs(&self) -> usize {
         self.runs
     }
 
-    pub fn counts(&self) -> RewiringCounts {
+    pub(crate) fn counts(&self) -> RewiringCounts {
         self.counts
     }
 
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.file.memory_bytes()
     }
 
-    pub fn budget(&self) -> &'static Budget {
+    pub(crate) fn budget(&self) -> &'static Budget {
         self.limits.budget
     }
 
     /// Mappings that compacting would save a budget: none if it is another region's, or if they are few.
-    pub fn runs_to_save(&self, budget: &Budget) -> usize {
+    pub(crate) fn runs_to_save(&self, budget: &Budget) -> usize {
         if self.open && std::ptr::eq(self.limits.budget, budget) { self.runs.saturating_sub(4) } else { 0 }
     }
 
-    pub fn is_alive(&self, sequence: u64) -> bool {
+    pub(crate) fn is_alive(&self, sequence: u64) -> bool {
         self.pages.find(sequence).is_some()
     }
 
@@ -146,7 +146,7 @@ impl Space {
 
     /// Maps the first `range.bytes()` of the region at `range`, which belongs to the snapshot from then on; its number.
     /// On failure nothing has changed except that parts of `range` may be mapped.
-    pub fn snapshot(&mut self, range: &Mapping) -> Result<u64, Lack> {
+    pub(crate) fn snapshot(&mut self, range: &Mapping) -> Result<u64, Lack> {
         let units = range.bytes().div_ceil(self.unit_bytes);
         if self.pages.alive() == ALIVE_MAX {
             return Err(Lack::Snapshots);
@@ -223,7 +223,7 @@ impl Space {
     // Ending one.
 
     /// Ends a snapshot that its owner has unmapped, or that has ended before.
-    pub fn forget(&mut self, sequence: u64) {
+    pub(crate) fn forget(&mut self, sequence: u64) {
         if let Some(index) = self.pages.find(sequence) {
             self.remove(index);
             self.release_all_if_unheld();
@@ -261,7 +261,7 @@ impl Space {
     // A write.
 
     /// Makes the unit at an address writable, by whatever it takes; `false` if nothing helped.
-    pub fn on_write(&mut self, address: usize) -> bool {
+    pub(crate) fn on_write(&mut self, address: usize) -> bool {
         let unit = (address - self.live.pointer().as_ptr() as usize) / self.unit_bytes;
         let done = self.make_writable(unit);
         self.detector.wake(self.address(unit), self.unit_bytes);
@@ -353,7 +353,7 @@ impl Space {
     // When something runs out.
 
     /// Copies live memory to one generation, with two mappings at most.
-    pub fn compact(&mut self) -> Result<(), Lack> {
+    pub(crate) fn compact(&mut self) -> Result<(), Lack> {
         let extent = self.pages.extent();
         let generation = self.pages.open_generation().ok_or(Lack::Mappings)?;
         self.protect(extent)?;
@@ -421,7 +421,7 @@ impl Space {
     // The region is dropped.
 
     /// Unmaps live memory and gives back what no snapshot holds.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let units = self.pages.units();
         let rest = Mapping::reserve(self.unit_bytes, self.unit_bytes);
         if let Ok(rest) = rest {

@@ -48,7 +48,7 @@ static USERFAULT: OnceLock<Result<Userfault>> = OnceLock::new();
 impl Userfault {
     /// The process's, opened when it is asked for first. 0A000 with what is missing. `serve` makes the page at an address
     /// writable, or returns `false` if the address belongs to no region; there is one per process.
-    pub fn get(serve: Serve) -> Result<&'static Userfault> {
+    pub(crate) fn get(serve: Serve) -> Result<&'static Userfault> {
         USERFAULT.get_or_init(|| Userfault::start(serve)).as_ref().map_err(Error::clone)
     }
 
@@ -73,12 +73,12 @@ impl Userfault {
     }
 
     /// Write faults in the range are ours.
-    pub fn register(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn register(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         let mut arguments = [at as u64, bytes as u64, REGISTER_WP, 0];
         self.call(IOCTL_REGISTER, &mut arguments)
     }
 
-    pub fn protect(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn protect(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         if self.call(IOCTL_WRITE_PROTECT, &mut [at as u64, bytes as u64, 1]).is_ok() {
             return Ok(());
         }
@@ -87,11 +87,11 @@ impl Userfault {
         self.call(IOCTL_WRITE_PROTECT, &mut [at as u64, bytes as u64, 1])
     }
 
-    pub fn release(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
+    pub(crate) fn release(&self, at: *mut u8, bytes: usize) -> Result<(), Lack> {
         self.call(IOCTL_WRITE_PROTECT, &mut [at as u64, bytes as u64, 0])
     }
 
-    pub fn wake(&self, at: *mut u8, bytes: usize) {
+    pub(crate) fn wake(&self, at: *mut u8, bytes: usize) {
         let _ = self.call(IOCTL_WAKE, &mut [at as u64, bytes as u64]);
     }
 

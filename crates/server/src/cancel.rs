@@ -28,7 +28,7 @@ struct Sessions {
 impl CancelRegistry {
     /// Registers a session until the returned entry is dropped. If the server is already ending, the session ends,
     /// too.
-    pub fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
+    pub(crate) fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next_process.fetch_add(1, Ordering::Relaxed) & i32::MAX;
@@ -45,7 +45,7 @@ impl CancelRegistry {
     }
 
     /// Cancels what the session runs, if the key is right. Otherwise does nothing, as the protocol demands.
-    pub fn cancel(&self, process: i32, secret: i32) {
+    pub(crate) fn cancel(&self, process: i32, secret: i32) {
         if let Some((known, handle)) = self.sessions.lock().by_process.get(&process)
             && *known == secret
         {
@@ -54,7 +54,7 @@ impl CancelRegistry {
     }
 
     /// Ends all sessions, including later ones.
-    pub fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         let mut sessions = self.sessions.lock();
         sessions.ending = true;
         sessions.by_process.values().for_each(|(_, handle)| handle.raise(Cause::Shutdown));

@@ -52,7 +52,7 @@ pub(crate) struct Sessions {
 struct Permit<'a>(&'a Sessions);
 
 impl Sessions {
-    pub fn at_most(limit: usize) -> Sessions {
+    pub(crate) fn at_most(limit: usize) -> Sessions {
         Sessions { limit, open: AtomicUsize::new(0) }
     }
 

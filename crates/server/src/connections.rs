@@ -34,7 +34,7 @@ pub(crate) struct Place {
 
 impl Connections {
     /// A place for a new connection, or `None` if there are `limit` already.
-    pub fn enter(self: &Arc<Self>, stream: Arc<TcpStream>, limit: usize) -> Option<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, stream: Arc<TcpStream>, limit: usize) -> Option<Place> {
         let mut streams = self.streams.lock();
         if streams.by_number.len() >= limit {
             return None;
@@ -49,13 +49,13 @@ impl Connections {
     }
 
     /// Whether the server ends.
-    pub fn is_ending(&self) -> bool {
+    pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
     /// From now on nothing more is read from any client: a connection that waits for a message learns that the server
     /// ends.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         // Under the mutex, so that a new connection is either among these or sees the flag.
         let streams = self.streams.lock();
         self.ending.store(true, Ordering::Release);
@@ -63,13 +63,13 @@ impl Connections {
     }
 
     /// Cuts off the connections that are left.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         // One that the client has closed meanwhile needs no cutting.
         self.streams.lock().by_number.values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
     /// Waits until all are gone, but not for longer than this; returns whether they are.
-    pub fn wait(&self, limit: Duration) -> bool {
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let mut streams = self.streams.lock();
         while !streams.by_number.is_empty() {

@@ -69,7 +69,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Decodes the body.
-    pub fn decode(&self) -> Result<Message<'_>> {
+    pub(crate) fn decode(&self) -> Result<Message<'_>> {
         let mut body = Body { bytes: &self.body };
         let message = match self.kind {
             b'Q' => Message::Query { sql: body.text()? },

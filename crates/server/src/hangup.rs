@@ -40,7 +40,7 @@ impl Hangups {
     ///
     /// # Errors
     /// If the system gives no thread or no descriptors.
-    pub fn start() -> Result<Hangups> {
+    pub(crate) fn start() -> Result<Hangups> {
         let cannot = |error| Error::internal(format!("cannot watch for clients that hang up: {error}"));
         let sockets = ClosedWatch::new().map_err(cannot)?;
         let watched = Arc::new(Watched { sockets, sessions: Mutex::default() });
@@ -54,7 +54,7 @@ impl Hangups {
     ///
     /// # Errors
     /// If the system has no memory for one more.
-    pub fn watch(&self, stream: Arc<TcpStream>, cancel: CancelHandle) -> Result<HangupWatch> {
+    pub(crate) fn watch(&self, stream: Arc<TcpStream>, cancel: CancelHandle) -> Result<HangupWatch> {
         let mut sessions = self.0.sessions.lock();
         let number = sessions.next;
         sessions.next += 1;

@@ -16,7 +16,7 @@ pub(crate) struct NamedStatement {
 }
 
 impl NamedStatement {
-    pub fn parameter_oids(&self) -> Vec<u32> {
+    pub(crate) fn parameter_oids(&self) -> Vec<u32> {
         self.parameters().iter().map(|&data_type| wire_type(data_type).oid).collect()
     }
 
@@ -24,12 +24,12 @@ impl NamedStatement {
         self.prepared.as_ref().map_or(&[], |prepared| prepared.parameters())
     }
 
-    pub fn output(&self) -> Option<&[OutputColumn]> {
+    pub(crate) fn output(&self) -> Option<&[OutputColumn]> {
         self.prepared.as_ref().and_then(|prepared| prepared.output())
     }
 
     /// Binds parameters. Each mistake that a client can make here has its own error.
-    pub fn bind(&self, bind: &Bind<'_>) -> Result<Portal> {
+    pub(crate) fn bind(&self, bind: &Bind<'_>) -> Result<Portal> {
         let types = self.parameters();
         if bind.parameters.len() != types.len() {
             return Err(violation(format!(

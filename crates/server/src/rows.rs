@@ -18,7 +18,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub fn from_code(code: i16) -> Result<Format> {
+    pub(crate) fn from_code(code: i16) -> Result<Format> {
         match code {
             0 => Ok(Format::Text),
             1 => Ok(Format::Binary),
@@ -28,7 +28,7 @@ impl Format {
         }
     }
 
-    pub fn code(self) -> i16 {
+    pub(crate) fn code(self) -> i16 {
         self as i16
     }
 }
@@ -73,7 +73,7 @@ pub(crate) enum Progress {
 }
 
 impl RunningRows {
-    pub fn new(rows: ResultRows, formats: Vec<Format>) -> RunningRows {
+    pub(crate) fn new(rows: ResultRows, formats: Vec<Format>) -> RunningRows {
         let types = rows.columns().iter().map(|column| column.data_type).collect();
         RunningRows { rows, types, formats, fetched: Batch::default(), next: 0, scratch: String::new() }
     }
@@ -81,7 +81,7 @@ impl RunningRows {
     /// Sends up to `limit` rows, waiting for the query and for the client. Ends early if the client is gone.
     ///
     /// As in PostgreSQL, a result that ends exactly at the limit counts as suspended.
-    pub fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
+    pub(crate) fn send(&mut self, wire: &mut Wire, limit: usize) -> Served<Progress> {
         let mut sent = 0;
         while sent < limit {
             if self.next == self.fetched.len() {

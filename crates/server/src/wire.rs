@@ -69,7 +69,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
+    pub(crate) fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
         let input = vec![0; READ_BYTES].into_boxed_slice();
         Wire {
             stream,
@@ -84,13 +84,13 @@ impl Wire {
     }
 
     /// From here on large messages are refused past this limit.
-    pub fn limit_memory(&mut self, limit: MemoryLimit) {
+    pub(crate) fn limit_memory(&mut self, limit: MemoryLimit) {
         self.memory_limit = limit;
     }
 
     /// How long a read sleeps before it checks for other events; `None`: until something arrives. Costs a call to
     /// the system if the time changes.
-    pub fn set_patience(&mut self, patience: Option<Duration>) -> Served {
+    pub(crate) fn set_patience(&mut self, patience: Option<Duration>) -> Served {
         if self.patience != patience {
             // No time at all would mean for ever.
             let limit = patience.map(|limit| limit.max(Duration::from_micros(1)));
@@ -103,7 +103,7 @@ impl Wire {
     /// The next message, in place of the last one. Its length was checked, its body was not decoded; one that there is no
     /// memory for is passed over, and fails as a statement does. `impatient` is called each time that a read has run out
     /// of patience, and decides whether to go on.
-    pub fn read_frame(&mut self, frame: &mut Frame, impatient: &mut dyn FnMut() -> Served) -> Served {
+    pub(crate) fn read_frame(&mut self, frame: &mut Frame, impatient: &mut dyn FnMut() -> Served) -> Served {
         let (kind, length) = loop {
             match header(&self.input[self.start..self.end]).map_err(Failure::Fatal)? {
                 Some(header) => break header,
@@ -166,7 +166,11 @@ impl Wire {
 
     /// Takes exactly this many bytes, up to [`READ_BYTES`]: for the startup packet, which has no type byte. `impatient` is
     /// called before each read, too.
-    pub fn read_exact(&mut self, length: usize, impatient: &mut dyn FnMut() -> Served) -> Served<Vec<u8>> {
+    pub(crate) fn read_exact(
+        &mut self,
+        length: usize,
+        impatient: &mut dyn FnMut() -> Served,
+    ) -> Served<Vec<u8>> {
         while self.end - self.start < length {
             impatient()?;
             self.fill(impatient)?;
@@ -177,7 +181,7 @@ impl Wire {
     }
 
     /// The type of the next message if any of it has arrived already. Does not wait.
-    pub fn peek_kind(&mut self) -> Option<u8> {
+    pub(crate) fn peek_kind(&mut self) -> Option<u8> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             // An error here comes up again at the next read.
@@ -221,16 +225,16 @@ impl Wire {
     }
 
     /// Adds a message to the output.
-    pub fn send(&mut self, message: &impl Message) -> Served {
+    pub(crate) fn send(&mut self, message: &impl Message) -> Served {
         let encoded = message.encode(&mut self.output);
         encoded.map_err(|error| Failure::Fatal(Error::internal(format!("cannot encode a message: {error}"))))
     }
 
-    pub fn send_error(&mut self, severity: &str, error: &Error) -> Served {
+    pub(crate) fn send_error(&mut self, severity: &str, error: &Error) -> Served {
         self.send(&error_response(severity, error))
     }
 
-    pub fn send_ready(&mut self, status: ankerdb_sql::TransactionStatus) -> Served {
+    pub(crate) fn send_ready(&mut self, status: ankerdb_sql::TransactionStatus) -> Served {
         self.send(&ReadyForQuery::new(match status {
             ankerdb_sql::TransactionStatus::Idle => TransactionStatus::Idle,
             ankerdb_sql::TransactionStatus::InTransaction => TransactionStatus::Transaction,
@@ -239,12 +243,12 @@ impl Wire {
     }
 
     /// Writes the output if much has collected.
-    pub fn flush_if_full(&mut self) -> Served {
+    pub(crate) fn flush_if_full(&mut self) -> Served {
         if self.output.len() >= FLUSH_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Writes all output.
-    pub fn flush(&mut self) -> Served {
+    pub(crate) fn flush(&mut self) -> Served {
         (&*self.stream).write_all(&self.output).map_err(|_| Failure::Gone)?;
         self.output.clear();
         if self.output.capacity() > KEPT_BYTES {

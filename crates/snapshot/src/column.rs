@@ -39,7 +39,7 @@ use std::time::Instant;
 const SPARE_MAX: usize = 1;
 
 /// A column as of a timestamp. The memory stays as it is while this lives.
-pub struct ColumnSnapshot {
+pub(crate) struct ColumnSnapshot {
     at: Timestamp,
     layout: CellLayout,
     /// Blocks of a segment.
@@ -78,7 +78,7 @@ impl ColumnSnapshot {
     /// that are being installed, and for other snapshots of it that are being taken. 53200 if memory or mappings run
     /// out, 0A000 if the technique takes no snapshots in this process; the column and its other snapshots are not
     /// affected.
-    pub fn of(
+    pub(crate) fn of(
         table: &Table,
         segments: &Segments,
         column: usize,
@@ -161,13 +161,13 @@ impl ColumnSnapshot {
 
     /// 53200 if the memory has ceased to be the column's, because the technique ran out of memory or mappings; it is zeroes
     /// then, or was as it was read. To be asked after reading.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let regions = self.parts.iter().flat_map(|part| std::iter::once(&part.values).chain(&part.validity));
         regions.into_iter().try_for_each(RegionSnapshot::check)
     }
 
     /// The column in one block.
-    pub fn image(self: &Arc<Self>, number: usize) -> ColumnImage {
+    pub(crate) fn image(self: &Arc<Self>, number: usize) -> ColumnImage {
         let bytes = |snapshot: &RegionSnapshot, layout| {
             let (pointer, length) = bytes_of(snapshot, number % self.room, layout);
             Bytes { pointer: pointer.as_ptr(), length, owner: self.clone() }

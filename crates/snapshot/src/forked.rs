@@ -13,7 +13,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// The columns of a block as they lie. Costs a copy of the bits that say which rows exist, if not all do.
-pub fn read_in_copy(block: &RowBlock, columns: &[usize]) -> BlockImage {
+pub(crate) fn read_in_copy(block: &RowBlock, columns: &[usize]) -> BlockImage {
     let fill = block.fill();
     let rows = match fill == ROWS_PER_BLOCK && block.exists().is_full() {
         true => crate::materialize::ExistingRows { count: fill, selection: None },

@@ -85,7 +85,7 @@ fn chunk_bytes(chunk: &Arc<Chunk>) -> Bytes {
 }
 
 /// A column copied for readers, while it is being put together.
-pub struct ColumnCopy {
+pub(crate) struct ColumnCopy {
     layout: CellLayout,
     values: Area,
     validity: Option<Area>,
@@ -97,7 +97,7 @@ pub struct ColumnCopy {
 impl ColumnCopy {
     /// The first `rows` cells of a live array. Cells being written meanwhile come out mixed up: the caller
     /// replaces them.
-    pub fn of(array: &ColumnArray, rows: usize) -> ColumnCopy {
+    pub(crate) fn of(array: &ColumnArray, rows: usize) -> ColumnCopy {
         let layout = array.layout();
         let values = array.values().copy_prefix(layout.bytes(rows));
         let validity = array.validity().map(|bits| bits.copy_prefix(CellLayout::Bit.bytes(rows)));
@@ -107,7 +107,7 @@ impl ColumnCopy {
     }
 
     /// Room for `rows` cells, none set.
-    pub fn empty(layout: CellLayout, nullable: bool, rows: usize) -> ColumnCopy {
+    pub(crate) fn empty(layout: CellLayout, nullable: bool, rows: usize) -> ColumnCopy {
         ColumnCopy {
             layout,
             values: Area::zeroed(layout.bytes(rows)),
@@ -118,13 +118,13 @@ impl ColumnCopy {
     }
 
     /// Memory that was copied by other means, in which cells are to be corrected. No cell in it is half written.
-    pub fn over(array: &ColumnArray, values: Area, validity: Option<Area>) -> ColumnCopy {
+    pub(crate) fn over(array: &ColumnArray, values: Area, validity: Option<Area>) -> ColumnCopy {
         let chunks = array.chunks().cloned().collect();
         ColumnCopy { layout: array.layout(), values, validity, chunks, strings: Vec::new() }
     }
 
     /// Replaces a cell unless it is as it should be, so that memory is written to only where it must be.
-    pub fn put_back(&mut self, row: usize, cell: Cell<'_>) {
+    pub(crate) fn put_back(&mut self, row: usize, cell: Cell<'_>) {
         if !self.holds(row, cell) {
             let buffers = self.buffers();
             self.set(row, cell, buffers);
@@ -162,14 +162,14 @@ impl ColumnCopy {
     }
 
     /// The buffers behind a corrected column: the table's chunks, then own strings.
-    pub fn into_heaps(self) -> Box<[Bytes]> {
+    pub(crate) fn into_heaps(self) -> Box<[Bytes]> {
         let mut heaps: Vec<Bytes> = self.chunks.iter().map(chunk_bytes).collect();
         heaps.extend(own_strings(&self.strings));
         heaps.into()
     }
 
     /// A copy of a finished image to change.
-    pub fn of_image(image: &ColumnImage, layout: CellLayout, rows: usize) -> (ColumnCopy, Vec<Bytes>) {
+    pub(crate) fn of_image(image: &ColumnImage, layout: CellLayout, rows: usize) -> (ColumnCopy, Vec<Bytes>) {
         let copy_bits = |bytes: &Bytes, length: usize| {
             let area = Area::zeroed(length);
             // SAFETY: an image's bytes are readable and unchanging for `length` bytes; the area is ours.
@@ -187,7 +187,7 @@ impl ColumnCopy {
     }
 
     /// Replaces a cell. `buffers` is the number of heap buffers that come before this copy's own strings.
-    pub fn set(&mut self, row: usize, cell: Cell<'_>, buffers: usize) {
+    pub(crate) fn set(&mut self, row: usize, cell: Cell<'_>, buffers: usize) {
         let (word, bit) = (row / 64, 1u64 << (row % 64));
         let put = |area: &Area, on: bool| {
             let old = area.word(word).load(Relaxed);
@@ -227,22 +227,22 @@ impl ColumnCopy {
     }
 
     /// How the cells lie in memory.
-    pub fn layout(&self) -> CellLayout {
+    pub(crate) fn layout(&self) -> CellLayout {
         self.layout
     }
 
     /// Whether the column may hold NULL.
-    pub fn is_nullable(&self) -> bool {
+    pub(crate) fn is_nullable(&self) -> bool {
         self.validity.is_some()
     }
 
     /// The number of heap buffers of the table behind this copy.
-    pub fn buffers(&self) -> usize {
+    pub(crate) fn buffers(&self) -> usize {
         self.chunks.len()
     }
 
     /// The finished image; `heaps` come first, then the table's chunks, then the copy's own strings.
-    pub fn finish(self, mut heaps: Vec<Bytes>) -> ColumnImage {
+    pub(crate) fn finish(self, mut heaps: Vec<Bytes>) -> ColumnImage {
         heaps.extend(self.chunks.iter().map(chunk_bytes));
         heaps.extend(own_strings(&self.strings));
         ColumnImage {
@@ -269,7 +269,7 @@ fn owned_bytes(area: Area) -> Bytes {
 }
 
 /// Whether all of the first `rows` bits are set.
-pub fn all_ones(bits: &[u64], rows: usize) -> bool {
+pub(crate) fn all_ones(bits: &[u64], rows: usize) -> bool {
     debug_assert!(rows <= ROWS_PER_BLOCK);
     let (whole, rest) = (rows / 64, rows % 64);
     bits[..whole].iter().all(|word| *word == u64::MAX)

@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Which rows of a block exist: how many slots count, and which of them, if not all.
 #[derive(Clone)]
-pub struct ExistingRows {
+pub(crate) struct ExistingRows {
     /// Slots.
     pub count: usize,
     /// Bits of those that exist; `None` if all do.
@@ -23,12 +23,17 @@ pub struct ExistingRows {
 
 /// Whether a column of a block can be lent to a snapshot: the block is full, so that inserts do not come in, and the
 /// column's cells have not changed since. Changes of other columns do not matter.
-pub fn is_lendable(block: &RowBlock, column: usize, at: Timestamp) -> bool {
+pub(crate) fn is_lendable(block: &RowBlock, column: usize, at: Timestamp) -> bool {
     block.is_lendable() && block.fill() == ROWS_PER_BLOCK && block.column_change(column) <= at
 }
 
 /// Lends lendable arrays. Never waits; `None` if they have changed meanwhile or a writer is at work in the block.
-pub fn lend(block: &RowBlock, columns: &[usize], at: Timestamp, pin: &Guard) -> Option<Vec<ColumnImage>> {
+pub(crate) fn lend(
+    block: &RowBlock,
+    columns: &[usize],
+    at: Timestamp,
+    pin: &Guard,
+) -> Option<Vec<ColumnImage>> {
     let clean = || columns.iter().all(|&column| block.column_change(column) <= at);
     let _inside = pin;
     // SAFETY: inside a pin.
@@ -45,7 +50,7 @@ fn all_rows(block: &RowBlock, at: Timestamp) -> Option<ExistingRows> {
 
 /// Copies columns, and finds which rows exist unless that is known, as of the snapshot. Costs the copies and, if any
 /// of it has changed since, one look at each dirty row's header and a walk through the versions of changed rows.
-pub fn copy_block(
+pub(crate) fn copy_block(
     block: &RowBlock,
     known: Option<&ExistingRows>,
     columns: &[usize],
@@ -88,7 +93,7 @@ const ROWS_AHEAD: usize = 16;
 /// Only cells that some version holds are replaced. A commit pushes its version before it writes a cell, and the copy was
 /// made before the walk; so a cell that no version newer than the snapshot holds was not being written, and the copy
 /// has it as it was.
-pub struct Walk<'a> {
+pub(crate) struct Walk<'a> {
     block: &'a RowBlock,
     columns: &'a [usize],
     at: Timestamp,
@@ -99,12 +104,12 @@ pub struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// For copies of these columns, made before an acquire fence.
-    pub fn new(block: &'a RowBlock, columns: &'a [usize], at: Timestamp, pin: &'a Guard) -> Walk<'a> {
+    pub(crate) fn new(block: &'a RowBlock, columns: &'a [usize], at: Timestamp, pin: &'a Guard) -> Walk<'a> {
         Walk { block, columns, at, pin, found: vec![None; columns.len()] }
     }
 
     /// Corrects rows whose headers are newer than the snapshot; says of each whether it existed.
-    pub fn correct_all(
+    pub(crate) fn correct_all(
         &mut self,
         rows: impl Iterator<Item = usize>,
         copies: &mut [ColumnCopy],
@@ -129,7 +134,7 @@ impl<'a> Walk<'a> {
     ///
     /// Versions lie anywhere in memory. Looking at the first versions of some rows before walking any of them lets the
     /// processor fetch them side by side instead of one after the other.
-    pub fn visit(
+    pub(crate) fn visit(
         &mut self,
         mut rows: impl Iterator<Item = usize>,
         mut visit: impl FnMut(usize, bool, &[Option<&OwnedCell>]),
@@ -179,7 +184,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Sets or clears a bit.
-pub fn put(bits: &mut [u64], row: usize, on: bool) {
+pub(crate) fn put(bits: &mut [u64], row: usize, on: bool) {
     let bit = 1u64 << (row % 64);
     match on {
         true => bits[row / 64] |= bit,
@@ -188,7 +193,7 @@ pub fn put(bits: &mut [u64], row: usize, on: bool) {
 }
 
 /// Clears the bits from `start` on.
-pub fn clear_from(bits: &mut [u64], start: usize) {
+pub(crate) fn clear_from(bits: &mut [u64], start: usize) {
     if let Some(word) = bits.get_mut(start / 64) {
         *word &= (1 << (start % 64)) - 1;
         bits[start / 64 + 1..].fill(0);
@@ -196,7 +201,7 @@ pub fn clear_from(bits: &mut [u64], start: usize) {
 }
 
 /// Rows from bits. Slots behind the last row that exists do not count: new rows come in there.
-pub fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
+pub(crate) fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
     let last = bits.iter().rposition(|word| *word != 0);
     let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
     assert!(count <= fill, "a row exists in a slot that nobody was given");
@@ -205,7 +210,7 @@ pub fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
 }
 
 /// Dirty rows whose newest state is newer than the snapshot.
-pub fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> {
+pub(crate) fn changed_rows(block: &RowBlock, at: Timestamp) -> impl Iterator<Item = usize> {
     let dirty: [u64; BITMAP_WORDS] = std::array::from_fn(|index| block.dirty().word(index));
     (0..BITMAP_WORDS)
         .flat_map(move |index| ones_of(dirty[index]).map(move |bit| index * 64 + bit))
@@ -222,7 +227,7 @@ struct Derived {
 
 /// What earlier snapshots have left of a block that is not full: which rows exist, and copies of columns, where
 /// nothing has changed since they were made. One entry per column asked for.
-pub fn kept_copies(
+pub(crate) fn kept_copies(
     block: &RowBlock,
     columns: &[usize],
     at: Timestamp,
@@ -245,7 +250,12 @@ pub fn kept_copies(
 
 /// Leaves copies made by `copy_block` for later snapshots, if nothing has changed since the snapshot: then they show
 /// every commit up to the last change and none after it.
-pub fn keep_copies(block: &RowBlock, rows: &ExistingRows, columns: &[(usize, ColumnImage)], at: Timestamp) {
+pub(crate) fn keep_copies(
+    block: &RowBlock,
+    rows: &ExistingRows,
+    columns: &[(usize, ColumnImage)],
+    at: Timestamp,
+) {
     let rows_change = block.rows_change();
     if rows_change > at || block.fill() == ROWS_PER_BLOCK {
         return;

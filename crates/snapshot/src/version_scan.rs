@@ -32,7 +32,7 @@ const ROWS_PER_RANGE: usize = 1024;
 const WORDS_PER_RANGE: usize = ROWS_PER_RANGE / 64;
 
 /// The columns of a block as of `at`, by headers and version chains.
-pub fn scan_versions(
+pub(crate) fn scan_versions(
     block: &RowBlock,
     columns: &[usize],
     at: Timestamp,
@@ -55,7 +55,7 @@ pub fn scan_versions(
 }
 
 /// The columns of a block as they are while the scan passes. `began` is when the query began.
-pub fn scan_newest(
+pub(crate) fn scan_newest(
     block: &RowBlock,
     columns: &[usize],
     began: Timestamp,

@@ -75,6 +75,7 @@ fn numeric(precision: u8, scale: u8) -> DataType {
 }
 
 /// Tables with the columns that matter here, and TPC-C's numbers of rows.
+#[expect(clippy::too_many_lines, reason = "a list of tables with their columns and rows")]
 fn load(database: &Database, warehouses: i32) -> Result<()> {
     let table = |name: &str, columns: &[(&str, DataType)]| {
         let definition = TableDefinition::new(name);

@@ -126,7 +126,7 @@ pub(crate) struct RunEnd(Arc<AtomicBool>);
 
 impl RunEnd {
     /// Whether it has. One load.
-    pub fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 

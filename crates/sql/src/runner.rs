@@ -18,18 +18,23 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Ends the running statement.
-    pub fn interrupt(&self) -> &Interrupt {
+    pub(crate) fn interrupt(&self) -> &Interrupt {
         self.cancel.interrupt()
     }
 
     /// What a statement sees besides rows. `locking`: it locks rows before it writes them.
-    pub fn environment<'a>(&'a self, parameters: &'a [Value], now: i64, locking: bool) -> Environment<'a> {
+    pub(crate) fn environment<'a>(
+        &'a self,
+        parameters: &'a [Value],
+        now: i64,
+        locking: bool,
+    ) -> Environment<'a> {
         let (interrupt, sequences) = (self.interrupt(), &*self.sequences);
         Environment { parameters, subqueries: &[], now, locking, interrupt, sequences }
     }
 
     /// Runs a statement that writes, after its subqueries.
-    pub fn run_write(
+    pub(crate) fn run_write(
         &self,
         plan: &WritePlan,
         transaction: &mut Transaction,

@@ -22,12 +22,12 @@ struct Used {
 }
 
 impl SessionSequences {
-    pub fn new(database: Database) -> SessionSequences {
+    pub(crate) fn new(database: Database) -> SessionSequences {
         SessionSequences { database, used: Mutex::default() }
     }
 
     /// Forgets which numbers the session has got.
-    pub fn forget(&self) {
+    pub(crate) fn forget(&self) {
         *self.used.lock() = Used::default();
     }
 

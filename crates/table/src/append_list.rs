@@ -7,7 +7,7 @@ const SEGMENTS: usize = 28;
 
 /// A list of items that never move. Reading costs two dependent loads; adding is for one thread at a time (callers
 /// hold a mutex).
-pub struct AppendList<T> {
+pub(crate) struct AppendList<T> {
     segments: [OnceLock<Box<[OnceLock<T>]>>; SEGMENTS],
     length: std::sync::atomic::AtomicUsize,
 }
@@ -28,18 +28,18 @@ impl<T> AppendList<T> {
 
     /// The item at a position.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<&T> {
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
         let (segment, offset) = Self::place(index);
         self.segments.get(segment)?.get()?.get(offset)?.get()
     }
 
     /// Items so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length.load(std::sync::atomic::Ordering::Acquire)
     }
 
     /// Adds an item and returns its position. One caller at a time.
-    pub fn push(&self, item: T) -> usize {
+    pub(crate) fn push(&self, item: T) -> usize {
         let index = self.len();
         let (segment, offset) = Self::place(index);
         let slots = self.segments[segment]
@@ -50,7 +50,7 @@ impl<T> AppendList<T> {
     }
 
     /// The items, first to last.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         (0..self.len()).map_while(|index| self.get(index))
     }
 }

@@ -4,4 +4,4 @@ use std::any::Any;
 use std::sync::Arc;
 
 /// Only its makers know its type.
-pub type Derived = Arc<dyn Any + Send + Sync>;
+pub(crate) type Derived = Arc<dyn Any + Send + Sync>;

@@ -44,7 +44,7 @@ impl Chunk {
 }
 
 /// The chunks of one column's strings.
-pub struct Heap {
+pub(crate) struct Heap {
     chunks: Box<[OnceLock<Arc<Chunk>>]>,
     /// Chunk in use << 32 | bytes used of it.
     cursor: AtomicU64,
@@ -59,18 +59,18 @@ impl Default for Heap {
 
 impl Heap {
     /// An empty heap; allocates its first chunk when it is needed.
-    pub fn new() -> Heap {
+    pub(crate) fn new() -> Heap {
         let chunks = (0..MAX_CHUNKS).map(|_| OnceLock::new()).collect();
         Heap { chunks, cursor: AtomicU64::new(0), grow: Mutex::new(()) }
     }
 
     /// The chunks so far, in the order of their numbers.
-    pub fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
         self.chunks.iter().map_while(OnceLock::get)
     }
 
     /// Bytes handed out, garbage included.
-    pub fn used_bytes(&self) -> usize {
+    pub(crate) fn used_bytes(&self) -> usize {
         let cursor = self.cursor.load(Ordering::Relaxed);
         let full: usize = self.chunks().take((cursor >> 32) as usize).map(|chunk| chunk.bytes()).sum();
         full + (cursor & u32::MAX as u64) as usize
@@ -78,7 +78,7 @@ impl Heap {
 
     /// Copies the bytes into the heap; returns chunk number and offset. 53200 if there is no memory, 54000 if the heap has
     /// as many chunks as it may have; nothing has changed then.
-    pub fn append(&self, bytes: &[u8]) -> Result<(u32, u32)> {
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<(u32, u32)> {
         let (number, offset) = self.reserve(bytes.len())?;
         let chunk = self.chunks[number as usize].get().expect("room is reserved in chunks that exist");
         // SAFETY: these bytes are reserved for us alone, inside the chunk; no view points at them until the caller
@@ -133,7 +133,7 @@ impl Heap {
 
     /// Where a place would be: not to be read from, only to ask for the memory. Takes any place.
     #[inline]
-    pub fn address(&self, chunk: u32, offset: u32) -> Option<*const u8> {
+    pub(crate) fn address(&self, chunk: u32, offset: u32) -> Option<*const u8> {
         let chunk = self.chunks.get(chunk as usize)?.get()?;
         Some(chunk.pointer().wrapping_add(offset as usize))
     }
@@ -142,7 +142,7 @@ impl Heap {
     ///
     /// # Safety
     /// The place must come from a view that was published by a completed write to this heap.
-    pub unsafe fn bytes(&self, chunk: u32, offset: u32, length: u32) -> &[u8] {
+    pub(crate) unsafe fn bytes(&self, chunk: u32, offset: u32, length: u32) -> &[u8] {
         let chunk = self.chunks[chunk as usize].get().expect("a view points into an existing chunk");
         assert!(offset as usize + length as usize <= chunk.bytes(), "a view points into its chunk");
         // SAFETY: in bounds by the assertion; written before the view was published and never again.

@@ -61,7 +61,7 @@ pub struct Segments {
 }
 
 /// Regions for a fixed number of blocks.
-pub struct Segment {
+pub(crate) struct Segment {
     columns: Box<[ColumnRegions]>,
     locks: Arc<ColumnLocks>,
 }

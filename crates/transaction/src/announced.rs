@@ -24,7 +24,7 @@ pub(crate) struct Announced {
 
 impl Announced {
     /// Announces nothing yet.
-    pub fn new(readers: Arc<ActiveReaders>) -> Announced {
+    pub(crate) fn new(readers: Arc<ActiveReaders>) -> Announced {
         let slot = Arc::new(readers.register());
         Announced { readers, slot, anchor: None, spare: None, keeps_rows: false }
     }
@@ -34,18 +34,18 @@ impl Announced {
     }
 
     /// The slot that announces the present timestamp; holding it keeps that timestamp readable.
-    pub fn slot(&self) -> &Arc<ReaderSlot> {
+    pub(crate) fn slot(&self) -> &Arc<ReaderSlot> {
         &self.slot
     }
 
     /// Says whether rows that are found may be written to later without having been locked. Procedures do that;
     /// interactive transactions lock rows first.
-    pub fn set_keeps_rows(&mut self, keeps_rows: bool) {
+    pub(crate) fn set_keeps_rows(&mut self, keeps_rows: bool) {
         self.keeps_rows = keeps_rows;
     }
 
     /// Whether rows that are found may be written to later.
-    pub fn keeps_rows(&self) -> bool {
+    pub(crate) fn keeps_rows(&self) -> bool {
         self.keeps_rows
     }
 
@@ -59,7 +59,7 @@ impl Announced {
     /// The statement before this one has found rows. If such a row were deleted meanwhile and its slot reused, the other
     /// row would be written; so where rows are kept, the first such statement's slot stays announced.
     #[inline]
-    pub fn enter(&mut self, as_anchor: bool, watermark: impl Fn() -> Timestamp) -> Timestamp {
+    pub(crate) fn enter(&mut self, as_anchor: bool, watermark: impl Fn() -> Timestamp) -> Timestamp {
         if self.keeps_rows && self.slot.timestamp().is_some() && !self.has_anchor() {
             self.slot.set_anchor();
             let idle = self.anchor.take().unwrap_or_else(|| self.register());
@@ -73,32 +73,32 @@ impl Announced {
     }
 
     /// From now on the transaction reads at the timestamp that another slot announces, and holds that slot.
-    pub fn share(&mut self, slot: Arc<ReaderSlot>) {
+    pub(crate) fn share(&mut self, slot: Arc<ReaderSlot>) {
         self.slot.leave();
         self.slot = slot;
     }
 
     /// A slot to announce another timestamp in; to be [given back](Self::give_back).
-    pub fn take_spare(&mut self) -> Arc<ReaderSlot> {
+    pub(crate) fn take_spare(&mut self) -> Arc<ReaderSlot> {
         self.spare.take().unwrap_or_else(|| self.register())
     }
 
     /// Takes back a slot that is no longer needed.
-    pub fn give_back(&mut self, slot: Arc<ReaderSlot>) {
+    pub(crate) fn give_back(&mut self, slot: Arc<ReaderSlot>) {
         slot.leave();
         self.spare = Some(slot);
     }
 
     /// To be called before the transaction moves to a watermark that another slot announces: keeps rows in their
     /// slots if it may write to them.
-    pub fn prepare_move(&self) {
+    pub(crate) fn prepare_move(&self) {
         if self.keeps_rows {
             self.slot.set_anchor();
         }
     }
 
     /// Moves to a timestamp that another slot announces. Views that were made before keep reading at the former one.
-    pub fn move_to(&mut self, slot: Arc<ReaderSlot>) {
+    pub(crate) fn move_to(&mut self, slot: Arc<ReaderSlot>) {
         let former = std::mem::replace(&mut self.slot, slot);
         if self.keeps_rows && !self.has_anchor() {
             self.anchor = Some(former);
@@ -108,7 +108,7 @@ impl Announced {
     }
 
     /// Announces nothing any more, but for views that still read.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if Arc::strong_count(&self.slot) > 1 {
             self.slot = self.register();
         } else {

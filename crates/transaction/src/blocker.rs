@@ -12,7 +12,7 @@ pub(crate) struct Blocker {
 }
 
 impl Blocker {
-    pub fn new(table: &Arc<Table>, row: RowId) -> Blocker {
+    pub(crate) fn new(table: &Arc<Table>, row: RowId) -> Blocker {
         Blocker { table: Arc::downgrade(table), row }
     }
 }

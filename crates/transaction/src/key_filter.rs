@@ -38,30 +38,30 @@ pub(crate) struct KeyFilter {
 }
 
 impl KeyFilter {
-    pub fn new(place: (usize, usize), key_columns: ColumnSet) -> KeyFilter {
+    pub(crate) fn new(place: (usize, usize), key_columns: ColumnSet) -> KeyFilter {
         KeyFilter { place, key_columns, hashes: NumberSet::default(), absorbed: 0, changed: Vec::new() }
     }
 
     /// A write has changed these columns.
-    pub fn note_change(&mut self, table: usize, write: usize, columns: ColumnSet) {
+    pub(crate) fn note_change(&mut self, table: usize, write: usize, columns: ColumnSet) {
         if self.place.0 == table && write < self.absorbed && self.key_columns.intersects(columns) {
             self.changed.push(write);
         }
     }
 
     /// All writes but the first so many were taken back. Their hashes stay.
-    pub fn cut_off(&mut self, writes: usize) {
+    pub(crate) fn cut_off(&mut self, writes: usize) {
         self.changed.retain(|write| *write < writes);
         self.absorbed = self.absorbed.min(writes);
     }
 
     /// Whether there is a write that has changed.
-    pub fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// The next write that has changed.
-    pub fn take_changed(&mut self) -> Option<usize> {
+    pub(crate) fn take_changed(&mut self) -> Option<usize> {
         self.changed.pop()
     }
 
@@ -70,27 +70,27 @@ impl KeyFilter {
     /// # Errors
     /// `OutOfMemory`.
     #[inline]
-    pub fn make_room(&mut self) -> Result<()> {
+    pub(crate) fn make_room(&mut self) -> Result<()> {
         let reserved = self.hashes.try_reserve(1);
         reserved.map_err(|_| Error::out_of_memory(2 * self.hashes.capacity() * size_of::<u64>()))
     }
 
     /// Whether a change of what it knows can be noted.
-    pub fn can_note(&self) -> bool {
+    pub(crate) fn can_note(&self) -> bool {
         self.changed.len() < self.changed.capacity()
     }
 
     /// Makes room to note a change.
-    pub fn try_grow(&mut self) -> Result<(), TryReserveError> {
+    pub(crate) fn try_grow(&mut self) -> Result<(), TryReserveError> {
         self.changed.try_reserve(1)
     }
 
-    pub fn add(&mut self, hash: u64) {
+    pub(crate) fn add(&mut self, hash: u64) {
         self.hashes.insert(hash);
     }
 
     /// Adds the key of a write that is the next one to be absorbed; others are looked at later.
-    pub fn add_next(&mut self, write: usize, hash: u64) {
+    pub(crate) fn add_next(&mut self, write: usize, hash: u64) {
         if self.absorbed == write && self.hashes.try_reserve(1).is_ok() {
             self.hashes.insert(hash);
             self.absorbed += 1;
@@ -98,7 +98,7 @@ impl KeyFilter {
     }
 
     /// Whether some pending row may have, or have had, a key of this hash.
-    pub fn may_have(&self, hash: u64) -> bool {
+    pub(crate) fn may_have(&self, hash: u64) -> bool {
         self.hashes.contains(&hash)
     }
 }

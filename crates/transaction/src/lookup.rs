@@ -22,18 +22,18 @@ pub(crate) struct Lookup {
 
 impl Lookup {
     /// Makes room for so many rows. 53200 if there is none.
-    pub fn reserve_rows(&mut self, count: usize) -> Result<()> {
+    pub(crate) fn reserve_rows(&mut self, count: usize) -> Result<()> {
         let bytes = count * size_of::<((u32, u64), ColumnSet)>();
         self.rows.try_reserve(count).map_err(|_| Error::out_of_memory(bytes))
     }
 
-    pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+    pub(crate) fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         let known = self.rows.entry((table.number(), row.0)).or_default();
         *known = known.union(columns);
     }
 
     /// `number` is the table's number in the transaction.
-    pub fn add_range(
+    pub(crate) fn add_range(
         &mut self,
         (table, number): (TableId, usize),
         index: usize,
@@ -44,28 +44,28 @@ impl Lookup {
     }
 
     /// The indexes in which ranges were read: numbers of tables, positions.
-    pub fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
         self.ranges.iter().map(|((_, index), (number, _))| (*number, *index))
     }
 
-    pub fn add_table(&mut self, table: TableId, columns: ColumnSet) {
+    pub(crate) fn add_table(&mut self, table: TableId, columns: ColumnSet) {
         let known = self.tables.entry(table.number()).or_default();
         *known = known.union(columns);
     }
 
     /// The columns looked at of a row, if it was read as a row.
     #[inline]
-    pub fn row(&self, table: TableId, row: RowId) -> Option<ColumnSet> {
+    pub(crate) fn row(&self, table: TableId, row: RowId) -> Option<ColumnSet> {
         self.rows.get(&(table.number(), row.0)).copied()
     }
 
     /// Whether the key lies in a range that was read.
-    pub fn has_range(&self, table: TableId, index: usize, key: &[u8]) -> bool {
+    pub(crate) fn has_range(&self, table: TableId, index: usize, key: &[u8]) -> bool {
         self.ranges.get(&(table, index)).is_some_and(|(_, ranges)| ranges.contains(key))
     }
 
     /// The columns looked at in all rows of a table, if it was read as a whole.
-    pub fn table(&self, table: TableId) -> Option<ColumnSet> {
+    pub(crate) fn table(&self, table: TableId) -> Option<ColumnSet> {
         self.tables.get(&table.number()).copied()
     }
 }

@@ -50,14 +50,14 @@ fn is_large(record: &CommitRecord) -> bool {
 impl OldRecords {
     /// Notes a commit, if its record is large.
     #[inline]
-    pub fn note(&self, record: &CommitRecord, commit: Timestamp) {
+    pub(crate) fn note(&self, record: &CommitRecord, commit: Timestamp) {
         if is_large(record) {
             self.known.lock().large.push_back(commit);
         }
     }
 
     /// Gives up large records that no reader at `horizon` or later needs. Costs little if there are none.
-    pub fn forget_large(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp) {
+    pub(crate) fn forget_large(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp) {
         let mut known = self.known.lock();
         while known.large.front().is_some_and(|commit| *commit <= horizon) {
             known.large.pop_front().into_iter().for_each(|commit| self.forget(order, commit));
@@ -65,7 +65,7 @@ impl OldRecords {
     }
 
     /// Gives up all records, of the last `kept`, that no reader at `horizon` or later needs.
-    pub fn forget_all(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp, kept: usize) {
+    pub(crate) fn forget_all(&self, order: &CommitOrder<CommitRecord>, horizon: Timestamp, kept: usize) {
         let mut known = self.known.lock();
         let first = known.gone.0.max(horizon.0.saturating_sub(kept as u64)) + 1;
         (first..=horizon.0).for_each(|commit| self.forget(order, Timestamp(commit)));
@@ -80,7 +80,7 @@ impl OldRecords {
 
     /// Takes a record that has left the ring, and that threads pinned now may still read.
     #[inline]
-    pub fn retire(&self, former: Arc<CommitRecord>, pin: &Guard) {
+    pub(crate) fn retire(&self, former: Arc<CommitRecord>, pin: &Guard) {
         if is_large(&former) {
             self.retired.fetch_add(1, Ordering::Relaxed);
             let (unwanted, retired) = (self.unwanted.clone(), self.retired.clone());
@@ -99,7 +99,7 @@ impl OldRecords {
 
     /// Frees the large records that are no longer looked at, and advances the epoch for those that may still be. One load if
     /// there are none.
-    pub fn free_unwanted(&self) {
+    pub(crate) fn free_unwanted(&self) {
         if self.retired.load(Ordering::Relaxed) == 0 {
             return;
         }

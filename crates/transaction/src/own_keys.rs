@@ -108,7 +108,7 @@ pub(crate) struct OwnKeys {
 }
 
 impl OwnKeys {
-    pub fn new(place: (usize, usize), key_columns: ColumnSet) -> OwnKeys {
+    pub(crate) fn new(place: (usize, usize), key_columns: ColumnSet) -> OwnKeys {
         OwnKeys {
             place,
             key_columns,
@@ -126,40 +126,40 @@ impl OwnKeys {
     /// # Errors
     /// `OutOfMemory`.
     #[inline]
-    pub fn make_room(&mut self) -> Result<()> {
+    pub(crate) fn make_room(&mut self) -> Result<()> {
         let reserved = self.current.try_reserve(1).and_then(|()| self.ended.try_reserve(1));
         reserved.map_err(|_| Error::out_of_memory(2 * self.current.len() * size_of::<Option<Entry>>()))
     }
 
     /// Whether a change of what it knows can be noted.
-    pub fn can_note(&self) -> bool {
+    pub(crate) fn can_note(&self) -> bool {
         self.changed.len() < self.changed.capacity()
     }
 
     /// Makes room to note a change.
-    pub fn try_grow(&mut self) -> Result<(), TryReserveError> {
+    pub(crate) fn try_grow(&mut self) -> Result<(), TryReserveError> {
         self.changed.try_reserve(1)
     }
 
     /// Writes looked at so far.
-    pub fn absorbed(&self) -> usize {
+    pub(crate) fn absorbed(&self) -> usize {
         self.current.len()
     }
 
     /// A write has changed these columns, or was taken back (all).
-    pub fn note_change(&mut self, table: usize, write: usize, columns: ColumnSet) {
+    pub(crate) fn note_change(&mut self, table: usize, write: usize, columns: ColumnSet) {
         if self.place.0 == table && write < self.absorbed() && self.key_columns.intersects(columns) {
             self.changed.push(write);
         }
     }
 
     /// Whether there is a write that has changed.
-    pub fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// The next write that has changed; its former key ends in this turn.
-    pub fn take_changed(&mut self, turn: u64) -> Option<usize> {
+    pub(crate) fn take_changed(&mut self, turn: u64) -> Option<usize> {
         let write = self.changed.pop()?;
         if let Some(entry) = self.current[write].take() {
             self.end_entry(entry, turn);
@@ -178,7 +178,7 @@ impl OwnKeys {
     }
 
     /// All writes but the first so many were taken back.
-    pub fn cut_off(&mut self, writes: usize, turn: u64) {
+    pub(crate) fn cut_off(&mut self, writes: usize, turn: u64) {
         self.changed.retain(|write| *write < writes);
         while self.current.len() > writes {
             if let Some(entry) = self.current.pop().flatten() {
@@ -189,7 +189,7 @@ impl OwnKeys {
 
     /// Enters the key of a write's row from this turn on, or notes that it has none. The write is the next one, or one
     /// that has changed.
-    pub fn set(&mut self, write: usize, key: Option<&[u8]>, row: RowId, turn: u64) {
+    pub(crate) fn set(&mut self, write: usize, key: Option<&[u8]>, row: RowId, turn: u64) {
         let entry = key.map(|key| Entry { key: key.into(), row, from: turn });
         if let Some(entry) = &entry {
             self.entries.insert(entry.clone(), ALWAYS);
@@ -201,7 +201,7 @@ impl OwnKeys {
     }
 
     /// Some row that has exactly this key.
-    pub fn get(&self, key: &[u8]) -> Option<RowId> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<RowId> {
         let key = Bound::Included(Key::from(key));
         let mut entries = self.entries.range((lower_cut(&key), upper_cut(&key)));
         entries.find(|(_, until)| self.look() && **until == ALWAYS).map(|(entry, _)| entry.row)
@@ -214,17 +214,17 @@ impl OwnKeys {
     }
 
     #[cfg(test)]
-    pub fn looked_at(&self) -> usize {
+    pub(crate) fn looked_at(&self) -> usize {
         self.looked_at.get()
     }
 
     /// Another scan is open, from this turn on.
-    pub fn open_scan(&mut self) {
+    pub(crate) fn open_scan(&mut self) {
         self.scans += 1;
     }
 
     /// A scan has ended.
-    pub fn close_scan(&mut self) {
+    pub(crate) fn close_scan(&mut self) {
         self.scans = self.scans.saturating_sub(1);
         if self.scans == 0 {
             for entry in self.ended.drain(..) {
@@ -275,7 +275,7 @@ pub(crate) struct OwnScan {
 }
 
 impl OwnScan {
-    pub fn new(
+    pub(crate) fn new(
         place: (usize, usize),
         turn: u64,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -294,7 +294,11 @@ impl OwnScan {
     }
 
     /// The next row, if its key is wanted now. `own` are the keys that the scan is of.
-    pub fn next_if(&mut self, own: Option<&OwnKeys>, wanted: impl FnOnce(&[u8]) -> bool) -> Option<RowId> {
+    pub(crate) fn next_if(
+        &mut self,
+        own: Option<&OwnKeys>,
+        wanted: impl FnOnce(&[u8]) -> bool,
+    ) -> Option<RowId> {
         if self.batch.is_empty() {
             self.fill(own);
         }

@@ -12,14 +12,20 @@ pub(crate) struct OwnSlots {
 }
 
 impl OwnSlots {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.absorbed = 0;
     }
 
     /// Whether `row` is among the slots, given as positions in the write set with their rows, in a table given by
     /// number.
-    pub fn contains(&mut self, slots: &[(usize, RowId)], writes: &[Write], table: usize, row: RowId) -> bool {
+    pub(crate) fn contains(
+        &mut self,
+        slots: &[(usize, RowId)],
+        writes: &[Write],
+        table: usize,
+        row: RowId,
+    ) -> bool {
         let mut new = slots[self.absorbed..].iter().map(|&(place, slot)| (writes[place].table, slot.0));
         if self.known.try_reserve(new.len()).is_err() {
             // Slow, but simple.

@@ -36,29 +36,29 @@ fn hash((table, row): RowName) -> usize {
 
 impl Places {
     /// Positions in it.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
     /// Bytes of its buffer.
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<u32>()
     }
 
     /// Whether there is room for one more.
     #[inline]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.slots.len() >= (self.count + 1) * SLOTS_PER_ROW
     }
 
     /// Bytes that making room for one more adds.
-    pub fn growth(&self) -> usize {
+    pub(crate) fn growth(&self) -> usize {
         if self.has_room() { 0 } else { self.memory_bytes().max(SLOTS_MIN * size_of::<u32>()) }
     }
 
     /// Makes room for one more; `name` tells what the row at a position is called. Fails, with everything as it was, if there
     /// is no memory, or the list is too long.
-    pub fn try_grow(&mut self, name: impl Fn(usize) -> RowName) -> Result<(), ()> {
+    pub(crate) fn try_grow(&mut self, name: impl Fn(usize) -> RowName) -> Result<(), ()> {
         if self.has_room() {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Places {
 
     /// Adds the position of a row that is not in it. There is [room](Self::has_room).
     #[inline]
-    pub fn insert(&mut self, row: RowName, place: usize) {
+    pub(crate) fn insert(&mut self, row: RowName, place: usize) {
         let slot = self.free_slot(row);
         self.slots[slot] = place as u32;
         self.count += 1;
@@ -100,7 +100,7 @@ impl Places {
 
     /// The position of a row; `is_at` says whether the row at a position is the one.
     #[inline]
-    pub fn find(&self, row: RowName, is_at: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(crate) fn find(&self, row: RowName, is_at: impl Fn(usize) -> bool) -> Option<usize> {
         if self.count == 0 {
             return None;
         }
@@ -110,7 +110,7 @@ impl Places {
 
     /// Takes a position out that is in it; `name` tells what the row at a position is called. What lies behind it moves up
     /// where it would not be found any more.
-    pub fn remove(&mut self, row: RowName, place: usize, name: impl Fn(usize) -> RowName) {
+    pub(crate) fn remove(&mut self, row: RowName, place: usize, name: impl Fn(usize) -> RowName) {
         let Some(mut hole) = self.probe(row).find(|slot| self.slots[*slot] == place as u32) else { return };
         self.count -= 1;
         let mask = self.slots.len() - 1;
@@ -134,19 +134,19 @@ impl Places {
     }
 
     /// All positions, in any order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         self.slots.iter().filter(|place| **place != EMPTY).map(|place| *place as usize)
     }
 
     /// Takes all out, and keeps the buffer. Costs as much as that is large, if there is anything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.count) > 0 {
             self.slots.fill(EMPTY);
         }
     }
 
     /// Gives the buffer back.
-    pub fn release(self) {
+    pub(crate) fn release(self) {
         release(self.slots);
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct Entered {
 
 impl Progress {
     /// No progress yet, with room for so many writes. Fails if there is no memory for that.
-    pub fn start(&mut self, writes: usize) -> Result<()> {
+    pub(crate) fn start(&mut self, writes: usize) -> Result<()> {
         let outcome = (self.rows.try_reserve(writes))
             .and_then(|()| self.slots.try_reserve(writes))
             .and_then(|()| self.entries.try_reserve(writes));
@@ -55,7 +55,7 @@ impl Progress {
     }
 
     /// Gives its memory back, without holding up others.
-    pub fn release(self) {
+    pub(crate) fn release(self) {
         release(self.rows);
         release(self.slots);
         release(self.entries);
@@ -63,7 +63,7 @@ impl Progress {
     }
 
     /// Hands over a row.
-    pub fn take<'t>(&mut self, place: usize, storage: &'t Storage) -> OwnedRow<'t> {
+    pub(crate) fn take<'t>(&mut self, place: usize, storage: &'t Storage) -> OwnedRow<'t> {
         storage.resume(self.rows[place].take().expect("the rows of a commit are owned"))
     }
 }

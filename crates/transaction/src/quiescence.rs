@@ -35,7 +35,7 @@ pub(crate) struct Quiescence {
 
 impl Quiescence {
     /// C1 to C3. The caller ends its commit with [`Worker::end_commit`].
-    pub fn begin_commit(&self, worker: &Worker) {
+    pub(crate) fn begin_commit(&self, worker: &Worker) {
         loop {
             worker.begin_commit();
             if self.holders.load(Ordering::SeqCst) == 0 {
@@ -54,12 +54,12 @@ impl Quiescence {
     }
 
     /// H1.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.holders.fetch_add(1, Ordering::SeqCst);
     }
 
     /// H4.
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         // Under the mutex, so that no thread that has just seen a holder misses the call.
         let sleep = self.sleep.lock();
         self.holders.fetch_sub(1, Ordering::SeqCst);

@@ -155,13 +155,13 @@ pub(crate) struct Steps<'a> {
 const STEPS_BETWEEN_LOOKS: u32 = 4096;
 
 impl<'a> Steps<'a> {
-    pub fn new(interrupt: &'a Interrupt) -> Steps<'a> {
+    pub(crate) fn new(interrupt: &'a Interrupt) -> Steps<'a> {
         Steps { interrupt, left: STEPS_BETWEEN_LOOKS }
     }
 
     /// One step; the interrupt's error if it was raised.
     #[inline]
-    pub fn take(&mut self) -> Result<()> {
+    pub(crate) fn take(&mut self) -> Result<()> {
         self.left -= 1;
         if self.left == 0 {
             self.left = STEPS_BETWEEN_LOOKS;
@@ -191,7 +191,7 @@ fn bloom_place(table: TableId, row: RowId) -> (usize, u64) {
 }
 
 impl ReadSet {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.rows.capacity() > ROWS_KEPT {
             let large = std::mem::take(self);
             release(large.rows);
@@ -213,7 +213,7 @@ impl ReadSet {
     /// # Errors
     /// `OutOfMemory`.
     #[inline]
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.is_incomplete { Err(self.refusal()) } else { Ok(()) }
     }
 
@@ -241,13 +241,13 @@ impl ReadSet {
     }
 
     /// Whether so much was read that it takes a while to arrange it.
-    pub fn is_large(&self) -> bool {
+    pub(crate) fn is_large(&self) -> bool {
         self.rows.len() > FEW_ROWS || self.ranges.len() > FEW_RANGES || self.tables.len() > FEW_TABLES
     }
 
     /// To be called before [`conflicts_with`](Self::conflicts_with), and again when more was read. Arranges what was
     /// read if it is much; asks `steps` now and then whether to go on.
-    pub fn prepare(&mut self, steps: &mut Steps) -> Result<()> {
+    pub(crate) fn prepare(&mut self, steps: &mut Steps) -> Result<()> {
         let mark = self.mark();
         if self.is_large() && self.lookup.as_ref().is_none_or(|(made_at, _)| *made_at != mark) {
             self.lookup = Some((mark, self.make_lookup(steps)?));
@@ -262,7 +262,7 @@ impl ReadSet {
     }
 
     /// The indexes in which ranges were read: numbers of tables, positions. Not many more than there are.
-    pub fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, usize)> {
         let few = if self.lookup().is_some() { &[][..] } else { &self.ranges[..] };
         let many = self.lookup().into_iter().flat_map(Lookup::indexes);
         few.iter().map(|read| (read.number, read.index)).chain(many)
@@ -287,17 +287,17 @@ impl ReadSet {
     }
 
     /// Whether a table was read under a filter, which has to look at rows.
-    pub fn has_filters(&self) -> bool {
+    pub(crate) fn has_filters(&self) -> bool {
         self.tables.iter().any(|read| read.filter.is_some())
     }
 
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         let (rows, ranges) = (self.rows.len(), self.ranges.len());
         Mark { rows, ranges, tables: self.tables.len(), keys: self.keys.len() }
     }
 
     /// Forgets what was read after the mark. (The filter over rows goes on to know it, which only costs a look.)
-    pub fn forget_since(&mut self, mark: Mark) {
+    pub(crate) fn forget_since(&mut self, mark: Mark) {
         self.rows.truncate(mark.rows);
         self.ranges.truncate(mark.ranges);
         self.tables.truncate(mark.tables);
@@ -306,7 +306,7 @@ impl ReadSet {
     }
 
     /// Notes a range of an index; `number` is the table's number in the transaction.
-    pub fn add_range(
+    pub(crate) fn add_range(
         &mut self,
         (table, number): (TableId, usize),
         index: usize,
@@ -335,12 +335,12 @@ impl ReadSet {
     }
 
     /// Where a range starts and ends.
-    pub fn bounds(&self, range: &RangeRead) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    pub(crate) fn bounds(&self, range: &RangeRead) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (range.lower.map(|key| self.key(key)), range.upper.map(|key| self.key(key)))
     }
 
     /// Shortens a range that turned out to be read only as far as this key, if it was noted at all.
-    pub fn narrow_range(&mut self, position: usize, direction: Direction, last_key: &[u8]) {
+    pub(crate) fn narrow_range(&mut self, position: usize, direction: Direction, last_key: &[u8]) {
         // Without room the range stays as wide as it was noted, which is no harm.
         if position < self.ranges.len() && self.keys.try_reserve(last_key.len()).is_ok() {
             let end = Bound::Included(self.keep(last_key));
@@ -352,7 +352,7 @@ impl ReadSet {
         }
     }
 
-    pub fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+    pub(crate) fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         if !self.has_room(0) {
             return;
         }
@@ -362,7 +362,7 @@ impl ReadSet {
     }
 
     /// Notes that more columns of a row were looked at: of the row read last, usually, which then stays one read.
-    pub fn add_columns(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
+    pub(crate) fn add_columns(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
         match self.rows.last_mut() {
             Some(last) if last.row == row && last.table == table => {
                 last.columns = last.columns.union(columns);
@@ -373,7 +373,7 @@ impl ReadSet {
         }
     }
 
-    pub fn add_table(&mut self, table: Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
+    pub(crate) fn add_table(&mut self, table: Arc<Table>, columns: ColumnSet, filter: Option<RowFilter>) {
         self.tables.push(TableRead { table, columns, filter });
     }
 
@@ -383,7 +383,7 @@ impl ReadSet {
     ///
     /// # Errors
     /// Those of `steps`.
-    pub fn conflicts_with(
+    pub(crate) fn conflicts_with(
         &self,
         record: &CommitRecord,
         window: (Timestamp, Timestamp),

@@ -18,12 +18,12 @@ impl RowLocks {
     ///
     /// # Errors
     /// `OutOfMemory`.
-    pub fn make_room(&mut self, table: &Table) -> Result<()> {
+    pub(crate) fn make_room(&mut self, table: &Table) -> Result<()> {
         self.of(table.id()).map_or(Ok(()), |known| self.0[known].1.make_room())
     }
 
     /// Adds a row that was not locked yet.
-    pub fn add(&mut self, table: &Arc<Table>, owned: OwnedRow<'_>) {
+    pub(crate) fn add(&mut self, table: &Arc<Table>, owned: OwnedRow<'_>) {
         let known = self.of(table.id()).unwrap_or_else(|| {
             self.0.push((table.clone(), KeptRows::new(Storage::of(table))));
             self.0.len() - 1
@@ -32,19 +32,19 @@ impl RowLocks {
     }
 
     /// Takes a locked row for a commit, which is going to give it up.
-    pub fn take(&mut self, table: TableId, row: RowId) -> Option<KeptRow> {
+    pub(crate) fn take(&mut self, table: TableId, row: RowId) -> Option<KeptRow> {
         let known = self.of(table)?;
         self.0[known].1.take(row)
     }
 
     /// Whether the row is locked, and not taken.
     #[inline]
-    pub fn contains(&self, table: TableId, row: RowId) -> bool {
+    pub(crate) fn contains(&self, table: TableId, row: RowId) -> bool {
         self.of(table).is_some_and(|known| self.0[known].1.contains(row))
     }
 
     /// Gives up all rows that no commit has taken, and forgets them.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         for (table, mut rows) in self.0.drain(..) {
             rows.give_up(Storage::of(&table));
         }

@@ -14,27 +14,27 @@ pub(crate) struct Stale {
 
 impl Stale {
     /// Nothing is.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Stale::default();
     }
 
     /// Notes that a cell was not there, or not in place, any more.
-    pub fn note_cells(&self) {
+    pub(crate) fn note_cells(&self) {
         self.cells.store(true, Ordering::Relaxed);
     }
 
     /// Whether that was noted.
-    pub fn has_stale_cells(&mut self) -> bool {
+    pub(crate) fn has_stale_cells(&mut self) -> bool {
         *self.cells.get_mut()
     }
 
     /// Says whether the running statement has to be restarted.
-    pub fn set_statement(&mut self, is_stale: bool) {
+    pub(crate) fn set_statement(&mut self, is_stale: bool) {
         self.statement = is_stale;
     }
 
     /// Whether anything is out of date.
-    pub fn is_any(&mut self) -> bool {
+    pub(crate) fn is_any(&mut self) -> bool {
         *self.cells.get_mut() || self.statement
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct TouchedTables {
 
 impl TouchedTables {
     /// None yet.
-    pub fn new(database: DatabaseId) -> TouchedTables {
+    pub(crate) fn new(database: DatabaseId) -> TouchedTables {
         TouchedTables { database, tables: Vec::new(), keeps: true, definitions: 0 }
     }
 
@@ -33,7 +33,7 @@ impl TouchedTables {
     /// # Errors
     /// `UndefinedTable` if it is of another database.
     #[inline]
-    pub fn number(&mut self, table: &Arc<Table>) -> Result<usize> {
+    pub(crate) fn number(&mut self, table: &Arc<Table>) -> Result<usize> {
         match self.tables.iter().position(|touched| Arc::ptr_eq(touched, table)) {
             Some(number) => Ok(number),
             None => self.add(table),
@@ -49,7 +49,7 @@ impl TouchedTables {
 
     /// Whether a table is of the database.
     #[inline]
-    pub fn is_own(&self, table: &Table) -> bool {
+    pub(crate) fn is_own(&self, table: &Table) -> bool {
         table.id().database() == self.database
     }
 
@@ -58,25 +58,25 @@ impl TouchedTables {
     /// # Errors
     /// As [`number`](Self::number).
     #[inline]
-    pub fn check(&self, table: &Table) -> Result<()> {
+    pub(crate) fn check(&self, table: &Table) -> Result<()> {
         table.check_is_of(self.database)
     }
 
     /// The number of a table that was touched.
     #[inline]
-    pub fn find(&self, table: TableId) -> Option<usize> {
+    pub(crate) fn find(&self, table: TableId) -> Option<usize> {
         self.tables.iter().position(|touched| touched.id() == table)
     }
 
     /// What a table is made of, by its number.
     #[inline]
-    pub fn storage(&self, number: usize) -> &Storage {
+    pub(crate) fn storage(&self, number: usize) -> &Storage {
         Storage::of(&self.tables[number])
     }
 
     /// Begins a transaction: drops tables that may have been dropped since, and tables beyond the limit.
     #[inline]
-    pub fn begin(&mut self, definitions: u64) {
+    pub(crate) fn begin(&mut self, definitions: u64) {
         if self.definitions != definitions || self.tables.len() > TABLES_KEPT {
             self.tables.clear();
             self.definitions = definitions;
@@ -85,14 +85,14 @@ impl TouchedTables {
 
     /// Ends a transaction; an interactive one leaves nothing.
     #[inline]
-    pub fn end(&mut self, is_interactive: bool) {
+    pub(crate) fn end(&mut self, is_interactive: bool) {
         if is_interactive || !self.keeps {
             self.tables.clear();
         }
     }
 
     /// Says whether procedures leave tables to their successors.
-    pub fn set_keeps(&mut self, keeps: bool) {
+    pub(crate) fn set_keeps(&mut self, keeps: bool) {
         self.keeps = keeps;
     }
 }

@@ -39,28 +39,28 @@ impl<W> Default for UndoLog<W> {
 impl<W> UndoLog<W> {
     /// Whether there is a savepoint.
     #[inline]
-    pub fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         !self.marks.is_empty()
     }
 
     /// Savepoints that are open.
-    pub fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         self.marks.len()
     }
 
     /// Whether a change of a write can be noted.
     #[inline]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         !self.is_kept() || self.former.len() < self.former.capacity()
     }
 
     /// Makes room to note a change.
-    pub fn try_grow(&mut self) -> Result<(), ()> {
+    pub(crate) fn try_grow(&mut self) -> Result<(), ()> {
         if self.is_kept() { self.former.try_reserve(1).map_err(drop) } else { Ok(()) }
     }
 
     /// Sets a savepoint at these lengths. Fails, with everything as it was, if there is no memory.
-    pub fn set(&mut self, writes: usize, cells: usize, bytes: usize) -> Result<(), ()> {
+    pub(crate) fn set(&mut self, writes: usize, cells: usize, bytes: usize) -> Result<(), ()> {
         self.marks.try_reserve(1).map_err(drop)?;
         self.marks.push(Mark { writes, cells, bytes, former: self.former.len() });
         Ok(())
@@ -69,29 +69,29 @@ impl<W> UndoLog<W> {
     /// Whether a write at this place, whose cells begin at `first`, has to be noted before it changes: it was there at the
     /// last savepoint, and its cells have not been copied since.
     #[inline]
-    pub fn needs(&self, place: usize, first: usize, count: usize) -> bool {
+    pub(crate) fn needs(&self, place: usize, first: usize, count: usize) -> bool {
         let Some(mark) = self.marks.last() else { return false };
         place < mark.writes && (first < mark.cells || count == 0)
     }
 
     /// Notes what a write is before it changes. There is [room](Self::has_room).
-    pub fn note(&mut self, place: usize, former: W) {
+    pub(crate) fn note(&mut self, place: usize, former: W) {
         self.former.push((place, former));
     }
 
     /// The lengths at a savepoint, which stays, while later ones are gone.
-    pub fn back_to(&mut self, depth: usize) -> Option<Mark> {
+    pub(crate) fn back_to(&mut self, depth: usize) -> Option<Mark> {
         self.marks.truncate(depth + 1);
         self.marks.get(depth).copied()
     }
 
     /// The last change noted since a mark, which is then forgotten.
-    pub fn pop_since(&mut self, mark: Mark) -> Option<(usize, W)> {
+    pub(crate) fn pop_since(&mut self, mark: Mark) -> Option<(usize, W)> {
         if self.former.len() > mark.former { self.former.pop() } else { None }
     }
 
     /// Forgets a savepoint and all later ones; what was written stays.
-    pub fn release(&mut self, depth: usize) {
+    pub(crate) fn release(&mut self, depth: usize) {
         self.marks.truncate(depth);
         if self.marks.is_empty() {
             self.former.clear();
@@ -99,7 +99,7 @@ impl<W> UndoLog<W> {
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.marks.clear();
         self.former.clear();
     }

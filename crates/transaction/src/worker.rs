@@ -55,7 +55,7 @@ struct Lists {
 
 impl Workers {
     /// One that no session owns.
-    pub fn acquire(&self) -> Arc<Worker> {
+    pub(crate) fn acquire(&self) -> Arc<Worker> {
         let mut lists = self.0.lock();
         if let Some(worker) = lists.free.pop() {
             return worker;
@@ -67,19 +67,19 @@ impl Workers {
     }
 
     /// Takes one back.
-    pub fn release(&self, worker: Arc<Worker>) {
+    pub(crate) fn release(&self, worker: Arc<Worker>) {
         self.0.lock().free.push(worker);
     }
 
     /// Returns when every commit that was under way at the call is over.
-    pub fn wait_for_commits(&self) {
+    pub(crate) fn wait_for_commits(&self) {
         // A worker that is made later is made behind this mutex, and so sees what the caller has published.
         let all = self.0.lock().all.clone();
         all.iter().for_each(|worker| worker.0.committing.wait_for_present());
     }
 
     /// Commits and aborts of all so far.
-    pub fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         let lists = self.0.lock();
         let sum = |counter: fn(&WorkerState) -> &AtomicU64| {
             lists.all.iter().map(|worker| counter(&worker.0).load(Ordering::Relaxed)).sum()

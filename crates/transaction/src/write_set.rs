@@ -139,7 +139,7 @@ fn filter_place(row: RowId) -> (usize, u64) {
 }
 
 impl WriteSet {
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if self.writes.capacity() > ROWS_KEPT || self.bytes.capacity() > BYTES_KEPT {
             // Also because emptying a large hash table costs as much as its size, each time.
             let large = std::mem::take(self);
@@ -168,7 +168,7 @@ impl WriteSet {
 
     /// Notes what the next write is for; returns whether that is another purpose than all writes so far had.
     #[inline]
-    pub fn set_purpose(&mut self, purpose: Purpose) -> bool {
+    pub(crate) fn set_purpose(&mut self, purpose: Purpose) -> bool {
         match purpose {
             Purpose::Keeps => !std::mem::replace(&mut self.keeps, true),
             Purpose::Frees => self.writes.is_empty() && !self.keeps,
@@ -176,13 +176,13 @@ impl WriteSet {
     }
 
     /// Whether rows are deleted and nothing else.
-    pub fn only_frees(&self) -> bool {
+    pub(crate) fn only_frees(&self) -> bool {
         !self.keeps
     }
 
     /// Whether one more write of this size finds room. An update may move the cells that its row has already.
     #[inline]
-    pub fn has_room(&self, needs: Needs) -> bool {
+    pub(crate) fn has_room(&self, needs: Needs) -> bool {
         fn room<T>(buffer: &Vec<T>) -> usize {
             buffer.capacity() - buffer.len()
         }
@@ -197,7 +197,7 @@ impl WriteSet {
     }
 
     /// Bytes that [`try_grow`](Self::try_grow) would add.
-    pub fn growth(&self, needs: Needs) -> usize {
+    pub(crate) fn growth(&self, needs: Needs) -> usize {
         fn more<T>(buffer: &Vec<T>, count: usize) -> usize {
             let is_full = buffer.capacity() - buffer.len() < count;
             if is_full { (buffer.len() + count).max(2 * buffer.capacity()) - buffer.capacity() } else { 0 }
@@ -209,7 +209,7 @@ impl WriteSet {
     }
 
     /// Makes room for one more write of this size; fails, with everything as it was, if there is no memory.
-    pub fn try_grow(&mut self, needs: Needs) -> Result<(), ()> {
+    pub(crate) fn try_grow(&mut self, needs: Needs) -> Result<(), ()> {
         (self.writes.try_reserve(1).map_err(drop))
             .and_then(|()| self.cells.try_reserve(needs.cells + MOVED_MAX).map_err(drop))
             .and_then(|()| self.bytes.try_reserve(needs.bytes).map_err(drop))
@@ -221,12 +221,12 @@ impl WriteSet {
     }
 
     /// Bytes of strings.
-    pub fn string_bytes(&self) -> usize {
+    pub(crate) fn string_bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Bytes of the set's buffers.
-    pub fn memory_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.writes.capacity() * size_of::<Write>()
             + self.cells.capacity() * size_of::<PendingCell>()
             + self.bytes.capacity()
@@ -234,24 +234,24 @@ impl WriteSet {
     }
 
     /// How often the set has been changed: tells whether it was since an earlier call.
-    pub fn changes(&self) -> usize {
+    pub(crate) fn changes(&self) -> usize {
         self.changes
     }
 
     /// Notes that the transaction reads at another timestamp: keys encoded from rows as of the former one are out of
     /// date.
-    pub fn forget_keys(&mut self) {
+    pub(crate) fn forget_keys(&mut self) {
         self.own_keys.clear();
         self.key_filters.clear();
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
     /// Whether some pending row of the table may have a key over these columns that comes from this transaction.
     #[inline]
-    pub fn has_own_keys(&self, table: usize, key_columns: ColumnSet) -> bool {
+    pub(crate) fn has_own_keys(&self, table: usize, key_columns: ColumnSet) -> bool {
         let known = self.tables.get(table);
         known.is_some_and(|table| table.has_inserts || table.changed.intersects(key_columns))
     }
@@ -265,7 +265,7 @@ impl WriteSet {
 
     /// The pending change of a row.
     #[inline]
-    pub fn get(&self, table: usize, row: RowId) -> Option<&Write> {
+    pub(crate) fn get(&self, table: usize, row: RowId) -> Option<&Write> {
         self.place(table, row).map(|place| &self.writes[place])
     }
 
@@ -288,14 +288,14 @@ impl WriteSet {
 
     /// The pending cells of a row, each with its column: all columns in order for a new row.
     #[inline]
-    pub fn cells(&self, write: &Write) -> impl Iterator<Item = (usize, Cell<'_>)> + Clone {
+    pub(crate) fn cells(&self, write: &Write) -> impl Iterator<Item = (usize, Cell<'_>)> + Clone {
         let cells = &self.cells[write.first..write.first + write.count];
         cells.iter().map(|cell| (cell.column as usize, self.load(cell.stored)))
     }
 
     /// The pending cell of one column.
     #[inline]
-    pub fn cell(&self, write: &Write, column: usize) -> Option<Cell<'_>> {
+    pub(crate) fn cell(&self, write: &Write, column: usize) -> Option<Cell<'_>> {
         let cells = &self.cells[write.first..write.first + write.count];
         let found = match write.kind {
             WriteKind::Insert => Some(&cells[column]),
@@ -329,7 +329,7 @@ impl WriteSet {
     }
 
     /// Adds a new row: one cell per column, in order.
-    pub fn insert<'a>(&mut self, table: usize, cells: impl Iterator<Item = Cell<'a>>) -> RowId {
+    pub(crate) fn insert<'a>(&mut self, table: usize, cells: impl Iterator<Item = Cell<'a>>) -> RowId {
         self.changes += 1;
         let place = self.writes.len();
         let written = self.note_write(table);
@@ -348,7 +348,12 @@ impl WriteSet {
     }
 
     /// Adds new cells of a row, given with their columns.
-    pub fn update<'a>(&mut self, table: usize, row: RowId, changes: impl Iterator<Item = (usize, Cell<'a>)>) {
+    pub(crate) fn update<'a>(
+        &mut self,
+        table: usize,
+        row: RowId,
+        changes: impl Iterator<Item = (usize, Cell<'a>)>,
+    ) {
         self.changes += 1;
         let place = match self.place(table, row) {
             Some(place) => {
@@ -391,7 +396,7 @@ impl WriteSet {
         write.count += 1;
     }
 
-    pub fn delete(&mut self, table: usize, row: RowId) {
+    pub(crate) fn delete(&mut self, table: usize, row: RowId) {
         self.changes += 1;
         let Some(place) = self.place(table, row) else {
             self.add(table, row, WriteKind::Delete);
@@ -421,18 +426,18 @@ impl WriteSet {
     }
 
     /// Sets a savepoint; returns how many there were. Fails, with everything as it was, if there is no memory.
-    pub fn set_savepoint(&mut self) -> Result<usize, ()> {
+    pub(crate) fn set_savepoint(&mut self) -> Result<usize, ()> {
         self.undo.set(self.writes.len(), self.cells.len(), self.bytes.len())?;
         Ok(self.undo.depth() - 1)
     }
 
     /// Forgets a savepoint and those after it; what was written stays.
-    pub fn release_savepoint(&mut self, depth: usize) {
+    pub(crate) fn release_savepoint(&mut self, depth: usize) {
         self.undo.release(depth);
     }
 
     /// Takes back what was written since a savepoint, which stays. Costs what was written since.
-    pub fn rollback_to(&mut self, depth: usize) {
+    pub(crate) fn rollback_to(&mut self, depth: usize) {
         let Some(mark) = self.undo.back_to(depth) else { return };
         self.changes += 1;
         while let Some((place, former)) = self.undo.pop_since(mark) {
@@ -486,13 +491,13 @@ impl WriteSet {
     }
 
     /// Where among the writes the pending new rows of a table are, so far.
-    pub fn inserts(&self, table: usize) -> std::ops::Range<usize> {
+    pub(crate) fn inserts(&self, table: usize) -> std::ops::Range<usize> {
         let known = self.tables.get(table).filter(|table| table.has_inserts);
         known.map_or(0..0, |table| table.first_insert..self.writes.len())
     }
 
     /// The new row of a write, if it belongs to the table and has not been taken back.
-    pub fn inserted(&self, table: usize, place: usize) -> Option<RowId> {
+    pub(crate) fn inserted(&self, table: usize, place: usize) -> Option<RowId> {
         let write = &self.writes[place];
         (write.table == table && write.kind == WriteKind::Insert).then_some(write.row)
     }
@@ -509,7 +514,7 @@ impl WriteSet {
     /// Pending rows of a table whose keys in the index come from this transaction: new rows, and rows whose key
     /// columns it updates. `push_key` appends the key as this transaction sees it, and says whether there is one;
     /// `check` ends the work early with its error.
-    pub fn own_keys(
+    pub(crate) fn own_keys(
         &mut self,
         place: (usize, usize),
         index: &Index,
@@ -569,7 +574,7 @@ impl WriteSet {
 
     /// Begins a scan of the own keys of an index, which [`own_keys`](Self::own_keys) has brought up to date. To be
     /// [closed](Self::close_scan).
-    pub fn open_scan(
+    pub(crate) fn open_scan(
         &mut self,
         place: (usize, usize),
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -582,12 +587,12 @@ impl WriteSet {
     }
 
     /// Ends a scan. One that was opened before the keys were forgotten has ended already.
-    pub fn close_scan(&mut self, scan: &OwnScan) {
+    pub(crate) fn close_scan(&mut self, scan: &OwnScan) {
         self.own_keys.iter_mut().filter(|own| own.place == scan.place).for_each(OwnKeys::close_scan);
     }
 
     /// The next row of a scan, if its key is wanted now. Rows that were deleted since the scan began are left out.
-    pub fn next_of_scan(&self, scan: &mut OwnScan, wanted: impl Fn(&[u8]) -> bool) -> Option<RowId> {
+    pub(crate) fn next_of_scan(&self, scan: &mut OwnScan, wanted: impl Fn(&[u8]) -> bool) -> Option<RowId> {
         let own = self.own_keys.iter().find(|own| own.place == scan.place);
         loop {
             let row = scan.next_if(own, &wanted)?;
@@ -600,7 +605,7 @@ impl WriteSet {
 
     /// Whether some pending row of a table may have a key of this hash in a unique index that comes from this
     /// transaction. Parameters as of [`own_keys`](Self::own_keys); costs some nanoseconds.
-    pub fn may_have_key(
+    pub(crate) fn may_have_key(
         &mut self,
         place: (usize, usize),
         index: &Index,
@@ -644,7 +649,7 @@ impl WriteSet {
     }
 
     /// Tells the filter of a unique index what key a new row has, so that it need not be encoded again.
-    pub fn note_key(&mut self, place: (usize, usize), row: RowId, hash: u64) {
+    pub(crate) fn note_key(&mut self, place: (usize, usize), row: RowId, hash: u64) {
         let filter = self.key_filters.iter_mut().find(|filter| filter.place == place);
         if let (Some(filter), Some(write)) = (filter, row.provisional_number()) {
             filter.add_next(write, hash);
@@ -652,7 +657,7 @@ impl WriteSet {
     }
 
     /// Whether the pending change of a committed row touches these columns or ends the row.
-    pub fn hides(&self, table: usize, row: RowId, key_columns: ColumnSet) -> bool {
+    pub(crate) fn hides(&self, table: usize, row: RowId, key_columns: ColumnSet) -> bool {
         self.get(table, row).is_some_and(|write| match write.kind {
             WriteKind::Insert => false,
             WriteKind::Update => self.cells(write).any(|(column, _)| key_columns.contains(column)),

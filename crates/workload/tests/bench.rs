@@ -76,6 +76,7 @@ fn is_figure(figure: &Value) -> bool {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of all that a result holds")]
 fn the_result_holds_everything_that_was_promised() {
     let (json, text) = result_of(&tiny(Access::Skewed), None);
     assert_eq!(json["config"]["access"], "skewed");

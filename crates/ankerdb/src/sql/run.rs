@@ -18,7 +18,7 @@ pub(super) struct Ran {
 
 impl Ran {
     /// The number of rows that were written or, of a query, read.
-    pub fn count(self) -> Result<u64> {
+    pub(super) fn count(self) -> Result<u64> {
         match self.outcome {
             Outcome::Command(tag) => Ok(tag_count(&tag)),
             Outcome::Rows(rows) => Rows::new(self.columns, rows, self.lease).drain(),
@@ -26,7 +26,7 @@ impl Ran {
         }
     }
 
-    pub fn rows(self) -> Result<Rows> {
+    pub(super) fn rows(self) -> Result<Rows> {
         match self.outcome {
             Outcome::Rows(rows) => Ok(Rows::new(self.columns, rows, self.lease)),
             Outcome::Command(_) => Err(no_rows()),
@@ -34,7 +34,7 @@ impl Ran {
         }
     }
 
-    pub fn batches(self) -> Result<ArrowBatches> {
+    pub(super) fn batches(self) -> Result<ArrowBatches> {
         match self.outcome {
             Outcome::Rows(rows) => Ok(ArrowBatches::new(rows, self.lease)),
             Outcome::Command(_) => Err(no_rows()),

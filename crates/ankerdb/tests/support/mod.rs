@@ -4,7 +4,7 @@
 use ankerdb::{ColumnDefinition, DataType, Database, Error, SqlState, TableDefinition};
 
 /// `account (id int PRIMARY KEY, owner text, balance bigint NOT NULL)`, with an index of owners.
-pub fn accounts() -> Database {
+pub(crate) fn accounts() -> Database {
     let db = Database::in_memory().expect("a database");
     let definition = TableDefinition::new("account")
         .column(ColumnDefinition::new("id", DataType::Integer))
@@ -17,7 +17,7 @@ pub fn accounts() -> Database {
 }
 
 /// A database with so many accounts, whose owners are "owner 0" to "owner 9".
-pub fn filled(count: i32, balance: i64) -> Database {
+pub(crate) fn filled(count: i32, balance: i64) -> Database {
     let db = accounts();
     db.transaction(|tx| {
         let account = tx.table("account")?;
@@ -28,7 +28,7 @@ pub fn filled(count: i32, balance: i64) -> Database {
 }
 
 /// The sum of all balances.
-pub fn total(db: &Database) -> i64 {
+pub(crate) fn total(db: &Database) -> i64 {
     let snapshot = db.snapshot();
     let account = snapshot.table("account").expect("the table");
     let balance = account.column::<i64>("balance").expect("the column");
@@ -36,7 +36,7 @@ pub fn total(db: &Database) -> i64 {
 }
 
 /// The SQLSTATE of what must fail.
-pub fn state<T>(outcome: Result<T, Error>) -> SqlState {
+pub(crate) fn state<T>(outcome: Result<T, Error>) -> SqlState {
     match outcome {
         Ok(_) => panic!("this should have failed"),
         Err(error) => error.sqlstate(),

@@ -11,7 +11,7 @@ use clap::Args;
 
 /// Options of `bench long-reader`.
 #[derive(Args)]
-pub struct LongReaderOptions {
+pub(crate) struct LongReaderOptions {
     /// What is held open, one after the other: snapshot, transaction
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = reader,
           default_value = "snapshot,transaction")]
@@ -25,7 +25,7 @@ fn reader(name: &str) -> std::result::Result<Reader, String> {
 }
 
 /// Runs `bench long-reader`.
-pub fn run(options: &LongReaderOptions) -> Result<()> {
+pub(super) fn run(options: &LongReaderOptions) -> Result<()> {
     let tpcc = options.tpcc.config(|bench| bench.config_or(15, 2));
     let config = LongReaderConfig { tpcc, readers: options.reader.clone() };
     let machine = Machine::detect();

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 
 /// Threads, time, isolation level.
 #[derive(Args)]
-pub struct BenchOptions {
+pub(crate) struct BenchOptions {
     /// Threads that run transactions, a client each
     #[arg(long, value_name = "N", default_value_t = all_cores())]
     threads: usize,
@@ -57,12 +57,12 @@ fn all_cores() -> usize {
 
 impl BenchOptions {
     /// The defaults of most benchmarks.
-    pub fn config(&self) -> BenchConfig {
+    pub(crate) fn config(&self) -> BenchConfig {
         self.config_or(30, 5)
     }
 
     /// With a benchmark's own defaults.
-    pub fn config_or(&self, seconds: u64, rounds: u32) -> BenchConfig {
+    pub(crate) fn config_or(&self, seconds: u64, rounds: u32) -> BenchConfig {
         BenchConfig {
             threads: self.threads,
             seconds: self.seconds.unwrap_or(seconds),
@@ -79,7 +79,7 @@ impl BenchOptions {
 
 /// Runs a benchmark that was checked, shows its progress, prints and writes its report. An error if a condition is
 /// violated.
-pub fn perform(
+pub(super) fn perform(
     config: &BenchConfig,
     title: &str,
     warnings: &[String],

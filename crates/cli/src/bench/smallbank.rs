@@ -9,7 +9,7 @@ use clap::Args;
 
 /// Options of `bench smallbank`.
 #[derive(Args)]
-pub struct SmallbankOptions {
+pub(crate) struct SmallbankOptions {
     /// Customers to load, with two accounts each
     #[arg(long, value_name = "C", default_value_t = 100_000)]
     customers: u64,
@@ -21,7 +21,7 @@ pub struct SmallbankOptions {
 }
 
 /// Runs `bench smallbank`.
-pub fn run(options: &SmallbankOptions) -> Result<()> {
+pub(super) fn run(options: &SmallbankOptions) -> Result<()> {
     let config =
         SmallbankConfig { bench: options.bench.config(), customers: options.customers, zipf: options.zipf };
     let machine = Machine::detect();

@@ -12,7 +12,7 @@ use clap::Args;
 
 /// Options of `bench tpcc`.
 #[derive(Args)]
-pub struct TpccOptions {
+pub(crate) struct TpccOptions {
     /// Warehouses to load (about 200 MiB each)
     #[arg(long, value_name = "W", default_value_t = 4)]
     warehouses: u32,
@@ -38,7 +38,7 @@ fn access(name: &str) -> std::result::Result<Access, String> {
 
 impl TpccOptions {
     /// With the common options as the benchmark reads them.
-    pub fn config(&self, read: impl FnOnce(&BenchOptions) -> BenchConfig) -> TpccConfig {
+    pub(crate) fn config(&self, read: impl FnOnce(&BenchOptions) -> BenchConfig) -> TpccConfig {
         TpccConfig {
             bench: read(&self.bench),
             warehouses: self.warehouses,
@@ -49,7 +49,7 @@ impl TpccOptions {
 }
 
 /// Runs `bench tpcc`.
-pub fn run(options: &TpccOptions) -> Result<()> {
+pub(super) fn run(options: &TpccOptions) -> Result<()> {
     let config = options.config(BenchOptions::config);
     let machine = Machine::detect();
     let warnings = config.check(&machine)?;

@@ -9,7 +9,7 @@ use clap::Args;
 
 /// Options of `bench ycsb`.
 #[derive(Args)]
-pub struct YcsbOptions {
+pub(crate) struct YcsbOptions {
     /// Rows to load
     #[arg(long, value_name = "ROWS", default_value_t = 1_000_000)]
     rows: u64,
@@ -34,7 +34,7 @@ fn distribution(text: &str) -> std::result::Result<Distribution, String> {
 }
 
 /// Runs `bench ycsb`.
-pub fn run(options: &YcsbOptions) -> Result<()> {
+pub(super) fn run(options: &YcsbOptions) -> Result<()> {
     let config = YcsbConfig {
         bench: options.bench.config(),
         rows: options.rows,

@@ -19,14 +19,14 @@ const ALONE: Color = Color::Green;
 const BESIDE: Color = Color::Cyan;
 
 /// See the module. Restores the terminal when dropped.
-pub enum Display {
+pub(super) enum Display {
     Screen(Box<DefaultTerminal>),
     Lines { next: Instant },
 }
 
 impl Display {
     /// Takes over the terminal, if there is one that can be.
-    pub fn open(full_screen: bool) -> Display {
+    pub(super) fn open(full_screen: bool) -> Display {
         match full_screen.then(ratatui::try_init) {
             Some(Ok(terminal)) => Display::Screen(Box::new(terminal)),
             _ => Display::Lines { next: Instant::now() + LINE_EVERY },
@@ -34,7 +34,7 @@ impl Display {
     }
 
     /// Waits; true if the user asks to quit (q, escape or ctrl-c).
-    pub fn wait(&mut self, time: Duration) -> Result<bool> {
+    pub(super) fn wait(&mut self, time: Duration) -> Result<bool> {
         let end = Instant::now() + time;
         let Display::Screen(_) = self else {
             std::thread::sleep(time);
@@ -49,7 +49,7 @@ impl Display {
     }
 
     /// Shows the current state.
-    pub fn draw(&mut self, live: &Live) -> Result<()> {
+    pub(super) fn draw(&mut self, live: &Live) -> Result<()> {
         match self {
             Display::Screen(terminal) => terminal.draw(|frame| draw(frame, live)).map(drop).map_err(broken),
             Display::Lines { next } => {

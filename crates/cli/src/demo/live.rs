@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// When queries run, in shares of the demo's time. Transactions are alone in between, so that a difference would show.
-pub const QUERIES_RUN: [(f64, f64); 2] = [(0.2, 0.5), (0.7, 1.0)];
+pub(super) const QUERIES_RUN: [(f64, f64); 2] = [(0.2, 0.5), (0.7, 1.0)];
 
 /// Whether queries run after that share of the demo's time.
 fn queries_run_at(share: f64) -> bool {
@@ -19,7 +19,7 @@ fn queries_run_at(share: f64) -> bool {
 
 /// One sample of the OLTP stream: its work since the last one.
 #[derive(Clone, Copy)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Since the start.
     pub seconds: f64,
     /// Transactions completed.
@@ -34,7 +34,7 @@ pub struct Sample {
 
 /// One query that ran.
 #[derive(Clone, Copy)]
-pub struct QueryPoint {
+pub(crate) struct QueryPoint {
     /// Since the start.
     pub seconds: f64,
     /// Position in [`QUERIES`].
@@ -43,7 +43,7 @@ pub struct QueryPoint {
 }
 
 /// A query's row in the display.
-pub struct QueryLine {
+pub(crate) struct QueryLine {
     pub name: &'static str,
     pub runs: usize,
     pub last_ms: Option<f64>,
@@ -52,7 +52,7 @@ pub struct QueryLine {
 }
 
 /// See the module.
-pub struct Live {
+pub(crate) struct Live {
     started: Instant,
     seconds: u64,
     /// The transactions' isolation level.
@@ -72,13 +72,13 @@ struct State {
 
 impl Live {
     /// Starts the clock.
-    pub fn new(idle_ms: Vec<f64>, seconds: u64, isolation: Isolation) -> Live {
+    pub(crate) fn new(idle_ms: Vec<f64>, seconds: u64, isolation: Isolation) -> Live {
         let level = isolation_name(isolation).replace('-', " ");
         Live { started: Instant::now(), seconds, level, idle_ms, state: Mutex::default() }
     }
 
     /// The transactions' isolation level, as SQL writes it.
-    pub fn level(&self) -> &str {
+    pub(crate) fn level(&self) -> &str {
         &self.level
     }
 
@@ -87,14 +87,14 @@ impl Live {
     }
 
     /// Adds a query that has just ended.
-    pub fn add_run(&self, run: QueryRun) {
+    pub(crate) fn add_run(&self, run: QueryRun) {
         let seconds = run.started.saturating_duration_since(self.started).as_secs_f64();
         let latency_ms = run.latency.as_secs_f64() * 1e3;
         self.state().queries.push(QueryPoint { seconds, query: run.query, latency_ms });
     }
 
     /// Samples the OLTP stream: transactions completed since the start, by how long they took.
-    pub fn sample(&self, transactions: Histogram) {
+    pub(crate) fn sample(&self, transactions: Histogram) {
         let seconds = self.started.elapsed().as_secs_f64();
         let mut state = self.state();
         let newer = transactions.since(&state.transactions);
@@ -110,12 +110,12 @@ impl Live {
     }
 
     /// Whether queries are to run now.
-    pub fn queries_run(&self) -> bool {
+    pub(crate) fn queries_run(&self) -> bool {
         queries_run_at(self.started.elapsed().as_secs_f64() / self.seconds as f64)
     }
 
     /// Medians of the samples' throughputs: alone, and beside queries.
-    pub fn per_second(&self) -> [Option<f64>; 2] {
+    pub(crate) fn per_second(&self) -> [Option<f64>; 2] {
         let samples = self.samples();
         [false, true].map(|beside| {
             let of = samples.iter().filter(|sample| sample.is_beside_queries == beside);
@@ -124,28 +124,28 @@ impl Live {
     }
 
     /// Seconds that are left.
-    pub fn seconds_left(&self) -> u64 {
+    pub(crate) fn seconds_left(&self) -> u64 {
         self.seconds.saturating_sub(self.started.elapsed().as_secs())
     }
 
     /// All samples so far.
-    pub fn samples(&self) -> Vec<Sample> {
+    pub(crate) fn samples(&self) -> Vec<Sample> {
         self.state().samples.clone()
     }
 
     /// All queries so far.
-    pub fn queries(&self) -> Vec<QueryPoint> {
+    pub(crate) fn queries(&self) -> Vec<QueryPoint> {
         self.state().queries.clone()
     }
 
     /// Transactions completed, and queries: one snapshot each.
-    pub fn totals(&self) -> (u64, usize) {
+    pub(crate) fn totals(&self) -> (u64, usize) {
         let state = self.state();
         (state.transactions.count(), state.queries.len())
     }
 
     /// One line for each query.
-    pub fn query_lines(&self) -> Vec<QueryLine> {
+    pub(crate) fn query_lines(&self) -> Vec<QueryLine> {
         let queries = self.queries();
         let line = |number: usize| {
             let mut latencies: Vec<f64> =

@@ -40,7 +40,7 @@ const LEFT: u32 = 110;
 const LEGEND_WIDTH: u32 = 270;
 
 /// Writes the plot: as PNG if the path ends so, otherwise as SVG.
-pub fn write(path: &Path, outcome: &Outcome) -> Result<()> {
+pub(super) fn write(path: &Path, outcome: &Outcome) -> Result<()> {
     write_drawing(path, &Plot { samples: outcome.live.samples(), queries: outcome.live.queries() })
 }
 

@@ -6,7 +6,7 @@ use ankerdb_workload::htap::oltp::OltpWorld;
 use ankerdb_workload::htap::queries::QUERIES;
 
 /// Prints the summary to standard output.
-pub fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
+pub(super) fn print(outcome: &Outcome, world: &OltpWorld) -> Result<()> {
     let total = outcome.oltp.total();
     let seconds = outcome.oltp.elapsed.as_secs_f64();
     println!();

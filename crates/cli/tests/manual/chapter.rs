@@ -27,7 +27,7 @@
 use std::path::{Path, PathBuf};
 
 /// A fenced block.
-pub struct Block {
+pub(crate) struct Block {
     /// The chapter's file.
     pub chapter: String,
     /// The line of its fence.
@@ -39,24 +39,24 @@ pub struct Block {
 
 impl Block {
     /// Where a line of the block's text stands, counted from 0.
-    pub fn place(&self, line: usize) -> String {
+    pub(crate) fn place(&self, line: usize) -> String {
         format!("{}:{}", self.chapter, self.line + 1 + line)
     }
 }
 
 /// The folder with the manual's sources.
-pub fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     root().join("docs/manual/src")
 }
 
 /// The project's folder, asked when the test runs: clones share build results, and the clone that built this may be gone.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
     Path::new(&here).join("../..")
 }
 
 /// All chapters, and the project's front page: names of files and their texts.
-pub fn chapters() -> Vec<(String, String)> {
+pub(crate) fn chapters() -> Vec<(String, String)> {
     let entries = std::fs::read_dir(folder()).expect("the manual's folder");
     let mut found: Vec<(String, String)> = entries
         .map(|entry| entry.expect("an entry").path())
@@ -73,17 +73,17 @@ pub fn chapters() -> Vec<(String, String)> {
 }
 
 /// The project's README.
-pub fn front_page() -> String {
+pub(crate) fn front_page() -> String {
     std::fs::read_to_string(root().join("README.md")).expect("the README")
 }
 
 /// The text of one chapter.
-pub fn chapter(name: &str) -> String {
+pub(crate) fn chapter(name: &str) -> String {
     std::fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The fenced blocks of a chapter.
-pub fn blocks(name: &str, text: &str) -> Vec<Block> {
+pub(crate) fn blocks(name: &str, text: &str) -> Vec<Block> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
@@ -98,7 +98,7 @@ pub fn blocks(name: &str, text: &str) -> Vec<Block> {
 
 /// Rows of the tables below a heading, up to the next heading of its level or a higher one: their cells. The lines of names
 /// above the rows are left out.
-pub fn table_rows(text: &str, heading: &str) -> Vec<Vec<String>> {
+pub(crate) fn table_rows(text: &str, heading: &str) -> Vec<Vec<String>> {
     let level = |line: &str| line.chars().take_while(|&c| c == '#').count();
     let mut lines = text.lines().skip_while(|line| line.trim_start_matches('#').trim() != heading);
     let own = level(lines.next().unwrap_or_else(|| panic!("no heading {heading}")));
@@ -116,6 +116,6 @@ pub fn table_rows(text: &str, heading: &str) -> Vec<Vec<String>> {
 }
 
 /// What stands between backquotes.
-pub fn quoted(text: &str) -> Vec<&str> {
+pub(crate) fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }

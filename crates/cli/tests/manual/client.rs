@@ -11,10 +11,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_millis(250);
 
 /// A session.
-pub struct Client(TcpStream);
+pub(crate) struct Client(TcpStream);
 
 impl Client {
-    pub fn connect(server: &Server) -> Client {
+    pub(crate) fn connect(server: &Server) -> Client {
         let stream = TcpStream::connect(server.address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut client = Client(stream);
@@ -29,13 +29,13 @@ impl Client {
     }
 
     /// Sends a statement.
-    pub fn ask(&mut self, sql: &str) {
+    pub(crate) fn ask(&mut self, sql: &str) {
         let body = [sql.as_bytes(), &[0]].concat();
         self.write(&[&b"Q"[..], &(body.len() as u32 + 4).to_be_bytes(), &body].concat());
     }
 
     /// Whether no answer comes for a while.
-    pub fn is_waiting(&mut self) -> bool {
+    pub(crate) fn is_waiting(&mut self) -> bool {
         self.0.set_read_timeout(Some(SILENCE)).expect("a timeout");
         let peeked = self.0.peek(&mut [0]);
         self.0.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// The answer in lines: names and rows, or a command tag, or an error.
-    pub fn answer(&mut self) -> Vec<String> {
+    pub(crate) fn answer(&mut self) -> Vec<String> {
         let (mut lines, mut rows, mut queried) = (Vec::new(), 0, false);
         loop {
             match self.message() {
@@ -78,7 +78,7 @@ impl Client {
     }
 
     /// Ends the session, and waits until it has ended.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.write(b"X\0\0\0\x04");
         let _ = self.0.read_to_end(&mut Vec::new());
     }

@@ -6,13 +6,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-pub struct Server {
+pub(crate) struct Server {
     pub process: Child,
     pub address: SocketAddr,
 }
 
 impl Server {
-    pub fn start(options: &[&str]) -> Server {
+    pub(crate) fn start(options: &[&str]) -> Server {
         let arguments = [&["serve", "--listen", "127.0.0.1:0", "--olap-threads", "2"], options].concat();
         let mut process = ankerdb(&arguments).spawn().expect("the command starts");
         let mut line = String::new();
@@ -24,7 +24,7 @@ impl Server {
     }
 
     /// Numbers of the server's children with their states.
-    pub fn children(&self) -> Vec<(u32, char)> {
+    pub(crate) fn children(&self) -> Vec<(u32, char)> {
         let mut found = Vec::new();
         for process in std::fs::read_dir("/proc").expect("the list of processes").flatten() {
             let Ok(number) = process.file_name().to_string_lossy().parse::<u32>() else { continue };
@@ -38,12 +38,12 @@ impl Server {
         found
     }
 
-    pub fn child(&self) -> u32 {
+    pub(crate) fn child(&self) -> u32 {
         until(|| self.children().first().map(|(number, _)| *number))
     }
 
     /// Resident memory in KiB.
-    pub fn resident(&self) -> usize {
+    pub(crate) fn resident(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("the state of the server");
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
@@ -58,7 +58,7 @@ impl Drop for Server {
     }
 }
 
-pub fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
         if let Some(found) = found() {
@@ -70,10 +70,10 @@ pub fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A connection that asks in text.
-pub struct Client(TcpStream);
+pub(crate) struct Client(TcpStream);
 
 impl Client {
-    pub fn connect(server: &Server) -> Client {
+    pub(crate) fn connect(server: &Server) -> Client {
         let stream = TcpStream::connect(server.address).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         let mut client = Client(stream);
@@ -83,28 +83,28 @@ impl Client {
         client
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).expect("the server reads");
     }
 
     /// Sends a message of this type.
-    pub fn message(&mut self, kind: u8, body: &[u8]) {
+    pub(crate) fn message(&mut self, kind: u8, body: &[u8]) {
         self.send(&[&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat());
     }
 
-    pub fn ask(&mut self, sql: &str) {
+    pub(crate) fn ask(&mut self, sql: &str) {
         let body = [sql.as_bytes(), &[0]].concat();
         self.send(&[&b"Q"[..], &(body.len() as u32 + 4).to_be_bytes(), &body].concat());
     }
 
     #[must_use = "an error is an answer like any other"]
-    pub fn query(&mut self, sql: &str) -> String {
+    pub(crate) fn query(&mut self, sql: &str) -> String {
         self.ask(sql);
         self.answer()
     }
 
     /// Sends data for a COPY so many times over, unless the server has had enough; its answer.
-    pub fn copy(&mut self, data: &[u8], times: usize) -> String {
+    pub(crate) fn copy(&mut self, data: &[u8], times: usize) -> String {
         let message = [&b"d"[..], &(data.len() as u32 + 4).to_be_bytes(), data].concat();
         let mut sender = self.0.try_clone().expect("a socket");
         std::thread::scope(|scope| {
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Up to the next ReadyForQuery: `a,b|c,d` for rows, `!` with its fields for an error.
-    pub fn answer(&mut self) -> String {
+    pub(crate) fn answer(&mut self) -> String {
         let (mut rows, mut error) = (Vec::new(), None);
         loop {
             let mut header = [0; 5];

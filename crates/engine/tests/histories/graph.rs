@@ -4,7 +4,7 @@ use crate::history::{Number, Span};
 
 /// Why a point comes before another; with the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub(crate) enum Why {
     /// It wrote the version that the other one replaced.
     WriteWrite(i32),
     /// It wrote the version that the other one read.
@@ -18,7 +18,7 @@ pub enum Why {
 }
 
 impl Why {
-    pub fn key(self) -> Option<i32> {
+    pub(crate) fn key(self) -> Option<i32> {
         match self {
             Why::WriteWrite(key) | Why::WriteRead(key) | Why::ReadWrite(key) => Some(key),
             Why::Program | Why::RealTime => None,
@@ -27,7 +27,7 @@ impl Why {
 }
 
 /// A step of a cycle: the transaction at its start, and why it comes before the next step's.
-pub type Step = (Number, Why);
+pub(crate) type Step = (Number, Why);
 
 struct Point {
     number: Number,
@@ -38,21 +38,21 @@ struct Point {
 }
 
 #[derive(Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     points: Vec<Point>,
 }
 
 impl Graph {
-    pub fn point(&mut self, number: Number, span: Span, precedes: bool) -> usize {
+    pub(crate) fn point(&mut self, number: Number, span: Span, precedes: bool) -> usize {
         self.points.push(Point { number, span, precedes, edges: Vec::new() });
         self.points.len() - 1
     }
 
-    pub fn span(&self, point: usize) -> Span {
+    pub(crate) fn span(&self, point: usize) -> Span {
         self.points[point].span
     }
 
-    pub fn add(&mut self, from: usize, to: usize, why: Why) {
+    pub(crate) fn add(&mut self, from: usize, to: usize, why: Why) {
         if from != to {
             self.points[from].edges.push((to, why));
         }
@@ -60,7 +60,7 @@ impl Graph {
 
     /// Points that ended before another began come before it. Only the last ones to end are named: the others come
     /// before those already.
-    pub fn add_real_time(&mut self) {
+    pub(crate) fn add_real_time(&mut self) {
         let mut by_end: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].precedes).collect();
         by_end.sort_by_key(|&i| self.points[i].span.ended);
         let ended = |graph: &Graph, i: usize| graph.points[i].span.ended;
@@ -76,7 +76,7 @@ impl Graph {
     }
 
     /// A short cycle, if there is any: the shortest one through some point of the first that is found.
-    pub fn cycle(&self) -> Option<Vec<Step>> {
+    pub(crate) fn cycle(&self) -> Option<Vec<Step>> {
         let on_cycle = self.any_cycle()?;
         on_cycle.iter().filter_map(|&point| self.shortest_through(point)).min_by_key(Vec::len)
     }

@@ -3,33 +3,33 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A transaction's number. Every version carries the number of its writer.
-pub type Number = i64;
+pub(crate) type Number = i64;
 
 /// The writer of the first version of everything.
-pub const MAKER: Number = 0;
+pub(crate) const MAKER: Number = 0;
 /// What the first version of everything replaced.
-pub const NOTHING: Number = -1;
+pub(crate) const NOTHING: Number = -1;
 
 /// Counts moments; a smaller one was earlier, for all threads.
 #[derive(Default)]
-pub struct Clock(AtomicU64);
+pub(crate) struct Clock(AtomicU64);
 
 impl Clock {
-    pub fn tick(&self) -> u64 {
+    pub(crate) fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
 /// From a moment before something began to one after it ended.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     pub began: u64,
     pub ended: u64,
 }
 
 /// One committed transaction, or what a reader read.
 #[derive(Clone, Default, Debug)]
-pub struct Done {
+pub(crate) struct Done {
     pub number: Number,
     /// The time from before the beginning until the commit was acknowledged.
     pub life: Span,
@@ -47,12 +47,12 @@ pub struct Done {
 
 impl Done {
     /// A transaction of which nothing is known yet.
-    pub fn new(number: Number, began: u64) -> Done {
+    pub(crate) fn new(number: Number, began: u64) -> Done {
         Done { number, life: Span { began, ended: began }, ..Done::default() }
     }
 
     /// A reader, with one statement.
-    pub fn reader(number: Number, snapshot: Span, reads: Vec<(i32, Number)>) -> Done {
+    pub(crate) fn reader(number: Number, snapshot: Span, reads: Vec<(i32, Number)>) -> Done {
         let statements = vec![Statement { span: snapshot, reads, ranges: Vec::new() }];
         Done { number, life: snapshot, snapshot, is_reader: true, statements, ..Done::default() }
     }
@@ -60,7 +60,7 @@ impl Done {
 
 /// What one statement saw.
 #[derive(Clone, Default, Debug)]
-pub struct Statement {
+pub(crate) struct Statement {
     pub span: Span,
     /// Versions read: key and writer.
     pub reads: Vec<(i32, Number)>,
@@ -69,7 +69,7 @@ pub struct Statement {
 
 /// A range of kinds that was read.
 #[derive(Clone, Default, Debug)]
-pub struct Range {
+pub(crate) struct Range {
     pub low: i32,
     pub high: i32,
     /// The versions returned.
@@ -82,7 +82,7 @@ pub struct Range {
 
 /// A new version of a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Write {
+pub(crate) struct Write {
     pub key: i32,
     /// Its kind; `None` if the key has been deleted.
     pub kind: Option<i32>,

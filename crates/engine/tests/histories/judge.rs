@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 /// What a history is held against.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     pub level: Isolation,
     pub order: Order,
     /// Whether what was acknowledged comes before what began later.
@@ -33,20 +33,20 @@ pub struct Rules {
 
 impl Rules {
     /// Everything that a level promises. From REPEATABLE READ on that includes that no update is lost.
-    pub fn of(level: Isolation) -> Rules {
+    pub(crate) fn of(level: Isolation) -> Rules {
         let weak = matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted);
         Rules { level, order: if weak { Order::Timestamps } else { Order::Links }, real_time: true }
     }
 
     /// The promises of a level without real time: what is found then is an anomaly of the data alone.
-    pub fn timeless(level: Isolation, order: Order) -> Rules {
+    pub(crate) fn timeless(level: Isolation, order: Order) -> Rules {
         Rules { level, order, real_time: false }
     }
 }
 
 /// How the order of a key's versions is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
+pub(crate) enum Order {
     /// From the data: every writer read whose version it replaces.
     Links,
     /// From the engine: by commit timestamps. For levels at which updates may be lost.
@@ -55,7 +55,7 @@ pub enum Order {
 
 /// What is wrong with a history.
 #[derive(PartialEq, Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Fine,
     /// Two writers replaced the same version of a key.
     LostUpdate(i32, [Number; 2]),
@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// What a cycle is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Anomaly {
+pub(crate) enum Anomaly {
     /// One key, seen before and after another's write.
     NonRepeatableRead,
     /// Some of another's writes seen, and some not.
@@ -79,7 +79,7 @@ pub enum Anomaly {
 }
 
 impl Verdict {
-    pub fn anomaly(&self) -> Option<Anomaly> {
+    pub(crate) fn anomaly(&self) -> Option<Anomaly> {
         let Verdict::Cycle(steps) = self else { return None };
         let missed: Vec<i32> = steps.iter().filter_map(|(_, why)| missed(why)).collect();
         Some(match (&missed[..], &steps[..]) {
@@ -97,7 +97,7 @@ fn missed(why: &Why) -> Option<i32> {
     if let Why::ReadWrite(key) = why { Some(*key) } else { None }
 }
 
-pub fn judge(history: &[Done], rules: Rules) -> Verdict {
+pub(crate) fn judge(history: &[Done], rules: Rules) -> Verdict {
     let outcome = Versions::of(history, rules.order).and_then(|versions| {
         let mut case = Case { history, rules, versions, graph: Graph::default(), writers: Vec::new() };
         case.run()

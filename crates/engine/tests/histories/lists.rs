@@ -34,13 +34,13 @@ fn writer(element: Element) -> Number {
 
 /// A list as somebody saw it; `reader` is a transaction that may not have committed, or 0.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub reader: Number,
     pub key: i32,
     pub list: Vec<Element>,
 }
 
-pub struct Lists {
+pub(crate) struct Lists {
     database: Database,
     table: Arc<Table>,
     clock: Clock,
@@ -114,12 +114,12 @@ impl Lists {
     }
 
     /// The lists as they are in the end.
-    pub fn in_the_end(&self) -> HashMap<i32, Vec<Element>> {
+    pub(crate) fn in_the_end(&self) -> HashMap<i32, Vec<Element>> {
         rows(&self.database.snapshot().read_view(), &self.table).collect()
     }
 
     /// Everything that was seen, in committed transactions or otherwise.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -270,7 +270,7 @@ impl Actor<'_> {
 
 /// What is wrong with lists.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// An element of no committed transaction.
     Uncommitted(i32, Element),
     /// An element of a committed transaction that is not there, or not once, or not where it belongs.
@@ -282,7 +282,11 @@ pub enum Fault {
 }
 
 /// Checks all lists that were seen against those of the end.
-pub fn fault(history: &[Done], in_the_end: &HashMap<i32, Vec<Element>>, seen: &[Seen]) -> Option<Fault> {
+pub(crate) fn fault(
+    history: &[Done],
+    in_the_end: &HashMap<i32, Vec<Element>>,
+    seen: &[Seen],
+) -> Option<Fault> {
     let committed: HashSet<Number> = history.iter().map(|done| done.number).collect();
     for (&key, list) in in_the_end {
         if let Some(&element) = list.iter().find(|&&element| !committed.contains(&writer(element))) {

@@ -19,7 +19,7 @@ const KINDS: i32 = 6;
 /// Untouched rows whose kind is in no range: they fill a block, so that its arrays are lent.
 const PADDING: i32 = 8_200;
 
-pub struct Registers {
+pub(crate) struct Registers {
     database: Database,
     items: Arc<Table>,
     absent: Arc<Table>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How a transaction is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Style {
+pub(crate) enum Style {
     /// A closure, at once, without locks.
     Procedure,
     /// Kept open between statements; locks every row before it writes.
@@ -19,7 +19,7 @@ pub enum Style {
 
 /// How a history is made.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub configuration: Configuration,
     /// Whether each commit is done as if it had many rows.
     pub large: bool,
@@ -35,7 +35,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn database(&self) -> Database {
+    pub(crate) fn database(&self) -> Database {
         let large_commits_from = self.large.then_some(1);
         let options = Options { large_commits_from, ..self.configuration.into() };
         Database::open(options).expect("it is available")
@@ -43,7 +43,7 @@ impl Plan {
 }
 
 /// Rows, and what transactions do with them.
-pub trait World: Sync + Sized {
+pub(crate) trait World: Sync + Sized {
     fn new(plan: &Plan) -> Self;
     fn database(&self) -> &Database;
     fn clock(&self) -> &Clock;
@@ -64,7 +64,7 @@ pub trait World: Sync + Sized {
 }
 
 /// A world, and all that committed in it; first the transaction that made the rows.
-pub fn history<W: World>(plan: Plan) -> (W, Vec<Done>) {
+pub(crate) fn history<W: World>(plan: Plan) -> (W, Vec<Done>) {
     let world = W::new(&plan);
     let made = Done { number: MAKER, timestamp: Some(0), writes: world.made(), ..Done::default() };
     world.clock().tick();

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Tells background threads to stop when the test's own part ends, by a panic too.
 #[derive(Default)]
-pub struct Running(AtomicBool);
+pub(crate) struct Running(AtomicBool);
 
 impl Running {
-    pub fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         !self.0.load(Ordering::Relaxed)
     }
 
-    pub fn until_drop(&self) -> impl Drop {
+    pub(crate) fn until_drop(&self) -> impl Drop {
         struct Stop<'a>(&'a Running);
         impl Drop for Stop<'_> {
             fn drop(&mut self) {
@@ -27,14 +27,14 @@ impl Running {
 }
 
 /// Memory of this process that is in use; on Linux only.
-pub fn resident_bytes() -> usize {
+pub(crate) fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has it");
     let pages: usize = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
     pages * 4096
 }
 
 /// Runs a test in an empty database of ours, and in one of each hybrid configuration that the machine can run.
-pub fn in_each(test: impl Fn(Database)) {
+pub(crate) fn in_each(test: impl Fn(Database)) {
     let is_hybrid = |configuration: &Configuration| configuration.technique().is_some();
     let hybrids = Configuration::available().into_iter().filter(is_hybrid);
     for configuration in std::iter::once(Configuration::AnkerDb).chain(hybrids) {
@@ -44,20 +44,20 @@ pub fn in_each(test: impl Fn(Database)) {
 }
 
 /// Those in which every query sees one state: all but read uncommitted.
-pub fn consistent() -> impl Iterator<Item = Configuration> {
+pub(crate) fn consistent() -> impl Iterator<Item = Configuration> {
     Configuration::available().into_iter().filter(|configuration| *configuration != Configuration::SeeRu)
 }
 
 /// Column positions of [`items`].
-pub const ID: usize = 0;
-pub const A: usize = 1;
-pub const B: usize = 2;
-pub const KIND: usize = 3;
+pub(crate) const ID: usize = 0;
+pub(crate) const A: usize = 1;
+pub(crate) const B: usize = 2;
+pub(crate) const KIND: usize = 3;
 /// Positions of its indexes.
-pub const BY_ID: usize = 0;
-pub const BY_KIND: usize = 1;
+pub(crate) const BY_ID: usize = 0;
+pub(crate) const BY_KIND: usize = 1;
 
-pub const LEVELS: [Isolation; 4] = [
+pub(crate) const LEVELS: [Isolation; 4] = [
     Isolation::ReadUncommitted,
     Isolation::ReadCommitted,
     Isolation::RepeatableRead,
@@ -65,18 +65,18 @@ pub const LEVELS: [Isolation; 4] = [
 ];
 
 /// `(id integer primary key, a bigint, b bigint, kind integer)` with an index on kind.
-pub fn items(database: &Database, name: &str) -> Arc<Table> {
+pub(crate) fn items(database: &Database, name: &str) -> Arc<Table> {
     database.create_table(items_definition(name)).unwrap()
 }
 
 /// The table `items` with hash indexes.
-pub fn hashed_items(database: &Database, name: &str) -> Arc<Table> {
+pub(crate) fn hashed_items(database: &Database, name: &str) -> Arc<Table> {
     let table = items_definition(name).hashed(&format!("{name}_pkey")).hashed(&format!("{name}_by_kind"));
     database.create_table(table).unwrap()
 }
 
 /// Their definition.
-pub fn items_definition(name: &str) -> TableDefinition {
+pub(crate) fn items_definition(name: &str) -> TableDefinition {
     TableDefinition::new(name)
         .column(ColumnDefinition::new("id", DataType::Integer))
         .column(ColumnDefinition::new("a", DataType::BigInt))
@@ -86,12 +86,12 @@ pub fn items_definition(name: &str) -> TableDefinition {
         .index(format!("{name}_by_kind"), &["kind"], false)
 }
 
-pub fn item(id: i32, a: i64, b: i64, kind: i32) -> Vec<Value> {
+pub(crate) fn item(id: i32, a: i64, b: i64, kind: i32) -> Vec<Value> {
     vec![Value::Integer(id), Value::BigInt(a), Value::BigInt(b), Value::Integer(kind)]
 }
 
 /// The encoded key of integers.
-pub fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
+pub(crate) fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
     let values: Vec<Value> = values.iter().map(|value| Value::Integer(*value)).collect();
     let mut key = Vec::new();
     table.index(index).encode(&values, &mut key).unwrap();
@@ -99,7 +99,7 @@ pub fn key(table: &Table, index: usize, values: &[i32]) -> Vec<u8> {
 }
 
 /// The keys from `low` to `high`, both included.
-pub fn range(table: &Table, index: usize, low: i32, high: i32) -> KeyRange {
+pub(crate) fn range(table: &Table, index: usize, low: i32, high: i32) -> KeyRange {
     KeyRange {
         lower: std::ops::Bound::Included(key(table, index, &[low])),
         upper: std::ops::Bound::Included(key(table, index, &[high])),
@@ -107,7 +107,7 @@ pub fn range(table: &Table, index: usize, low: i32, high: i32) -> KeyRange {
 }
 
 /// Commits these rows.
-pub fn fill(database: &Database, table: &Arc<Table>, rows: impl IntoIterator<Item = Vec<Value>>) {
+pub(crate) fn fill(database: &Database, table: &Arc<Table>, rows: impl IntoIterator<Item = Vec<Value>>) {
     let rows: Vec<_> = rows.into_iter().collect();
     let inserted = database.session().try_run(Isolation::Serializable, |transaction| {
         rows.into_iter().try_for_each(|row| transaction.insert(table, row).map(drop))
@@ -115,7 +115,7 @@ pub fn fill(database: &Database, table: &Arc<Table>, rows: impl IntoIterator<Ite
     inserted.unwrap();
 }
 
-pub fn find(
+pub(crate) fn find(
     transaction: &mut Transaction,
     table: &Arc<Table>,
     id: i32,
@@ -126,44 +126,44 @@ pub fn find(
 }
 
 /// Whether the kind lies in the range, as a predicate.
-pub fn kinds(low: i32, high: i32) -> RowFilter {
+pub(crate) fn kinds(low: i32, high: i32) -> RowFilter {
     Arc::new(move |column| matches!(column(KIND), Value::Integer(kind) if (low..=high).contains(&kind)))
 }
 
 /// A client that sends one statement after the other in one transaction. Statements behave as those of PostgreSQL:
 /// each begins anew at READ COMMITTED, and writes lock the row first. A statement whose row has changed runs again.
-pub struct Client {
+pub(crate) struct Client {
     pub table: Arc<Table>,
     pub transaction: Transaction,
     _session: Session,
 }
 
 impl Client {
-    pub fn begin(database: &Database, table: &Arc<Table>, isolation: Isolation) -> Client {
+    pub(crate) fn begin(database: &Database, table: &Arc<Table>, isolation: Isolation) -> Client {
         let mut session = database.session();
         let transaction = session.begin(isolation);
         Client { table: table.clone(), transaction, _session: session }
     }
 
-    pub fn interrupted_by(mut self, interrupt: &Interrupt) -> Client {
+    pub(crate) fn interrupted_by(mut self, interrupt: &Interrupt) -> Client {
         self.transaction.set_interrupt(interrupt.clone());
         self
     }
 
     /// The row with this id.
-    pub fn find(&mut self, id: i32, columns: &[usize]) -> Result<Option<RowId>> {
+    pub(crate) fn find(&mut self, id: i32, columns: &[usize]) -> Result<Option<RowId>> {
         self.transaction.begin_statement();
         find(&mut self.transaction, &self.table, id, columns)
     }
 
     /// Column a of the row with this id.
-    pub fn read(&mut self, id: i32) -> Result<Option<i64>> {
+    pub(crate) fn read(&mut self, id: i32) -> Result<Option<i64>> {
         let row = self.find(id, &[A])?;
         Ok(row.map(|row| self.transaction.bigint(&self.table, row, A)))
     }
 
     /// Finds and locks a row, as often as it takes to get it unchanged.
-    pub fn lock(&mut self, id: i32, wait: LockWait) -> Result<Option<RowId>> {
+    pub(crate) fn lock(&mut self, id: i32, wait: LockWait) -> Result<Option<RowId>> {
         loop {
             let Some(row) = self.find(id, &[])? else { return Ok(None) };
             match self.transaction.lock(&self.table, row, wait)? {
@@ -175,30 +175,30 @@ impl Client {
     }
 
     /// Sets columns of the row with this id; false if there is none.
-    pub fn update(&mut self, id: i32, changes: Vec<(usize, Value)>) -> Result<bool> {
+    pub(crate) fn update(&mut self, id: i32, changes: Vec<(usize, Value)>) -> Result<bool> {
         let Some(row) = self.lock(id, LockWait::Wait)? else { return Ok(false) };
         self.transaction.update(&self.table, row, changes)?;
         Ok(true)
     }
 
     /// Sets column a.
-    pub fn write(&mut self, id: i32, a: i64) -> Result<bool> {
+    pub(crate) fn write(&mut self, id: i32, a: i64) -> Result<bool> {
         self.update(id, vec![(A, Value::BigInt(a))])
     }
 
-    pub fn insert(&mut self, row: Vec<Value>) -> Result<()> {
+    pub(crate) fn insert(&mut self, row: Vec<Value>) -> Result<()> {
         self.transaction.begin_statement();
         self.transaction.insert(&self.table, row).map(drop)
     }
 
-    pub fn delete(&mut self, id: i32) -> Result<bool> {
+    pub(crate) fn delete(&mut self, id: i32) -> Result<bool> {
         let Some(row) = self.lock(id, LockWait::Wait)? else { return Ok(false) };
         self.transaction.delete(&self.table, row)?;
         Ok(true)
     }
 
     /// The ids of the rows with kinds in the range, by the index.
-    pub fn ids_by_range(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+    pub(crate) fn ids_by_range(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let table = self.table.clone();
         let mut ids = Vec::new();
@@ -219,7 +219,7 @@ impl Client {
     }
 
     /// The ids of the rows with kinds in the range, by a scan of the table under a filter.
-    pub fn ids_by_filter(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+    pub(crate) fn ids_by_filter(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let table = self.table.clone();
         let mut ids = Vec::new();
@@ -234,7 +234,7 @@ impl Client {
 
     /// The ids of the rows with kinds in the range, as an analytical query finds them: over blocks of a view of this
     /// transaction.
-    pub fn ids_by_view(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
+    pub(crate) fn ids_by_view(&mut self, low: i32, high: i32) -> Result<Vec<i32>> {
         self.transaction.begin_statement();
         let columns = ColumnSet::of(&[ID, KIND]);
         self.transaction.note_table_read(&self.table, columns, Some(kinds(low, high)))?;
@@ -250,12 +250,12 @@ impl Client {
     }
 
     /// How many rows there are, as `count(*)` finds out: no column is looked at.
-    pub fn count(&mut self) -> Result<usize> {
+    pub(crate) fn count(&mut self) -> Result<usize> {
         self.visit_all(usize::MAX)
     }
 
     /// Whether there are rows, as `EXISTS` finds out.
-    pub fn has_rows(&mut self) -> Result<bool> {
+    pub(crate) fn has_rows(&mut self) -> Result<bool> {
         Ok(self.visit_all(1)? > 0)
     }
 
@@ -266,27 +266,27 @@ impl Client {
     }
 
     /// The number of rows, by an analytical query.
-    pub fn count_by_view(&mut self) -> Result<usize> {
+    pub(crate) fn count_by_view(&mut self) -> Result<usize> {
         self.transaction.begin_statement();
         self.transaction.note_table_read(&self.table, ColumnSet::EMPTY, None)?;
         Ok(view_rows(&self.transaction.read_view(), &self.table, &[ID]).len())
     }
 
     /// How many rows have kinds in the range.
-    pub fn count_range(&mut self, low: i32, high: i32) -> Result<usize> {
+    pub(crate) fn count_range(&mut self, low: i32, high: i32) -> Result<usize> {
         self.transaction.begin_statement();
         Ok(rows_of_kinds(&mut self.transaction, &self.table, low, high)?.len())
     }
 
     /// Deletes the rows with kinds in the range; returns how many.
-    pub fn delete_range(&mut self, low: i32, high: i32) -> Result<usize> {
+    pub(crate) fn delete_range(&mut self, low: i32, high: i32) -> Result<usize> {
         self.transaction.begin_statement();
         let rows = rows_of_kinds(&mut self.transaction, &self.table, low, high)?;
         self.delete_rows(rows)
     }
 
     /// Deletes all rows but one, found without a look at any column but the id.
-    pub fn delete_all_but(&mut self, id: i32) -> Result<usize> {
+    pub(crate) fn delete_all_but(&mut self, id: i32) -> Result<usize> {
         self.transaction.begin_statement();
         let (table, mut rows) = (self.table.clone(), Vec::new());
         self.transaction.scan_table(&table, ColumnSet::of(&[ID]), None, &mut |t, row| {
@@ -306,17 +306,17 @@ impl Client {
         Ok(count)
     }
 
-    pub fn commit(mut self) -> Result<Timestamp> {
+    pub(crate) fn commit(mut self) -> Result<Timestamp> {
         self.transaction.commit()
     }
 
-    pub fn rollback(mut self) {
+    pub(crate) fn rollback(mut self) {
         self.transaction.rollback();
     }
 }
 
 /// Visits rows without a look at any column; returns how many.
-pub fn count(transaction: &mut Transaction, table: &Arc<Table>, limit: usize) -> Result<usize> {
+pub(crate) fn count(transaction: &mut Transaction, table: &Arc<Table>, limit: usize) -> Result<usize> {
     let mut rows = 0;
     transaction.scan_table(table, ColumnSet::EMPTY, None, &mut |_, _| {
         rows += 1;
@@ -326,7 +326,7 @@ pub fn count(transaction: &mut Transaction, table: &Arc<Table>, limit: usize) ->
 }
 
 /// The rows with kinds in the range, found without a look at any other column.
-pub fn rows_of_kinds(
+pub(crate) fn rows_of_kinds(
     transaction: &mut Transaction,
     table: &Arc<Table>,
     low: i32,
@@ -342,7 +342,7 @@ pub fn rows_of_kinds(
 }
 
 /// The rows that a view shows, decoded from its blocks.
-pub fn view_rows(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
+pub(crate) fn view_rows(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for part in 0..view.parts(table) {
         let image = view.read(table, part, columns).unwrap();
@@ -352,7 +352,7 @@ pub fn view_rows(view: &ReadView, table: &Table, columns: &[usize]) -> Vec<Vec<V
 }
 
 /// Those whose first column is wanted.
-pub fn view_rows_if(
+pub(crate) fn view_rows_if(
     view: &ReadView,
     table: &Table,
     columns: &[usize],
@@ -367,7 +367,7 @@ pub fn view_rows_if(
 }
 
 /// The rows of one block.
-pub fn image_rows(image: &BlockImage, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
+pub(crate) fn image_rows(image: &BlockImage, table: &Table, columns: &[usize]) -> Vec<Vec<Value>> {
     image_rows_if(image, table, columns, &|_| true)
 }
 
@@ -394,13 +394,13 @@ fn image_rows_if(
 }
 
 /// Bytes of an image. The only place where tests read raw memory.
-pub fn image_bytes(bytes: &Bytes) -> &[u8] {
+pub(crate) fn image_bytes(bytes: &Bytes) -> &[u8] {
     // SAFETY: an image's bytes are readable and unchanging for as long as it lives.
     unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) }
 }
 
 /// One cell, decoded by Arrow's rules and not by the engine's own code.
-pub fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) -> Value {
+pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) -> Value {
     let bit = |bytes: &[u8]| bytes[row / 8] >> (row % 8) & 1 == 1;
     if column.validity.as_ref().is_some_and(|validity| !bit(image_bytes(validity))) {
         return Value::Null;

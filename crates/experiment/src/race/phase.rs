@@ -15,7 +15,7 @@ const BLOCKS_AT_ONCE: usize = 16;
 
 /// When the reader takes a new image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
+pub(super) enum Pace {
     /// Before every scan of the column.
     EveryScan,
     /// So many times a second; a scan goes on in the newer image.
@@ -24,7 +24,7 @@ pub enum Pace {
 
 /// The results of a phase.
 #[derive(Clone, Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Words written per second by all writers.
     pub writes_per_second: f64,
     /// Times to take an image.
@@ -36,7 +36,12 @@ pub struct Outcome {
 }
 
 /// Runs writers and the reader for a while.
-pub fn run(harness: &Harness<'_>, competitor: &Competitor, pace: Pace, time: Duration) -> Result<Outcome> {
+pub(super) fn run(
+    harness: &Harness<'_>,
+    competitor: &Competitor,
+    pace: Pace,
+    time: Duration,
+) -> Result<Outcome> {
     let stop = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
         let stop = &stop;

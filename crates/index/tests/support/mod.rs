@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 /// The key of a number: short for most, with a part out of line for every seventh.
-pub fn key(number: u64) -> Vec<u8> {
+pub(crate) fn key(number: u64) -> Vec<u8> {
     let mut key = number.to_be_bytes().to_vec();
     if number.is_multiple_of(7) {
         key.extend([b'k'; 40]);
@@ -16,7 +16,7 @@ pub fn key(number: u64) -> Vec<u8> {
 }
 
 /// What both kinds of index can do.
-pub trait Index: Sync {
+pub(crate) trait Index: Sync {
     fn insert(&self, key: &[u8], row: u64) -> bool;
     fn insert_unique(
         &self,
@@ -64,7 +64,7 @@ index!(OrderedIndex);
 index!(HashIndex);
 
 /// Of several threads that insert the same unique keys into an empty index, one wins each.
-pub fn one_of_several_unique_inserts_wins(index: &impl Index) {
+pub(crate) fn one_of_several_unique_inserts_wins(index: &impl Index) {
     const THREADS: u64 = 4;
     const KEYS: u64 = 1_500;
     // Each key has entries that are no conflicts, deleted rows': asked about them, a thread lets others go on

@@ -38,7 +38,7 @@ pub(super) struct Memory(OwnedFd);
 
 impl Memory {
     /// A file with nothing but words. 53200 if there is no memory or no file descriptor left.
-    pub fn new() -> Result<Memory> {
+    pub(super) fn new() -> Result<Memory> {
         // SAFETY: the name ends with a zero byte.
         let number = unsafe { libc::memfd_create(c"ankerdb-results".as_ptr(), libc::MFD_CLOEXEC) };
         if number < 0 {
@@ -53,7 +53,7 @@ impl Memory {
         }
     }
 
-    pub fn number(&self) -> i32 {
+    pub(super) fn number(&self) -> i32 {
         self.0.as_raw_fd()
     }
 
@@ -61,13 +61,13 @@ impl Memory {
     ///
     /// # Safety
     /// The number is that of such a file and nobody else closes it.
-    pub unsafe fn renumbered(number: i32) -> Memory {
+    pub(super) unsafe fn renumbered(number: i32) -> Memory {
         // SAFETY: the caller's promise.
         Memory(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
     /// What the child left: its results, its error, or `None` if it ended before it said anything.
-    pub fn outcome(&self) -> Result<Option<SharedBytes>> {
+    pub(super) fn outcome(&self) -> Result<Option<SharedBytes>> {
         let mut words = [0u8; RESULTS];
         // SAFETY: the buffer has that many bytes.
         let read = unsafe { libc::pread(self.number(), words.as_mut_ptr().cast(), RESULTS, 0) };
@@ -110,7 +110,7 @@ fn mapped(file: &Memory, bytes: usize, offset: usize, protection: i32) -> Result
 pub(super) struct Words(pub *mut u8);
 
 impl Words {
-    pub fn map(file: &Memory) -> Result<Words> {
+    pub(super) fn map(file: &Memory) -> Result<Words> {
         mapped(file, RESULTS, 0, libc::PROT_READ | libc::PROT_WRITE).map(Words)
     }
 
@@ -121,13 +121,13 @@ impl Words {
     }
 
     /// Says that all results are there.
-    pub fn done(self, length: usize) {
+    pub(super) fn done(self, length: usize) {
         self.write(8, &(length as u64).to_ne_bytes());
         self.write(0, &(Outcome::Done as u32).to_ne_bytes());
     }
 
     /// Says what went wrong.
-    pub fn failed(self, error: &Error) {
+    pub(super) fn failed(self, error: &Error) {
         let bytes = encoded(error);
         self.write(ERROR, &bytes);
         self.write(4, &(bytes.len() as u32).to_ne_bytes());

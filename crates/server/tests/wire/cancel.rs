@@ -5,14 +5,14 @@ use crate::server::TestServer;
 use std::time::Duration;
 
 /// Long enough for a statement to arrive and begin.
-pub const UNDER_WAY: Duration = Duration::from_millis(300);
+pub(crate) const UNDER_WAY: Duration = Duration::from_millis(300);
 
 /// Takes very long on the analytical path, unless it is ended.
-pub const LONG_QUERY: &str =
+pub(crate) const LONG_QUERY: &str =
     "SELECT count(*) FROM many a, many b, many c WHERE (a.n * 31 + b.n * 17 + c.n) % 1009 = 5";
 
 /// A table for `LONG_QUERY`, and one whose rows can be locked.
-pub fn prepare(client: &mut Client) {
+pub(crate) fn prepare(client: &mut Client) {
     client.run("CREATE TABLE many (n int PRIMARY KEY)");
     let rows: Vec<String> = (0..4000).map(|n| format!("({n})")).collect();
     client.run(&format!("INSERT INTO many VALUES {}", rows.join(",")));
@@ -21,12 +21,12 @@ pub fn prepare(client: &mut Client) {
 }
 
 /// Sends a query without waiting for its answer.
-pub fn begin(client: &mut Client, sql: &str) {
+pub(crate) fn begin(client: &mut Client, sql: &str) {
     client.send(&message(b'Q', &[sql.as_bytes(), &[0]].concat()));
 }
 
 /// Asks for the end of what a session runs.
-pub fn cancel(server: &TestServer, process: i32, secret: i32) {
+pub(crate) fn cancel(server: &TestServer, process: i32, secret: i32) {
     let mut other = raw(server.address);
     let words = [16, 80_877_102, process, secret];
     other.send(&words.iter().flat_map(|word: &i32| word.to_be_bytes()).collect::<Vec<u8>>());

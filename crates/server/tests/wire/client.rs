@@ -12,14 +12,14 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A message from the server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Received {
+pub(crate) struct Received {
     pub kind: u8,
     pub body: Vec<u8>,
 }
 
 /// An ErrorResponse.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reported {
+pub(crate) struct Reported {
     pub severity: String,
     pub code: String,
     pub message: String,
@@ -28,7 +28,7 @@ pub struct Reported {
 
 /// A column of a RowDescription.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Column {
+pub(crate) struct Column {
     pub name: String,
     pub oid: u32,
     pub size: i16,
@@ -38,7 +38,7 @@ pub struct Column {
 
 /// All that came up to ReadyForQuery.
 #[derive(Debug, Default)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub tags: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Reply {
 
 impl Reply {
     /// Rows as text, for formats that are.
-    pub fn text(&self) -> Vec<Vec<String>> {
+    pub(crate) fn text(&self) -> Vec<Vec<String>> {
         let cell = |cell: &Option<Vec<u8>>| match cell {
             Some(bytes) => String::from_utf8(bytes.clone()).unwrap(),
             None => "NULL".to_owned(),
@@ -60,13 +60,13 @@ impl Reply {
     }
 
     /// The error's code, or "" if there was none.
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         self.error.as_ref().map_or("", |error| &error.code)
     }
 
     /// The only cell of a result of one row and one column.
     #[track_caller]
-    pub fn cell(&self) -> String {
+    pub(crate) fn cell(&self) -> String {
         assert_eq!(self.error, None);
         let text = self.text();
         assert_eq!((text.len(), text[0].len()), (1, 1), "{text:?}");
@@ -74,14 +74,14 @@ impl Reply {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Reply {
+    pub(crate) fn ok(self) -> Reply {
         assert_eq!(self.error, None);
         self
     }
 }
 
 /// A connection.
-pub struct Client {
+pub(crate) struct Client {
     pub stream: TcpStream,
     pub parameters: HashMap<String, String>,
     pub process: i32,
@@ -89,7 +89,7 @@ pub struct Client {
 }
 
 /// A message with its type and length.
-pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind];
     bytes.extend((body.len() as u32 + 4).to_be_bytes());
     bytes.extend(body);
@@ -100,7 +100,7 @@ fn zero_terminated(parts: &[&str]) -> Vec<u8> {
     parts.iter().flat_map(|part| part.bytes().chain([0])).collect()
 }
 
-pub fn parse(name: &str, sql: &str, oids: &[u32]) -> Vec<u8> {
+pub(crate) fn parse(name: &str, sql: &str, oids: &[u32]) -> Vec<u8> {
     let mut body = zero_terminated(&[name, sql]);
     body.extend((oids.len() as u16).to_be_bytes());
     oids.iter().for_each(|oid| body.extend(oid.to_be_bytes()));
@@ -108,7 +108,7 @@ pub fn parse(name: &str, sql: &str, oids: &[u32]) -> Vec<u8> {
 }
 
 /// Parameters in one format, results in another.
-pub fn bind_as(
+pub(crate) fn bind_as(
     portal: &str,
     statement: &str,
     format: i16,
@@ -134,39 +134,39 @@ pub fn bind_as(
 }
 
 /// Everything as text.
-pub fn bind(portal: &str, statement: &str, parameters: &[Option<&str>]) -> Vec<u8> {
+pub(crate) fn bind(portal: &str, statement: &str, parameters: &[Option<&str>]) -> Vec<u8> {
     let bytes: Vec<Option<&[u8]>> = parameters.iter().map(|p| p.map(str::as_bytes)).collect();
     bind_as(portal, statement, 0, &bytes, 0)
 }
 
-pub fn describe(target: u8, name: &str) -> Vec<u8> {
+pub(crate) fn describe(target: u8, name: &str) -> Vec<u8> {
     message(b'D', &[&[target][..], name.as_bytes(), &[0]].concat())
 }
 
-pub fn close(target: u8, name: &str) -> Vec<u8> {
+pub(crate) fn close(target: u8, name: &str) -> Vec<u8> {
     message(b'C', &[&[target][..], name.as_bytes(), &[0]].concat())
 }
 
-pub fn execute(portal: &str, max_rows: i32) -> Vec<u8> {
+pub(crate) fn execute(portal: &str, max_rows: i32) -> Vec<u8> {
     message(b'E', &[portal.as_bytes(), &[0], &max_rows.to_be_bytes()].concat())
 }
 
-pub fn sync() -> Vec<u8> {
+pub(crate) fn sync() -> Vec<u8> {
     message(b'S', &[])
 }
 
 /// A startup packet.
-pub fn startup(version: u32, parameters: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn startup(version: u32, parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut body = version.to_be_bytes().to_vec();
     parameters.iter().for_each(|(name, value)| body.extend(zero_terminated(&[name, value])));
     body.push(0);
     [&(body.len() as u32 + 4).to_be_bytes()[..], &body].concat()
 }
 
-pub const VERSION_3_0: u32 = 3 << 16;
+pub(crate) const VERSION_3_0: u32 = 3 << 16;
 
 /// A connection that has said nothing yet.
-pub fn raw(address: SocketAddr) -> Client {
+pub(crate) fn raw(address: SocketAddr) -> Client {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_write_timeout(Some(TIMEOUT)).unwrap();
@@ -176,12 +176,12 @@ pub fn raw(address: SocketAddr) -> Client {
 
 impl Client {
     /// A session.
-    pub fn connect(server: &TestServer) -> Client {
+    pub(crate) fn connect(server: &TestServer) -> Client {
         Client::try_connect(server).unwrap()
     }
 
     /// A session, or the server's refusal.
-    pub fn try_connect(server: &TestServer) -> Result<Client, Reported> {
+    pub(crate) fn try_connect(server: &TestServer) -> Result<Client, Reported> {
         let mut client = raw(server.address);
         client.send(&startup(VERSION_3_0, &[("user", "tester"), ("database", "ankerdb")]));
         client.greeted()?;
@@ -189,7 +189,7 @@ impl Client {
     }
 
     /// Reads up to the first ReadyForQuery.
-    pub fn greeted(&mut self) -> Result<(), Reported> {
+    pub(crate) fn greeted(&mut self) -> Result<(), Reported> {
         loop {
             let received = self.receive();
             let body = &received.body;
@@ -212,17 +212,17 @@ impl Client {
         }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
     /// The next message. Panics if the server closes the connection.
-    pub fn receive(&mut self) -> Received {
+    pub(crate) fn receive(&mut self) -> Received {
         self.try_receive().expect("the server closed the connection")
     }
 
     /// The next message; `None` if the server closed the connection.
-    pub fn try_receive(&mut self) -> Option<Received> {
+    pub(crate) fn try_receive(&mut self) -> Option<Received> {
         let mut header = [0; 5];
         match self.stream.read_exact(&mut header) {
             Ok(()) => {}
@@ -238,7 +238,7 @@ impl Client {
 
     /// Everything up to ReadyForQuery; or, if COPY data is asked for, up to there.
     #[must_use = "an error is a reply like any other"]
-    pub fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
             let Received { kind, body } = self.receive();
@@ -260,7 +260,7 @@ impl Client {
     }
 
     /// The error with which the server ends the connection.
-    pub fn last_words(&mut self) -> Reported {
+    pub(crate) fn last_words(&mut self) -> Reported {
         let mut last = None;
         while let Some(Received { kind, body }) = self.try_receive() {
             last = (kind == b'E').then(|| reported(&body));
@@ -270,14 +270,14 @@ impl Client {
 
     /// Simple query.
     #[must_use = "an error is a reply like any other"]
-    pub fn query(&mut self, sql: &str) -> Reply {
+    pub(crate) fn query(&mut self, sql: &str) -> Reply {
         self.send(&message(b'Q', &zero_terminated(&[sql])));
         self.reply()
     }
 
     /// Simple query that must succeed.
     #[track_caller]
-    pub fn run(&mut self, sql: &str) -> Reply {
+    pub(crate) fn run(&mut self, sql: &str) -> Reply {
         let reply = self.query(sql);
         assert_eq!(reply.error, None, "{sql}");
         reply
@@ -285,7 +285,7 @@ impl Client {
 
     /// Extended protocol in one go, everything as text.
     #[must_use = "an error is a reply like any other"]
-    pub fn extended(&mut self, sql: &str, parameters: &[Option<&str>]) -> Reply {
+    pub(crate) fn extended(&mut self, sql: &str, parameters: &[Option<&str>]) -> Reply {
         let messages =
             [parse("", sql, &[]), bind("", "", parameters), describe(b'P', ""), execute("", 0), sync()];
         self.send(&messages.concat());
@@ -294,7 +294,7 @@ impl Client {
 
     /// Sends COPY data after the statement.
     #[must_use = "an error is a reply like any other"]
-    pub fn copy_in(&mut self, sql: &str, data: &[u8], piece: usize) -> Reply {
+    pub(crate) fn copy_in(&mut self, sql: &str, data: &[u8], piece: usize) -> Reply {
         let asked = self.query(sql);
         if asked.error.is_some() {
             return asked;
@@ -341,7 +341,7 @@ fn cells(body: &[u8]) -> Vec<Option<Vec<u8>>> {
     cells
 }
 
-pub fn reported(body: &[u8]) -> Reported {
+pub(crate) fn reported(body: &[u8]) -> Reported {
     let mut error = Reported::default();
     for field in body.split(|&byte| byte == 0).filter(|field| !field.is_empty()) {
         let value = String::from_utf8(field[1..].to_vec()).unwrap();

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
 /// A running server with an empty database; ends when dropped.
-pub struct TestServer {
+pub(crate) struct TestServer {
     pub address: SocketAddr,
     stopper: Stopper,
     thread: Option<JoinHandle<()>>,
@@ -15,16 +15,16 @@ pub struct TestServer {
 
 impl TestServer {
     /// Two threads for analytics.
-    pub fn start() -> TestServer {
+    pub(crate) fn start() -> TestServer {
         TestServer::with_connections(500)
     }
 
-    pub fn with_connections(max_connections: usize) -> TestServer {
+    pub(crate) fn with_connections(max_connections: usize) -> TestServer {
         TestServer::with(Database::new(), max_connections)
     }
 
     /// Over a database of this configuration.
-    pub fn configured(configuration: Configuration) -> TestServer {
+    pub(crate) fn configured(configuration: Configuration) -> TestServer {
         TestServer::with(Database::open(configuration).unwrap(), 500)
     }
 
@@ -38,7 +38,7 @@ impl TestServer {
     }
 
     /// Asks the server to end without waiting for it.
-    pub fn ask_to_end(&mut self) {
+    pub(crate) fn ask_to_end(&mut self) {
         self.stopper.stop();
     }
 }

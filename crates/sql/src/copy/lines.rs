@@ -23,7 +23,7 @@ pub(super) struct LineSplitter {
 }
 
 impl LineSplitter {
-    pub fn new(options: &CopyOptions) -> LineSplitter {
+    pub(super) fn new(options: &CopyOptions) -> LineSplitter {
         LineSplitter {
             format: options.format,
             quote: options.quote,
@@ -37,7 +37,7 @@ impl LineSplitter {
     }
 
     /// Adds data. 54000 if a line does not end.
-    pub fn push(&mut self, data: &[u8]) -> Result<()> {
+    pub(super) fn push(&mut self, data: &[u8]) -> Result<()> {
         self.buffer.drain(..self.start);
         self.scanned -= self.start;
         self.start = 0;
@@ -52,7 +52,7 @@ impl LineSplitter {
     }
 
     /// The next whole line, without its end.
-    pub fn next(&mut self) -> Option<&[u8]> {
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
         let end = match self.format {
             Format::Text => self.text_end(),
             Format::Csv => self.csv_end(),
@@ -63,7 +63,7 @@ impl LineSplitter {
     }
 
     /// What is left once all data has come: a last line without an end. `true` if it ends inside of quotes.
-    pub fn rest(&mut self) -> (&[u8], bool) {
+    pub(super) fn rest(&mut self) -> (&[u8], bool) {
         let line = &self.buffer[self.start..];
         self.start = self.buffer.len();
         self.scanned = self.start;

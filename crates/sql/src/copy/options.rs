@@ -47,7 +47,7 @@ struct Written {
 
 impl CopyOptions {
     /// Text or CSV with all defaults.
-    pub fn new(format: Format) -> CopyOptions {
+    pub(super) fn new(format: Format) -> CopyOptions {
         let (delimiter, null) = match format {
             Format::Text => (b'\t', "\\N"),
             Format::Csv => (b',', ""),
@@ -66,7 +66,7 @@ impl CopyOptions {
     }
 
     /// Reads `WITH (...)` and the older `WITH CSV HEADER ...`.
-    pub fn read(options: &[CopyOption], legacy: &[CopyLegacyOption], to: bool) -> Result<CopyOptions> {
+    pub(super) fn read(options: &[CopyOption], legacy: &[CopyLegacyOption], to: bool) -> Result<CopyOptions> {
         let mut written = Written::default();
         options.iter().try_for_each(|option| written.option(option))?;
         legacy.iter().try_for_each(|option| written.legacy(option))?;

@@ -33,13 +33,13 @@ pub(crate) struct Environment<'a> {
 
 impl<'a> Environment<'a> {
     /// The context of an expression over one row.
-    pub fn context(&'a self, column: &'a dyn Fn(usize) -> Value) -> Context<'a> {
+    pub(crate) fn context(&'a self, column: &'a dyn Fn(usize) -> Value) -> Context<'a> {
         let Environment { parameters, subqueries, now, interrupt, sequences, .. } = *self;
         Context { column, parameters, subqueries, now, interrupt, sequences }
     }
 
     /// The context of an expression that reads no column.
-    pub fn constant(&'a self) -> Context<'a> {
+    pub(crate) fn constant(&'a self) -> Context<'a> {
         self.context(&|_| Value::Null)
     }
 }

@@ -21,7 +21,7 @@ type Visit<'a> = dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>> +
 
 impl Source<'_> {
     /// Visits each row that satisfies the filter, in the order of the access path.
-    pub fn visit(
+    pub(super) fn visit(
         &self,
         transaction: &mut Transaction,
         environment: &Environment,

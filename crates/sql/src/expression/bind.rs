@@ -34,7 +34,7 @@ impl From<Error> for Refusal {
 
 impl Refusal {
     /// The error for a statement that has no other way to run.
-    pub fn into_error(self) -> Error {
+    pub(crate) fn into_error(self) -> Error {
         match self {
             Refusal::Elsewhere(what) => crate::name::not_supported(&what),
             Refusal::Failed(error) => error,
@@ -58,7 +58,7 @@ pub(crate) struct Typed {
 
 impl Typed {
     /// An expression of a known type.
-    pub fn new(expression: Expression, data_type: DataType) -> Typed {
+    pub(crate) fn new(expression: Expression, data_type: DataType) -> Typed {
         Typed { expression, data_type: Some(data_type) }
     }
 
@@ -85,12 +85,12 @@ pub(crate) struct Parameters {
 
 impl Parameters {
     /// Types that the client declared.
-    pub fn declared(types: &[Option<DataType>]) -> Parameters {
+    pub(crate) fn declared(types: &[Option<DataType>]) -> Parameters {
         Parameters { types: types.to_vec() }
     }
 
     /// Notes that there is such a parameter; its type, if it is known.
-    pub fn mention(&mut self, position: usize) -> Option<DataType> {
+    pub(crate) fn mention(&mut self, position: usize) -> Option<DataType> {
         if self.types.len() <= position {
             self.types.resize(position + 1, None);
         }
@@ -98,12 +98,12 @@ impl Parameters {
     }
 
     /// The types found; text where nothing determines one, as in PostgreSQL for parameters that stand alone.
-    pub fn finish(self) -> Vec<DataType> {
+    pub(crate) fn finish(self) -> Vec<DataType> {
         self.types.into_iter().map(|known| known.unwrap_or(DataType::Text)).collect()
     }
 
     /// Takes over types that another planner found.
-    pub fn merge(&mut self, found: &[DataType]) {
+    pub(crate) fn merge(&mut self, found: &[DataType]) {
         for (position, data_type) in found.iter().enumerate() {
             self.mention(position);
             self.types[position].get_or_insert(*data_type);
@@ -111,7 +111,7 @@ impl Parameters {
     }
 
     /// The types as far as they are known.
-    pub fn known(&self) -> &[Option<DataType>] {
+    pub(crate) fn known(&self) -> &[Option<DataType>] {
         &self.types
     }
 }
@@ -124,14 +124,14 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     /// Adds a table under a name. Its columns follow those of the tables before.
-    pub fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
+    pub(crate) fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
         let offset = self.relations.last().map_or(0, |(_, columns, offset)| offset + columns.len());
         self.relations.push((name.into(), columns, offset));
         self
     }
 
     /// All columns of the first relation, or of the named one.
-    pub fn expand(&self, name: Option<&str>) -> Bound<Vec<(String, Typed)>> {
+    pub(crate) fn expand(&self, name: Option<&str>) -> Bound<Vec<(String, Typed)>> {
         let relation = match name {
             Some(name) => self.relations.iter().find(|(relation, ..)| relation == name),
             None => self.relations.first(),
@@ -192,12 +192,12 @@ pub(crate) struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     /// A binder without subqueries.
-    pub fn new(scope: Scope<'a>, parameters: &'a mut Parameters) -> Binder<'a> {
+    pub(crate) fn new(scope: Scope<'a>, parameters: &'a mut Parameters) -> Binder<'a> {
         Binder { scope, parameters, subqueries: None, depth: 0 }
     }
 
     /// Binds an expression; literals and parameters may stay of unknown type.
-    pub fn bind(&mut self, expr: &Expr) -> Bound<Typed> {
+    pub(crate) fn bind(&mut self, expr: &Expr) -> Bound<Typed> {
         if self.depth == DEPTH_MAX {
             return Err(too_deep().into());
         }
@@ -208,13 +208,13 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds an expression whose type is then known.
-    pub fn bind_settled(&mut self, expr: &Expr) -> Bound<(Expression, DataType)> {
+    pub(crate) fn bind_settled(&mut self, expr: &Expr) -> Bound<(Expression, DataType)> {
         let typed = self.bind(expr)?;
         self.settle(typed)
     }
 
     /// Binds a condition. 42804 if it is not a boolean; `clause` is the word for the message.
-    pub fn bind_condition(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
+    pub(crate) fn bind_condition(&mut self, expr: &Expr, clause: &str) -> Bound<Expression> {
         Ok(fold(self.condition_within(expr, clause)?)?)
     }
 
@@ -225,7 +225,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Binds a value for a column, converting it as assignment does. 42804 if the types do not fit.
-    pub fn bind_assigned(&mut self, expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
+    pub(crate) fn bind_assigned(&mut self, expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
         let typed = self.bind(expr)?;
         self.assigned(typed, column)
     }
@@ -233,7 +233,7 @@ impl<'a> Binder<'a> {
     /// Converts an expression that is bound already like [`bind_assigned`](Self::bind_assigned). The
     /// conversion to the column's exact type, with its checks of length and precision, is left to
     /// `ankerdb_value::assign`.
-    pub fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
+    pub(crate) fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
         match typed.data_type {
             None => self.resolve(typed, unmodified(column.data_type)),
             Some(from) if assignable(from, column.data_type) => Ok(fold(typed.expression)?),
@@ -469,14 +469,14 @@ impl<'a> Binder<'a> {
     }
 
     /// The expression with its type; text if nothing else is known.
-    pub fn settle(&mut self, typed: Typed) -> Bound<(Expression, DataType)> {
+    pub(crate) fn settle(&mut self, typed: Typed) -> Bound<(Expression, DataType)> {
         let data_type = typed.data_type.unwrap_or(DataType::Text);
         Ok((fold(self.resolve(typed, data_type)?)?, data_type))
     }
 
     /// The expression as a value of the target type: unknown literals are read as such, unknown parameters get
     /// the type, others are converted where the representation differs.
-    pub fn resolve(&mut self, typed: Typed, target: DataType) -> Bound<Expression> {
+    pub(crate) fn resolve(&mut self, typed: Typed, target: DataType) -> Bound<Expression> {
         if typed.data_type.is_some() {
             return convert(typed, target);
         }

@@ -50,7 +50,7 @@ pub(crate) enum Function {
 
 impl Function {
     /// The function's name, or the words that stand for it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Function::Subquery(_) | Function::Exists(_) => "subquery",
             Function::Now => "CURRENT_TIMESTAMP",
@@ -86,7 +86,7 @@ impl Function {
     }
 
     /// Words that stand for a value without parentheses.
-    pub fn constant(name: &str) -> Option<Typed> {
+    pub(crate) fn constant(name: &str) -> Option<Typed> {
         let call = |function, data_type| Some(Typed::new(Expression::Call(function, vec![]), data_type));
         let text = |value: &str| Some(Typed::new(Expression::Literal(Value::text(value)), DataType::Text));
         match name {

@@ -62,24 +62,24 @@ const FUNCTIONS: [(&str, usize, Math); 24] = [
 
 impl Math {
     /// The function's name.
-    pub fn sql_name(self) -> &'static str {
+    pub(crate) fn sql_name(self) -> &'static str {
         let named = FUNCTIONS.iter().find(|(.., function)| *function == self);
         named.map(|(name, ..)| *name).expect("every function is in the list")
     }
 
     /// The function of this name with so many arguments.
-    pub fn by_name(name: &str, arguments: usize) -> Option<Math> {
+    pub(crate) fn by_name(name: &str, arguments: usize) -> Option<Math> {
         let is_it = |(known, count, _): &&(&str, usize, Math)| *known == name && *count == arguments;
         FUNCTIONS.iter().find(is_it).map(|&(_, _, function)| function)
     }
 
     /// The names of all functions.
-    pub fn names() -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         FUNCTIONS.iter().map(|&(name, _, _)| name)
     }
 
     /// The name, if there is a function of it.
-    pub fn known_name(name: &str) -> Option<&'static str> {
+    pub(crate) fn known_name(name: &str) -> Option<&'static str> {
         FUNCTIONS.iter().map(|(known, _, _)| *known).find(|known| *known == name)
     }
 
@@ -87,7 +87,7 @@ impl Math {
     ///
     /// # Errors
     /// 22003, 2201E, 2201F; see the module.
-    pub fn of(self, value: f64) -> Result<f64> {
+    pub(crate) fn of(self, value: f64) -> Result<f64> {
         if value.is_nan() {
             return Ok(value);
         }
@@ -152,7 +152,7 @@ impl Math {
     ///
     /// # Errors
     /// Those of [`of`](Self::of).
-    pub fn of_two(self, left: f64, right: f64) -> Result<f64> {
+    pub(crate) fn of_two(self, left: f64, right: f64) -> Result<f64> {
         match self {
             Math::Power => power(left, right),
             _ => Ok(left.atan2(right)),

@@ -81,7 +81,7 @@ pub(crate) enum Arithmetic {
 
 impl Arithmetic {
     /// The symbol, as SQL writes it.
-    pub fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Arithmetic::Add => "+",
             Arithmetic::Subtract => "-",
@@ -105,7 +105,7 @@ pub(crate) enum Comparison {
 
 impl Comparison {
     /// The symbol, as SQL writes it.
-    pub fn symbol(self) -> &'static str {
+    pub(crate) fn symbol(self) -> &'static str {
         match self {
             Comparison::Equal => "=",
             Comparison::NotEqual => "<>",
@@ -117,7 +117,7 @@ impl Comparison {
     }
 
     /// The operator with its operands exchanged.
-    pub fn flipped(self) -> Comparison {
+    pub(crate) fn flipped(self) -> Comparison {
         match self {
             Comparison::Less => Comparison::Greater,
             Comparison::LessOrEqual => Comparison::GreaterOrEqual,
@@ -130,7 +130,7 @@ impl Comparison {
 
 impl Expression {
     /// The operands, in order.
-    pub fn operands(&self) -> Vec<&Expression> {
+    pub(crate) fn operands(&self) -> Vec<&Expression> {
         match self {
             Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => Vec::new(),
             Expression::Cast(operand, _)
@@ -157,7 +157,7 @@ impl Expression {
     }
 
     /// The operands, to be changed.
-    pub fn operands_mut(&mut self) -> Vec<&mut Expression> {
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Expression> {
         match self {
             Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => Vec::new(),
             Expression::Cast(operand, _)
@@ -187,7 +187,7 @@ impl Expression {
     }
 
     /// Adds the columns that the expression reads.
-    pub fn collect_columns(&self, columns: &mut Vec<usize>) {
+    pub(crate) fn collect_columns(&self, columns: &mut Vec<usize>) {
         if let Expression::Column(column) = self {
             columns.push(*column);
         }
@@ -195,7 +195,7 @@ impl Expression {
     }
 
     /// Whether the value is the same for every row.
-    pub fn is_constant(&self) -> bool {
+    pub(crate) fn is_constant(&self) -> bool {
         let mut columns = Vec::new();
         self.collect_columns(&mut columns);
         columns.is_empty()

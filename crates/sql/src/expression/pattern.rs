@@ -15,14 +15,14 @@ pub(crate) struct Pattern {
 impl Pattern {
     /// # Errors
     /// 22025 if nothing stands behind an escape character.
-    pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Pattern> {
+    pub(crate) fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Pattern> {
         let parts =
             if ignore_case { parse(&pattern.to_lowercase(), escape)? } else { parse(pattern, escape)? };
         Ok(Pattern { parts, ignore_case })
     }
 
     /// Whether the text matches. Time is at most the product of both lengths, so the interrupt ends it.
-    pub fn matches(&self, text: &str, interrupt: &Interrupt) -> Result<bool> {
+    pub(crate) fn matches(&self, text: &str, interrupt: &Interrupt) -> Result<bool> {
         match self.ignore_case {
             true => matches(&text.to_lowercase(), &self.parts, interrupt),
             false => matches(text, &self.parts, interrupt),

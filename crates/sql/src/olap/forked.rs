@@ -85,7 +85,7 @@ struct Answer {
 }
 
 impl Forks {
-    pub fn new(database: &Database, options: &SqlOptions) -> Result<Forks> {
+    pub(super) fn new(database: &Database, options: &SqlOptions) -> Result<Forks> {
         let children = options.olap_threads.max(1);
         let memory = options.memory_limit_bytes / children;
         let state = session_state(
@@ -105,7 +105,7 @@ impl Forks {
         })
     }
 
-    pub fn counters(&self) -> ForkCounters {
+    pub(super) fn counters(&self) -> ForkCounters {
         ForkCounters {
             forks: self.forks.load(Ordering::Relaxed),
             held_nanos: self.held_nanos.load(Ordering::Relaxed),
@@ -113,7 +113,7 @@ impl Forks {
         }
     }
 
-    pub fn state(&self) -> &SessionState {
+    pub(super) fn state(&self) -> &SessionState {
         &self.state
     }
 

@@ -18,7 +18,7 @@ pub(super) struct LimitedPool<P> {
 
 impl<P: MemoryPool> LimitedPool<P> {
     /// What the other pool grants, the limit permitting.
-    pub fn new(share: P, limit: MemoryLimit) -> LimitedPool<P> {
+    pub(super) fn new(share: P, limit: MemoryLimit) -> LimitedPool<P> {
         LimitedPool { share, limit }
     }
 }

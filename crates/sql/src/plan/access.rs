@@ -72,7 +72,7 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Whether a handful of rows is likely: a key, leading columns pinned, or a range with two ends.
-    pub fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         match &self.access {
             Access::OneRow | Access::Find(_) => true,
             Access::Range(range) => {

@@ -44,12 +44,12 @@ pub(crate) struct Setting {
 
 impl Utility {
     /// Whether it may run in a transaction that has failed.
-    pub fn ends_failure(&self) -> bool {
+    pub(crate) fn ends_failure(&self) -> bool {
         matches!(self, Utility::Commit | Utility::Rollback | Utility::RollbackTo(_))
     }
 
     /// The columns of its result, if it has one.
-    pub fn output(&self) -> Option<Arc<[OutputColumn]>> {
+    pub(crate) fn output(&self) -> Option<Arc<[OutputColumn]>> {
         let column = |name: &str| OutputColumn { name: name.into(), data_type: DataType::Text };
         match self {
             Utility::Show(name) if name == "all" => {

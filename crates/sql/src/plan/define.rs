@@ -52,7 +52,7 @@ pub(crate) enum Definition {
 
 impl Definition {
     /// The command tag.
-    pub fn command(&self) -> &'static str {
+    pub(crate) fn command(&self) -> &'static str {
         match self {
             Definition::CreateTable { .. } => "CREATE TABLE",
             Definition::CreateSequence { .. } => "CREATE SEQUENCE",

@@ -10,7 +10,7 @@ pub(super) struct Deparser<'a>(pub Option<&'a Table>);
 
 impl Deparser<'_> {
     /// The expression as text.
-    pub fn text(self, expression: &Expression) -> String {
+    pub(super) fn text(self, expression: &Expression) -> String {
         let pair = |operator: &str, pair: &(Expression, Expression)| {
             format!("({} {operator} {})", self.text(&pair.0), self.text(&pair.1))
         };
@@ -59,12 +59,12 @@ impl Deparser<'_> {
     }
 
     /// Conditions that all hold.
-    pub fn all(self, conditions: &[Expression]) -> String {
+    pub(super) fn all(self, conditions: &[Expression]) -> String {
         format!("({})", self.list(conditions, " AND "))
     }
 
     /// The name of a column; in ON CONFLICT DO UPDATE those behind the table's are of the row that was to be inserted.
-    pub fn column(self, column: usize) -> String {
+    pub(super) fn column(self, column: usize) -> String {
         let columns = self.0.map_or(&[][..], Table::columns);
         match (columns.get(column), column.checked_sub(columns.len()).and_then(|nth| columns.get(nth))) {
             (Some(column), _) => identifier(&column.name),

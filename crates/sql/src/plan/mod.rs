@@ -63,7 +63,7 @@ pub(crate) enum PlanKind {
 
 impl PlanKind {
     /// The command's name if it writes data or definitions.
-    pub fn writes(&self) -> Option<&'static str> {
+    pub(crate) fn writes(&self) -> Option<&'static str> {
         match self {
             PlanKind::Write(plan) => Some(plan.command()),
             PlanKind::Query(QueryPlan::Select(plan)) if plan.lock.is_some() => Some("SELECT FOR UPDATE"),
@@ -87,12 +87,12 @@ pub(crate) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner for the catalog as it is now, which `cancel` ends.
-    pub fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle) -> Planner<'a> {
+    pub(crate) fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle) -> Planner<'a> {
         Planner { engine, cancel, catalog: engine.database().catalog() }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
-    pub fn plan(&self, statement: &Statement, declared: &[Option<DataType>]) -> Result<Planned> {
+    pub(crate) fn plan(&self, statement: &Statement, declared: &[Option<DataType>]) -> Result<Planned> {
         let mut parameters = Parameters::declared(declared);
         let (kind, output) = match &statement.ast {
             Some(ast) => self.statement(ast, &mut parameters)?,

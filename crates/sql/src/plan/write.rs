@@ -22,7 +22,7 @@ pub(crate) enum WritePlan {
 
 impl WritePlan {
     /// The command's name.
-    pub fn command(&self) -> &'static str {
+    pub(crate) fn command(&self) -> &'static str {
         match self {
             WritePlan::Insert(_) => "INSERT",
             WritePlan::Update(_) => "UPDATE",
@@ -31,7 +31,7 @@ impl WritePlan {
     }
 
     /// The tag of a command that has written so many rows.
-    pub fn tag(&self, rows: usize) -> String {
+    pub(crate) fn tag(&self, rows: usize) -> String {
         match self {
             // The zero is an object identifier, which rows no longer have.
             WritePlan::Insert(_) => format!("INSERT 0 {rows}"),
@@ -40,7 +40,7 @@ impl WritePlan {
     }
 
     /// What is to be run before it.
-    pub fn subqueries(&self) -> &[QueryPlan] {
+    pub(crate) fn subqueries(&self) -> &[QueryPlan] {
         match self {
             WritePlan::Insert(plan) => &plan.subqueries,
             WritePlan::Update(plan) => &plan.subqueries,

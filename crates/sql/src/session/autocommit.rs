@@ -41,7 +41,7 @@ pub(super) struct WaitLimits {
 }
 
 impl WaitLimits {
-    pub fn set_on(&self, transaction: &mut Transaction) {
+    pub(super) fn set_on(&self, transaction: &mut Transaction) {
         transaction.set_interrupt(self.interrupt.clone());
         transaction.set_lock_timeout(self.lock);
     }
@@ -56,7 +56,7 @@ impl Tries {
     ///
     /// # Errors
     /// `failure` if there were enough tries, or the reason why the statement has to end.
-    pub fn next(&mut self, failure: Error, interrupt: &Interrupt) -> Result<()> {
+    pub(super) fn next(&mut self, failure: Error, interrupt: &Interrupt) -> Result<()> {
         self.0 += 1;
         if self.0 >= TRIES_MAX {
             return Err(failure);

@@ -19,12 +19,12 @@ struct Named {
 }
 
 impl Savepoints {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether a transaction in which a statement has failed is needed for one of them.
-    pub fn can_go_on(&self) -> bool {
+    pub(super) fn can_go_on(&self) -> bool {
         self.0.iter().any(|named| named.savepoint.is_some())
     }
 

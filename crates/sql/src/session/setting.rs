@@ -84,7 +84,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Nothing set yet, in a database whose sessions begin with this level.
-    pub fn new(initial_isolation: Isolation) -> Settings {
+    pub(super) fn new(initial_isolation: Isolation) -> Settings {
         Settings {
             initial_isolation,
             default_isolation: initial_isolation,
@@ -95,7 +95,7 @@ impl Settings {
     }
 
     /// SET name = value. 42704 for an unknown name, 22023 for a value that cannot be.
-    pub fn set(&mut self, setting: &Setting) -> Result<()> {
+    pub(super) fn set(&mut self, setting: &Setting) -> Result<()> {
         let name = setting.name.as_str();
         let Some(value) = setting.value.as_deref() else { return self.reset(Some(name)) };
         match name {
@@ -123,7 +123,7 @@ impl Settings {
     }
 
     /// RESET name, or all of them.
-    pub fn reset(&mut self, name: Option<&str>) -> Result<()> {
+    pub(super) fn reset(&mut self, name: Option<&str>) -> Result<()> {
         match name {
             None | Some("all") => *self = Settings::new(self.initial_isolation),
             Some("default_transaction_isolation") => self.default_isolation = self.initial_isolation,
@@ -140,7 +140,7 @@ impl Settings {
     }
 
     /// The value as SHOW gives it.
-    pub fn get(&self, name: &str) -> Result<String> {
+    pub(super) fn get(&self, name: &str) -> Result<String> {
         let fixed = |list: &[(&str, &str)]| {
             list.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
@@ -155,7 +155,7 @@ impl Settings {
     }
 
     /// All settings with their values, those of the database aside.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         let effective = ["default_transaction_isolation", "default_transaction_read_only"];
         let names = KEPT.iter().chain(FIXED).map(|(name, _)| *name).chain(effective);
         let mut all: Vec<_> = names.filter_map(|name| Some((name, self.get(name).ok()?))).collect();

@@ -40,7 +40,7 @@ pub(super) struct Block {
 
 impl Block {
     /// Whether statements run in the block's transaction rather than each in its own.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.kind != BlockKind::None
     }
 

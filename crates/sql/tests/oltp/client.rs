@@ -5,22 +5,22 @@ use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlOptions, SqlSession};
 use std::sync::Arc;
 
 /// An engine over an empty database.
-pub fn engine() -> SqlEngine {
+pub(crate) fn engine() -> SqlEngine {
     let options = SqlOptions { olap_threads: 1, memory_limit_bytes: 64 << 20 };
     SqlEngine::new(Database::new(), options).expect("an engine")
 }
 
 /// One connection.
-pub struct Client(pub SqlSession);
+pub(crate) struct Client(pub SqlSession);
 
 impl Client {
     /// A session on a database of its own.
-    pub fn new() -> Client {
+    pub(crate) fn new() -> Client {
         Client(engine().session())
     }
 
     /// Prepares one statement.
-    pub fn prepare(&mut self, sql: &str) -> Result<Arc<Prepared>> {
+    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Arc<Prepared>> {
         let mut statements = self.0.parse(sql)?;
         assert_eq!(statements.len(), 1, "one statement: {sql}");
         self.0.prepare(statements.remove(0), &[])
@@ -28,19 +28,19 @@ impl Client {
 
     /// Runs one statement: `a,b|c,d` for rows (NULL as `-`), the tag for commands, `!state` for errors.
     #[must_use = "an error is an answer like any other"]
-    pub fn run(&mut self, sql: &str) -> String {
+    pub(crate) fn run(&mut self, sql: &str) -> String {
         self.run_with(sql, &[])
     }
 
     /// Runs one statement like [`run`](Self::run), with parameters.
     #[must_use = "an error is an answer like any other"]
-    pub fn run_with(&mut self, sql: &str, parameters: &[Value]) -> String {
+    pub(crate) fn run_with(&mut self, sql: &str, parameters: &[Value]) -> String {
         let outcome = self.prepare(sql).and_then(|prepared| self.outcome(&prepared, parameters));
         outcome.unwrap_or_else(|error| format!("!{}", error.state().code()))
     }
 
     /// Runs a prepared statement.
-    pub fn outcome(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<String> {
+    pub(crate) fn outcome(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<String> {
         let mut rows = match self.0.execute(prepared, parameters)? {
             Outcome::Command(tag) => return Ok(tag),
             Outcome::Rows(rows) => rows,
@@ -65,7 +65,7 @@ impl Client {
     }
 
     /// Runs statements that have to succeed.
-    pub fn setup(&mut self, statements: &[&str]) {
+    pub(crate) fn setup(&mut self, statements: &[&str]) {
         for sql in statements {
             let answer = self.run(sql);
             assert!(!answer.starts_with('!'), "{sql}: {answer}");
@@ -73,14 +73,14 @@ impl Client {
     }
 
     /// Runs each statement and compares what it gives.
-    pub fn check(&mut self, expectations: &[(&str, &str)]) {
+    pub(crate) fn check(&mut self, expectations: &[(&str, &str)]) {
         for (sql, expected) in expectations {
             assert_eq!(self.run(sql), *expected, "{sql}");
         }
     }
 
     /// The first line of the plan.
-    pub fn plan(&mut self, sql: &str) -> String {
+    pub(crate) fn plan(&mut self, sql: &str) -> String {
         let plan = self.run(&format!("explain {sql}"));
         plan.split('|').next().unwrap_or_default().to_owned()
     }

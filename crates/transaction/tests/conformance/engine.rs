@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The commit that has made the rows.
 const MADE: u64 = 1;
 
-pub struct Engine {
+pub(crate) struct Engine {
     manager: Arc<TransactionManager>,
     table: Arc<Table>,
     rows: Vec<RowId>,
@@ -19,7 +19,7 @@ pub struct Engine {
 
 impl Engine {
     /// Rows of zeroes, as clean as old rows are.
-    pub fn new(is_large: bool) -> Engine {
+    pub(crate) fn new(is_large: bool) -> Engine {
         let columns = ["id", "a", "b"].map(|name| ColumnDefinition::new(name, DataType::BigInt));
         let definition = columns.into_iter().fold(TableDefinition::new("t"), TableDefinition::column);
         // The first commit is a small one, of which nothing is left.

@@ -8,7 +8,7 @@ use ankerdb_base::Timestamp;
 use std::sync::Arc;
 
 /// The model, maybe without a step.
-pub struct Modeled {
+pub(crate) struct Modeled {
     database: Arc<Database>,
     without: Option<RowStep>,
     /// Whether all commits install ahead of their timestamps.
@@ -16,7 +16,7 @@ pub struct Modeled {
 }
 
 impl Modeled {
-    pub fn new(without: Option<RowStep>, is_large: bool) -> Modeled {
+    pub(crate) fn new(without: Option<RowStep>, is_large: bool) -> Modeled {
         Modeled { database: Database::new(ROWS), without, is_large }
     }
 }

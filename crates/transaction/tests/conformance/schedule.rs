@@ -14,7 +14,7 @@ use std::thread;
 const NOT_MODELED: [&str; 4] = ["record of a commit", "lock of a row", "version of a row", "slot of a row"];
 
 /// The code, or the model of it.
-pub trait World: Send + Sync + 'static {
+pub(crate) trait World: Send + Sync + 'static {
     /// Runs a session on this thread, and records the result of each call.
     fn run(&self, calls: &[Call], tell: &mut dyn FnMut(Call, Outcome));
     fn state(&self) -> State;
@@ -22,7 +22,7 @@ pub trait World: Send + Sync + 'static {
 
 /// All that there is in memory, with the first timestamp that a transaction can read at as 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct State {
+pub(crate) struct State {
     pub watermark: u64,
     /// The timestamps of all readers.
     pub in_use: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct State {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RowState {
+pub(crate) struct RowState {
     /// The largest number while it has none.
     pub timestamp: u64,
     pub is_locked: bool,
@@ -44,7 +44,7 @@ pub struct RowState {
 
 /// Where a session has come to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub(crate) enum Event {
     /// At a step of its code.
     Step(&'static str),
     /// At the end of a call.
@@ -57,14 +57,14 @@ pub enum Event {
 
 /// What a session has done, and the state at that time.
 #[derive(PartialEq, Eq, Debug)]
-pub struct Moment {
+pub(crate) struct Moment {
     session: usize,
     event: Event,
     state: State,
 }
 
 impl Moment {
-    pub fn short(&self) -> String {
+    pub(crate) fn short(&self) -> String {
         format!("  {}: {:?}", self.session, self.event)
     }
 }
@@ -184,7 +184,7 @@ impl<W: World> Drop for Ending<W> {
 }
 
 /// Leads the sessions of a script through the interleaving that the seed stands for.
-pub fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment> {
+pub(crate) fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment> {
     let session = Session { last: Event::Step("start"), watermark: 0 };
     let mut turns = VecDeque::from(script.turns.clone());
     let first = turns.pop_front().unwrap_or(0);

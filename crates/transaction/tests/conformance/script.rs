@@ -3,9 +3,9 @@
 use std::fmt;
 
 /// Rows that there are.
-pub const ROWS: usize = 2;
+pub(crate) const ROWS: usize = 2;
 /// Columns that are read and written.
-pub const COLUMNS: usize = 2;
+pub(crate) const COLUMNS: usize = 2;
 /// Sessions with transactions; another one sweeps.
 const CLIENTS: usize = 3;
 /// Transactions of each of them.
@@ -13,7 +13,7 @@ const TRANSACTIONS: usize = 3;
 
 /// How a transaction runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
+pub(crate) enum Level {
     /// At once, by snapshot isolation.
     Snapshot,
     /// At once, serializable.
@@ -24,7 +24,7 @@ pub enum Level {
 
 /// One call of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
+pub(crate) enum Call {
     Begin(Level),
     /// A cell of a row.
     Read(usize, usize),
@@ -39,7 +39,7 @@ pub enum Call {
 
 /// What a call has led to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Done,
     /// Began, or moved on to, this timestamp.
     At(u64),
@@ -56,21 +56,21 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether there is no transaction after a failure.
-    pub fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         matches!(self, Outcome::Row | Outcome::Reads)
     }
 }
 
 /// The calls of all sessions. Nothing is read that the same transaction has written, and nothing is written twice: the
 /// model has no own writes.
-pub struct Script {
+pub(crate) struct Script {
     pub calls: Vec<Vec<Call>>,
     /// The sessions that run at the beginning, step by step; after that chance decides.
     pub turns: Vec<usize>,
 }
 
 impl Script {
-    pub fn of(seed: u64) -> Script {
+    pub(crate) fn of(seed: u64) -> Script {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut value = 0;
         let mut sessions: Vec<Vec<Call>> = (0..CLIENTS)
@@ -128,10 +128,10 @@ impl fmt::Display for Script {
 }
 
 /// Small numbers, the same ones again for the same seed.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Snapshots taken beside both streams, where many are asked for.
-pub const SNAPSHOTS_PER_SECOND: u64 = 1000;
+pub(super) const SNAPSHOTS_PER_SECOND: u64 = 1000;
 /// Before a phase counts, its threads run this long unrecorded.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// Time between two snapshots where many are asked for.
@@ -28,14 +28,14 @@ const SNAPSHOT_INTERVAL: Duration = Duration::from_micros(1_000_000 / SNAPSHOTS_
 const SNAPSHOT_PAUSE: Duration = Duration::from_micros(20);
 
 /// A phase's result, and whether too much of the CPU went elsewhere meanwhile.
-pub struct Measured<T> {
+pub(super) struct Measured<T> {
     pub value: T,
     pub noisy: bool,
 }
 
 /// The OLTP stream, and what computed beside it.
 #[derive(Default)]
-pub struct Control {
+pub(super) struct Control {
     pub oltp: OltpResult,
     /// CPU time of all but the OLTP threads while these were recorded.
     pub beside: Duration,
@@ -43,7 +43,7 @@ pub struct Control {
 
 /// Both streams side by side.
 #[derive(Default)]
-pub struct Hybrid {
+pub(super) struct Hybrid {
     pub oltp: OltpResult,
     pub olap: OlapResult,
     /// CPU time beside the OLTP threads, as in [`Control`].
@@ -54,7 +54,7 @@ pub struct Hybrid {
 
 impl Hybrid {
     /// Adds another phase's.
-    pub fn add(&mut self, other: &Hybrid) {
+    pub(super) fn add(&mut self, other: &Hybrid) {
         self.oltp.add(&other.oltp);
         self.olap.add(&other.olap);
         self.beside += other.beside;
@@ -64,7 +64,7 @@ impl Hybrid {
 
 /// Snapshots besides those of the queries. Each is read: W_YTD and D_YTD of all rows, whose sums must be the same.
 #[derive(Clone, Default)]
-pub struct SnapshotReads {
+pub(super) struct SnapshotReads {
     /// Times to take them.
     pub creation: Latencies,
     /// Times to take them and to read them.
@@ -77,7 +77,7 @@ pub struct SnapshotReads {
 
 impl SnapshotReads {
     /// Adds another phase's.
-    pub fn add(&mut self, other: &SnapshotReads) {
+    pub(super) fn add(&mut self, other: &SnapshotReads) {
         self.creation.add(&other.creation);
         self.first_read.add(&other.first_read);
         self.wrong += other.wrong;
@@ -98,13 +98,13 @@ impl SnapshotReads {
 
 /// Latencies in milliseconds of one query over both storages.
 #[derive(Clone, Default)]
-pub struct StoragePair {
+pub(super) struct StoragePair {
     pub own: Vec<f64>,
     pub memory: Vec<f64>,
 }
 
 /// Everything a phase needs, and the log of all phases.
-pub struct Phases<'a> {
+pub(super) struct Phases<'a> {
     pub config: &'a HtapConfig,
     pub world: OltpWorld,
     pub engine: SqlEngine,
@@ -173,7 +173,7 @@ impl Phases<'_> {
     }
 
     /// Analytics without transactions.
-    pub fn idle(&mut self, time: Duration) -> Result<Measured<OlapResult>> {
+    pub(super) fn idle(&mut self, time: Duration) -> Result<Measured<OlapResult>> {
         let run = |phases: &mut Self| {
             let end = Instant::now() + time;
             let watch = phases.watch;
@@ -185,7 +185,7 @@ impl Phases<'_> {
     }
 
     /// Transactions beside threads that only burn CPU, as much as the queries of the last hybrid phase did.
-    pub fn control(&mut self, time: Duration) -> Result<Measured<Control>> {
+    pub(super) fn control(&mut self, time: Duration) -> Result<Measured<Control>> {
         let duty = self.duty.ok_or_else(|| Error::internal("a control before the first hybrid phase"))?;
         let run = |phases: &mut Self| {
             let stop = AtomicBool::new(false);
@@ -206,7 +206,7 @@ impl Phases<'_> {
     }
 
     /// Both streams, one snapshot for each query.
-    pub fn hybrid(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
+    pub(super) fn hybrid(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
         let hybrid = self.phase("hybrid", |phases| phases.side_by_side(time), describe_hybrid)?;
         let Hybrid { oltp, olap, beside, .. } = &hybrid.value;
         self.duty = Some(Duty::of(*beside, oltp.elapsed, self.config.olap_threads, olap.runs.len()));
@@ -214,7 +214,7 @@ impl Phases<'_> {
     }
 
     /// Both streams, and 1,000 snapshots per second besides, each read, and held until the next one is there.
-    pub fn frequent(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
+    pub(super) fn frequent(&mut self, time: Duration) -> Result<Measured<Hybrid>> {
         let run = |phases: &mut Self| {
             let (stop, world) = (AtomicBool::new(false), phases.world.clone());
             std::thread::scope(|scope| {
@@ -258,7 +258,7 @@ impl Phases<'_> {
     }
 
     /// Transactions beside a thread that takes, reads and drops snapshots.
-    pub fn snapshots(&mut self, time: Duration) -> Result<Measured<SnapshotReads>> {
+    pub(super) fn snapshots(&mut self, time: Duration) -> Result<Measured<SnapshotReads>> {
         let run = |phases: &mut Self| {
             let (stop, world) = (AtomicBool::new(false), phases.world.clone());
             let stream = phases.start_oltp(phases.config.isolation);
@@ -277,7 +277,7 @@ impl Phases<'_> {
     }
 
     /// Transactions alone.
-    pub fn alone(&mut self, isolation: Isolation, time: Duration) -> Result<Measured<OltpResult>> {
+    pub(super) fn alone(&mut self, isolation: Isolation, time: Duration) -> Result<Measured<OltpResult>> {
         let run = |phases: &mut Self| {
             let stream = phases.start_oltp(isolation);
             let recorded = phases.record(stream, time, |phases, stream| phases.wait(time, stream))?;
@@ -287,7 +287,7 @@ impl Phases<'_> {
     }
 
     /// Each query alternately on our own tables and on a copy of them in DataFusion's.
-    pub fn memory_tables(&mut self, time: Duration) -> Result<Measured<Vec<StoragePair>>> {
+    pub(super) fn memory_tables(&mut self, time: Duration) -> Result<Measured<Vec<StoragePair>>> {
         let run = |phases: &mut Self| {
             let view = phases.world.database.snapshot().read_view();
             let baseline = phases.engine.memory_baseline(&view, &TABLES)?;

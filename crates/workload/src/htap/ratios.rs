@@ -21,7 +21,7 @@ const CPU_DIFFERENCE_MAX: f64 = 0.2;
 
 /// The benchmark's main ratios, each with the rounds that it is of.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Ratios {
+pub(super) struct Ratios {
     /// With one snapshot for each query.
     #[serde(flatten)]
     pub beside: Beside,
@@ -35,7 +35,7 @@ pub struct Ratios {
 
 /// The costs of the two streams for each other.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Beside {
+pub(super) struct Beside {
     /// Throughput beside analytics, relative to throughput beside threads that burn as much CPU.
     pub oltp_kept: Figure,
     /// 99th percentile of New-Order's latency, relative to that beside such threads.
@@ -50,7 +50,7 @@ pub struct Beside {
 
 /// Cores in use beside the OLTP threads: medians over the rounds that `oltp_kept` is of.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct CoresBeside {
+pub(super) struct CoresBeside {
     /// For queries.
     pub queries: Figure,
     /// For the load that stands in for them.

@@ -52,7 +52,7 @@ pub(super) struct Deck {
 
 impl Deck {
     /// A deck that is shuffled at the first draw.
-    pub fn new(mix: Mix) -> Deck {
+    pub(super) fn new(mix: Mix) -> Deck {
         let cards: Vec<TpccTransaction> = match mix {
             Mix::Full => CARDS.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count)).collect(),
             Mix::Paper => Vec::new(),
@@ -61,7 +61,7 @@ impl Deck {
     }
 
     /// The next transaction.
-    pub fn draw(&mut self, random: &mut Random) -> TpccTransaction {
+    pub(super) fn draw(&mut self, random: &mut Random) -> TpccTransaction {
         if self.cards.is_empty() {
             return TpccTransaction::PAPER[random.uniform(0, 2) as usize];
         }

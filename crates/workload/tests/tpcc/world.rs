@@ -9,12 +9,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
-pub struct World {
+pub(crate) struct World {
     pub database: Database,
     pub tables: Arc<Tables>,
 }
 
-pub fn loaded(threads: usize) -> World {
+pub(crate) fn loaded(threads: usize) -> World {
     let database = Database::new();
     let options = LoadOptions { warehouses: 1, seed: 42, threads, now: 1_500_000_000_000_000 };
     let tables = load(&database, &options, &|_, _| ControlFlow::Continue(())).expect("loading works");
@@ -22,13 +22,13 @@ pub fn loaded(threads: usize) -> World {
 }
 
 /// One database for tests that each stay in a district of their own.
-pub fn shared() -> &'static World {
+pub(crate) fn shared() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| loaded(2))
 }
 
 impl World {
-    pub fn read<T>(&self, body: impl FnOnce(&mut Transaction) -> T) -> T {
+    pub(crate) fn read<T>(&self, body: impl FnOnce(&mut Transaction) -> T) -> T {
         let mut session = self.database.session();
         let mut transaction = session.begin(Isolation::RepeatableRead);
         let value = body(&mut transaction);
@@ -36,11 +36,11 @@ impl World {
         value
     }
 
-    pub fn write(&self, body: impl FnMut(&mut Transaction) -> Result<()>) {
+    pub(crate) fn write(&self, body: impl FnMut(&mut Transaction) -> Result<()>) {
         self.database.session().run(Isolation::Serializable, body).expect("the write works");
     }
 
-    pub fn scan(&self, table: &Arc<Table>, mut visit: impl FnMut(&Transaction, RowId)) {
+    pub(crate) fn scan(&self, table: &Arc<Table>, mut visit: impl FnMut(&Transaction, RowId)) {
         self.read(|transaction| {
             let mut visit = |transaction: &mut Transaction, row| {
                 visit(transaction, row);
@@ -50,14 +50,14 @@ impl World {
         });
     }
 
-    pub fn count(&self, table: &Arc<Table>) -> usize {
+    pub(crate) fn count(&self, table: &Arc<Table>) -> usize {
         let mut rows = 0;
         self.scan(table, |_, _| rows += 1);
         rows
     }
 
     /// A hash of all rows that does not depend on their order.
-    pub fn digest(&self, table: &Arc<Table>) -> u64 {
+    pub(crate) fn digest(&self, table: &Arc<Table>) -> u64 {
         let mut sum = 0u64;
         self.scan(table, |transaction, row| {
             let mut hasher = DefaultHasher::new();
@@ -69,23 +69,23 @@ impl World {
         sum
     }
 
-    pub fn find(&self, table: &Arc<Table>, key: &[u8]) -> Option<RowId> {
+    pub(crate) fn find(&self, table: &Arc<Table>, key: &[u8]) -> Option<RowId> {
         self.read(|transaction| transaction.find(table, PRIMARY, key, ColumnSet::ALL).expect("finding works"))
     }
 
-    pub fn value(&self, table: &Arc<Table>, key: &[u8], column: usize) -> Value {
+    pub(crate) fn value(&self, table: &Arc<Table>, key: &[u8], column: usize) -> Value {
         self.read(|transaction| {
             let row = transaction.find(table, PRIMARY, key, ColumnSet::ALL).expect("finding works");
             transaction.value(table, row.expect("the row exists"), column)
         })
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(&self.database, self.tables.clone(), Isolation::Serializable)
     }
 
     /// Runs a transaction; other tests share the warehouse row, so it may have to be run again.
-    pub fn run(&self, input: &Input) -> Outcome {
+    pub(crate) fn run(&self, input: &Input) -> Outcome {
         let mut client = self.client();
         loop {
             match client.run_once(input, 7) {
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    pub fn all_tables(&self) -> [&Arc<Table>; 9] {
+    pub(crate) fn all_tables(&self) -> [&Arc<Table>; 9] {
         let tables = &self.tables;
         [
             &tables.warehouse,

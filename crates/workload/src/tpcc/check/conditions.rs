@@ -7,7 +7,7 @@ use super::image::{District, Image, Place};
 const DELIVERED_BY_LOADER: i64 = 2100;
 
 /// Checks all.
-pub fn check(image: &Image, found: &mut Violations) {
+pub(super) fn check(image: &Image, found: &mut Violations) {
     check_warehouses(image, found);
     for (&place, district) in &image.districts {
         check_numbers(place, district, found);

@@ -7,14 +7,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Warehouse and district.
-pub type Place = (i32, i16);
+pub(super) type Place = (i32, i16);
 
 /// Numbers of orders above this count as damage, so that one wrong number does not take all memory.
 const ORDER_MAX: i32 = 1 << 27;
 
 /// The database, added up. Money is in cents.
 #[derive(Default)]
-pub struct Image {
+pub(super) struct Image {
     /// W_YTD
     pub warehouses: BTreeMap<i32, i64>,
     /// Districts that are in DISTRICT, or that other rows say to be in.
@@ -23,7 +23,7 @@ pub struct Image {
 
 /// One district.
 #[derive(Default)]
-pub struct District {
+pub(super) struct District {
     /// D_YTD
     pub ytd: i64,
     /// D_NEXT_O_ID
@@ -48,7 +48,7 @@ pub struct District {
 
 /// One customer.
 #[derive(Clone, Copy, Default)]
-pub struct Customer {
+pub(super) struct Customer {
     /// C_BALANCE
     pub balance: i64,
     /// C_YTD_PAYMENT
@@ -61,7 +61,7 @@ pub struct Customer {
 
 /// One order.
 #[derive(Clone, Copy, Default)]
-pub struct Order {
+pub(super) struct Order {
     /// O_C_ID
     pub customer: i32,
     /// O_OL_CNT
@@ -91,7 +91,7 @@ fn element<T: Copy + Default>(list: &mut Vec<T>, number: i32) -> &mut T {
 
 impl Image {
     /// Reads everything as of the transaction's timestamp.
-    pub fn read(transaction: &mut Transaction, tables: &Tables) -> Result<Image> {
+    pub(super) fn read(transaction: &mut Transaction, tables: &Tables) -> Result<Image> {
         let mut image = Image::default();
         image.read_warehouses(transaction, &tables.warehouse)?;
         image.read_districts(transaction, &tables.district)?;

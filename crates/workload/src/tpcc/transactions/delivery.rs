@@ -40,7 +40,7 @@ impl Delivered {
     }
 
     /// Remembers the orders of a committed delivery.
-    pub fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
+    pub(super) fn note(&mut self, warehouse: i32, output: &DeliveryOutput) {
         let place = warehouse as usize;
         if self.0.len() <= place {
             self.0.resize(place + 1, [0; DISTRICTS as usize]);
