@@ -100,7 +100,7 @@ fn probe(database: &Database, small: &Arc<Table>, ready: &AtomicBool, done: &Ato
         let id = first + latencies.count() as i64;
         session
             .run(Isolation::Serializable, |transaction| transaction.insert(small, vec![Value::BigInt(id)]))
-            .expect("nobody else inserts here");
+            .expect("no other session inserts here");
         latencies.record(due.elapsed());
         due += PERIOD;
     }

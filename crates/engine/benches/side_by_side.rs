@@ -149,7 +149,7 @@ fn main() -> Result<()> {
         std::thread::sleep(CONTROL);
         Ok(())
     };
-    Stage::new()?.beside("nobody", &[&idle])?;
+    Stage::new()?.beside("nothing", &[&idle])?;
     Stage::new()?.beside("one that computes", &[&compute])?;
     Stage::new()?.beside("three that compute", &[&compute, &compute, &compute])?;
     let stage = Stage::new()?;

@@ -327,7 +327,7 @@ mod scripts {
     pub(crate) fn write_skew_by_counts_in_procedures(stage: &Stage, level: Isolation) -> bool {
         let delete = |transaction: &mut Transaction, id: i32| -> Result<()> {
             assert_eq!(count(transaction, &stage.items, usize::MAX)?, 2);
-            let row = find(transaction, &stage.items, id, &[])?.expect("nobody has deleted it");
+            let row = find(transaction, &stage.items, id, &[])?.expect("it was not deleted");
             transaction.delete(&stage.items, row)
         };
         let outcome = stage.database.session().try_run(level, |slow| {

@@ -142,7 +142,7 @@ fn a_failed_snapshot_of_a_column() {
         let write = |a: i64| {
             let mut client = Client::begin(&database, &table, Isolation::Serializable);
             assert!(client.write(7, a).expect("the row is free"));
-            client.commit().expect("nobody is in the way");
+            client.commit().expect("there is no conflict");
         };
         let total = i64::from(ROWS);
         let early = database.snapshot();

@@ -176,12 +176,12 @@ fn a_column_is_taken_once_and_again_only_when_it_has_changed() {
         assert_eq!(counts(), (2, 0), "each column once for all queries of a snapshot");
         let second = database.snapshot();
         second.read_view().materialize(&table, &[1, 7]).expect("there is memory");
-        assert_eq!(pointers(&second.read_view(), &table, &[1, 7]), seen, "nobody has written");
+        assert_eq!(pointers(&second.read_view(), &table, &[1, 7]), seen, "nothing was written");
         assert_eq!(counts(), (2, 2));
         let rows = view_rows(&first.read_view(), &table, &COLUMNS);
         let mut client = Client::begin(&database, &table, Isolation::Serializable);
         assert!(client.write(17, -1).expect("the row is free"));
-        client.commit().expect("nobody is in the way");
+        client.commit().expect("there is no conflict");
         let third = database.snapshot();
         let now = pointers(&third.read_view(), &table, &[1, 7]);
         assert_ne!(now[0], seen[0], "the first column was written");

@@ -135,7 +135,7 @@ fn count_up(session: &mut Session, table: &Arc<Table>, times: usize) {
             let value = transaction.bigint(table, row, A);
             transaction.update(table, row, vec![(A, Value::BigInt(value + 1))])
         });
-        counted.expect("nobody else writes");
+        counted.expect("there is no other writer");
     }
 }
 
@@ -208,7 +208,7 @@ fn entries_of_former_keys_are_collected() {
                 }
                 Ok(())
             });
-            moved.expect("nobody is in the way");
+            moved.expect("there is no conflict");
         }
         time_to_collect(&database);
         assert_eq!(table.index(BY_KIND).entry_count(), 1_000, "{}", configuration.name());
@@ -246,7 +246,7 @@ fn all_strategies_that_promise_consistency_read_the_same() {
                 _ => transaction.update(&table, row, vec![(1, body(id + 1)), (2, cost(id + 1))]),
             }
         });
-        changed.expect("nobody is in the way");
+        changed.expect("there is no conflict");
     }
     fill(&database, &table, (20_000..21_000).map(|id| vec![Value::Integer(id), body(id), cost(id)]));
     let strategies = [

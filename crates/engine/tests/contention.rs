@@ -56,6 +56,6 @@ fn a_long_procedure_ends_beside_short_ones_that_write_what_it_reads() {
     });
     let most = most.into_inner();
     println!("{most} tries at most");
-    assert!(most > 1, "nobody was in the way: the test shows nothing");
+    assert!(most > 1, "there was no conflict: the test shows nothing");
     assert!(most < 100, "{most} tries");
 }

@@ -436,7 +436,7 @@ fn sessions_let_go_of_a_dropped_table() {
         let held = Arc::downgrade(&table);
         drop(table);
         database.drop_table("items").unwrap();
-        assert_eq!(held.upgrade().is_some(), keeps, "who does not keep tables has none at hand");
+        assert_eq!(held.upgrade().is_some(), keeps, "a session that does not keep tables has none cached");
         assert!(!find(&mut session, &other));
         assert!(held.upgrade().is_none(), "the next procedure lets go");
     }

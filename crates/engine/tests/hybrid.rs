@@ -21,8 +21,8 @@ fn stage(configuration: Configuration) -> (Database, Arc<Table>) {
 /// Another transaction, begun later and committed at once.
 fn meanwhile(database: &Database, table: &Arc<Table>, change: impl Fn(&mut Client) -> Result<bool>) {
     let mut other = Client::begin(database, table, Isolation::Serializable);
-    assert!(change(&mut other).expect("nobody is in the way"));
-    other.commit().expect("nobody is in the way");
+    assert!(change(&mut other).expect("there is no conflict"));
+    other.commit().expect("there is no conflict");
 }
 
 fn is_ended<T: std::fmt::Debug>(outcome: Result<T>) -> bool {

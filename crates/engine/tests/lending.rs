@@ -114,7 +114,7 @@ fn a_changed_block_is_made_once_per_snapshot() {
     });
     let made = || database.statistics().columns_materialized;
     let first = snapshot.read_view().read(&table, 0, &COLUMNS[..2]).unwrap();
-    assert_eq!((lent(&first), made()), (vec![true, false], 1), "nobody has written the first column");
+    assert_eq!((lent(&first), made()), (vec![true, false], 1), "the first column was not written");
     let second = snapshot.clone().read_view().read(&table, 0, &COLUMNS).unwrap();
     assert_eq!(pointers(&second)[..2], pointers(&first)[..]);
     assert_eq!(made(), 2, "only the other column that was written");

@@ -396,7 +396,7 @@ fn blocks_in_all_states(way: (Option<Technique>, usize)) {
 /// The second block of the table above, of which nothing has changed.
 fn check_untouched_block(view: &ReadView, table: &Table, is_lent: bool) {
     let lent = view.read(table, 1, &COLUMNS).unwrap();
-    assert!(lent.columns.iter().all(|column| column.lent == is_lent), "nobody has touched the second block");
+    assert!(lent.columns.iter().all(|column| column.lent == is_lent), "the second block was not changed");
     assert_eq!(image_cell(&lent.columns[0], 0, DataType::Integer), Value::Integer(8_192));
     assert_eq!(image_rows(&lent, table, &COLUMNS).len(), ROWS_PER_BLOCK);
 }

@@ -102,7 +102,7 @@ fn a_queue_does_not_grow_while_an_old_reader_is_open() {
     (ROWS..ROWS + LENGTH).for_each(|id| enqueue(&mut session, &table, id));
     (0..2 * LENGTH).for_each(|number| assert_eq!(dequeue(&mut session, &table), ROWS - LENGTH + number));
     std::thread::sleep(Duration::from_millis(100));
-    assert!(entries() >= 2 * LENGTH as usize, "somebody sees these rows");
+    assert!(entries() >= 2 * LENGTH as usize, "a reader sees these rows");
     drop(second);
     until("rows are buried that a reader saw which has ended", || entries() <= LENGTH as usize);
     // A reader at the old timestamp that has copied bits of a row that existed for a while has to find out.

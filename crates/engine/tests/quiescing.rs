@@ -33,7 +33,7 @@ fn move_money(session: &mut Session, table: &Arc<Table>, writer: i32, turn: i32)
     let moved = session.run(Isolation::Serializable, |transaction| {
         if turn % 2 == 1 {
             let id = 9_000 + 50 * writer + turn % 50;
-            let row = find(transaction, table, id, &[A])?.expect("who closes an account opens it again");
+            let row = find(transaction, table, id, &[A])?.expect("a closed account is opened again");
             let balance = transaction.bigint(table, row, A);
             transaction.delete(table, row)?;
             return transaction.insert(table, item(id, balance, 0, turn)).map(drop);
@@ -114,7 +114,7 @@ fn commits_go_on_when_the_last_holder_has_gone() {
         reader.rollback();
         for guard in held {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            assert!(!done.load(std::sync::atomic::Ordering::Relaxed), "somebody still holds commits");
+            assert!(!done.load(std::sync::atomic::Ordering::Relaxed), "commits are still stopped");
             drop(guard);
         }
         committer.join().expect("it ends");

@@ -25,7 +25,7 @@ fn versions_of_large_transactions_do_not_pile_up() {
                     transaction.update(&table, row, vec![(A, Value::BigInt(turn)), (B, Value::BigInt(turn))])
                 })
             });
-            done.expect("nobody is in the way");
+            done.expect("there is no conflict");
         }
     };
     // The commit order keeps the records of the last commits; from here on it is full.

@@ -28,7 +28,7 @@ fn a_procedure_that_waits_for_a_row_does_not_hold_up_reclamation() {
                     transaction.update(&table, row, vec![(A, Value::BigInt(turn)), (B, Value::BigInt(turn))])
                 })
             });
-            done.expect("nobody is in the way");
+            done.expect("there is no conflict");
         }
     };
     // The commit order keeps the records of the last commits; from here on it is full.

@@ -74,7 +74,7 @@ fn answers(configuration: Configuration) -> (Answers, Answers) {
         let before = all();
         let (mut client, stop) = (Client::new(world, 42), AtomicBool::new(false));
         for _ in 0..2_000 {
-            assert_eq!(client.run_next(&stop).expect("it commits"), 0, "nobody is in the way");
+            assert_eq!(client.run_next(&stop).expect("it commits"), 0, "there is no conflict");
         }
         (before, all())
     })

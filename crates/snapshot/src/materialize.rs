@@ -204,7 +204,7 @@ pub(crate) fn clear_from(bits: &mut [u64], start: usize) {
 pub(crate) fn rows_of(bits: Box<[u64]>, fill: usize) -> ExistingRows {
     let last = bits.iter().rposition(|word| *word != 0);
     let count = last.map_or(0, |word| word * 64 + 64 - bits[word].leading_zeros() as usize);
-    assert!(count <= fill, "a row exists in a slot that nobody was given");
+    assert!(count <= fill, "a row exists in a slot that was not handed out");
     let selection = (!all_ones(&bits, count)).then_some(bits);
     ExistingRows { count, selection }
 }

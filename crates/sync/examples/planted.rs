@@ -68,5 +68,5 @@ fn main() {
         "use-after-free" => use_after_free(),
         _ => panic!("planted race|overflow|use-after-free"),
     };
-    println!("nobody has found the {bug}: {result}");
+    println!("the {bug} was not found: {result}");
 }

@@ -236,7 +236,7 @@ impl LockTable {
         }
     }
 
-    fn shard(&self, (table, row): RowKey) -> &Mutex<Shard> {
+    fn shard(&self, RowKey { table, row }: RowKey) -> &Mutex<Shard> {
         // Fibonacci hashing: neighbouring rows go to different shards.
         let hash = (row ^ u64::from(table) << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &self.shards[(hash >> (u64::BITS - SHARDS.ilog2())) as usize]
@@ -441,7 +441,7 @@ mod tests {
     const C: Owner = Owner(3);
 
     fn key(row: u64) -> RowKey {
-        (1, row)
+        RowKey::new(1, row)
     }
 
     /// A lock table and what its owners hold, each of whom holds some rows from the beginning.
@@ -472,7 +472,7 @@ mod tests {
         fn holder(&self, owner: Owner) -> Holder {
             let mut holder = Holder::new(owner);
             for row in 0..self.rows_before {
-                self.table.hold(&mut holder, (2, owner.0 << 32 | row));
+                self.table.hold(&mut holder, RowKey::new(2, owner.0 << 32 | row));
             }
             holder
         }
@@ -526,7 +526,7 @@ mod tests {
             table.hold(key(1), A);
             table.hold(key(1), A);
             assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
-            assert_eq!(table.is_held((2, 1)), None, "same row of another table");
+            assert_eq!(table.is_held(RowKey::new(2, 1)), None, "same row of another table");
             table.hold(key(2), B);
             table.release(B);
             assert_eq!((table.is_held(key(1)), table.is_held(key(2))), (Some(A), None));
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn a_holder_rests_until_it_leaves() {
         for table in tables() {
-            assert!(!table.is_resting(key(1)), "nobody holds it");
+            assert!(!table.is_resting(key(1)), "it has no holder");
             table.hold(key(1), A);
             table.hold(key(2), B);
             assert!(table.is_resting(key(1)));

@@ -357,7 +357,7 @@ mod tests {
         assert_eq!((anchored(), slot.timestamp()), (Timestamp(8), Some(Timestamp(10))));
         enter(slot, 11);
         slots[2].leave();
-        assert_eq!(anchored(), Timestamp::MAX, "who enters again is no anchor");
+        assert_eq!(anchored(), Timestamp::MAX, "a slot that is entered again is no anchor");
     }
 
     #[test]

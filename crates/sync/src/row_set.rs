@@ -8,8 +8,29 @@ use ankerdb_base::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A row: the number of its table and its own.
-pub type RowKey = (u32, u64);
+/// A row, by the number of its table and its own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RowKey {
+    /// The table.
+    pub table: u32,
+    /// The row in the table.
+    pub row: u64,
+}
+
+impl RowKey {
+    /// The row of a table.
+    #[inline]
+    pub fn new(table: u32, row: u64) -> RowKey {
+        RowKey { table, row }
+    }
+}
+
+/// A chunk of rows, by the number of its table and its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct ChunkKey {
+    table: u32,
+    chunk: u64,
+}
 
 /// Rows up to which the list is searched.
 const FEW: usize = 16;
@@ -48,15 +69,14 @@ type Chunk = Box<[u64; CHUNK_WORDS]>;
 pub struct RowSet {
     /// All rows, while they are few.
     few: Vec<RowKey>,
-    /// By table and number of the chunk.
-    chunks: HashMap<RowKey, Chunk, BuildHasherDefault<KeyHasher>>,
+    chunks: HashMap<ChunkKey, Chunk, BuildHasherDefault<KeyHasher>>,
     /// Rows in chunks.
     many: usize,
 }
 
-fn place((table, row): RowKey) -> (RowKey, usize, u64) {
+fn place(RowKey { table, row }: RowKey) -> (ChunkKey, usize, u64) {
     let bit = row & ((1 << CHUNK_BITS) - 1);
-    ((table, row >> CHUNK_BITS), (bit / 64) as usize, 1 << (bit % 64))
+    (ChunkKey { table, chunk: row >> CHUNK_BITS }, (bit / 64) as usize, 1 << (bit % 64))
 }
 
 impl RowSet {
@@ -97,7 +117,7 @@ impl RowSet {
             false => self.chunks.try_reserve(count).map_err(drop),
         };
         reserved
-            .map_err(|()| Error::out_of_memory((self.chunks.len() + count) * size_of::<(RowKey, Chunk)>()))
+            .map_err(|()| Error::out_of_memory((self.chunks.len() + count) * size_of::<(ChunkKey, Chunk)>()))
     }
 
     /// Adds a row; false if it was in the set. Where there may be many, [room](Self::try_grow) is made before: growing
@@ -147,8 +167,8 @@ impl RowSet {
     /// Takes all rows out, in no order.
     pub fn take_all(&mut self) -> impl Iterator<Item = RowKey> + use<> {
         let RowSet { few, chunks, .. } = std::mem::take(self);
-        let rows = chunks.into_iter().flat_map(|((table, chunk), bits)| {
-            let row = move |bit: u64| (table, chunk << CHUNK_BITS | bit);
+        let rows = chunks.into_iter().flat_map(|(ChunkKey { table, chunk }, bits)| {
+            let row = move |bit: u64| RowKey { table, row: chunk << CHUNK_BITS | bit };
             bits.into_iter()
                 .enumerate()
                 .flat_map(move |(word, bits)| ones(bits).map(move |bit| row((word as u64) << 6 | bit)))
@@ -187,28 +207,31 @@ mod tests {
             for number in 0..rows {
                 // Dense ones, ones far apart, and some twice.
                 let row = if number % 3 == 0 { number / 2 } else { number * 7_919 };
-                let key = ((number % 2) as u32, row);
+                let key = RowKey::new((number % 2) as u32, row);
                 assert_eq!(set.insert(key), model.insert(key));
             }
             for number in (0..rows).step_by(5) {
-                let key = (0, number * 7_919);
+                let key = RowKey::new(0, number * 7_919);
                 assert_eq!(set.remove(key), model.remove(&key));
             }
             assert_eq!((set.len(), set.is_empty()), (model.len(), model.is_empty()));
             assert!(model.iter().all(|&key| set.contains(key)));
-            assert!((0..rows).all(|row| set.contains((1, row)) == model.contains(&(1, row))));
+            assert!(
+                (0..rows)
+                    .all(|row| set.contains(RowKey::new(1, row)) == model.contains(&RowKey::new(1, row)))
+            );
             set.take_all().for_each(|key| assert!(model.remove(&key), "each row once"));
             assert!(model.is_empty() && set.is_empty() && set.take_all().next().is_none());
-            assert!(set.insert((0, 1)) && set.contains((0, 1)));
+            assert!(set.insert(RowKey::new(0, 1)) && set.contains(RowKey::new(0, 1)));
             set.clear();
-            assert!(set.is_empty() && !set.contains((0, 1)));
+            assert!(set.is_empty() && !set.contains(RowKey::new(0, 1)));
         }
     }
 
     #[test]
     fn a_million_neighbours_take_two_bits_each_at_most() {
         let mut set = RowSet::default();
-        (0..1_000_000).for_each(|row| assert!(set.insert((3, row))));
+        (0..1_000_000).for_each(|row| assert!(set.insert(RowKey::new(3, row))));
         assert!(set.chunks.len() * size_of::<[u64; CHUNK_WORDS]>() * 8 < 2_000_000);
     }
 }

@@ -75,7 +75,7 @@ impl KeptRows {
     }
 
     fn key(&self, row: RowId) -> RowKey {
-        (0, row.0)
+        RowKey::new(0, row.0)
     }
 
     /// Makes room for one more row.
@@ -111,7 +111,7 @@ impl KeptRows {
     /// Gives all rows up. Panics if they were kept from another table.
     pub fn give_up(&mut self, storage: &Storage) {
         let identity = self.table;
-        for (_, row) in self.rows.take_all() {
+        for RowKey { row, .. } in self.rows.take_all() {
             drop(storage.resume(KeptRow { table: identity, row: RowId(row) }));
         }
     }
@@ -461,7 +461,7 @@ mod tests {
             scope.spawn(|| {
                 for commit in 2..100_000 {
                     let pin = crossbeam_epoch::pin();
-                    let owned = table.try_own(row).expect("nobody else writes");
+                    let owned = table.try_own(row).expect("there is no other writer");
                     let changes = [Cell::Word(commit); COLUMNS.len()].into_iter().enumerate();
                     let in_use = [Timestamp(commit - 1)];
                     owned

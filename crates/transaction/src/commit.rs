@@ -41,6 +41,7 @@ use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoint};
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
+use ankerdb_sync::row_set::RowKey;
 use ankerdb_table::{Entries, Index, IndexLife, OwnedRow, ReadAt, RowChange, Storage, Table};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -263,7 +264,8 @@ impl Transaction {
         if let Some(owned) = storage.try_own(row) {
             return Ok(Some(owned));
         }
-        let (key, begun, patience) = ((table.id().number(), row.0), Instant::now(), Patience::new());
+        let (key, begun, patience) =
+            (RowKey::new(table.id().number(), row.0), Instant::now(), Patience::new());
         loop {
             let has_rival = self.manager.locks.is_held(key).is_some()
                 || storage.block(row.block()).header(row.offset()).is_pending();

@@ -7,6 +7,7 @@ use crate::transaction::Transaction;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
 use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
+use ankerdb_sync::row_set::RowKey;
 use ankerdb_table::{OwnedRow, Storage, Table};
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,7 +58,7 @@ impl Transaction {
         failpoint::step("row locked by a statement");
         self.holder();
         let holder = self.holder.as_mut().expect("made just now");
-        self.manager.locks.hold(holder, (table.id().number(), row.0));
+        self.manager.locks.hold(holder, RowKey::new(table.id().number(), row.0));
         self.locked.add(table, owned);
         if header.timestamp() <= self.start && header.exists() {
             return Ok(Locked::Unchanged);
@@ -82,7 +83,7 @@ impl Transaction {
         row: RowId,
         wait: LockWait,
     ) -> Result<Option<OwnedRow<'t>>> {
-        let key = (table.id().number(), row.0);
+        let key = RowKey::new(table.id().number(), row.0);
         let patience = Patience::new();
         let mut deadline = None;
         loop {
@@ -120,7 +121,7 @@ impl Transaction {
         self.check_interrupt()?;
         debug_assert!(
             !patience.is_over() || !crossbeam_epoch::is_pinned(),
-            "who sleeps holds up all reclamation"
+            "a pinned thread that sleeps holds up all reclamation"
         );
         patience.wait();
         Ok(())
@@ -161,7 +162,7 @@ impl Transaction {
     fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
         let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
         let block = Storage::of(&table).block(blocker.row.block());
-        let key = (table.id().number(), blocker.row.0);
+        let key = RowKey::new(table.id().number(), blocker.row.0);
         let header = || block.header(blocker.row.offset());
         let (first, deadline, patience) = (header(), self.lock_deadline(), Patience::new());
         loop {
@@ -188,9 +189,9 @@ impl Transaction {
     }
 
     /// Waits until an interactive transaction gives up a row.
-    fn wait_for(&mut self, key: (u32, u64), deadline: Option<Instant>) -> Result<()> {
+    fn wait_for(&mut self, key: RowKey, deadline: Option<Instant>) -> Result<()> {
         let owner = self.holder().owner();
-        debug_assert!(!crossbeam_epoch::is_pinned(), "who sleeps holds up all reclamation");
+        debug_assert!(!crossbeam_epoch::is_pinned(), "a pinned thread that sleeps holds up all reclamation");
         match self.manager.locks.wait(key, owner, &self.interrupt, deadline) {
             Waited::Released | Waited::NotHeld => Ok(()),
             Waited::Deadlock => Err(Error::new(SqlState::DeadlockDetected, "deadlock detected")

@@ -6,6 +6,7 @@
 
 use crate::number_map::NumberMap;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId};
+use ankerdb_sync::row_set::RowKey;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
@@ -13,7 +14,7 @@ use std::ops::Bound;
 #[derive(Default)]
 pub(crate) struct Lookup {
     /// The columns looked at of each row.
-    rows: NumberMap<(u32, u64), ColumnSet>,
+    rows: NumberMap<RowKey, ColumnSet>,
     /// By table and position of the index, with the table's number.
     ranges: HashMap<(TableId, usize), (usize, Ranges)>,
     /// The columns looked at in all rows of a table.
@@ -23,12 +24,12 @@ pub(crate) struct Lookup {
 impl Lookup {
     /// Makes room for so many rows. 53200 if there is none.
     pub(crate) fn reserve_rows(&mut self, count: usize) -> Result<()> {
-        let bytes = count * size_of::<((u32, u64), ColumnSet)>();
+        let bytes = count * size_of::<(RowKey, ColumnSet)>();
         self.rows.try_reserve(count).map_err(|_| Error::out_of_memory(bytes))
     }
 
     pub(crate) fn add_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
-        let known = self.rows.entry((table.number(), row.0)).or_default();
+        let known = self.rows.entry(RowKey::new(table.number(), row.0)).or_default();
         *known = known.union(columns);
     }
 
@@ -56,7 +57,7 @@ impl Lookup {
     /// The columns looked at of a row, if it was read as a row.
     #[inline]
     pub(crate) fn row(&self, table: TableId, row: RowId) -> Option<ColumnSet> {
-        self.rows.get(&(table.number(), row.0)).copied()
+        self.rows.get(&RowKey::new(table.number(), row.0)).copied()
     }
 
     /// Whether the key lies in a range that was read.

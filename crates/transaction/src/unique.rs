@@ -27,6 +27,7 @@ use crate::write_set::{Write, WriteKind};
 use ankerdb_base::{Result, RowId, Timestamp};
 use ankerdb_index::UniqueInsert;
 use ankerdb_sync::patience::Patience;
+use ankerdb_sync::row_set::RowKey;
 use ankerdb_table::{Entries, Index, ReadAt, Storage, Table};
 use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
@@ -139,6 +140,6 @@ impl Transaction {
     /// Whether a locked row's owner is going to enter no keys for it before it has looked at ours: an interactive
     /// transaction at rest, or this one, which has not written to the row.
     fn owner_rests(&self, table: &Table, row: RowId) -> bool {
-        self.has_locked(table, row) || self.manager.locks.is_resting((table.id().number(), row.0))
+        self.has_locked(table, row) || self.manager.locks.is_resting(RowKey::new(table.id().number(), row.0))
     }
 }

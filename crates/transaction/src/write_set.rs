@@ -10,7 +10,7 @@ use crate::undo::UndoLog;
 use ankerdb_base::{ColumnSet, Result, RowId};
 use ankerdb_index::Direction;
 use ankerdb_memory::release;
-use ankerdb_sync::row_set::RowSet;
+use ankerdb_sync::row_set::{RowKey, RowSet};
 use ankerdb_table::{Cell, Index};
 use std::ops::Bound;
 
@@ -279,7 +279,7 @@ impl WriteSet {
             return None;
         }
         if let Some(written) = &self.written
-            && !written.contains((table as u32, row.0))
+            && !written.contains(RowKey::new(table as u32, row.0))
         {
             return None;
         }
@@ -478,12 +478,12 @@ impl WriteSet {
         let (word, bit) = filter_place(row);
         self.filter[word] |= bit;
         if let Some(written) = &mut self.written {
-            written.insert((table as u32, row.0));
+            written.insert(RowKey::new(table as u32, row.0));
         } else if self.places.count() > FILTER_ROWS {
             let mut written = Box::new(RowSet::default());
             for place in self.places.iter() {
                 let (table, row) = self.writes[place].name();
-                written.insert((table as u32, row));
+                written.insert(RowKey::new(table as u32, row));
             }
             self.written = Some(written);
         }

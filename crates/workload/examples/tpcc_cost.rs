@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The part to watch.
 #[inline(never)]
 fn measured(client: &mut Client, input: &Input, now: i64) {
-    client.run_once(input, now).expect("nobody else is there to conflict with");
+    client.run_once(input, now).expect("there is no other session to conflict with");
 }
 
 fn main() {

@@ -300,7 +300,7 @@ impl Client {
         let count = rows.len();
         rows.into_iter().try_for_each(|row| {
             let locked = self.transaction.lock(&self.table, row, LockWait::Wait)?;
-            assert_eq!(locked, Locked::Unchanged, "nobody else writes meanwhile");
+            assert_eq!(locked, Locked::Unchanged, "there is no other writer meanwhile");
             self.transaction.delete(&self.table, row)
         })?;
         Ok(count)

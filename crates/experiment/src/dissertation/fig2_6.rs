@@ -139,7 +139,7 @@ fn prepared(world: &TpcH, table: usize, making: Making) -> Result<Snapshot> {
     match making {
         Making::Creation => {
             release_column_snapshots(relation);
-            assert_eq!(column_snapshot_bytes(relation), 0, "somebody reads an older snapshot");
+            assert_eq!(column_snapshot_bytes(relation), 0, "an older snapshot is still read");
         }
         Making::Refresh => {
             let columns: Vec<usize> = (0..relation.columns().len()).collect();

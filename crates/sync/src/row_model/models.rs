@@ -120,7 +120,7 @@ fn copier_and_two_committers() {
     let committers = [0, 1].map(|row| {
         spawn(&database, move |database| {
             let commit = database.begin().commit(&[(row, 0, 1)], false);
-            commit.expect("nobody else writes this row")
+            commit.expect("this row has no other writer")
         })
     });
     let reader = database.begin();

@@ -32,7 +32,7 @@ impl Engine {
             let row = vec![Value::BigInt(id as i64), Value::BigInt(0), Value::BigInt(0)];
             transaction.insert(&table, row).expect("the table is empty");
         }
-        assert_eq!(transaction.commit().expect("nobody else is there"), Timestamp(MADE));
+        assert_eq!(transaction.commit().expect("there is no other session"), Timestamp(MADE));
         // At a horizon that no later pass has.
         Storage::of(&table).sweep(Timestamp(1 << 40), &crossbeam_epoch::pin());
         let mut engine = Engine { manager, table, rows: Vec::new() };
@@ -46,7 +46,7 @@ impl Engine {
         let mut key = Vec::new();
         self.table.index(0).encode(&[Value::BigInt(row as i64)], &mut key).expect("a short key");
         let found = transaction.find(&self.table, 0, &key, ColumnSet::of(&[column + 1]));
-        found.expect("the index is there").expect("nobody deletes rows")
+        found.expect("the index is there").expect("no row is deleted")
     }
 
     fn begin(&self, transaction: &mut Transaction, level: Level) -> Outcome {

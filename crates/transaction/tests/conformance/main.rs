@@ -113,5 +113,5 @@ fn a_step_that_moves_or_goes_is_noticed() {
             return;
         }
     }
-    panic!("nobody would notice without {missed:?}");
+    panic!("no difference shows without {missed:?}");
 }

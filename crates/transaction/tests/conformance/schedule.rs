@@ -132,7 +132,7 @@ impl Schedule {
 impl<W: World> Stage<W> {
     /// Stops a session at an event until it is to go on.
     fn stop(&self, session: usize, event: Event) {
-        let mut schedule = self.schedule.lock().expect("nobody panics with the schedule");
+        let mut schedule = self.schedule.lock().expect("no thread panics with the schedule");
         let is_end = matches!(event, Event::Over | Event::Panicked);
         schedule.note(session, event, self.world.state());
         if schedule.current != Some(session) {
@@ -151,11 +151,11 @@ impl<W: World> Stage<W> {
     ) -> MutexGuard<'s, Schedule> {
         let wake = &self.wakes[turn.unwrap_or(schedule.sessions.len())];
         wake.wait_while(schedule, |schedule| schedule.current != turn)
-            .expect("nobody panics with the schedule")
+            .expect("no thread panics with the schedule")
     }
 
     fn play(self: Arc<Self>, session: usize, calls: &[Call]) {
-        let schedule = self.schedule.lock().expect("nobody panics with the schedule");
+        let schedule = self.schedule.lock().expect("no thread panics with the schedule");
         drop(self.wait(schedule, Some(session)));
         let mut ending = Ending { stage: self.clone(), session, event: Event::Panicked };
         let stage = self.clone();
@@ -203,7 +203,7 @@ pub(crate) fn run<W: World>(world: W, script: &Script, seed: u64) -> Vec<Moment>
         let stage = stage.clone();
         thread::spawn(move || stage.play(session, &calls));
     }
-    let schedule = stage.schedule.lock().expect("nobody panics with the schedule");
+    let schedule = stage.schedule.lock().expect("no thread panics with the schedule");
     let mut schedule = stage.wait(schedule, None);
     let is_end = |session: &Session| matches!(session.last, Event::Over | Event::Panicked);
     let has_ended = schedule.sessions.iter().all(is_end);

@@ -466,7 +466,7 @@ impl VariantReport {
 
 fn latencies(latency: Option<&LatencyUs>) -> String {
     latency.map_or_else(
-        || "not told".to_owned(),
+        || "not reported".to_owned(),
         |LatencyUs { p50, p99, p999 }| format!("p50 {p50:.1} us, p99 {p99:.1} us, p99.9 {p999:.1} us"),
     )
 }
@@ -582,7 +582,8 @@ mod tests {
         assert_eq!((report.tps(0), report.tps(1), report.completed(0)), (None, Some(70.0), 150));
         assert_eq!(report.ratios["one to two"].measured, None);
         let text = report.text();
-        for line in ["one: - transactions/s (70 to 80 in all phases), latency not told", "only 1 of 2 quiet"]
+        for line in
+            ["one: - transactions/s (70 to 80 in all phases), latency not reported", "only 1 of 2 quiet"]
         {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

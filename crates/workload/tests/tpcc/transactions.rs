@@ -274,10 +274,10 @@ fn a_load_can_be_stopped() {
     let database = Database::new();
     let told = Mutex::new(0);
     let outcome = load(&database, &LoadOptions::new(1, 1), &|_, _| {
-        *told.lock().expect("nobody panics") += 1;
+        *told.lock().expect("no thread panics") += 1;
         ControlFlow::Break(())
     });
     let error = outcome.err().expect("it was stopped");
     assert_eq!(error.state(), ankerdb_engine::SqlState::QueryCanceled);
-    assert!(*told.lock().expect("nobody panics") >= 1);
+    assert!(*told.lock().expect("no thread panics") >= 1);
 }

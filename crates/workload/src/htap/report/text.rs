@@ -276,14 +276,14 @@ fn worst(ratios: &ByQuery) -> Figure {
 
 fn latencies(latency: Option<&LatencyUs>) -> String {
     latency.map_or_else(
-        || "not told".to_owned(),
+        || "not reported".to_owned(),
         |LatencyUs { p50, p99, p999 }| format!("p50 {p50:.0} us, p99 {p99:.0} us, p99.9 {p999:.0} us"),
     )
 }
 
 fn nanoseconds(latency: Option<&LatencyNs>) -> String {
     latency.map_or_else(
-        || "not told".to_owned(),
+        || "not reported".to_owned(),
         |LatencyNs { samples, p50, p99, .. }| format!("p50 {p50} ns, p99 {p99} ns ({samples} samples)"),
     )
 }
