@@ -39,7 +39,7 @@
 //! | --- | --- |
 //! | run one statement | [`Database::execute`], [`query`](Database::query), [`query_one`](Database::query_one); often: [`prepare`](Database::prepare) it |
 //! | do several things at once, or not at all | [`Database::transaction`]: tables ([`Transaction::table`]) and SQL side by side |
-//! | wait for somebody between two statements | [`Database::begin`], which locks the rows that it writes |
+//! | wait for a user between two statements | [`Database::begin`], which locks the rows that it writes |
 //! | read much, beside writers | [`Database::query`], or a [`Snapshot`] for queries that must fit together |
 //! | give results to other libraries | [`Database::query_arrow`] |
 //! | load many rows | [`Database::appender`] |

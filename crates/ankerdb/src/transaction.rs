@@ -239,7 +239,7 @@ impl<'c> Transaction<'c> {
     /// ```
     ///
     /// # Errors
-    /// The closure's. After a conflict (40001, 40P01) the transaction is over all the same. `OutOfMemory`.
+    /// The closure's. After a conflict (40001, 40P01) the transaction has ended nevertheless. `OutOfMemory`.
     pub fn savepoint<T>(&self, part: impl FnOnce(&Transaction<'c>) -> Result<T>) -> Result<T> {
         let savepoint = self.with(|inner| inner.engine.set_savepoint())?;
         let done = part(self);

@@ -85,7 +85,7 @@ unsafe impl GlobalAlloc for MiMalloc {
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, _: Layout) {
-        // SAFETY: the caller's promise that the piece is ours, and nobody's any more.
+        // SAFETY: the caller's promise that the piece is ours, and no longer used.
         unsafe { mi::mi_free(pointer.cast()) }
     }
 }

@@ -5,9 +5,9 @@
 //! cargo bench -p ankerdb-engine --bench validation_cost -- long
 //! ```
 //!
-//! `short` runs so many transactions of ten finds and five updates, nobody else being there: for counting instructions.
-//! `long` lets one transaction read 200,000 rows while 10,000 others commit, and then commit itself, again and again,
-//! while a probe commits single rows; prints how long the validator's commits and the probe's took.
+//! `short` runs so many transactions of ten finds and five updates, alone: for counting instructions. `long` lets one
+//! transaction read 200,000 rows while 10,000 others commit, and then commit itself, again and again, while a probe
+//! commits single rows; prints how long the validator's commits and the probe's took.
 
 use ankerdb_engine::*;
 use ankerdb_measure::arguments::arguments;

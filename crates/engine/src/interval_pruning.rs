@@ -3,7 +3,7 @@
 //! A row becomes clean, and its versions are freed, when no reader's timestamp is before its newest change. An old
 //! reader delays that for all rows changed since it began. Writers prune exactly, knowing all timestamps in use, but
 //! only the rows that they write to; a row that is inserted and updated once, both while the reader is open, would keep
-//! its first state, which nobody can see. (SAP HANA's name for such passes is interval garbage collection.)
+//! its first state, which no reader can see. (SAP HANA's name for such passes is interval garbage collection.)
 //!
 //! ```text
 //! reader  ●─────────────────────────────────────────────────────────────────►

@@ -1,7 +1,7 @@
 //! Sequences: numbers that are handed out once, in order.
 //!
 //! As in PostgreSQL they are no part of transactions: a number that was handed out is gone, whatever becomes of the
-//! transaction that has it, so nobody ever waits for another transaction to get one.
+//! transaction that has it, so a transaction never waits for another one to get a number.
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::DataType;
@@ -118,8 +118,8 @@ impl Sequence {
         &self.definition
     }
 
-    /// The next number, which nobody else gets until the sequence begins again. Some tens of nanoseconds, and a line that
-    /// all who count share.
+    /// The next number, which no other caller gets until the sequence begins again. Some tens of nanoseconds, and a line
+    /// that all who count share.
     ///
     /// # Errors
     /// `SequenceGeneratorLimitExceeded` at the end of one that does not begin again.

@@ -231,7 +231,7 @@ mod scripts {
         both
     }
 
-    /// Optimistic procedures: nobody locks, the first committer wins where anybody does.
+    /// Optimistic procedures: none locks, and the first committer wins at levels at which one does.
     pub(crate) fn lost_update_in_procedures(stage: &Stage, level: Isolation) -> bool {
         let read = |transaction: &mut Transaction| -> Result<(RowId, i64)> {
             let row = find(transaction, &stage.items, 1, &[A])?.expect("item 1 is there");

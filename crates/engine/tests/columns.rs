@@ -205,7 +205,7 @@ fn what_is_kept_with_columns_can_be_let_go_and_what_somebody_reads_stays() {
         release_column_snapshots(&table);
         assert_eq!(kept(), 0, "{}", configuration.name());
         assert_eq!(view_rows(&held.read_view(), &table, &COLUMNS), rows, "it is read");
-        // Nobody has written, and still nothing is shared.
+        // Nothing was written, and still nothing is shared.
         assert_eq!(view_rows(&database.snapshot().read_view(), &table, &COLUMNS), rows);
         assert_eq!(database.statistics().column_snapshots, 2 * taken, "taken anew");
         drop(held);

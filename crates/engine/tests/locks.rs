@@ -211,7 +211,7 @@ fn a_procedure_waits_for_an_interactive_holder() {
         });
         std::thread::sleep(A_WHILE);
         assert!(!procedure.is_finished());
-        // Reading waits for nobody.
+        // Reading never waits.
         assert_eq!(committed(&database, &table, 1), Some(0));
         holder.commit().unwrap();
         let retries = procedure.join().unwrap();

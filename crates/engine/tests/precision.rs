@@ -1,9 +1,9 @@
 //! Precision locking: what is a conflict at SERIALIZABLE, and what is none.
 //!
 //! Each case is one read and one foreign write that commits between the read and the reader's own commit. The reader
-//! also writes a row that nobody else looks at, so that it has to be validated. All cases run twice: with the write's
-//! record still in the ring of recent commits, and after the ring has forgotten it (`COMMITS_KEPT` = 16,384 commits
-//! later), when validation looks at the tables themselves. Both must come to the same answers.
+//! also writes a row that no other transaction looks at, so that it has to be validated. All cases run twice: with
+//! the write's record still in the ring of recent commits, and after the ring has forgotten it (`COMMITS_KEPT` =
+//! 16,384 commits later), when validation looks at the tables themselves. Both must come to the same answers.
 
 mod support;
 

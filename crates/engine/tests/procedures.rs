@@ -34,7 +34,7 @@ fn a_session_goes_on_after_a_procedure_that_panicked() {
     assert_eq!((statistics.commits, statistics.aborts), (2, 1));
 }
 
-/// Memory that nobody touches costs nothing: the string is refused for its length alone.
+/// Untouched memory costs nothing: the string is refused for its length alone.
 #[test]
 fn a_string_of_four_gibibytes_is_refused() {
     let database = Database::new();

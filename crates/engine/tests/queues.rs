@@ -55,7 +55,7 @@ fn ids(transaction: &mut Transaction, table: &Arc<Table>) -> Vec<i32> {
     ids
 }
 
-/// Entries that a scan looks at for those who read now.
+/// Entries that a scan at the present timestamp looks at.
 fn entries_looked_at(database: &Database, table: &Table) -> usize {
     let mut count = 0;
     let since = database.snapshot().timestamp().0;
@@ -136,7 +136,7 @@ fn the_first_row_is_found_behind_thousands_of_dead_ones_that_an_old_reader_sees(
     assert!(looked_at < looks * 500, "{looked_at} dead entries are looked at by {looks} scans");
     assert_eq!(table.index(BY_ID).entry_count(), ROWS as usize, "all of them are still there");
     assert_eq!(ids(&mut old, &table), (0..ROWS).collect::<Vec<_>>());
-    // What comes among the dead is seen by those who may see it.
+    // A row inserted among dead ones is seen by the readers that may see it.
     let mut before = database.session().begin(Isolation::Serializable);
     enqueue(&mut session, &table, 5);
     enqueue(&mut session, &table, 5_000);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::Relaxed};
 
 const STRIPES: usize = 16;
 
-/// Each thread adds to the stripe of its number; the value is the sum of all stripes, exact when nobody adds.
+/// Each thread adds to the stripe of its number; the value is the sum of all stripes, exact when no thread adds.
 pub(crate) struct Counter {
     stripes: [CachePadded<AtomicIsize>; STRIPES],
 }

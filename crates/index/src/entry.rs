@@ -255,7 +255,7 @@ pub(crate) unsafe fn free_tail(rest: u64) {
         return;
     }
     let address = std::ptr::with_exposed_provenance_mut::<u8>(rest as usize);
-    // SAFETY: by the contract, nobody else knows the tail; the layout is the one it was allocated with.
+    // SAFETY: by the contract, no other code knows the tail; the layout is the one it was allocated with.
     unsafe {
         dealloc(address, tail_layout(address.cast::<usize>().read()));
     }
@@ -284,7 +284,7 @@ mod tests {
                 assert_eq!(slot.compare(&probe, guard), (one, row).cmp(&(other, 1)), "{one:?} and {other:?}");
                 assert_eq!(probe.key_equals(&slot, guard), one == other);
             }
-            // SAFETY: nobody else has seen the slot.
+            // SAFETY: no other thread has seen the slot.
             unsafe { free_tail(slot.rest) };
         }
     }

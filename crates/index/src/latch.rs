@@ -9,9 +9,9 @@
 //!                            └───────────────────────► obsolete v + 1   (for ever)
 //! ```
 //!
-//! - A reader notes the version ([`Latch::read`]), loads what it wants with relaxed atomic loads, and asks
-//!   whether the version is still the same ([`Latch::validate`]). If so, everything loaded in between is
-//!   one state of the node; if not, it throws it all away and starts again. It writes no shared memory.
+//! - A reader notes the version ([`Latch::read`]), loads what it needs with relaxed atomic loads, and checks
+//!   whether the version is still the same ([`Latch::validate`]). If so, everything loaded in between is one
+//!   state of the node; if not, it throws it all away and starts again. It writes no shared memory.
 //! - A writer turns the version that it has read under into the lock ([`Latch::lock`]): success means that
 //!   nothing has changed since. No writer waits for a lock that it did not get, so there are no deadlocks,
 //!   whatever the order of locking.

@@ -7,7 +7,7 @@
 //! An index knows nothing of transactions: an entry says that some version of the row has, or had, this key.
 //! Its reader checks the row itself. That is why it is a multimap even under a unique constraint: a deleted
 //! row and its successor may both be there until the older version is pruned. [`OrderedIndex::insert_unique`]
-//! therefore asks its caller which entries are conflicts.
+//! therefore lets its caller decide which entries are conflicts.
 //!
 //! It is a B+-tree with optimistic lock coupling (after Leis, Haubenschild and Neumann, "Optimistic Lock Coupling",
 //! 2019): readers take no lock and write no shared memory. Read the modules in this order: `latch` (how nodes are
@@ -86,12 +86,12 @@ impl OrderedIndex {
 
     /// Inserts the entry unless another entry with the same key is a conflict.
     ///
-    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers `Some`; a row is
-    /// no conflict to itself. It may be asked about the same rows again, when others change the index meanwhile; what
-    /// counts are the last answers. No other thread enters the key between those and the insertion, so of several that
-    /// would find each other to be conflicts at most one inserts. A conflict may be an entry that its owner takes back
-    /// because it is in conflict itself: callers that want to be sure try again. Plain [`OrderedIndex::insert`] and
-    /// [`OrderedIndex::remove`] are not held back.
+    /// `conflicts` is called for each other row that has the key, in ascending order, until it returns `Some`; a row
+    /// is no conflict to itself. It may be called for the same rows again, when others change the index meanwhile;
+    /// what counts are the last answers. No other thread enters the key between those and the insertion, so of several
+    /// that would find each other to be conflicts at most one inserts. A conflict may be an entry that its owner takes
+    /// back because it is in conflict itself: callers that want to be sure try again. Plain [`OrderedIndex::insert`]
+    /// and [`OrderedIndex::remove`] are not held back.
     ///
     /// Costs one descent where the entries of the key are few and in one leaf. Otherwise `conflicts` runs under a mutex
     /// that keys share: it may read this index, but must not call `insert_unique` on it, nor wait for a thread
@@ -150,7 +150,7 @@ impl OrderedIndex {
     }
 
     /// Marks the leaf in which the entry is, or would be: from a stamp on its entries mean nothing to those who [scan
-    /// since](OrderedIndex::scan_since) then. `dead_from` is asked about the row of each entry in the leaf, under an epoch
+    /// since](OrderedIndex::scan_since) then. `dead_from` is called for the row of each entry in the leaf, under an epoch
     /// guard and with nothing locked: from which stamp (not 0) on can every reader ignore its entry, until it is inserted
     /// again? `None` for one leaves the leaf as it is. Any insertion into the leaf takes the mark away, also one of an
     /// entry that is there already. Returns whether the leaf is marked now.

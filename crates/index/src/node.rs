@@ -178,9 +178,9 @@ impl Node {
     /// The node is not part of a tree (any more), and all guards under which it could be found are gone.
     pub(crate) unsafe fn free(child: Child) {
         let address = std::ptr::with_exposed_provenance_mut::<Node>(child as usize);
-        // By the contract, nobody else knows the node; this is what `into_child` has let go of.
+        // By the contract, no other code knows the node; this is what `into_child` has let go of.
         let node = NewNode(NonNull::new(address).expect("a node has an address"));
-        // SAFETY: the slots below the count own their tails, and nobody else knows them.
+        // SAFETY: the slots below the count own their tails, and no other code knows them.
         (0..node.count()).for_each(|index| unsafe { free_tail(node.rest(index)) });
     }
 
@@ -535,7 +535,7 @@ impl Node {
     }
 
     /// Inserts a slot, which becomes the owner of its tail, and, in an inner node, a child. Needs the lock (or
-    /// a node that nobody else knows), room, and a key that fits the width.
+    /// a node that no other thread knows), room, and a key that fits the width.
     pub(crate) fn insert_at(&self, index: usize, slot: &Slot, child: Option<Child>) {
         let count = self.count();
         assert!(index <= count && !self.is_full());
@@ -600,7 +600,7 @@ impl Node {
         to.refresh_heads();
     }
 
-    /// Moves all slots to an empty, wider leaf that nobody else knows. Needs the lock.
+    /// Moves all slots to an empty, wider leaf that no other thread knows. Needs the lock.
     pub(crate) fn move_all(&self, to: &Node) {
         debug_assert!(self.is_leaf() && to.count() == 0 && self.count() < to.capacity());
         for index in 0..self.count() {

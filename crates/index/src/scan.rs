@@ -15,8 +15,8 @@
 //! whose rows have been deleted, but are still visible to some old reader. To check each of them again and again would make a
 //! queue slow as long as that reader is open. So a scan that has met many in a row has the leaf [marked](Tree::mark_dead) from
 //! a stamp on, and scans at that stamp or later leave the leaf out. The mark is set as a unique entry is inserted: the rows are
-//! copied and validated, the caller is asked about them with nothing locked, and the version that they were read under becomes
-//! the lock. So the answers are about all entries of the leaf; an entry that comes later takes the mark away.
+//! copied and validated, the caller's closure is called for them with nothing locked, and the version that they were read under
+//! becomes the lock. So the answers are about all entries of the leaf; an entry that comes later takes the mark away.
 //!
 //! A thread keeps the memory of its last scan for the next one; a scan inside of another one has its own.
 

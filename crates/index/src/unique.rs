@@ -4,18 +4,18 @@
 //! Usually the key's entries (its *run*, see `lookup`) all belong into one leaf: inside of the leaf, entries with other
 //! keys are on both sides, or the leaf's fences have other keys. Then one descent does: copy the rows of the run,
 //! validate, ask the caller about them, and turn the version under which they were read into the lock. Success means
-//! that nothing was inserted into or removed from the leaf since, so the answers were about all entries of the key.
-//! The caller is asked while nothing is locked, and asked again if the lock fails.
+//! that nothing was inserted into or removed from the leaf since, so the answers were about all entries of the key. The
+//! caller's closure is called while nothing is locked, and called again if the lock fails.
 //!
 //! An entry that is there already is not inserted, but the leaf changes its version all the same. For a caller's
 //! answer may depend on which other rows have *entered* the key: without the change, a thread that was told earlier
 //! that this entry's row is no conflict could insert after it has become one.
 //!
 //! # Across leaves
-//! Otherwise the entry is inserted first, then the caller is asked about all others, and on a conflict the entry is taken
-//! back. Of two that insert the same key the later one finds the earlier one's entry, in whichever of the two ways each
-//! of them goes. A mutex for the key keeps two insertions of this kind from finding each other and both giving up. One of
-//! the first kind may be told of an entry that is taken back a moment later.
+//! Otherwise the entry is inserted first, then the caller's closure is called for all others, and on a conflict the entry
+//! is taken back. Of two that insert the same key the later one finds the earlier one's entry, in whichever of the two
+//! ways each of them goes. A mutex for the key keeps two insertions of this kind from finding each other and both giving
+//! up. One of the first kind may be told of an entry that is taken back a moment later.
 
 use crate::UniqueInsert;
 use crate::entry::{Probe, Side};
@@ -38,7 +38,7 @@ struct Found<'g> {
 }
 
 /// The mutexes of one index for insertions across leaves: a fixed number, chosen by a hash of the key. Keys that share
-/// a mutex wait for each other needlessly but never deadlock, as nobody holds two.
+/// a mutex wait for each other needlessly but never deadlock, as no thread holds two.
 pub(crate) struct KeyLocks {
     stripes: Box<[CachePadded<Mutex<()>>]>,
 }

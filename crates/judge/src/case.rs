@@ -8,7 +8,8 @@ use crate::wire::Client;
 use std::collections::BTreeMap;
 use std::io;
 
-/// How AnKerDB is asked. PostgreSQL is asked by the simple protocol, and in the same way where parameters are sent.
+/// How AnKerDB is queried. PostgreSQL is queried by the simple protocol, and in the same way where parameters are
+/// sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
     /// Simple protocol; the planner chooses the path.

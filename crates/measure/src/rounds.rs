@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How often a measurement that waits looks whether it is to end.
+/// How often a waiting measurement checks whether it has to end.
 pub const POLL: Duration = Duration::from_millis(10);
 /// An odd number with bits all over: products with small numbers differ in many bits.
 const SEED_STEP: u64 = 0x5851_f42d_4c95_7f2d;

@@ -111,7 +111,7 @@ pub(crate) fn note_mapping(bytes: isize) {
     }
 }
 
-/// Notes memory that somebody else has mapped, such as a region.
+/// Notes memory that was mapped elsewhere, such as a region.
 pub fn note_mapped(bytes: usize) {
     note_mapping(bytes as isize);
 }

@@ -70,7 +70,7 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
 /// Gives a piece back; does nothing with memory from before the fork.
 ///
 /// # Safety
-/// It was allocated with this layout, and nobody uses it any more.
+/// It was allocated with this layout, and it is no longer used.
 pub(crate) unsafe fn free(pointer: *mut u8, layout: Layout) {
     if ARENA.owns(pointer) {
         // SAFETY: the caller's promise.
@@ -136,7 +136,8 @@ unsafe fn reallocate(pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
     }
     let moved = allocate(wanted, false);
     if !moved.is_null() {
-        // SAFETY: both are at least as long, and the new one is nobody's yet; the old one is the caller's to give up.
+        // SAFETY: both are at least as long, and the new one has no other user yet; the old one is the caller's to
+        // give up.
         unsafe {
             std::ptr::copy_nonoverlapping(pointer, moved, size.min(layout.size()));
             free(pointer, layout);
@@ -258,7 +259,7 @@ impl Arena {
     }
 
     /// # Safety
-    /// A piece of the arena of this layout that nobody uses any more.
+    /// A piece of the arena of this layout that is no longer used.
     unsafe fn free(&self, pointer: *mut u8, layout: Layout) {
         let class = Class::of(layout);
         self.with(|state| {
@@ -285,7 +286,7 @@ mod tests {
             locked: AtomicBool::new(false),
             state: UnsafeCell::new(State { next: 0, free: [null_mut(); CLASSES] }),
         };
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other code has it yet.
         unsafe { arena.reserve() };
         arena
     }

@@ -145,7 +145,7 @@ impl Pool {
     /// Takes a piece back.
     ///
     /// # Safety
-    /// It is a piece of the pool of so many bytes, and nobody uses it any more.
+    /// It is a piece of the pool of so many bytes, and it is no longer used.
     #[cold]
     unsafe fn free(&'static self, pointer: *mut u8, bytes: usize) {
         // In a forked child the lock may be held by a thread that does not exist there.
@@ -176,7 +176,7 @@ pub(crate) fn owns(pointer: NonNull<u8>) -> bool {
 /// Takes a piece back.
 ///
 /// # Safety
-/// It came from [`allocate`] with so many bytes, and nobody uses it any more.
+/// It came from [`allocate`] with so many bytes, and it is no longer used.
 pub(crate) unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { POOL.free(pointer.as_ptr(), bytes) };
@@ -223,7 +223,7 @@ fn has_heap() -> bool {
 
 fn can_map() -> bool {
     let slab = if is_shortage_planned() { None } else { mapping::map(SLAB_BYTES) };
-    // SAFETY: mapped just now, and nobody knows of it.
+    // SAFETY: mapped just now, and no other code knows it.
     slab.map(|slab| unsafe { mapping::unmap(slab, SLAB_BYTES) }).is_some()
 }
 
@@ -381,7 +381,7 @@ mod tests {
         let all: Vec<_> = std::iter::from_fn(|| piece(PIECE_MAX)).collect();
         assert_eq!(all.len(), BYTES / PIECE_MAX);
         assert!(piece(1).is_none());
-        // SAFETY: handed out above, used by nobody.
+        // SAFETY: handed out above, no longer used.
         all.into_iter().for_each(|piece| unsafe { free(piece, PIECE_MAX) });
         assert_eq!(used_bytes(), 0);
     }
@@ -396,7 +396,7 @@ mod tests {
         let piece = take();
         assert!(!std::thread::spawn(is_short).join().unwrap(), "others have taken nothing");
         assert!(is_short() && !is_short());
-        // SAFETY: handed out above, used by nobody.
+        // SAFETY: handed out above, no longer used.
         unsafe { free(piece, 100) };
         let piece = take();
         plan_shortage(false);

@@ -14,14 +14,14 @@
 //! A slab holds pieces of one *class*: a power of two from 2 KiB to 1 MiB. Larger requests get a mapping of their own,
 //! smaller ones come from the global allocator. A piece's slab is found from its address. A few slabs without used
 //! pieces are kept in each class, the others go back to the operating system: memory that a table gave up is free for
-//! everybody, and a table that shrinks and grows again does not map and unmap each time.
+//! all uses, and a table that shrinks and grows again does not map and unmap each time.
 //!
 //! Without huge pages (on other systems, or by the administrator's choice) everything works, but slower.
 //!
 //! In a process made by `fork` all of it comes from memory of its own ([`child`]).
 //!
-//! What is mapped is in the [`account`], with what the heap hands out. Large buffers of the heap are given back in steps, so that
-//! nobody waits for it ([`release`]).
+//! What is mapped is in the [`account`], with what the heap hands out. Large buffers of the heap are given back in steps, so
+//! that other threads do not wait for it ([`release`]).
 //!
 //! Not here: small objects, and who may look at the memory.
 #![warn(missing_docs)]
@@ -132,7 +132,7 @@ fn map(bytes: usize, caller: Caller) -> Option<NonNull<u8>> {
 /// Gives a mapping back.
 ///
 /// # Safety
-/// It came from [`map`] with the same `bytes`, and nobody uses it any more.
+/// It came from [`map`] with the same `bytes`, and it is no longer used.
 unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { mapping::unmap(pointer, bytes) };
@@ -168,7 +168,7 @@ fn out_of_memory(bytes: usize) -> ! {
 /// Gives memory back.
 ///
 /// # Safety
-/// The memory came from [`allocate_zeroed`] or [`allocate`] with the same `bytes`; nobody uses it any more.
+/// The memory came from [`allocate_zeroed`] or [`allocate`] with the same `bytes`; it is no longer used.
 pub unsafe fn free(pointer: NonNull<u8>, bytes: usize) {
     if emergency_pool::owns(pointer) {
         // SAFETY: the caller's promise.
@@ -221,7 +221,7 @@ mod tests {
             }
             // Every other piece goes back dirty and is handed out again in the next round.
             for (pointer, bytes, _) in held.extract_if(.., |(_, bytes, _)| *bytes % 2 == 0) {
-                // SAFETY: allocated above, used by nobody any more.
+                // SAFETY: allocated above, no longer used.
                 unsafe { free(pointer, bytes) };
             }
         }
@@ -250,7 +250,7 @@ mod tests {
                         if step % 3 > 0 {
                             let (pointer, bytes) = held.swap_remove(step * 7 % held.len());
                             assert!(bytes_of(pointer, bytes).iter().all(|byte| *byte == thread + 1));
-                            // SAFETY: allocated above, used by nobody any more.
+                            // SAFETY: allocated above, no longer used.
                             unsafe { free(pointer, bytes) };
                         }
                     }

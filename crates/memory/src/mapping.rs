@@ -42,7 +42,7 @@ pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// Gives a mapping back.
 ///
 /// # Safety
-/// It came from [`map`] with the same `bytes`, and nobody uses it any more.
+/// It came from [`map`] with the same `bytes`, and it is no longer used.
 #[cfg(target_os = "linux")]
 pub(crate) unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -64,7 +64,7 @@ pub fn map(bytes: usize) -> Option<NonNull<u8>> {
 /// Gives memory back.
 ///
 /// # Safety
-/// It came from [`map`] with the same `bytes`, and nobody uses it any more.
+/// It came from [`map`] with the same `bytes`, and it is no longer used.
 #[cfg(not(target_os = "linux"))]
 pub unsafe fn unmap(pointer: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.

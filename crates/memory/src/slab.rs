@@ -33,7 +33,7 @@ struct Slab {
     used: u16,
 }
 
-// SAFETY: a slab is memory that belongs to nobody but those who were given pieces of it.
+// SAFETY: a slab is memory that belongs only to the owners of its pieces.
 unsafe impl Send for Slab {}
 
 impl Class {
@@ -65,7 +65,7 @@ impl Class {
     /// Takes a piece back.
     ///
     /// # Safety
-    /// It is a piece of this class that was handed out, and nobody uses it any more.
+    /// It is a piece of this class that was handed out, and it is no longer used.
     pub(crate) unsafe fn free(&self, pointer: NonNull<u8>, piece_bytes: usize) {
         self.0.lock().give_back(pointer, piece_bytes);
     }
@@ -122,7 +122,7 @@ impl Slabs {
             self.empty -= 1;
             self.with_room.retain(|with_room| *with_room != address);
             let slab = self.all.remove(&address).expect("found above");
-            // SAFETY: nobody has a piece of it, and it is forgotten here.
+            // SAFETY: no piece of it is in use, and it is forgotten here.
             unsafe { unmap(slab.start, SLAB_BYTES) };
         }
     }
@@ -148,7 +148,7 @@ mod tests {
         addresses.sort_unstable();
         assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= piece));
         for pointer in &pieces[..24] {
-            // SAFETY: handed out above, used by nobody.
+            // SAFETY: handed out above, no longer used.
             unsafe { class.free(*pointer, piece) };
         }
         assert_eq!(class.slabs(), 1 + EMPTY_KEPT, "the other empty slabs are gone");

@@ -55,7 +55,7 @@ impl Mapping {
     /// Memory that is mapped already.
     ///
     /// # Safety
-    /// `bytes` are mapped at `pointer`, and nobody else unmaps them.
+    /// `bytes` are mapped at `pointer`, and they are not unmapped elsewhere.
     pub(crate) unsafe fn adopt(pointer: NonNull<u8>, bytes: usize) -> Mapping {
         Mapping { pointer, bytes }
     }
@@ -77,7 +77,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, and nobody uses it any more.
+        // SAFETY: the range is ours, and it is no longer used.
         unsafe { libc::munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }

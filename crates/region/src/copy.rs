@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// tear a half of theirs, and stores past the caches, as `memcpy` does for large copies.
 ///
 /// # Safety
-/// Both are mapped for `bytes` and aligned to 64; nobody else uses the target; others access the source atomically.
+/// Both are mapped for `bytes` and aligned to 64; the target has no other user; others access the source atomically.
 pub(crate) unsafe fn copy(from: NonNull<u8>, to: NonNull<u8>, bytes: usize) {
     assert!(bytes.is_multiple_of(64));
     if bytes == 0 {

@@ -44,7 +44,7 @@ impl MemoryFile {
     /// Copies memory to the file. The source may be write-protected. If memory runs out, a part may have been copied.
     ///
     /// # Safety
-    /// `from` is mapped for `bytes`, and nobody writes there.
+    /// `from` is mapped for `bytes`, which is not being written.
     pub(crate) unsafe fn write(&self, from: *const u8, bytes: usize, offset: usize) -> Result<(), Lack> {
         let mut done = 0;
         while done < bytes {
@@ -105,7 +105,7 @@ impl MemoryFile {
 
 impl Drop for MemoryFile {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the descriptor.
+        // SAFETY: the descriptor has no other owner.
         unsafe { libc::close(self.0) };
     }
 }

@@ -169,7 +169,7 @@ impl Region {
 }
 
 impl RegionSnapshot {
-    /// Where the image starts. It may be written to while its owner ensures that nobody reads it.
+    /// Where the image starts. It may be written to while its owner ensures that it is not being read.
     pub fn pointer(&self) -> NonNull<u8> {
         match &self.memory {
             Copied::Anonymous(memory) => memory.pointer(),

@@ -198,7 +198,7 @@ impl Space {
         Ok(())
     }
 
-    /// Write-protects the first `units`. When it returns, nobody can write there.
+    /// Write-protects the first `units`. When it returns, no thread can write there.
     fn protect(&mut self, units: usize) -> Result<(), Lack> {
         let protected = self.detector.protect(self.address(0), units * self.unit_bytes);
         // Noted even if it failed, since a part may be protected: a unit that is noted as protected and is not does no harm, as

@@ -110,7 +110,7 @@ impl Userfault {
 
 impl Drop for Userfault {
     fn drop(&mut self) {
-        // SAFETY: nobody else has the descriptor.
+        // SAFETY: the descriptor has no other owner.
         unsafe { libc::close(self.0) };
     }
 }

@@ -31,19 +31,19 @@ pub(crate) fn check() -> Result<()> {
 pub(crate) fn snapshot(from: NonNull<u8>, bytes: usize, old: Option<Mapping>) -> Result<Mapping> {
     let old = old.filter(|old| old.bytes() == bytes);
     let target = old.as_ref().map_or(std::ptr::null_mut(), |old| old.pointer().as_ptr());
-    // SAFETY: the source is mapped for `bytes`; the target is null or ours, and nobody uses it any more.
+    // SAFETY: the source is mapped for `bytes`; the target is null or ours, and it is no longer used.
     let result = unsafe { libc::syscall(NUMBER, from.as_ptr(), bytes, target) };
     if result == -1 {
         let code = errno();
         if code == libc::ENOTRECOVERABLE {
-            // The call has unmapped the target, and somebody else may live there by now: it is not ours to unmap.
+            // The call has unmapped the target, and other memory may be mapped there by now: it is not ours to unmap.
             std::mem::forget(old);
         }
         return Err(refused(bytes, code));
     }
     match (old, NonNull::new(result as *mut u8)) {
         (Some(old), _) => Ok(old),
-        // SAFETY: a new mapping of `bytes`, which is nobody else's.
+        // SAFETY: a new mapping of `bytes`, which has no other owner.
         (None, Some(pointer)) => Ok(unsafe { Mapping::adopt(pointer, bytes) }),
         (None, None) => Err(refused(bytes, libc::EFAULT)),
     }

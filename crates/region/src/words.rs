@@ -1,4 +1,4 @@
-//! Regions and their snapshots as words, for those who keep nothing but words in them.
+//! Regions and their snapshots as words, for users that keep nothing but words in them.
 
 use crate::region::{Region, RegionSnapshot};
 use std::sync::atomic::AtomicU64;
@@ -13,7 +13,7 @@ impl Region {
 }
 
 impl RegionSnapshot {
-    /// The image as words. Its owner lets nobody write to it meanwhile.
+    /// The image as words. Its owner ensures that it is not written meanwhile.
     pub fn words(&self) -> &[u64] {
         // SAFETY: mapped for as long as the snapshot lives, aligned to pages, valid whatever the bytes are; code that
         // writes through `pointer` ensures that nothing reads meanwhile.

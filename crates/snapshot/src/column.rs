@@ -194,7 +194,7 @@ impl Drop for ColumnSnapshot {
 }
 
 impl ColumnCache {
-    /// Memory of a snapshot that nobody reads: the newest one, which differs least, if that is unused.
+    /// Memory of an unused snapshot: the newest one, which differs least, if that is unused.
     fn destination(&self) -> Vec<Part> {
         let mut kept = self.kept.lock();
         if let Some(newest) = kept.newest.take() {

@@ -25,8 +25,8 @@ impl ClosedWatch {
     /// # Errors
     /// If the process has no descriptors left.
     pub fn new() -> Result<ClosedWatch> {
-        // SAFETY: The call touches no memory of ours, and what it returns, if not -1, is a new descriptor that nobody else
-        // has.
+        // SAFETY: The call touches no memory of ours, and what it returns, if not -1, is a new descriptor without another
+        // owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
         // SAFETY: As above.
         let bell = unsafe { File::from_raw_fd(checked(libc::eventfd(0, libc::EFD_CLOEXEC))?) };
@@ -54,7 +54,7 @@ impl ClosedWatch {
     }
 
     /// Sleeps until some sockets were closed by their other ends, and puts their numbers into `closed`, in place of what was
-    /// there. `false` once somebody has [rung](Self::ring).
+    /// there. `false` once the bell has [rung](Self::ring).
     pub fn wait(&self, closed: &mut Vec<u64>) -> bool {
         closed.clear();
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];

@@ -28,7 +28,7 @@
 //!
 //! # Invariants
 //! 1. *The watermark passes only finished timestamps*, one after the other: `watermark: w -> w + 1` is a
-//!    compare-exchange by somebody who has seen slot w + 1 finished. It is a release of everything that was
+//!    compare-exchange by a thread that has seen slot w + 1 finished. It is a release of everything that was
 //!    done before that finish, so a thread that loads it sees the installed rows.
 //! 2. *No advance is lost.* A finisher marks its slot, then a SeqCst fence, then walks from the watermark
 //!    up. Suppose w + 1 is finished and the watermark stays w. Among those who finished 1 ..= w + 1, take
@@ -42,11 +42,11 @@
 //! 5. *A slot is reused only when the watermark has passed its former owner*; [`CommitOrder::begin`] waits for
 //!    that. The former write set is retired, since validators may still be looking at it.
 //!
-//! 6. *Forgetting removes the intended write set.* A write set that nobody will validate against may be given up before
-//!    its slot is reused, because it is large ([`CommitOrder::forget`]). Read the pointer (Acquire), then the word: if it
-//!    still has the timestamp, then the pointer was not that of a later commit, which closes the slot first; and the
-//!    compare-exchange fails if a later commit has put its own there meanwhile. Inside a pin no pointer comes twice. So
-//!    each write set is retired once, and a later one is never lost.
+//! 6. *Forgetting removes the intended write set.* A write set that will not be validated against any more may be given
+//!    up before its slot is reused, because it is large ([`CommitOrder::forget`]). Read the pointer (Acquire), then the
+//!    word: if it still has the timestamp, then the pointer was not that of a later commit, which closes the slot first;
+//!    and the compare-exchange fails if a later commit has put its own there meanwhile. Inside a pin no pointer comes
+//!    twice. So each write set is retired once, and a later one is never lost.
 //!
 //! # Not here
 //! What a conflict is; what happens to rows. A transaction that gets `TooOld` must abort and try again: it
@@ -321,7 +321,7 @@ impl<W> Drop for CommitOrder<W> {
         for slot in &self.ring {
             let writes = slot.writes.load(Ordering::Relaxed);
             if !writes.is_null() {
-                // SAFETY: the slot's raw reference, given up once, here; nobody else is left.
+                // SAFETY: the slot's raw reference, given up once, here; no other reference is left.
                 drop(unsafe { Arc::from_raw(writes.cast_const()) });
             }
         }

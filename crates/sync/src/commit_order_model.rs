@@ -91,7 +91,7 @@ fn spawn<T: 'static>(
     thread::spawn(move || run(&database))
 }
 
-/// Two commits finish at the same time while somebody watches the watermark.
+/// Two commits finish at the same time while a reader watches the watermark.
 fn two_committers_and_a_reader() {
     let database = Database::new(4);
     let committers = [10, 20].map(|writes| {

@@ -89,7 +89,7 @@ struct State {
 }
 
 impl Interrupt {
-    /// One that nobody has raised.
+    /// One that has not been raised.
     pub fn new() -> Interrupt {
         Interrupt::default()
     }

@@ -3,7 +3,7 @@
 //! # Idea
 //! A row block keeps each column as one array, the newest committed value in place. Committing writers change
 //! single cells in place, many at once, on different rows. Analytical readers want whole arrays without a
-//! copy, for as long as a query runs, and in that time the array must not change. Nobody waits:
+//! copy, for as long as a query runs, and in that time the array must not change. Neither waits:
 //!
 //! - A reader **borrows** an array if no writer is at work in the block; otherwise it is refused and makes
 //!   its own copy from the versions.
@@ -171,7 +171,7 @@ impl<A> Columns<A> {
     }
 
     /// Lends the arrays of `columns`, if no writer is registered and `clean` says that their content is still
-    /// what the reader wants. `clean` is asked when writers can no longer change the arrays, and sees what
+    /// what the reader wants. `clean` is called when writers can no longer change the arrays, and sees what
     /// the writers of their content did before they deregistered; writers that come later may turn its answer
     /// only from yes to no. Never waits; may refuse without need. The arrays lent are all of one moment.
     ///
@@ -252,7 +252,7 @@ impl<A> Drop for Columns<A> {
     fn drop(&mut self) {
         for cell in &self.cells {
             let cell = cell.load(Ordering::Relaxed);
-            // SAFETY: the block's own raw reference, given up once, here; nobody else is left.
+            // SAFETY: the block's own raw reference, given up once, here; no other reference is left.
             drop(unsafe { Arc::from_raw(cell.cast_const()) });
         }
     }

@@ -96,7 +96,7 @@ impl Block {
         self.watermark.fetch_add(1, Ordering::Release);
     }
 
-    /// Lends columns that nobody has changed after the watermark `at`.
+    /// Lends columns that have not been changed after the watermark `at`.
     fn lend(&self, columns: &[usize], at: u64) -> Option<Loan> {
         self.lend_if(columns, || self.changed_at.load(Ordering::Relaxed) <= at)
     }

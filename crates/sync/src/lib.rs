@@ -5,7 +5,7 @@
 //! | [`lending`] | may this array be changed in place, or is a reader looking at it? |
 //! | [`commit_order`] | which commits came when, what did they write, and up to which one have all finished? |
 //! | [`pending`] | which timestamp do the rows of a large commit get, all at once? |
-//! | [`readers`] | which timestamps is somebody still reading at? |
+//! | [`readers`] | at which timestamps are transactions and snapshots still reading? |
 //! | [`under_way`] | has all work ended that may have missed a change? |
 //! | [`lock_table`] | which transaction holds this row over several statements, and would waiting for it ever end? |
 //! | [`row_set`] | which rows does this transaction hold, be they three or a million? |

@@ -1,10 +1,10 @@
 //! The lock table: waiting for rows that interactive transactions hold.
 //!
 //! # Idea
-//! Whether a row is locked is one bit in its header, elsewhere, and a commit never asks here. But a client
-//! that sends statement after statement holds rows for milliseconds, and others must be able to sleep until
-//! it ends, and to learn that it never will. For that this table knows *who* holds a row (only rows locked
-//! over several statements) and *who waits for whom*.
+//! Whether a row is locked is one bit in its header, elsewhere, and commits do not use this table. But a
+//! client that sends statement after statement holds rows for milliseconds, and others must be able to sleep
+//! until it ends, and to learn that it never will. For that this table knows *who* holds a row (only rows
+//! locked over several statements) and *who waits for whom*.
 //!
 //! # Protocol
 //! ```text
@@ -26,7 +26,7 @@
 //! holder   lock, hold, lock, hold ······ leave ─ enter keys, install or clear the bits ─ release
 //!          └──────── resting ──────────┘└──────────────── leaving ─────────────────────┘
 //! ```
-//! `is_resting` is asked under the mutex, a shard's or a large holder's, under which the row is found; under the same one
+//! `is_resting` runs under the mutex, a shard's or a large holder's, under which the row is found; under the same one
 //! `release` removes the row, before it forgets that the holder is leaving. So `true` means: at the time of the call the
 //! row's bit is that holder's, which had not begun to enter keys. If it begins later, it finds what the caller has
 //! entered, because entering a key (`ankerdb_index`) is ordered against entering the same key. A former holder that is on
@@ -51,7 +51,7 @@
 //! 2. *No wake-up is lost.* A waiter joins the row's list, or the large holder's, under the same mutex under which the
 //!    holder is found there and removed.
 //! 3. *A deadlock is real.* A waiter that has been woken counts as not waiting, even before it runs; a former holder
-//!    waits for nobody.
+//!    does not wait.
 //!
 //! Mutexes are taken in the order graph, shard, list of large holders, large holder, leaving. Holders take only a shard or
 //! their own; only waiters lock the graph.
@@ -87,7 +87,7 @@ const FEW: usize = 64;
 pub enum Waited {
     /// The holder has released the row: try again.
     Released,
-    /// Nobody else held the row at all: try again.
+    /// No other transaction held the row at all: try again.
     NotHeld,
     /// Waiting would never end, since the holder waits for us, directly or through others.
     Deadlock,

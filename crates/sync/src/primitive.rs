@@ -29,8 +29,8 @@ mod real {
 /// loom leaves out interleavings that differ only in the order of independent operations. Of those that
 /// depend on each other it remembers, per atomic, just the last one; so when one thread loads an atomic twice
 /// and another changes it between, it may never try the change before both loads (a thread that only loaded
-/// the watermark once saw 0 in all executions). At the points all threads store to one atomic that nobody
-/// loads: that makes all orders of all operations worth trying to loom, and synchronizes nothing.
+/// the watermark once saw 0 in all executions). At the points all threads store to one atomic that is never
+/// loaded: that makes all orders of all operations worth trying to loom, and synchronizes nothing.
 #[cfg(loom)]
 mod modeled {
     #[cfg(test)]

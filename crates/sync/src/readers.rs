@@ -106,7 +106,7 @@ pub struct ActiveReaders {
     free: Mutex<Vec<FreeSlot>>,
 }
 
-/// A slot that nobody owns.
+/// A slot without an owner.
 struct FreeSlot(NonNull<Slot>);
 
 // SAFETY: the pointer is to an atomic in a chunk that lives as long as the registry.

@@ -1,8 +1,8 @@
 //! loom models of [`crate::readers`].
 //!
 //! A version that is visible at one timestamp only is a loom-checked cell: the reader of that timestamp reads
-//! it, a pruner that finds nobody there overwrites it. Were the reader missed, or its read not ordered before
-//! the pruner's write, loom would report a data race.
+//! it, a pruner that finds no reader there overwrites it. Were the reader missed, or its read not ordered
+//! before the pruner's write, loom would report a data race.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Database {
         first.leave();
     }
 
-    /// Gives the slot of that row to another one, if nobody can see the row.
+    /// Gives the slot of that row to another one, if no reader can see the row.
     fn bury(&self, watermark: Timestamp) {
         let (mut in_use, deleted) = (Vec::new(), Timestamp(3));
         let anchored = self.readers.in_use_and_anchored(watermark, &mut in_use);
@@ -80,7 +80,7 @@ impl Database {
         Timestamp(self.watermark.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Prunes every version below the watermark that nobody reads.
+    /// Prunes every version below the watermark that no reader needs.
     fn prune(&self, watermark: Timestamp, prunable: std::ops::Range<usize>) {
         let mut in_use = Vec::new();
         self.readers.in_use(watermark, &mut in_use);

@@ -423,7 +423,7 @@ impl Transaction<'_> {
         Ok(commit.0)
     }
 
-    /// Returns up to which timestamp nobody has written what was read.
+    /// Returns the timestamp up to which no commit has written what was read.
     fn validate_ahead(&self) -> Result<Timestamp, Ended> {
         let drawn = self.database.order.drawn();
         if self.visit(drawn.next()) == Visited::Clear { Ok(drawn) } else { Err(Ended::Conflict) }

@@ -113,7 +113,7 @@ impl Area {
             // SAFETY: `words` words fit into the new memory, which is aligned and ours alone.
             unsafe { target.add(index).write(from.load(Relaxed)) };
         }
-        // SAFETY: the rest of the new memory, which makes it wholly initialized before anybody else sees it.
+        // SAFETY: the rest of the new memory, which makes it wholly initialized before any other code sees it.
         unsafe { std::ptr::write_bytes(target.add(words), 0, rounded / 8 - words) };
         copy
     }

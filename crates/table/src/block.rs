@@ -136,7 +136,7 @@ pub struct RowBlock {
     /// Changed by the row's owner only.
     free: Bitmap,
     /// The timestamp of the newest commit that updated, or is about to update, cells of each column, so that a column
-    /// that nobody writes stays lendable.
+    /// that is not written stays lendable.
     column_updates: Box<[AtomicU64]>,
     /// The timestamp of the newest commit that inserted rows, which write to all columns.
     insertion: AtomicU64,

@@ -18,7 +18,7 @@
 //! withdraw_insert and its like come between.
 //!
 //! A [`KeptRow`] borrows nothing and can be resumed by its own table only. It is neither copied nor made from numbers, so
-//! it is as good as the row itself. Forgetting one leaves the row locked, which harms nobody's memory.
+//! it is as good as the row itself. Forgetting one leaves the row locked, which is memory-safe.
 //!
 //! [`KeptRows`] are many of them in little memory.
 //!
@@ -207,8 +207,8 @@ impl<'t> OwnedRow<'t> {
     }
 
     /// Writes the cells of a new row, one for each column, into its slot, as far as that can be done before there is a
-    /// timestamp; nobody sees them. Views of long strings are added to `views`. 53200 without memory, 54000 if there is
-    /// no room for a string; views may have been added then, see [`take_back`](Self::take_back).
+    /// timestamp; no reader sees them. Views of long strings are added to `views`. 53200 without memory, 54000 if there
+    /// is no room for a string; views may have been added then, see [`take_back`](Self::take_back).
     #[inline]
     pub fn write_new<'a>(
         &self,

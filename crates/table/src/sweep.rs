@@ -9,7 +9,7 @@ use crossbeam_epoch::Guard;
 
 impl Storage {
     /// Frees what no reader needs: versions, index entries of deleted rows and former keys, slots. `horizon` is
-    /// the oldest timestamp that anybody reads at. Cheap for blocks where nothing can have changed since the
+    /// the oldest timestamp that a reader reads at. Cheap for blocks where nothing can have changed since the
     /// last call.
     ///
     /// Returns whether there was anything to look at. One sweep at a time; others wait.

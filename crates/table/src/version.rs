@@ -10,10 +10,10 @@
 //!  a=3 b=3   ───>  begin @5: a=2 ───> begin @2: a=1 b=1      s=9: a=3 b=3   s=5..8: a=2 b=3   s=2..4: a=1 b=1
 //! ```
 //!
-//! Pruning ([`prune`]) removes versions that nobody can read, in the middle of chains too (the eager pruning of
-//! obsolete versions in Steam, Boettcher et al. 2019): a version is needed while a reader's timestamp lies in
-//! the interval in which it was the newest. Cells of a removed version move to the next older one that is kept.
-//! So a reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
+//! Pruning ([`prune`]) removes versions that no reader can read, in the middle of chains too (the eager pruning
+//! of obsolete versions in Steam, Boettcher et al. 2019): a version is needed while a reader's timestamp lies
+//! in the interval in which it was the newest. Cells of a removed version move to the next older one that is
+//! kept. So a reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
 //!
 //! A commit pushes its before-images before it draws its timestamp. Until its header says otherwise, such a version has
 //! the same `begin` as the state in place, and the same cells: a reader that meets it on the way to an older state

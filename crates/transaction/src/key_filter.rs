@@ -1,6 +1,6 @@
 //! Which keys of one unique index a transaction may have given to rows itself: their hashes.
 //!
-//! An interactive transaction asks before each insertion whether one of its own pending rows has the key, and nearly
+//! An interactive transaction checks before each insertion whether one of its own pending rows has the key, and nearly
 //! always none has. A set of hashes answers that for a few nanoseconds and eight bytes a row. Hashes are never taken out,
 //! when a pending row changes its key or goes, so the answer "maybe" is looked into with the keys themselves (`own_keys`).
 

@@ -132,7 +132,7 @@ impl TransactionManager {
         &self.readers
     }
 
-    /// The oldest timestamp that anybody reads at, or may begin to read at.
+    /// The oldest timestamp that a reader reads at, or may begin to read at.
     pub fn horizon(&self) -> Timestamp {
         self.readers.oldest(self.watermark())
     }

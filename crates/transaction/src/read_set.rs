@@ -145,7 +145,7 @@ const FEW_TABLES: usize = 16;
 /// Rows for which memory is kept from one transaction to the next.
 const ROWS_KEPT: usize = 1 << 14;
 
-/// Counts steps of something long, and asks now and then whether to go on.
+/// Counts steps of long work, and checks now and then whether to go on.
 pub(crate) struct Steps<'a> {
     interrupt: &'a Interrupt,
     left: u32,
@@ -246,7 +246,7 @@ impl ReadSet {
     }
 
     /// To be called before [`conflicts_with`](Self::conflicts_with), and again when more was read. Arranges what was
-    /// read if it is much; asks `steps` now and then whether to go on.
+    /// read if it is much; checks `steps` now and then whether to go on.
     pub(crate) fn prepare(&mut self, steps: &mut Steps) -> Result<()> {
         let mark = self.mark();
         if self.is_large() && self.lookup.as_ref().is_none_or(|(made_at, _)| *made_at != mark) {

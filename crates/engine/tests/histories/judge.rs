@@ -22,7 +22,7 @@ use crate::history::{Done, NOTHING, Number, Range, Span};
 use ankerdb_engine::Isolation;
 use std::collections::HashMap;
 
-/// What a history is held against.
+/// The promises that a history is checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub level: Isolation,

@@ -32,7 +32,7 @@ fn writer(element: Element) -> Number {
     element / ELEMENTS
 }
 
-/// A list as somebody saw it; `reader` is a transaction that may not have committed, or 0.
+/// A list as a transaction saw it; `reader` is a transaction that may not have committed, or 0.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Seen {
     pub reader: Number,

@@ -1,4 +1,4 @@
-//! Random histories: what concurrent transactions saw and wrote, held against what their level promises.
+//! Random histories: what concurrent transactions saw and wrote, checked against the promises of their level.
 //!
 //! Threads run random transactions on a few rows, at every level, in procedures and interactively, while others take
 //! snapshots and hold them. The order of all versions of a row is known from the committed data itself, and not from the
@@ -6,8 +6,8 @@
 //! which elements are appended. (Only where updates may be lost is the engine asked.) [`judge`] makes a graph of it in
 //! which a cycle is an anomaly.
 //!
-//! Each level must show what it allows when it is held against the next stricter one, and histories that were tampered
-//! with must be found out ([`tamper`]), or the judge would prove nothing.
+//! Each level must show what it allows when it is checked against the next stricter one, and tampered histories must
+//! be detected ([`tamper`]), or the judge would prove nothing.
 
 mod graph;
 mod history;
@@ -188,7 +188,8 @@ fn control_read_uncommitted_queries_see_no_one_state() {
     assert!(is_found, "the judge is blind to what readers see");
 }
 
-/// A control must show its anomaly, in one of many rounds, when a level is held against rules that it need not keep.
+/// A control must show its anomaly, in one of many rounds, when a level is checked against rules that it need not
+/// keep.
 fn must_find(level: Isolation, rules: Rules, what: &str, is_it: impl Fn(&Verdict) -> bool) {
     must_find_in(&[Style::Optimistic], level, rules, what, is_it);
 }

@@ -208,15 +208,15 @@ mod tests {
             let bytes: Vec<u8> = (0..length).map(|byte| byte as u8).collect();
             let key = HashKey::new(&bytes, &seeds);
             let entry = key.to_entry(5);
-            // SAFETY: nobody else knows the entry.
+            // SAFETY: no other code knows the entry.
             assert_eq!(unsafe { entry.key(guard) }, bytes);
             assert_eq!(entry.hash(&seeds), key.hash);
             let listed = entry.with_list(9);
             assert!(!entry.is_listed() && listed.is_listed() && listed.is_long() == entry.is_long());
-            // SAFETY: nobody else knows the entry; the listed one has the same tail.
+            // SAFETY: no other code knows the entry; the listed one has the same tail.
             assert!(unsafe { listed.key(guard) == bytes && listed.has_key(&key, guard) });
             assert_eq!(listed.hash(&seeds), key.hash);
-            // SAFETY: nobody else knows the entry.
+            // SAFETY: no other code knows the entry.
             unsafe { entry.free_tail() };
             let longer = [&bytes[..], &[0]].concat();
             assert_ne!(HashKey::new(&longer, &seeds).hash, key.hash, "a zero more is another key");

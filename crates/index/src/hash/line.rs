@@ -99,7 +99,7 @@ impl Line {
         self.link.store(link.0, Relaxed);
     }
 
-    /// Makes the line the head of a bucket of this depth. Needs the lock, or a line that nobody else knows.
+    /// Makes the line the head of a bucket of this depth. Needs the lock, or a line that no other thread knows.
     pub(crate) fn set_depth(&self, depth: u32) {
         self.set_link(self.link().with_depth(depth));
     }
@@ -194,7 +194,7 @@ impl Line {
             return false;
         }
         let line = Line::allocate();
-        // SAFETY: nobody else knows the line yet; it was allocated just now.
+        // SAFETY: no other code knows the line yet; it was allocated just now.
         let new = unsafe { &*line };
         new.set_entry(0, entry);
         new.set_link(new.link().with_next(link.next_address()));
@@ -274,7 +274,7 @@ impl Line {
     /// # Safety
     /// It is not part of a bucket, and all guards under which it could be found are gone.
     unsafe fn free(line: *mut Line) {
-        // SAFETY: by the contract, nobody else knows the line; it was allocated with this layout.
+        // SAFETY: by the contract, no other code knows the line; it was allocated with this layout.
         unsafe { dealloc(line.cast(), Layout::new::<Line>()) };
     }
 
@@ -287,12 +287,12 @@ impl Line {
         loop {
             let link = line.link();
             for place in (0..ENTRIES).filter(|&place| link.kind(place) != 0) {
-                // SAFETY: by the contract, nobody else knows the entry.
+                // SAFETY: by the contract, no other code knows the entry.
                 unsafe { line.entry(place, link.kind(place)).free_tail() };
             }
             let next = link.next_address() as usize;
             if address != 0 {
-                // SAFETY: by the contract, nobody else knows the line.
+                // SAFETY: by the contract, no other code knows the line.
                 unsafe { Line::free(std::ptr::with_exposed_provenance_mut(address)) };
             }
             if next == 0 {

@@ -40,10 +40,10 @@
 //! not those of one moment.
 //!
 //! # Unique insertions
-//! All entries of a key are in one bucket. Their rows are copied and validated, the caller is asked about them with nothing
-//! locked, and the version that they were read under becomes the lock: success means that the answers were about all entries of
-//! the key. That holds for the rows in a list as well, as they cannot change without the version. (An entry that is there
-//! already is not inserted, but the version changes all the same; `unique` says why.)
+//! All entries of a key are in one bucket. Their rows are copied and validated, the caller's closure is called for them with
+//! nothing locked, and the version that they were read under becomes the lock: success means that the answers were about all
+//! entries of the key. That holds for the rows in a list as well, as they cannot change without the version. (An entry that is
+//! there already is not inserted, but the version changes all the same; `unique` says why.)
 //!
 //! # Visiting everything
 //! Hashes, read backwards, are numbers of which a bucket of depth *d* has a contiguous range of 2 to the power of
@@ -154,8 +154,8 @@ impl HashIndex {
 
     /// Inserts the entry unless another entry with the same key is a conflict.
     ///
-    /// `conflicts` is asked for each other row that has the key, in ascending order, until it answers `Some`; a row is no
-    /// conflict to itself. It may be asked about the same rows again, when others change the bucket meanwhile; what
+    /// `conflicts` is called for each other row that has the key, in ascending order, until it returns `Some`; a row is
+    /// no conflict to itself. It may be called for the same rows again, when others change the bucket meanwhile; what
     /// counts are the last answers. No other thread enters the key between those and the insertion, so of several that
     /// would find each other to be conflicts exactly one inserts. It runs under an epoch guard, with nothing locked.
     ///

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The child maps it shared and lets it grow; the parent maps what was written, read-only, once the child has ended, so
-//! nobody writes to it then.
+//! it is not written then.
 
 use ankerdb_base::{Error, Result, SqlState};
 use std::ffi::c_void;
@@ -44,7 +44,7 @@ impl Memory {
         if number < 0 {
             return Err(no_memory("could not make memory for results"));
         }
-        // SAFETY: a file just opened, which is nobody else's.
+        // SAFETY: a file just opened, which has no other owner.
         let memory = Memory(unsafe { OwnedFd::from_raw_fd(number) });
         // SAFETY: our file.
         match unsafe { libc::ftruncate(number, RESULTS as libc::off_t) } {
@@ -60,7 +60,7 @@ impl Memory {
     /// The file under another number, which is open.
     ///
     /// # Safety
-    /// The number is that of such a file and nobody else closes it.
+    /// The number is that of such a file and it is not closed elsewhere.
     pub(super) unsafe fn renumbered(number: i32) -> Memory {
         // SAFETY: the caller's promise.
         Memory(unsafe { OwnedFd::from_raw_fd(number) })
@@ -229,7 +229,7 @@ impl Output {
 impl io::Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.reserve(bytes.len()).map_err(io::Error::other)?;
-        // SAFETY: room was made; nobody else uses the mapping.
+        // SAFETY: room was made; the mapping has no other user.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.results.add(self.length), bytes.len()) };
         self.length += bytes.len();
         Ok(bytes.len())
@@ -249,7 +249,7 @@ struct Results {
     length: usize,
 }
 
-// SAFETY: nobody writes to it: the process that did has ended, and no other has it.
+// SAFETY: it is not written: the process that did has ended, and no other has it.
 unsafe impl Send for Results {}
 // SAFETY: as above.
 unsafe impl Sync for Results {}
@@ -277,7 +277,7 @@ impl AsRef<[u8]> for SharedBytes {
 impl Drop for Results {
     fn drop(&mut self) {
         if self.length > 0 {
-            // SAFETY: our mapping, which nobody uses any more.
+            // SAFETY: our mapping, which is no longer used.
             unsafe { libc::munmap(self.start.cast::<c_void>(), self.length) };
         }
     }

@@ -158,7 +158,7 @@ impl Child {
         self.pid
     }
 
-    /// Waits until it has ended and gives its results, or its error. If somebody or the system has ended it, 58000.
+    /// Waits until it has ended and gives its results, or its error. 58000 if a user or the system has ended it.
     /// Once `cancelled` says so, the child is ended and the answer is 57014. Blocks the thread.
     pub fn wait(mut self, cancelled: &dyn Fn() -> bool) -> Result<SharedBytes> {
         loop {
@@ -175,8 +175,8 @@ impl Child {
         }
     }
 
-    /// How it ended, if it has. Nobody else must have reaped it; where a program ignores SIGCHLD the system
-    /// does, and its words are all there is.
+    /// How it ended, if it has. It must not have been reaped elsewhere; where a program ignores SIGCHLD the
+    /// system does, and its words are all there is.
     fn reap(&mut self, options: i32) -> Option<i32> {
         let mut status = 0;
         loop {

@@ -223,7 +223,7 @@ fn children_allocate_while_the_parent_does() {
             if step % 3 > 0 {
                 kept.swap_remove(step % kept.len());
             }
-            // SAFETY: allocated with the same size, used by nobody.
+            // SAFETY: allocated with the same size, no longer used.
             unsafe { ankerdb_memory::free(ankerdb_memory::allocate(4096 << (step % 8)), 4096 << (step % 8)) };
         }
         kept.iter().map(Vec::len).sum::<usize>()

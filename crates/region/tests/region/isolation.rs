@@ -36,7 +36,7 @@ fn writes_on_either_side_stay_there() {
             assert_eq!(region.get(page * size), in_region, "{technique:?} {pages:?} {page}");
             assert_eq!(snapshot.get(page * size), in_snapshot, "{technique:?} {pages:?} {page}");
         }
-        // A later one has what the region has, not what somebody wrote to the earlier one.
+        // A later one has what the region has, not what was written to the earlier one.
         let later = region.snapshot(region.bytes()).expect("a snapshot");
         assert_eq!([3, 4, 5].map(|page| later.get(page * size)), [103, 4, 105]);
         let refreshed = region.refresh(snapshot, region.bytes()).expect("a refreshed snapshot");
@@ -145,7 +145,7 @@ fn a_snapshot_in_the_middle_takes_its_pages_along() {
         let whole = region.snapshot(region.bytes()).expect("a snapshot");
         region.put(10 * PAGE, 400);
         assert_eq!(region.file_bytes(), Some(live + 11 * PAGE), "{technique:?}");
-        // The oldest does not have page 10, so nobody keeps what it was.
+        // The oldest does not have page 10, so no snapshot keeps its old content.
         drop(whole);
         assert_eq!(region.file_bytes(), Some(live + 10 * PAGE), "{technique:?}");
     }

@@ -166,7 +166,7 @@ fn copies_have_whole_words() {
     });
 }
 
-/// Many threads, several regions, everybody taking and dropping snapshots and writing the same pages.
+/// Many threads and several regions: all take and drop snapshots and write the same pages.
 #[test]
 fn several_regions_and_everybody_at_once() {
     for technique in available() {

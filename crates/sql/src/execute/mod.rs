@@ -27,7 +27,7 @@ pub(crate) struct Environment<'a> {
     pub locking: bool,
     /// Ends the statement early.
     pub interrupt: &'a Interrupt,
-    /// What `nextval` asks.
+    /// The sequences that `nextval` uses.
     pub sequences: &'a dyn Sequences,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Context<'a> {
     pub now: i64,
     /// Ends a long computation.
     pub interrupt: &'a Interrupt,
-    /// What `nextval` asks.
+    /// The sequences that `nextval` uses.
     pub sequences: &'a dyn Sequences,
 }
 

@@ -1,7 +1,7 @@
 //! Names of columns in select lists, before a query is planned.
 //!
 //! PostgreSQL has no objection to `SELECT i, i`; DataFusion's plans want each column's name once. So columns that share a
-//! name with another get an alias that nobody can write: the name as it is to be seen, a zero byte, and the column's
+//! name with another get an alias that no client can write: the name as it is to be seen, a zero byte, and the column's
 //! position. [`visible`](super::names::visible) takes a name back to what a client reads.
 //!
 //! In the list of the query itself the first of such columns keeps its name, so that ORDER BY finds it. In the lists of

@@ -103,7 +103,7 @@ fn newcomer_and_pruner(commits: u64) {
     committer.join().unwrap();
 }
 
-/// Somebody copies both columns, data first and headers second, while commits change them.
+/// A reader copies both columns, data first and headers second, while commits change them.
 fn copier_and_committer(commits: u64) {
     let database = Database::new(1);
     let committer =
@@ -281,7 +281,7 @@ fn early_reader_and_large_commit() {
     assert_reads(&mut database.begin());
 }
 
-/// Somebody copies both columns while a large commit changes one of them.
+/// A reader copies both columns while a large commit changes one of them.
 fn copier_and_large_commit() {
     let database = Database::new(1);
     let committer = spawn(&database, write_first_as_large);

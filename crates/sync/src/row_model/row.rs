@@ -1,4 +1,4 @@
-//! One row: header, cells, version chain, and what its block keeps for those who copy columns.
+//! One row: header, cells, version chain, and what its block keeps for readers that copy columns.
 
 use ankerdb_base::{Timestamp, failpoint};
 
@@ -129,7 +129,7 @@ impl Row {
         }
     }
 
-    /// `RowBlock::try_lock`: the header as it was, or `None` if somebody has the row.
+    /// `RowBlock::try_lock`: the header as it was, or `None` if the row is owned.
     pub(super) fn try_lock(&self) -> Option<u64> {
         let seen = self.header.load(Ordering::Relaxed);
         if without(RowStep::CommitLocks) {
@@ -400,7 +400,7 @@ impl Drop for Row {
     fn drop(&mut self) {
         let mut dead = std::mem::take(self.graveyard.get_mut().unwrap());
         let mut next = self.chain.load(Ordering::Relaxed);
-        // SAFETY: nobody else is left.
+        // SAFETY: no other reference is left.
         while let Some(version) = unsafe { next.as_ref() } {
             dead.push(next);
             next = version.next.load(Ordering::Relaxed);

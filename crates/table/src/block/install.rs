@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 impl RowBlock {
     /// Writes what can be written of a new row before it has a timestamp, in a slot that the caller owns and in which
-    /// nobody sees a row: cells that one store writes, and the bytes of long strings, whose views are added to `views`.
-    /// The views themselves, and other compound cells, are left to `install_insert`: half of one in the copy of a
-    /// column would be no cell at all, and a row that has no timestamp yet cannot be told from one that never was.
+    /// no reader sees a row: cells that one store writes, and the bytes of long strings, whose views are added to
+    /// `views`. The views themselves, and other compound cells, are left to `install_insert`: half of one in the copy
+    /// of a column would be no cell at all, and a row that has no timestamp yet cannot be told from one that never was.
     pub(crate) fn write_new<'a>(
         &self,
         row: usize,
