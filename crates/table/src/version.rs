@@ -10,7 +10,7 @@
 //!  a=3 b=3   ───>  begin @5: a=2 ───> begin @2: a=1 b=1      s=9: a=3 b=3   s=5..8: a=2 b=3   s=2..4: a=1 b=1
 //! ```
 //!
-//! Pruning ([`prune`]) removes versions that no reader can read, in the middle of chains too (the eager pruning
+//! Pruning ([`prune`](VersionChain::prune)) removes versions that no reader can read, in the middle of chains too (the eager pruning
 //! of obsolete versions in Steam, Boettcher et al. 2019): a version is needed while a reader's timestamp lies
 //! in the interval in which it was the newest. Cells of a removed version move to the next older one that is
 //! kept. So a reader that lives for an hour costs at most one version a row, whatever is written meanwhile.
