@@ -76,6 +76,8 @@ sql_states! {
     NotNullViolation = "23502",
     /// A key exists already.
     UniqueViolation = "23505",
+    /// A row violates a CHECK constraint.
+    CheckViolation = "23514",
     /// A transaction is open where none may be.
     ActiveSqlTransaction = "25001",
     /// No transaction is open where one must be.

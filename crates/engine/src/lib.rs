@@ -70,7 +70,8 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, Table, TableDefinition,
+    Cell, Check, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, RowTest, Table,
+    TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,

@@ -1,5 +1,6 @@
 //! What a table is declared as.
 
+use crate::check::Check;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::DataType;
 
@@ -74,6 +75,8 @@ pub struct TableDefinition {
     pub columns: Vec<ColumnDefinition>,
     /// Its indexes; the primary key, if any, first.
     pub indexes: Vec<IndexDefinition>,
+    /// What its rows satisfy, in the order in which it is tested.
+    pub checks: Vec<Check>,
 }
 
 /// The most columns a table can have, as in PostgreSQL.
@@ -83,7 +86,7 @@ impl TableDefinition {
     /// A table without columns or indexes; add them with [`column`](Self::column),
     /// [`primary_key`](Self::primary_key) and [`index`](Self::index).
     pub fn new(name: impl Into<String>) -> TableDefinition {
-        TableDefinition { name: name.into(), columns: Vec::new(), indexes: Vec::new() }
+        TableDefinition { name: name.into(), columns: Vec::new(), indexes: Vec::new(), checks: Vec::new() }
     }
 
     /// Adds a column.

@@ -5,6 +5,7 @@
 
 use crate::block::RowBlock;
 use crate::cell::CellLayout;
+use crate::check::Check;
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, TableDefinition};
 use crate::segment::Placement;
@@ -81,6 +82,12 @@ impl Table {
     /// Its columns, in order.
     pub fn columns(&self) -> &[ColumnDefinition] {
         &self.definition.columns
+    }
+
+    /// What its rows satisfy.
+    #[inline]
+    pub fn checks(&self) -> &[Check] {
+        &self.definition.checks
     }
 
     /// The position of the column with this name.

@@ -249,8 +249,13 @@ impl Transaction {
         let header = row.header();
         failpoint::step("row owned by a commit");
         progress.rows[place] = Some(row.keep());
-        let first_committer_wins = self.isolation.first_committer_wins();
-        if !header.exists() || (first_committer_wins && header.timestamp() > self.start) {
+        let seen = match self.isolation.first_committer_wins() {
+            true => Some(self.start),
+            // Constraints were tested with what the row was then.
+            false if !table.checks().is_empty() => self.checked_at,
+            false => None,
+        };
+        if !header.exists() || seen.is_some_and(|seen| header.timestamp() > seen) {
             self.conflict = Some(header.timestamp());
             return Err(concurrent_update());
         }

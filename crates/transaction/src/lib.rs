@@ -11,6 +11,7 @@
 mod ahead;
 mod announced;
 mod blocker;
+mod check;
 mod commit;
 mod ends_process;
 mod find;

@@ -37,6 +37,8 @@ pub struct Transaction {
     pub(crate) tables: TouchedTables,
     pub(crate) reads: ReadSet,
     pub(crate) statement: StatementStart,
+    /// The earliest timestamp as of which a constraint on a changed row was tested.
+    pub(crate) checked_at: Option<Timestamp>,
     pub(crate) writes: WriteSet,
     /// Its entry in the lock table, once it has one.
     pub(crate) holder: Option<Holder>,
@@ -139,6 +141,7 @@ impl Transaction {
             tables: TouchedTables::new(database),
             reads: ReadSet::default(),
             statement: StatementStart::default(),
+            checked_at: None,
             writes: WriteSet::default(),
             holder: None,
             locked: RowLocks::default(),
@@ -162,6 +165,7 @@ impl Transaction {
         self.blocked_by = None;
         self.conflict = None;
         self.statement = StatementStart::default();
+        self.checked_at = None;
         self.stale.clear();
         self.tables.begin(self.manager.definitions());
         self.announced.set_keeps_rows(!interactive);

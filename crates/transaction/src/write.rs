@@ -18,6 +18,7 @@ impl Transaction {
             return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
         }
         values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
+        self.check_new_row(table, &|column| values[column].clone())?;
         self.buffers.checked_keys.clear();
         if self.is_interactive() {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
@@ -43,6 +44,7 @@ impl Transaction {
         }
         cells.iter().enumerate().try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
         let number = self.tables.number(table)?;
+        self.check_new_row(table, &|column| cells[column].to_value(table.data_type(column)))?;
         self.make_room(Purpose::Keeps, cells.iter().copied())?;
         Ok(self.writes.insert(number, cells.iter().copied()))
     }
@@ -57,6 +59,10 @@ impl Transaction {
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
         let number = self.tables.number(table)?;
+        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &|column| {
+            let (_, cell) = changes.iter().find(|(position, _)| *position == column)?;
+            Some(cell.to_value(table.data_type(column)))
+        })?;
         self.make_room(Purpose::Keeps, changes.iter().map(|(_, cell)| *cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
@@ -67,6 +73,9 @@ impl Transaction {
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
         let number = self.tables.number(table)?;
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
+        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &|column| {
+            changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value.clone())
+        })?;
         if self.is_interactive() {
             let mut changed = ColumnSet::EMPTY;
             changes.iter().for_each(|(column, _)| changed.insert(*column));

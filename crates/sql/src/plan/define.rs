@@ -1,5 +1,6 @@
 //! Definitions: CREATE and DROP of tables, indexes and sequences, TRUNCATE.
 
+use super::check::add_checks;
 use super::default::checked;
 use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
@@ -117,11 +118,19 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
     let mut table = TableDefinition::new(object_name(&create.name)?);
-    let (mut keys, mut sequences) = (Vec::new(), Vec::new());
+    let (mut keys, mut sequences, mut checks) = (Vec::new(), Vec::new(), Vec::new());
     for column in &create.columns {
         add_column(&mut table, column, &mut keys, &mut sequences)?;
+        checks.extend(column.options.iter().filter_map(|option| match &option.option {
+            ColumnOption::Check(check) => Some((option.name.as_ref().map(folded), &*check.expr)),
+            _ => None,
+        }));
     }
     for constraint in &create.constraints {
+        if let TableConstraint::Check(check) = constraint {
+            checks.push((check.name.as_ref().map(folded), &*check.expr));
+            continue;
+        }
         keys.push(match constraint {
             TableConstraint::PrimaryKey(key) => Key {
                 name: key.name.as_ref().map(folded),
@@ -136,7 +145,6 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
                 kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
             },
             TableConstraint::ForeignKey(_) => return Err(not_supported("FOREIGN KEY")),
-            TableConstraint::Check(_) => return Err(not_supported("CHECK")),
             other => return Err(not_supported(&format!("the constraint {other}"))),
         });
     }
@@ -145,8 +153,24 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     for key in keys {
         add_key(&mut table, key)?;
     }
+    check_constraint_names(&checks, &table.name)?;
+    add_checks(&mut table, checks)?;
     table.validate()?;
     Ok(Definition::CreateTable { definition: table, sequences, if_not_exists: create.if_not_exists })
+}
+
+/// 42710 if two conditions have one name.
+fn check_constraint_names(checks: &[(Option<String>, &Expr)], table: &str) -> Result<()> {
+    let names: Vec<&String> = checks.iter().filter_map(|(name, _)| name.as_ref()).collect();
+    let repeated = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+    match repeated {
+        None => Ok(()),
+        Some((_, name)) => {
+            let message =
+                format!("constraint {} for relation {} already exists", quoted(name), quoted(table));
+            Err(Error::new(SqlState::DuplicateObject, message))
+        }
+    }
 }
 
 /// A PRIMARY KEY or UNIQUE constraint.
@@ -187,7 +211,8 @@ fn add_column(
             }
             ColumnOption::Default(expr) => definition.default = Some(checked(expr, &definition)?),
             ColumnOption::ForeignKey(_) => return Err(not_supported("REFERENCES")),
-            ColumnOption::Check(_) => return Err(not_supported("CHECK")),
+            // Conditions are added when all columns are known.
+            ColumnOption::Check(_) => {}
             ColumnOption::Generated { generation_expr: None, .. }
                 if counted.is_some() || definition.default.is_some() =>
             {
@@ -357,7 +382,9 @@ mod tests {
         assert_eq!(state("create sequence s increment 0"), "22023");
         assert_eq!(state("create sequence s as text"), "22023");
         assert_eq!(state("create table t (a int references u)"), "0A000");
-        assert_eq!(state("create table t (a int check (a > 0))"), "0A000");
+        assert_eq!(state("create table t (a int check (a + 1))"), "42804");
+        assert_eq!(state("create table t (a int check (b > 0))"), "42703");
+        assert_eq!(state("create table t (a int check (a > (select 1)))"), "0A000");
         assert_eq!(state("create table t (a int, a int)"), "42701");
         assert_eq!(state("create table t (a int, primary key (b))"), "42703");
         assert_eq!(state("create table t (a int primary key, b int primary key)"), "42P16");

@@ -5,6 +5,7 @@
 //! names and indexes, so a plan is good for one version of the catalog.
 
 pub(crate) mod access;
+mod check;
 mod control;
 pub(crate) mod default;
 mod define;

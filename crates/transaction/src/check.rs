@@ -1,0 +1,80 @@
+//! CHECK constraints, tested when a row is written: its pending state is what the commit installs.
+//!
+//! A constraint over several columns may hold for each of two concurrent changes and not for both. At SERIALIZABLE its columns
+//! count as read; at REPEATABLE READ the first committer of a row wins; an interactive transaction has locked the row. What
+//! is left are procedures at the weak levels: their commits fail, to be run again, if such a row has changed since its
+//! constraints were tested.
+
+use crate::transaction::Transaction;
+use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
+use ankerdb_table::{Check, Table};
+use ankerdb_value::{Value, format_text};
+use std::sync::Arc;
+
+/// The longest value that a message shows, in characters.
+const SHOWN_MAX: usize = 64;
+
+impl Transaction {
+    /// 23514 if a new row violates a constraint.
+    #[inline]
+    pub(crate) fn check_new_row(&self, table: &Table, value: &dyn Fn(usize) -> Value) -> Result<()> {
+        table.checks().iter().try_for_each(|check| test(table, check, value))
+    }
+
+    /// 23514 if a visible row violates a constraint with these columns changed. What the constraint looks at beside them
+    /// counts as read: a concurrent change of it is a conflict.
+    #[inline]
+    pub(crate) fn check_changed_row(
+        &mut self,
+        table: &Arc<Table>,
+        row: RowId,
+        changed: impl Iterator<Item = usize>,
+        change: &dyn Fn(usize) -> Option<Value>,
+    ) -> Result<()> {
+        if table.checks().is_empty() {
+            return Ok(());
+        }
+        let mut columns = ColumnSet::EMPTY;
+        changed.for_each(|column| columns.insert(column));
+        self.check_change(table, row, columns, change)
+    }
+
+    #[cold]
+    fn check_change(
+        &mut self,
+        table: &Arc<Table>,
+        row: RowId,
+        changed: ColumnSet,
+        change: &dyn Fn(usize) -> Option<Value>,
+    ) -> Result<()> {
+        self.checked_at = Some(self.checked_at.map_or(self.start, |earlier| earlier.min(self.start)));
+        for check in table.checks().iter().filter(|check| check.columns.intersects(changed)) {
+            self.note_columns_read(table, row, check.columns);
+            test(table, check, &|column| change(column).unwrap_or_else(|| self.value(table, row, column)))?;
+        }
+        Ok(())
+    }
+}
+
+fn test(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Result<()> {
+    if (check.test)(value)? { Ok(()) } else { Err(violated(table, check, value)) }
+}
+
+/// 23514 in PostgreSQL's words.
+#[cold]
+fn violated(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Error {
+    let message =
+        format!("new row for relation \"{}\" violates check constraint \"{}\"", table.name(), check.name);
+    let shown = |(position, column): (usize, &ankerdb_table::ColumnDefinition)| {
+        let value = value(position);
+        let mut text = String::from(if value.is_null() { "null" } else { "" });
+        format_text(&value, column.data_type, &mut text);
+        match text.char_indices().nth(SHOWN_MAX) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text,
+        }
+    };
+    let row: Vec<String> = table.columns().iter().enumerate().map(shown).collect();
+    let detail = format!("Failing row contains ({}).", row.join(", "));
+    Error::new(SqlState::CheckViolation, message).with_detail(detail)
+}
