@@ -20,7 +20,10 @@ impl Catalog {
         self.version
     }
 
-    /// The table with this name; 42P01 if there is none.
+    /// The table with this name.
+    ///
+    /// # Errors
+    /// `UndefinedTable`.
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.tables.get(name).cloned().ok_or_else(|| {
             Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
@@ -32,7 +35,10 @@ impl Catalog {
         self.tables.values()
     }
 
-    /// The sequence with this name; 42P01 if there is none.
+    /// The sequence with this name.
+    ///
+    /// # Errors
+    /// `UndefinedTable`.
     pub fn sequence(&self, name: &str) -> Result<Arc<Sequence>> {
         self.sequences.get(name).cloned().ok_or_else(|| {
             Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))

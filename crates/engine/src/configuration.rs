@@ -76,8 +76,10 @@ impl Configuration {
         }
     }
 
-    /// Reads a name; underscores count as hyphens. 22023 with the names there are; 0A000 for a configuration whose
-    /// technique this machine cannot run, with what is missing and how to get it.
+    /// Reads a name; underscores count as hyphens.
+    ///
+    /// # Errors
+    /// `InvalidParameterValue` with the names that exist; `FeatureNotSupported` as of [`check`](Self::check).
     pub fn parse(name: &str) -> Result<Configuration> {
         let wanted = name.to_ascii_lowercase().replace('_', "-");
         let found = Self::ALL.into_iter().find(|configuration| configuration.name() == wanted);
@@ -89,7 +91,10 @@ impl Configuration {
         found.check().map(|()| found)
     }
 
-    /// Whether this machine can run it; if not, 0A000 with what is missing and how to get it.
+    /// Whether this machine can run it.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` with what is missing and how to get it.
     pub fn check(self) -> Result<()> {
         let Some(Err(error)) = self.technique().map(Technique::check) else { return Ok(()) };
         let message = format!("engine \"{}\" is not available: {}", self.name(), error.message());

@@ -65,8 +65,11 @@ impl Database {
         Database::with(Configuration::default())
     }
 
-    /// An empty database, if this machine can run the configuration; else 0A000 with what is missing. 22023 for a memory
-    /// limit that is too small to work with.
+    /// An empty database.
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` with what is missing, if this machine cannot run the configuration;
+    /// `InvalidParameterValue` for a memory limit that is too small to work with.
     pub fn open(options: impl Into<Options>) -> Result<Database> {
         let options = options.into();
         options.check()?;
@@ -74,6 +77,9 @@ impl Database {
     }
 
     /// An empty database with pages of this size under the columns, where they lie in regions.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
     pub fn in_pages(configuration: Configuration, pages: PageSize) -> Result<Database> {
         Database::open(Options { pages: Some(pages), ..configuration.into() })
     }
@@ -138,28 +144,44 @@ impl Database {
 
     /// Returns when no commit is between drawing its timestamp and being visible; none begins until the result is
     /// dropped, so keep it as short as possible. The arrays are as of the watermark then, for
-    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy). Only in `hee-fork`: 0A000 elsewhere.
+    /// [`SnapshotStrategy::Forked`](crate::SnapshotStrategy).
+    ///
+    /// # Errors
+    /// `FeatureNotSupported` in any other configuration than `hee-fork`.
     pub fn quiesce(&self) -> Result<Quiesced> {
         self.shared.manager.quiesce()
     }
 
-    /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
+    /// Adds a table.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if the name, or the name of one of its indexes, is taken; `InvalidTableDefinition` and
+    /// `DuplicateColumn` if the definition is malformed.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
         self.definitions(&Interrupt::new()).create_table(definition)
     }
 
-    /// Removes a table; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
+    /// Removes a table. Transactions and snapshots that use it keep it until they end.
+    ///
+    /// # Errors
+    /// `UndefinedTable`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.definitions(&Interrupt::new()).drop_table(name)
     }
 
-    /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
-    /// index is unique and two rows share a key, in which case nothing remains of it.
+    /// Adds an index and fills it from the rows there are, while transactions go on.
+    ///
+    /// # Errors
+    /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key, and
+    /// `OutOfMemory` past the memory limit, in which cases nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
         self.definitions(&Interrupt::new()).create_index(table, definition)
     }
 
-    /// Removes an index; 42704 if there is none, 0A000 for a primary key's.
+    /// Removes an index.
+    ///
+    /// # Errors
+    /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         self.definitions(&Interrupt::new()).drop_index(name)
     }

@@ -50,13 +50,19 @@ impl<'a> Definitions<'a> {
         }
     }
 
-    /// Adds a table. 42P07 if the name, or an index's name, is taken; 42P16 and 42701 if the definition is malformed.
+    /// Adds a table.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if the name, or the name of one of its indexes, is taken; `InvalidTableDefinition` and
+    /// `DuplicateColumn` if the definition is malformed; `QueryCanceled` if it is interrupted.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
         self.create_table_with(definition, Vec::new())
     }
 
-    /// Adds a table together with the sequences that its columns count by. Errors as [`create_table`](Self::create_table), and
-    /// `InvalidParameterValue` for a sequence that cannot count.
+    /// Adds a table together with the sequences that its columns count by.
+    ///
+    /// # Errors
+    /// Those of [`create_table`](Self::create_table), and `InvalidParameterValue` for a sequence that cannot count.
     pub fn create_table_with(
         &self,
         definition: TableDefinition,
@@ -85,7 +91,11 @@ impl<'a> Definitions<'a> {
         Ok(table)
     }
 
-    /// Adds a sequence. 42P07 if the name is taken, 22023 if it cannot count like that.
+    /// Adds a sequence.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if the name is taken, `InvalidParameterValue` if it cannot count like that; `QueryCanceled` if it is
+    /// interrupted.
     pub fn create_sequence(&self, definition: SequenceDefinition) -> Result<()> {
         definition.validate()?;
         let _turn = self.take_turn()?;
@@ -96,7 +106,10 @@ impl<'a> Definitions<'a> {
         Ok(())
     }
 
-    /// Removes a sequence; 42P01 if there is none.
+    /// Removes a sequence.
+    ///
+    /// # Errors
+    /// `UndefinedTable`; `QueryCanceled` if it is interrupted.
     pub fn drop_sequence(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
@@ -105,7 +118,11 @@ impl<'a> Definitions<'a> {
         Ok(())
     }
 
-    /// Removes a table, and the sequences that count for its columns; 42P01 if there is none. Transactions and snapshots that use it keep it until they end.
+    /// Removes a table, and the sequences that count for its columns. Transactions and snapshots that use it keep it until
+    /// they end.
+    ///
+    /// # Errors
+    /// `UndefinedTable`; `QueryCanceled` if it is interrupted.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
@@ -121,8 +138,12 @@ impl<'a> Definitions<'a> {
         Ok(())
     }
 
-    /// Adds an index and fills it from the rows there are, while transactions go on. 42P01, 42P07; 23505 if the
-    /// index is unique and two rows share a key, and 53200 past the memory limit, in which cases nothing remains of it.
+    /// Adds an index and fills it from the rows there are, while transactions go on.
+    ///
+    /// # Errors
+    /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key,
+    /// `OutOfMemory` past the memory limit, and `QueryCanceled` if it is interrupted, in which cases nothing remains
+    /// of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
         let _turn = self.take_turn()?;
         let catalog = self.catalog();
@@ -155,7 +176,10 @@ impl<'a> Definitions<'a> {
         Ok(())
     }
 
-    /// Removes an index; 42704 if there is none, 0A000 for a primary key's.
+    /// Removes an index.
+    ///
+    /// # Errors
+    /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key; `QueryCanceled` if it is interrupted.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         let _turn = self.take_turn()?;
         let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));

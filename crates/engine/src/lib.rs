@@ -45,6 +45,7 @@
 //! }
 //! ```
 #![forbid(unsafe_code)]
+#![warn(clippy::missing_errors_doc)]
 
 mod catalog;
 mod configuration;

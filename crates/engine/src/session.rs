@@ -94,6 +94,10 @@ impl Session {
     /// serialization failure or a deadlock. Any other error, even of the procedure itself, rolls back and is returned,
     /// as is the interrupt's between two tries. After some tries the procedure takes precedence over others, so that it
     /// ends.
+    ///
+    /// # Errors
+    /// Those of the procedure and of [`Transaction::commit`], but for `SerializationFailure` and `DeadlockDetected`;
+    /// that of the interrupt.
     pub fn run<T>(
         &mut self,
         isolation: Isolation,
@@ -118,7 +122,10 @@ impl Session {
     }
 
     /// Waits for what has stopped the last [`try_run`](Self::try_run), if that is an interactive transaction: it may hold
-    /// the row for long. Errors as for [`Transaction::wait_for_blocker`].
+    /// the row for long.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::wait_for_blocker`].
     pub fn wait_for_blocker(&mut self) -> Result<()> {
         self.transaction.wait_for_blocker()
     }
@@ -148,6 +155,10 @@ impl Session {
     }
 
     /// Runs a procedure like [`run`](Self::run), but once: the caller sees 40001 and decides itself.
+    ///
+    /// # Errors
+    /// Those of the procedure and of [`Transaction::commit`], `SerializationFailure` and `DeadlockDetected` among
+    /// them.
     pub fn try_run<T>(
         &mut self,
         isolation: Isolation,

@@ -110,8 +110,11 @@ impl Snapshot {
         crate::ReadView::of_snapshot(self.clone())
     }
 
-    /// The columns of one block as of the snapshot. Snapshots of whole columns may fail: 53200 if memory or mappings run
-    /// out, which harms neither the data nor other snapshots. 42P01 if the table is of another database.
+    /// The columns of one block as of the snapshot.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if memory or mappings run out for a snapshot of a whole column, which harms neither the data nor
+    /// other snapshots. `UndefinedTable` if the table is of another database.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
         table.check_is_of(self.0.database)?;
         let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
@@ -137,7 +140,10 @@ impl Snapshot {
     }
 
     /// Takes snapshots of these columns now instead of when they are first read, where this snapshot reads whole columns
-    /// and has not done so yet; elsewhere there is nothing to do. Errors as of [`read_block`](Self::read_block).
+    /// and has not done so yet; elsewhere there is nothing to do.
+    ///
+    /// # Errors
+    /// Those of [`read_block`](Self::read_block).
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
         table.check_is_of(self.0.database)?;
         match (self.0.strategy, Storage::of(table).segments()) {
@@ -148,8 +154,11 @@ impl Snapshot {
         }
     }
 
-    /// 53200 if a snapshot of a column that was read has had to end meanwhile, because its technique ran out of memory or
+    /// Fails if a snapshot of a column that was read has had to end meanwhile, because its technique ran out of memory or
     /// mappings: results made from it are invalid. To be called when a query is done.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
     pub fn check(&self) -> Result<()> {
         let Some(places) = self.0.columns.get() else { return Ok(()) };
         let places: Vec<_> = places.lock().values().cloned().collect();

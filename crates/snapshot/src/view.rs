@@ -71,11 +71,17 @@ impl ReadView {
 
     /// Materializes as [`Snapshot::materialize`] does, for callers that know beforehand what a query is going to
     /// read.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::materialize`].
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
         self.snapshot.materialize(table, columns)
     }
 
     /// Checks as [`Snapshot::check`] does.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::check`].
     pub fn check(&self) -> Result<()> {
         self.snapshot.check()
     }
@@ -96,6 +102,9 @@ impl ReadView {
 
     /// The columns of one part. Lends the live arrays where the block is full and has not changed since the
     /// snapshot; otherwise copies them, once per snapshot. Own writes are put into a copy of their own.
+    ///
+    /// # Errors
+    /// Those of [`Snapshot::read_block`].
     pub fn read(&self, table: &Table, part: usize, columns: &[usize]) -> Result<BlockImage> {
         let own = self.own(table);
         let Some(block) = part.checked_sub(self.own_parts(table)) else {

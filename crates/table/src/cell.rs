@@ -33,6 +33,9 @@ impl CellLayout {
     }
 
     /// The layout of a type. Numerics take the narrowest integer that holds their digits.
+    ///
+    /// # Errors
+    /// `InternalError` if the value is of another type: callers convert before they store.
     pub fn of(data_type: DataType) -> CellLayout {
         match data_type {
             DataType::Boolean => CellLayout::Bit,
@@ -122,13 +125,15 @@ impl Cell<'static> {
 }
 
 impl<'a> Cell<'a> {
-    /// The bits of a value in a column of this type. XX000 if the value is of another type: callers convert
-    /// before they store.
+    /// The bits of a value in a column of this type.
     pub fn of(value: &'a Value, data_type: DataType) -> Result<Cell<'a>> {
         Cell::of_borrowed(ValueRef::from(value), data_type)
     }
 
     /// Like [`of`](Self::of), for a value that borrows its text or bytes.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
     #[inline]
     pub fn of_borrowed(value: ValueRef<'a>, data_type: DataType) -> Result<Cell<'a>> {
         Ok(match (value, data_type) {

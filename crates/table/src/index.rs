@@ -117,6 +117,9 @@ impl Index {
 
     /// Encodes a full key, or a prefix of it: values for the first key columns, of the columns' types. Keys order
     /// bytewise as their values do, and a prefix of the columns is a prefix of the bytes.
+    ///
+    /// # Errors
+    /// `InternalError` if a value is not of its column's type.
     pub fn encode(&self, values: &[Value], out: &mut Vec<u8>) -> Result<()> {
         debug_assert!(values.len() <= self.key_types.len());
         values
@@ -126,6 +129,9 @@ impl Index {
     }
 
     /// Appends one part of a key, given by its position among the key columns: the cell of a row in that column.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
     #[inline]
     pub fn push_part(&self, part: usize, cell: Cell<'_>, out: &mut Vec<u8>) -> Result<()> {
         let (data_type, nullable) = self.key_types[part];
@@ -145,6 +151,9 @@ impl Index {
 
     /// Encodes the key of a row whose values `value` gives by column position. Returns whether a part is NULL:
     /// such a key equals no other.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
     pub fn encode_row(&self, value: impl Fn(usize) -> Value, out: &mut Vec<u8>) -> Result<bool> {
         let mut has_null = false;
         for (&column, &(data_type, nullable)) in self.definition.columns.iter().zip(&self.key_types) {

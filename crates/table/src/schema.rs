@@ -133,6 +133,9 @@ impl TableDefinition {
     }
 
     /// Checks what the types cannot: at least one column, no name twice, keys over existing columns.
+    ///
+    /// # Errors
+    /// `InvalidTableDefinition`, `DuplicateColumn`; `ProgramLimitExceeded` for too many columns.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
         if self.columns.is_empty() {
@@ -155,6 +158,9 @@ impl TableDefinition {
     }
 
     /// Checks one index against the columns.
+    ///
+    /// # Errors
+    /// `InvalidTableDefinition`.
     pub fn validate_index(&self, index: &IndexDefinition) -> Result<()> {
         let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
         if index.columns.is_empty() {

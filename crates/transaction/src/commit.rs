@@ -63,10 +63,14 @@ impl Drop for Committing {
 }
 
 impl Transaction {
-    /// Commits: returns the timestamp, or, for a transaction without writes, what it read at. On an error nothing
-    /// of the transaction remains: 40001 (try again), 23505, 57014, 53200 (past the memory limit).
+    /// Commits: returns the timestamp, or, for a transaction without writes, what it read at. On an error
+    /// nothing of the transaction remains.
     ///
     /// The transaction can begin again afterwards.
+    ///
+    /// # Errors
+    /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
+    /// `OutOfMemory` past the memory limit.
     pub fn commit(&mut self) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
         // What was read is out of date, and the statement that noticed was not run again.

@@ -62,6 +62,9 @@ impl Transaction {
 
     /// The visible row with exactly this key in a unique index. `columns` are those the caller is going to look at:
     /// a concurrent change of any other column is no conflict.
+    ///
+    /// # Errors
+    /// `SerializationFailure` if what was read is out of date; `QueryCanceled`; `OutOfMemory`.
     pub fn find(
         &mut self,
         table: &Arc<Table>,
@@ -87,6 +90,9 @@ impl Transaction {
     /// The rows with these keys in a unique index, as [`find`](Self::find) finds each: `rows` gets one for each key, or
     /// `None`. For procedures that know several keys at once: the index, and then the headers and `columns` of all rows,
     /// are asked for before the first row is looked at, so that the waits for memory overlap.
+    ///
+    /// # Errors
+    /// Those of [`find`](Self::find).
     pub fn find_all(
         &mut self,
         table: &Arc<Table>,

@@ -99,6 +99,9 @@ impl Transaction {
 
     /// Visits the visible rows whose keys start with `prefix` as [`scan_index`](Self::scan_index) does: equality on
     /// the leading key columns.
+    ///
+    /// # Errors
+    /// Those of [`scan_index`](Self::scan_index).
     pub fn scan_prefix(
         &mut self,
         table: &Arc<Table>,
@@ -119,6 +122,9 @@ impl Transaction {
 
     /// Visits the visible rows with keys in the range, own writes included, in key order. Changes that the visitor
     /// makes to the table do not change what is visited.
+    ///
+    /// # Errors
+    /// Those of the visitor and of [`find`](Self::find).
     pub fn scan_index(
         &mut self,
         table: &Arc<Table>,
@@ -235,6 +241,9 @@ impl Transaction {
     /// Visits all visible rows, own writes included, in no order; those that `filter` rejects are left out and do not
     /// count as read. `columns` are those looked at, by the filter too: other columns may change without conflict.
     /// Changes that the visitor makes to the table do not change what is visited.
+    ///
+    /// # Errors
+    /// Those of the visitor, of the filter and of [`find`](Self::find).
     pub fn scan_table(
         &mut self,
         table: &Arc<Table>,

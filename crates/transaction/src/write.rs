@@ -11,8 +11,11 @@ use ankerdb_value::Value;
 use std::sync::Arc;
 
 impl Transaction {
-    /// Adds a row: one value per column, already of the columns' types. 53200 past the memory limit, 23502 at once; 23505 at once in an interactive
-    /// transaction if a visible row has the key, else at commit.
+    /// Adds a row: one value per column, already of the columns' types.
+    ///
+    /// # Errors
+    /// `NotNullViolation`; `UniqueViolation` at once in an interactive transaction if a visible row has the key, from
+    /// the commit otherwise; `OutOfMemory` past the memory limit.
     pub fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> Result<RowId> {
         if values.len() != table.columns().len() {
             return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
@@ -37,7 +40,11 @@ impl Transaction {
     }
 
     /// Adds a row like [`insert`](Self::insert), given as cells, one per column. For procedures: builds no values.
-    /// XX000 if a cell does not fit its column's layout, 22021 if a text is not UTF-8. Keys are checked at commit.
+    /// Keys are checked at commit.
+    ///
+    /// # Errors
+    /// `InternalError` if a cell does not fit its column's layout, `CharacterNotInRepertoire` if a text is not UTF-8;
+    /// `OutOfMemory` past the memory limit.
     pub fn insert_cells(&mut self, table: &Arc<Table>, cells: &[Cell<'_>]) -> Result<RowId> {
         if cells.len() != table.columns().len() {
             return Err(Error::internal(format!("{} cells for table {}", cells.len(), table.name())));
@@ -49,8 +56,10 @@ impl Transaction {
         Ok(self.writes.insert(number, cells.iter().copied()))
     }
 
-    /// Changes columns like [`update`](Self::update), given as cells with their columns. Errors as for
-    /// [`insert_cells`](Self::insert_cells).
+    /// Changes columns like [`update`](Self::update), given as cells with their columns.
+    ///
+    /// # Errors
+    /// Those of [`insert_cells`](Self::insert_cells).
     pub fn update_cells(
         &mut self,
         table: &Arc<Table>,
@@ -69,7 +78,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Changes columns of a visible row. Errors as for [`insert`](Self::insert).
+    /// Changes columns of a visible row.
+    ///
+    /// # Errors
+    /// Those of [`insert`](Self::insert).
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
         let number = self.tables.number(table)?;
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
@@ -103,6 +115,9 @@ impl Transaction {
     }
 
     /// Deletes a visible row.
+    ///
+    /// # Errors
+    /// `OutOfMemory` past the memory limit, which deletions reach last.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table)?;
         self.make_room(Purpose::Frees, std::iter::empty())?;

@@ -72,6 +72,9 @@ impl Decimal {
     }
 
     /// `self + other`, with the larger of both scales.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if 38 digits do not hold the integer part of the result.
     pub fn checked_add(self, other: Decimal) -> Result<Decimal> {
         let scale = self.scale.max(other.scale);
         if let (Some(left), Some(right)) = (self.raised(scale), other.raised(scale))
@@ -92,11 +95,17 @@ impl Decimal {
     }
 
     /// `self - other`, with the larger of both scales.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if 38 digits do not hold the integer part of the result.
     pub fn checked_sub(self, other: Decimal) -> Result<Decimal> {
         self.checked_add(other.negated()?)
     }
 
     /// `self * other`, with the sum of both scales where 38 digits hold the product.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if 38 digits do not hold the integer part of the result.
     pub fn checked_mul(self, other: Decimal) -> Result<Decimal> {
         let scale = self.scale + other.scale;
         if scale <= MAX_NUMERIC_PRECISION
@@ -110,7 +119,10 @@ impl Decimal {
     }
 
     /// `self / other`, rounded half away from zero to PostgreSQL's scale: at least 16 significant digits and at
-    /// least the scale of either operand. Division by zero is 22012.
+    /// least the scale of either operand.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if 38 digits do not hold the integer part of the result; `DivisionByZero`.
     pub fn checked_div(self, other: Decimal) -> Result<Decimal> {
         if other.unscaled == 0 {
             return Err(division_by_zero());
@@ -127,7 +139,10 @@ impl Decimal {
     }
 
     /// The remainder of the division truncated toward zero, with the sign of `self` and the larger of both
-    /// scales. Division by zero is 22012.
+    /// scales.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if 38 digits do not hold the integer part of the result; `DivisionByZero`.
     pub fn checked_rem(self, other: Decimal) -> Result<Decimal> {
         if other.unscaled == 0 {
             return Err(division_by_zero());
@@ -151,13 +166,19 @@ impl Decimal {
         rounded(self.unscaled < 0, Wide::product(remainder, 1), scale)
     }
 
-    /// `-self`; fails only for a number outside of the 38 digits.
+    /// `-self`.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` for a number outside of the 38 digits, which no function here gives.
     pub fn negated(self) -> Result<Decimal> {
         let unscaled = self.unscaled.checked_neg().ok_or_else(overflow)?;
         Ok(Decimal { unscaled, scale: self.scale })
     }
 
-    /// This number with another scale, rounded half away from zero. 22003 if the digits do not fit.
+    /// This number with another scale, rounded half away from zero.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if the digits do not fit.
     pub fn rescale(self, scale: u8) -> Result<Decimal> {
         if scale >= self.scale {
             let unscaled = self.raised(scale).filter(|&unscaled| fits(unscaled)).ok_or_else(overflow)?;
@@ -170,7 +191,10 @@ impl Decimal {
         Ok(Decimal { unscaled: quotient + step, scale })
     }
 
-    /// The number as a `numeric(precision, scale)` stores it. 22003 if it needs more digits.
+    /// The number as a `numeric(precision, scale)` stores it.
+    ///
+    /// # Errors
+    /// `NumericValueOutOfRange` if it needs more digits.
     pub fn fit(self, precision: u8, scale: u8) -> Result<Decimal> {
         let limit = POWERS[usize::from(precision.min(MAX_NUMERIC_PRECISION))];
         match self.rescale(scale) {
@@ -240,14 +264,19 @@ impl Decimal {
     }
 
     /// Reads `[+-]digits[.digits][e[+-]digits]` with blanks around it. The scale is the number of fractional
-    /// digits written, or what 38 digits can hold. 22P02 if malformed, 22003 if too large, 0A000 for NaN and
-    /// infinity.
+    /// digits written, or what 38 digits can hold.
+    ///
+    /// # Errors
+    /// `InvalidTextRepresentation` if it is malformed, `NumericValueOutOfRange` if it is too large,
+    /// `FeatureNotSupported` for NaN and infinity.
     pub fn parse(text: &str) -> Result<Decimal> {
         parse(text, MAX_NUMERIC_PRECISION)
     }
 
-    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale, 22003
-    /// if too large.
+    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
     pub fn parse_to_fit(text: &str, precision: u8, scale: u8) -> Result<Decimal> {
         match parse(text, scale) {
             Err(error) if error.state() == SqlState::NumericValueOutOfRange => {
