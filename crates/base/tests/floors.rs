@@ -114,6 +114,22 @@ fn crates_use_lower_floors_only() {
     }
 }
 
+/// Whether the crate is packaged for programs that depend on `ankerdb`.
+fn is_published(name: &str) -> bool {
+    !read(root().join("crates").join(name).join("Cargo.toml")).lines().any(|line| line == "publish = false")
+}
+
+#[test]
+fn published_crates_need_published_ones_only() {
+    assert!(is_published("ankerdb"));
+    for name in crates().iter().filter(|name| is_published(name)) {
+        let needed = dependencies(name, true);
+        let lost =
+            needed.iter().filter_map(|package| folder_of(package)).find(|folder| !is_published(folder));
+        assert!(lost.is_none(), "{name} is published and needs {lost:?}, which is not");
+    }
+}
+
 #[test]
 fn below_sql_there_is_no_query_engine_and_no_async_runtime() {
     let floors = drawn_floors();
