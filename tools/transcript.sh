@@ -101,7 +101,8 @@ printf '# A stranger'"'"'s transcript\n\nWritten by `tools/transcript.sh`%s on %
 if [ -n "$reused" ]; then printf 'The libraries were built before, so the times of builds are of this project alone.\n'
 else printf 'Everything was built from nothing.\n'; fi
 
-step "Get it" "git clone -q '$source' ankerdb && cd ankerdb && git log --oneline -1"
+export REPOSITORY="$source"
+step "Get it" 'git clone -q "$REPOSITORY" ankerdb && cd ankerdb && git log --oneline -1'
 folder="$checkout"
 step "Build it (as ./run does at its first use)" "cargo build --release --locked --workspace"
 serve
@@ -125,7 +126,8 @@ step "A report" "$ask -c 'SELECT branch, count(*), sum(balance) FROM account GRO
 
 if [ "$in_workspace" = 1 ]; then
     write_program "$checkout/crates/hello" ../ankerdb
-    program="cargo build -q --release --workspace && $CARGO_TARGET_DIR/release/hello"
+    # shellcheck disable=SC2016
+    program='cargo build -q --release --workspace && "$CARGO_TARGET_DIR"/release/hello'
 else
     write_program "$work/hello" "$checkout/crates/ankerdb"
     folder="$work/hello"
