@@ -26,7 +26,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 /// Bytes that a thread takes or gives back before it passes them on.
 pub const CHUNK: usize = 64 << 10;
@@ -41,6 +41,10 @@ static USED: Line<AtomicIsize> = Line(AtomicIsize::new(0));
 static SAMPLED: Line<AtomicUsize> = Line(AtomicUsize::new(0));
 /// Whether the heap is counted piece by piece.
 static IS_HEAP_COUNTED: AtomicBool = AtomicBool::new(false);
+
+/// In a child whose parent is told: the word for it, and what the account was at the fork.
+static TAKEN_IN_CHILD: AtomicPtr<AtomicUsize> = AtomicPtr::new(std::ptr::null_mut());
+static BEFORE_FORK: AtomicIsize = AtomicIsize::new(0);
 
 // None of these needs a destructor or initialization at run time, so that an allocator may use them at any time of a
 // thread's life.
@@ -87,6 +91,7 @@ pub fn settle() {
     let pending = PENDING.take();
     USED.0.fetch_add(pending, Relaxed);
     PASSED_ON.set(PASSED_ON.get().wrapping_add(pending));
+    tell();
 }
 
 /// This thread will [`settle`] when it ends.
@@ -102,9 +107,28 @@ pub fn attend() {
     let _ = SETTLES.try_with(|_| ());
 }
 
+/// From now on a forked child tells its parent here how many bytes it has taken since. The word lies in memory that both
+/// have, for as long as the child lives.
+pub fn tell_parent(taken: &'static AtomicUsize) {
+    settle();
+    BEFORE_FORK.store(USED.0.load(Relaxed), Relaxed);
+    TAKEN_IN_CHILD.store((&raw const *taken).cast_mut(), Relaxed);
+}
+
+/// In a child: tells the parent.
+fn tell() {
+    let word = TAKEN_IN_CHILD.load(Relaxed);
+    if !word.is_null() {
+        let taken = USED.0.load(Relaxed) - BEFORE_FORK.load(Relaxed);
+        // SAFETY: the word was handed over for good.
+        unsafe { &*word }.store(taken.max(0) as usize, Relaxed);
+    }
+}
+
 /// Notes memory that was mapped (or, negative, unmapped).
 pub(crate) fn note_mapping(bytes: isize) {
     USED.0.fetch_add(bytes, Relaxed);
+    tell();
     if bytes > 0 {
         // It has grown; but a slab is for all, and not this piece of work's own.
         LOOKED_AT.set(PASSED_ON.get().wrapping_sub(1).min(LOOKED_AT.get()));

@@ -27,6 +27,7 @@
 #![warn(missing_docs)]
 
 pub mod account;
+pub mod charge;
 pub mod child;
 pub mod emergency_pool;
 pub mod machine;

@@ -7,6 +7,8 @@ use crate::space::{RewiringCounts, Space};
 use crate::technique::{PageSize, Technique};
 use crate::vm_snapshot;
 use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_memory::account;
+use ankerdb_memory::charge::Charge;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -28,7 +30,10 @@ pub struct RegionSnapshot {
 }
 
 enum Copied {
-    Anonymous(Mapping),
+    /// A copy, in the account.
+    Physical(Mapping, Charge),
+    /// Made by the kernel, which copies pages as they are written, and tells nobody.
+    Kernel(Mapping),
     Rewired(Image),
 }
 
@@ -133,32 +138,36 @@ impl Region {
                 },
                 bytes,
             )?),
-            (Memory::Anonymous(live), old) => {
-                let old = match old {
-                    Some(Copied::Anonymous(mapping)) => Some(mapping),
-                    _ => None,
-                };
-                Copied::Anonymous(self.renew_anonymous(live, old, bytes)?)
-            }
+            (Memory::Anonymous(live), old) => self.renew_anonymous(live, old, bytes)?,
         };
         Ok(RegionSnapshot { memory })
     }
 
-    fn renew_anonymous(&self, live: &Mapping, old: Option<Mapping>, bytes: usize) -> Result<Mapping> {
+    fn renew_anonymous(&self, live: &Mapping, old: Option<Copied>, bytes: usize) -> Result<Copied> {
         match self.technique {
-            Technique::VmSnapshot => vm_snapshot::snapshot(live.pointer(), bytes, old),
+            Technique::VmSnapshot => {
+                let old = match old {
+                    Some(Copied::Kernel(mapping)) => Some(mapping),
+                    _ => None,
+                };
+                vm_snapshot::snapshot(live.pointer(), bytes, old).map(Copied::Kernel)
+            }
             Technique::Physical => {
-                let image = match old.filter(|old| old.bytes() == bytes) {
-                    Some(old) => old,
-                    None => {
+                let (image, charge) = match old {
+                    Some(Copied::Physical(old, charge)) if old.bytes() == bytes => (old, charge),
+                    old => {
+                        drop(old);
+                        if !account::may_map(bytes) {
+                            return Err(Error::out_of_memory(bytes));
+                        }
                         let new = Mapping::new(bytes, self.pages.bytes())?;
                         new.advise(libc::MADV_POPULATE_WRITE);
-                        new
+                        (new, Charge::of(bytes))
                     }
                 };
                 // SAFETY: both are mapped for `bytes`; the source is shared through atomics, the target is ours alone.
                 unsafe { copy(live.pointer(), image.pointer(), bytes) };
-                Ok(image)
+                Ok(Copied::Physical(image, charge))
             }
             _ => {
                 let message = "a snapshot by fork is a process, not a range of memory";
@@ -172,7 +181,7 @@ impl RegionSnapshot {
     /// Where the image starts. It may be written to while its owner ensures that it is not being read.
     pub fn pointer(&self) -> NonNull<u8> {
         match &self.memory {
-            Copied::Anonymous(memory) => memory.pointer(),
+            Copied::Physical(memory, _) | Copied::Kernel(memory) => memory.pointer(),
             Copied::Rewired(image) => image.pointer(),
         }
     }
@@ -180,7 +189,7 @@ impl RegionSnapshot {
     /// How many bytes it has.
     pub fn bytes(&self) -> usize {
         match &self.memory {
-            Copied::Anonymous(memory) => memory.bytes(),
+            Copied::Physical(memory, _) | Copied::Kernel(memory) => memory.bytes(),
             Copied::Rewired(image) => image.bytes(),
         }
     }
@@ -189,7 +198,7 @@ impl RegionSnapshot {
     /// it was if that happened while it was read. Only by rewiring. Ask after reading. Costs a short lock.
     pub fn check(&self) -> Result<()> {
         match &self.memory {
-            Copied::Anonymous(_) => Ok(()),
+            Copied::Physical(..) | Copied::Kernel(_) => Ok(()),
             Copied::Rewired(image) => image.check(),
         }
     }

@@ -35,6 +35,7 @@ use crate::detector::Detector;
 use crate::file::{Lack, MemoryFile, map_over};
 use crate::pages::{ALIVE_MAX, Entry, GENERATIONS, Pages};
 use ankerdb_base::Result;
+use ankerdb_memory::charge::Charge;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -70,6 +71,8 @@ pub(crate) struct Space {
     /// Mappings of live memory.
     runs: usize,
     counts: RewiringCounts,
+    /// Pages of the file beside those of live memory, which its owner accounts for.
+    charge: Charge,
     /// Whether the region is still there.
     pub open: bool,
     /// Snapshots that have not been dropped, ended or not.
@@ -92,7 +95,19 @@ impl Space {
         let pages = Pages::new(units)?;
         limits.budget.change(0, 1);
         let counts = RewiringCounts::default();
-        Ok(Space { pages, file, detector, live, unit_bytes, limits, runs: 1, counts, open: true, images: 0 })
+        Ok(Space {
+            pages,
+            file,
+            detector,
+            live,
+            unit_bytes,
+            limits,
+            runs: 1,
+            counts,
+            charge: Charge::default(),
+            open: true,
+            images: 0,
+        })
     }
 
     pub(crate) fn contains(&self, address: usize) -> bool {
@@ -227,7 +242,15 @@ impl Space {
         if let Some(index) = self.pages.find(sequence) {
             self.remove(index);
             self.release_all_if_unheld();
+            self.settle_account();
         }
+    }
+
+    /// Brings the account up to date. A write that copies a page is not refused; the next request for memory may be.
+    fn settle_account(&mut self) {
+        // Without live memory the pages are those that snapshots hold: of those covered, but for what is free by now.
+        let live = if self.open { 0 } else { self.pages.extent() };
+        self.charge.set(live.wrapping_add(self.pages.extra()) * self.unit_bytes);
     }
 
     /// Takes a snapshot off the list and punches what it alone held, neighbours together.
@@ -264,6 +287,7 @@ impl Space {
     pub(crate) fn on_write(&mut self, address: usize) -> bool {
         let unit = (address - self.live.pointer().as_ptr() as usize) / self.unit_bytes;
         let done = self.make_writable(unit);
+        self.settle_account();
         self.detector.wake(self.address(unit), self.unit_bytes);
         done
     }
@@ -393,6 +417,7 @@ impl Space {
         self.recount();
         self.detector.wake(self.address(0), bytes);
         self.counts.compacted += 1;
+        self.settle_account();
         Ok(())
     }
 
@@ -447,6 +472,7 @@ impl Space {
         if extent < units {
             self.file.punch(self.offset(0, extent), (units - extent) * self.unit_bytes);
         }
+        self.settle_account();
     }
 }
 

@@ -23,7 +23,7 @@ mod view;
 pub use column::{column_snapshot_bytes, release_column_snapshots};
 pub use counters::SnapshotCounters;
 pub use image::{BlockImage, Bytes, ColumnImage};
-pub use snapshot::{Snapshot, reader_slot};
+pub use snapshot::{Snapshot, SnapshotOrigin, reader_slot};
 pub use statistics::{ColumnStatistics, TableStatistics, table_statistics};
 pub use strategy::{SnapshotStrategy, TightLoops};
 pub use view::{OwnChange, OwnTableWrites, OwnWrites, ReadView};

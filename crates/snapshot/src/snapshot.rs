@@ -15,6 +15,7 @@ use crate::materialize::{ExistingRows, copy_block, is_lendable, keep_copies, kep
 use crate::strategy::SnapshotStrategy;
 use crate::version_scan::{scan_newest, scan_versions};
 use ankerdb_base::{DatabaseId, ROWS_PER_BLOCK, Result, TableId, Timestamp};
+use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ReaderSlot;
 use ankerdb_table::{RowBlock, Segments, Storage, Table};
 use crossbeam_epoch::Guard;
@@ -31,8 +32,17 @@ const SHARDS: usize = 16;
 #[derive(Clone)]
 pub struct Snapshot(Arc<Inner>);
 
+/// Whose snapshots they are.
+#[derive(Clone, Copy, Debug)]
+pub struct SnapshotOrigin {
+    /// The database.
+    pub database: DatabaseId,
+    /// What its copies of columns may bring the process to.
+    pub memory_limit: MemoryLimit,
+}
+
 struct Inner {
-    database: DatabaseId,
+    origin: SnapshotOrigin,
     timestamp: Timestamp,
     strategy: SnapshotStrategy,
     /// Announces the timestamp; shared with the transaction that the snapshot belongs to, if any.
@@ -74,7 +84,7 @@ pub fn reader_slot(snapshot: &Snapshot) -> &Arc<ReaderSlot> {
 impl Snapshot {
     /// The image of a database at `timestamp`, which `slot` announces.
     pub fn new(
-        database: DatabaseId,
+        origin: SnapshotOrigin,
         timestamp: Timestamp,
         slot: Arc<ReaderSlot>,
         strategy: SnapshotStrategy,
@@ -84,20 +94,20 @@ impl Snapshot {
         counters.taken.fetch_add(1, Ordering::Relaxed);
         let (kept, kept_bytes) = (std::sync::OnceLock::new(), AtomicUsize::new(0));
         let columns = std::sync::OnceLock::new();
-        Snapshot(Arc::new(Inner { database, timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
+        Snapshot(Arc::new(Inner { origin, timestamp, strategy, slot, counters, kept, kept_bytes, columns }))
     }
 
     /// A snapshot of this timestamp read by another strategy, to compare them. Shares nothing that was lent or
     /// materialized. `Newest` reads newer values. `Forked` must only be read in a copy of the process that was made
     /// while commits were held, or while they still are.
     pub fn by(&self, strategy: SnapshotStrategy) -> Snapshot {
-        let Inner { database, timestamp, slot, counters, .. } = &*self.0;
-        Snapshot::new(*database, *timestamp, slot.clone(), strategy, counters.clone())
+        let Inner { origin, timestamp, slot, counters, .. } = &*self.0;
+        Snapshot::new(*origin, *timestamp, slot.clone(), strategy, counters.clone())
     }
 
     /// The database that it is of.
     pub fn database(&self) -> DatabaseId {
-        self.0.database
+        self.0.origin.database
     }
 
     /// Everything committed up to here is in it, and nothing else.
@@ -116,7 +126,7 @@ impl Snapshot {
     /// `OutOfMemory` if memory or mappings run out for a snapshot of a whole column, which harms neither the data nor
     /// other snapshots. `UndefinedTable` if the table is of another database.
     pub fn read_block(&self, table: &Table, number: usize, columns: &[usize]) -> Result<BlockImage> {
-        table.check_is_of(self.0.database)?;
+        table.check_is_of(self.0.origin.database)?;
         let (block, at) = (Storage::of(table).block(number), self.0.timestamp);
         if self.is_forked() {
             return Ok(read_in_copy(block, columns));
@@ -145,7 +155,7 @@ impl Snapshot {
     /// # Errors
     /// Those of [`read_block`](Self::read_block).
     pub fn materialize(&self, table: &Table, columns: &[usize]) -> Result<()> {
-        table.check_is_of(self.0.database)?;
+        table.check_is_of(self.0.origin.database)?;
         match (self.0.strategy, Storage::of(table).segments()) {
             (SnapshotStrategy::Columns, Some(segments)) => {
                 columns.iter().try_for_each(|&column| self.column(table, segments, column).map(drop))
@@ -172,7 +182,11 @@ impl Snapshot {
         if let Some(made) = &*place {
             return Ok(made.clone());
         }
-        let made = ColumnSnapshot::of(table, segments, column, self.0.timestamp, &self.0.counters)?;
+        let limit = self.0.origin.memory_limit;
+        limit.check(Claim::Large, 0)?;
+        let _ceiling = limit.put_up(Claim::Large);
+        let made = ColumnSnapshot::of(table, segments, column, self.0.timestamp, &self.0.counters);
+        let made = made.map_err(|error| limit.explain(error))?;
         *place = Some(made.clone());
         Ok(made)
     }

@@ -39,6 +39,7 @@ pub mod interrupt;
 pub mod lending;
 pub mod lock_table;
 pub mod memory_limit;
+pub mod number_map;
 pub mod patience;
 pub mod pending;
 pub mod readers;

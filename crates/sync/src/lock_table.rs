@@ -61,7 +61,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -71,7 +70,8 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
 use crate::interrupt::{Cause, Interrupt};
-use crate::row_set::{KeyHasher, RowKey, RowSet};
+use crate::number_map::NumberMap;
+use crate::row_set::{RowKey, RowSet};
 
 /// A transaction, by its number, which is never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -161,7 +161,7 @@ impl Held {
     }
 }
 
-type Shard = HashMap<RowKey, Hold, BuildHasherDefault<KeyHasher>>;
+type Shard = NumberMap<RowKey, Hold>;
 
 #[derive(Debug)]
 struct Hold {

@@ -4,9 +4,8 @@
 //! are neighbours. Rows that were met in the order of a scan, or that fill their table to some degree, take a bit or a few;
 //! rows far apart take a chunk of 512 bytes each, at most one for every chunk of the table.
 
+use crate::number_map::NumberMap;
 use ankerdb_base::{Error, Result};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// A row, by the number of its table and its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,31 +36,6 @@ const FEW: usize = 16;
 const CHUNK_BITS: u32 = 12;
 const CHUNK_WORDS: usize = 1 << (CHUNK_BITS - 6);
 
-/// Hashes rows by multiplication: clients cannot choose their numbers.
-#[derive(Default)]
-pub(crate) struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Another constant than the one that chooses a shard of the lock table, whose rows have the upper bits of that
-        // one in common.
-        let mixed = (self.0.rotate_left(20) ^ number).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        self.0 = mixed ^ mixed >> 32;
-    }
-}
-
 type Chunk = Box<[u64; CHUNK_WORDS]>;
 
 /// A set of rows of any tables.
@@ -69,7 +43,7 @@ type Chunk = Box<[u64; CHUNK_WORDS]>;
 pub struct RowSet {
     /// All rows, while they are few.
     few: Vec<RowKey>,
-    chunks: HashMap<ChunkKey, Chunk, BuildHasherDefault<KeyHasher>>,
+    chunks: NumberMap<ChunkKey, Chunk>,
     /// Rows in chunks.
     many: usize,
 }
@@ -180,7 +154,7 @@ impl RowSet {
     pub fn clear(&mut self) {
         self.few.clear();
         if self.chunks.capacity() > 0 {
-            self.chunks = HashMap::default();
+            self.chunks = NumberMap::default();
         }
         self.many = 0;
     }

@@ -22,7 +22,9 @@ use crate::append_list::AppendList;
 use crate::area::Area;
 use crate::cell::CellLayout;
 use crate::derived::Derived;
-use ankerdb_base::{ColumnSet, ROWS_PER_BLOCK, Result};
+use ankerdb_base::{ColumnSet, Error, ROWS_PER_BLOCK, Result};
+use ankerdb_memory::account;
+use ankerdb_memory::charge::Charge;
 use ankerdb_region::{PageSize, Region, Technique};
 use crossbeam_utils::CachePadded;
 use parking_lot::lock_api::RawRwLock as _;
@@ -57,6 +59,8 @@ pub struct Segments {
     columns: Box<[(CellLayout, bool)]>,
     locks: Arc<ColumnLocks>,
     segments: AppendList<Arc<Segment>>,
+    /// The blocks that were placed, in the account: their memory appears when it is touched, which is soon.
+    placed: Mutex<Charge>,
     derived: Box<[Mutex<Option<Derived>>]>,
 }
 
@@ -91,6 +95,7 @@ impl Segments {
                 _ => columns.len(),
             })),
             segments: AppendList::default(),
+            placed: Mutex::default(),
             derived: columns.iter().map(|_| Mutex::default()).collect(),
             columns,
         };
@@ -114,14 +119,28 @@ impl Segments {
     }
 
     /// The segment of a new block and the block's position in it. One caller at a time. 53200 if a segment is needed and
-    /// there is no memory.
+    /// there is no memory, or under a ceiling that the block would pass.
     pub(crate) fn place(&self, block: usize) -> Result<(Arc<Segment>, usize)> {
         let (number, position) = self.position(block);
         if number == self.segments.len() {
             self.segments.push(Arc::new(self.reserve()?));
         }
+        let bytes = self.block_bytes();
+        if !account::may_map(bytes) {
+            return Err(Error::out_of_memory(bytes));
+        }
+        let mut placed = self.placed.lock();
+        let all = placed.bytes() + bytes;
+        placed.set(all);
         let segment = self.segments.get(number).expect("blocks come one after the other");
         Ok((segment.clone(), position))
+    }
+
+    /// Bytes of a block's arrays.
+    fn block_bytes(&self) -> usize {
+        let of_bits = |nullable: bool| if nullable { CellLayout::Bit.bytes(ROWS_PER_BLOCK) } else { 0 };
+        let columns = self.columns.iter();
+        columns.map(|&(layout, nullable)| layout.bytes(ROWS_PER_BLOCK) + of_bits(nullable)).sum()
     }
 
     /// How these columns are put into regions.

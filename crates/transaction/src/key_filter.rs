@@ -4,8 +4,8 @@
 //! always none has. A set of hashes answers that for a few nanoseconds and eight bytes a row. Hashes are never taken out,
 //! when a pending row changes its key or goes, so the answer "maybe" is looked into with the keys themselves (`own_keys`).
 
-use crate::number_map::NumberSet;
 use ankerdb_base::{ColumnSet, Error, Result};
+use ankerdb_sync::number_map::NumberSet;
 use std::collections::TryReserveError;
 
 /// The hash of an encoded key.

@@ -22,7 +22,6 @@ mod key_filter;
 mod lock;
 mod lookup;
 mod manager;
-mod number_map;
 mod old_records;
 mod own_keys;
 mod own_slots;

@@ -4,8 +4,8 @@
 //! Made once, when a transaction that has read a lot is about to be validated, and before it draws a timestamp: making
 //! it costs as much as a part of the reading did. Transactions that have read little are matched without.
 
-use crate::number_map::NumberMap;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId};
+use ankerdb_sync::number_map::NumberMap;
 use ankerdb_sync::row_set::RowKey;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

@@ -8,7 +8,7 @@ use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
 use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
 use ankerdb_memory::account;
-use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotStrategy, TightLoops};
+use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotOrigin, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
@@ -180,7 +180,11 @@ impl TransactionManager {
     fn snapshot_by(&self, strategy: SnapshotStrategy) -> Snapshot {
         let slot = self.readers.register();
         let timestamp = slot.enter(|| self.watermark());
-        Snapshot::new(self.database, timestamp, Arc::new(slot), strategy, self.snapshots.clone())
+        Snapshot::new(self.snapshot_origin(), timestamp, Arc::new(slot), strategy, self.snapshots.clone())
+    }
+
+    pub(crate) fn snapshot_origin(&self) -> SnapshotOrigin {
+        SnapshotOrigin { database: self.database, memory_limit: self.memory_limit }
     }
 
     /// How queries at this level read. A level that promises consistency gets it in every configuration.

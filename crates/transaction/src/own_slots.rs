@@ -1,8 +1,8 @@
 //! The slots that a commit has taken for its new rows, to know them when they are met in an index.
 
-use crate::number_map::NumberSet;
 use crate::write_set::Write;
 use ankerdb_base::RowId;
+use ankerdb_sync::number_map::NumberSet;
 
 /// The slots of a commit's new rows as a set: filled when it is first asked for, and from then on with what is new.
 #[derive(Default)]

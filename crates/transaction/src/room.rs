@@ -5,12 +5,12 @@
 //! small transactions may take is decided when they commit.
 
 use crate::manager::TransactionManager;
-use crate::number_map::NumberMap;
 use crate::transaction::Transaction;
 use crate::write_set::{Needs, Purpose, ROWS_KEPT, WriteKind, WriteSet};
 use ankerdb_base::{Error, Result};
 use ankerdb_memory::account;
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit, check_system};
+use ankerdb_sync::number_map::NumberMap;
 use ankerdb_table::{Cell, Storage, Table};
 use std::sync::Arc;
 

@@ -360,7 +360,7 @@ impl Transaction {
         let manager = &self.manager;
         let (strategy, counters) = (manager.strategy_at(self.isolation), manager.snapshot_counters().clone());
         let slot = self.announced.slot().clone();
-        let snapshot = Snapshot::new(manager.database(), self.start, slot, strategy, counters);
+        let snapshot = Snapshot::new(manager.snapshot_origin(), self.start, slot, strategy, counters);
         ReadView::of_transaction(snapshot, self.own_writes())
     }
 

@@ -3,24 +3,28 @@
 //! A main-memory file without a name. Its first page, the *words*, says how the child ended; the results follow:
 //!
 //! ```text
-//! words                                                  results
-//! │ outcome │ bytes of error │ bytes of results │ error │ ...
-//! 0         4                8                  16      4096
+//! words                                                          results
+//! │ outcome │ bytes of error │ bytes of results │ error │ taken │ ...
+//! 0         4                8                  16      4088    4096
 //! ```
 //!
 //! The child maps it shared and lets it grow; the parent maps what was written, read-only, once the child has ended, so
 //! it is not written then.
 
 use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_memory::charge::Charge;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// Where the results begin.
 const RESULTS: usize = 4096;
 /// Where the error's bytes begin.
 const ERROR: usize = 16;
+/// Where the child tells how many bytes it has taken, while it runs.
+const TAKEN: usize = RESULTS - 8;
 /// The first piece of memory for results, and the largest step by which it grows.
 const STEP_MIN: usize = 64 << 10;
 const STEP_MAX: usize = 16 << 20;
@@ -66,6 +70,24 @@ impl Memory {
         Memory(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
+    /// How many bytes the child has taken for itself so far, as far as it has told.
+    pub(super) fn taken(&self) -> usize {
+        let mut word = [0u8; 8];
+        // SAFETY: the buffer has that many bytes.
+        let read =
+            unsafe { libc::pread(self.number(), word.as_mut_ptr().cast(), word.len(), TAKEN as libc::off_t) };
+        if read == word.len() as isize { usize::from_ne_bytes(word) } else { 0 }
+    }
+
+    /// Bytes of memory that the file takes.
+    fn memory_bytes(&self) -> usize {
+        // SAFETY: `stat` is plain numbers; the file is ours.
+        unsafe {
+            let mut stat = std::mem::zeroed::<libc::stat>();
+            if libc::fstat(self.number(), &mut stat) == 0 { stat.st_blocks as usize * 512 } else { 0 }
+        }
+    }
+
     /// What the child left: its results, its error, or `None` if it ended before it said anything.
     pub(super) fn outcome(&self) -> Result<Option<SharedBytes>> {
         let mut words = [0u8; RESULTS];
@@ -83,7 +105,7 @@ impl Memory {
             return SharedBytes::map(self, number(8, 8)).map(Some);
         }
         if number(0, 4) == Outcome::Failed as usize {
-            return Err(decoded(&words[ERROR..(ERROR + number(4, 4)).min(RESULTS)]));
+            return Err(decoded(&words[ERROR..(ERROR + number(4, 4)).min(TAKEN)]));
         }
         Ok(None)
     }
@@ -120,6 +142,12 @@ impl Words {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.add(at), bytes.len()) };
     }
 
+    /// Where the child tells how many bytes it has taken. The mapping stays until the process ends.
+    pub(super) fn taken(self) -> &'static AtomicUsize {
+        // SAFETY: within the mapping, aligned to eight bytes, and used as such a word by nobody else in this process.
+        unsafe { AtomicUsize::from_ptr(self.0.add(TAKEN).cast()) }
+    }
+
     /// Says that all results are there.
     pub(super) fn done(self, length: usize) {
         self.write(8, &(length as u64).to_ne_bytes());
@@ -144,7 +172,7 @@ fn encoded(error: &Error) -> Vec<u8> {
         bytes.extend(part.bytes().filter(|byte| *byte != 0));
         bytes.push(0);
     }
-    bytes.truncate(RESULTS - ERROR);
+    bytes.truncate(TAKEN - ERROR);
     bytes
 }
 
@@ -171,11 +199,21 @@ pub struct Output {
     capacity: usize,
     length: usize,
     limit: usize,
+    /// The file's memory, in the child's account.
+    charge: Charge,
 }
 
 impl Output {
     pub(super) fn new(file: Memory, words: Words, limit: usize) -> Output {
-        Output { file, words, results: std::ptr::null_mut(), capacity: 0, length: 0, limit }
+        Output {
+            file,
+            words,
+            results: std::ptr::null_mut(),
+            capacity: 0,
+            length: 0,
+            limit,
+            charge: Charge::default(),
+        }
     }
 
     /// Bytes written.
@@ -222,6 +260,7 @@ impl Output {
             self.results = moved.cast();
         }
         self.capacity = capacity;
+        self.charge.set(capacity);
         Ok(())
     }
 }
@@ -247,6 +286,8 @@ pub struct SharedBytes(Arc<Results>);
 struct Results {
     start: *mut u8,
     length: usize,
+    /// The file's memory, which stays as long as a part of it is mapped.
+    _charge: Charge,
 }
 
 // SAFETY: it is not written: the process that did has ended, and no other has it.
@@ -260,7 +301,7 @@ impl SharedBytes {
             0 => std::ptr::null_mut(),
             length => mapped(file, length, RESULTS, libc::PROT_READ)?,
         };
-        Ok(SharedBytes(Arc::new(Results { start, length })))
+        Ok(SharedBytes(Arc::new(Results { start, length, _charge: Charge::of(file.memory_bytes()) })))
     }
 }
 
@@ -294,6 +335,6 @@ mod tests {
         let full = Error::internal("ä").with_detail("d").with_hint("h");
         assert_eq!(decoded(&encoded(&full)), full);
         let long = Error::internal("x".repeat(10_000));
-        assert_eq!(decoded(&encoded(&long)).message().len(), RESULTS - ERROR - 6);
+        assert_eq!(decoded(&encoded(&long)).message().len(), TAKEN - ERROR - 6);
     }
 }

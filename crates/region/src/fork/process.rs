@@ -2,6 +2,8 @@
 
 use super::output::{Memory, Output, SharedBytes, Words};
 use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_memory::account;
+use ankerdb_memory::charge::Charge;
 use ankerdb_memory::child::{become_child, is_child};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::panic::PanicHookInfo;
@@ -122,6 +124,7 @@ pub(super) fn run(memory: Memory, limit: usize, work: impl FnOnce(&mut Output) -
     let memory = keep_only(memory);
     let Ok(words) = Words::map(&memory) else { end() };
     WORDS.store(words.0, Ordering::Relaxed);
+    account::tell_parent(words.taken());
     let mut output = Output::new(memory, words, limit);
     // A panic gets here only if the program has since set a hook of its own.
     let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&mut output)));
@@ -141,6 +144,8 @@ pub struct Child {
     memory: Memory,
     pub(super) duration: Duration,
     reaped: bool,
+    /// What it has taken, in this process's account.
+    charge: Charge,
 }
 
 impl Child {
@@ -150,7 +155,7 @@ impl Child {
             let number = libc::syscall(libc::SYS_pidfd_open, pid, 0);
             (number >= 0).then(|| OwnedFd::from_raw_fd(number as i32))
         };
-        Child { pid, end, memory, duration, reaped: false }
+        Child { pid, end, memory, duration, reaped: false, charge: Charge::default() }
     }
 
     /// Its process number.
@@ -163,6 +168,7 @@ impl Child {
     pub fn wait(mut self, cancelled: &dyn Fn() -> bool) -> Result<SharedBytes> {
         loop {
             if let Some(status) = self.reap(libc::WNOHANG) {
+                self.charge.set(0);
                 return match self.memory.outcome()? {
                     Some(results) => Ok(results),
                     None => Err(ended(status)),
@@ -171,6 +177,7 @@ impl Child {
             if cancelled() {
                 return Err(Error::new(SqlState::QueryCanceled, "canceling statement due to user request"));
             }
+            self.charge.set(self.memory.taken());
             self.rest();
         }
     }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Hashes small integers by multiplication: clients cannot choose these keys.
 #[derive(Default)]
-pub(crate) struct NumberHasher(u64);
+pub struct NumberHasher(u64);
 
 impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
@@ -17,7 +17,9 @@ impl Hasher for NumberHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        // Another constant than the one that chooses a shard of the lock table, whose rows have the upper bits of that
+        // one in common.
+        let mixed = (self.0.rotate_left(20) ^ number).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         self.0 = mixed ^ mixed >> 32;
     }
 
@@ -31,7 +33,7 @@ impl Hasher for NumberHasher {
 }
 
 /// A map by internal numbers.
-pub(crate) type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+pub type NumberMap<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// A set of internal numbers.
-pub(crate) type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;
+pub type NumberSet<K> = HashSet<K, BuildHasherDefault<NumberHasher>>;
