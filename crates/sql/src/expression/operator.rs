@@ -254,10 +254,12 @@ impl Binder<'_> {
             (Family::Date, Family::Date, Arithmetic::Subtract) => {
                 ((DataType::Date, DataType::Date), DataType::Integer)
             }
-            (Family::Timestamp | Family::TimestampTz, ..)
-            | (_, Family::Timestamp | Family::TimestampTz, _) => {
-                return elsewhere("arithmetic on timestamps");
-            }
+            // What gives an interval.
+            (
+                Family::Date | Family::Timestamp | Family::TimestampTz,
+                Family::Date | Family::Timestamp | Family::TimestampTz,
+                Arithmetic::Subtract,
+            ) => return elsewhere("the difference of timestamps"),
             (left_family, right_family, _) if left_type.is_numeric() && right_type.is_numeric() => {
                 let common = match (left_family, right_family) {
                     (Family::Real, Family::Real) => DataType::Real,

@@ -6,13 +6,14 @@
 //!
 //! - An operator above each join ([`TimeSlices`]) gives way when the join has worked for some milliseconds. The rule
 //!   [`YieldAboveJoins`] puts it there when a query is planned.
-//! - A join whose condition rejects nearly everything does not come back to that operator for long. So its condition, which
-//!   it computes for a batch of pairs at a time, fails once the run of the query has ended ([`interruptible`]).
-//!
-//! Not covered: a join that rejects everything works through one batch of its outer side before it gives way to other
-//! queries.
+//! - A join whose condition rejects nearly everything does not come back to that operator for long, but reads on. So an
+//!   operator below it ([`Portions`]) hands it as many rows of its outer side as keep it busy for some milliseconds, one at
+//!   least, and gives way between them.
+//! - One row beside a large inner side may take long, too. So the condition, which the join computes for a batch of pairs at a
+//!   time, fails once the run of the query has ended ([`interruptible`]).
 
 use crate::rows::RunEnd;
+use ankerdb_engine::ROWS_PER_BLOCK;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
@@ -24,9 +25,10 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{NestedLoopJoinExec, NestedLoopJoinExecBuilder};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
 };
 use futures::Stream;
 use std::fmt;
@@ -61,7 +63,10 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
             Ok(match MULTIPLYING.contains(&node.name()) {
-                true => Transformed::yes(Arc::new(TimeSlices { input: node }) as Arc<dyn ExecutionPlan>),
+                true => {
+                    let input = in_portions(node)?;
+                    Transformed::yes(Arc::new(TimeSlices { input }) as Arc<dyn ExecutionPlan>)
+                }
                 false => Transformed::no(node),
             })
         })?;
@@ -157,6 +162,141 @@ impl Stream for Slices {
 }
 
 impl RecordBatchStream for Slices {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+/// The join with its outer side in portions, if it has a condition that may reject what it joins.
+fn in_portions(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let nested = join.downcast_ref::<NestedLoopJoinExec>().is_some_and(|join| join.filter().is_some());
+    let hashed = join.downcast_ref::<HashJoinExec>().is_some_and(|join| join.filter().is_some());
+    let [inner, outer] = join.children()[..] else { return Ok(join) };
+    if !nested && !hashed {
+        return Ok(join);
+    }
+    let children = vec![inner.clone(), Arc::new(Portions { input: outer.clone() }) as Arc<dyn ExecutionPlan>];
+    join.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// Passes rows on in portions that keep the operator above busy for a slice of time, and gives way between them.
+#[derive(Debug)]
+struct Portions {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl DisplayAs for Portions {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for Portions {
+    fn name(&self) -> &str {
+        "Portions"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Portions { input: children.swap_remove(0) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Portions { input: children.swap_remove(0) }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        Ok(Box::pin(Portioned { input, batch: None, rows: 1, given: None, worked: Duration::ZERO }))
+    }
+}
+
+struct Portioned {
+    input: SendableRecordBatchStream,
+    /// What is left to give of a batch.
+    batch: Option<RecordBatch>,
+    /// How many rows a portion has.
+    rows: usize,
+    /// When the last portion was given.
+    given: Option<Instant>,
+    /// What the operator above took for portions since it gave way.
+    worked: Duration,
+}
+
+impl Portioned {
+    /// Notes how long the operator above has worked at a portion.
+    fn note(&mut self, took: Duration) {
+        self.worked += took;
+        self.rows = match took {
+            long if long > SLICE => (self.rows / 2).max(1),
+            short if short < SLICE / 4 => self.rows.saturating_mul(2).min(ROWS_PER_BLOCK),
+            _ => self.rows,
+        };
+    }
+
+    fn portion(&mut self) -> Option<RecordBatch> {
+        let batch = self.batch.take()?;
+        let rows = self.rows.min(batch.num_rows());
+        if rows < batch.num_rows() {
+            self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
+        self.given = Some(Instant::now());
+        Some(batch.slice(0, rows))
+    }
+}
+
+impl Stream for Portioned {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(given) = self.given.take() {
+            self.note(given.elapsed());
+        }
+        if self.worked >= SLICE {
+            self.worked = Duration::ZERO;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.batch.is_none() {
+            match self.input.as_mut().poll_next(context) {
+                Poll::Ready(Some(Ok(batch))) => self.batch = Some(batch),
+                Poll::Pending => {
+                    self.worked = Duration::ZERO;
+                    return Poll::Pending;
+                }
+                other => return other,
+            }
+        }
+        Poll::Ready(self.portion().map(Ok))
+    }
+}
+
+impl RecordBatchStream for Portioned {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
     }

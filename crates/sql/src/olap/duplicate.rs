@@ -13,8 +13,8 @@ use super::planner::TableSources;
 use crate::column_name::column_name;
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    VisitMut, VisitorMut,
+    Expr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -96,6 +96,9 @@ struct Lists {
 
 impl Work for Lists {
     fn query(&mut self, query: &mut Query) {
+        if !self.is_nested {
+            name_casts(query);
+        }
         self.name_apart(&mut query.body);
         self.is_nested = true;
     }
@@ -244,6 +247,56 @@ fn name_computed(item: &mut SelectItem) {
             *item = SelectItem::ExprWithAlias { expr: expression.clone(), alias };
         }
         _ => {}
+    }
+}
+
+/// Gives columns that are cast a name of their own where the query has an order: DataFusion would call them as the column, which
+/// the order may ask for, too.
+fn name_casts(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
+    if select.distinct.is_some() {
+        return;
+    }
+    let seen: Vec<Option<String>> = select.projection.iter().map(seen_name).collect();
+    for (position, item) in select.projection.iter_mut().enumerate() {
+        let is_cast = match item {
+            SelectItem::UnnamedExpr(expression) => is_cast_column(expression),
+            _ => false,
+        };
+        if !is_cast {
+            continue;
+        }
+        hide(item, position);
+        let is_only = seen.iter().filter(|other| **other == seen[position]).count() == 1;
+        let SelectItem::ExprWithAlias { alias, .. } = item else { continue };
+        for key in keys.iter_mut().filter(|_| is_only) {
+            if let Expr::Identifier(name) = &key.expr
+                && Some(folded(name)) == seen[position]
+            {
+                key.expr = Expr::Identifier(alias.clone());
+            }
+        }
+    }
+}
+
+/// What ORDER BY may call the column.
+fn seen_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expression) => Some(column_name(expression)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        _ => None,
+    }
+}
+
+fn is_cast_column(expression: &Expr) -> bool {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => {
+            is_cast_column(expr)
+                || matches!(expr.as_ref(), Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+                    && matches!(expression, Expr::Cast { .. })
+        }
+        _ => false,
     }
 }
 

@@ -26,10 +26,25 @@ pub(crate) fn from_optimizer(error: DataFusionError) -> Error {
     let error = translate(&error);
     match error.state() {
         SqlState::UndefinedColumn | SqlState::AmbiguousColumn | SqlState::DuplicateColumn => {
-            let message = "a subquery that depends on the query around it in this way is not supported";
-            Error::new(SqlState::FeatureNotSupported, message).with_detail(error.message().to_owned())
+            dependent_subquery().with_detail(error.message().to_owned())
         }
         _ => error,
+    }
+}
+
+fn dependent_subquery() -> Error {
+    let message = "a subquery that depends on the query around it in this way is not supported";
+    Error::new(SqlState::FeatureNotSupported, message)
+}
+
+/// What DataFusion has no plan for. A subquery that it has made no join of is left when it comes to execution.
+fn from_not_implemented(message: &str) -> Error {
+    let is_subquery = ["ScalarSubquery", "InSubquery", "Exists", "SetComparison"]
+        .iter()
+        .any(|kind| message.contains(&format!("does not support logical expression {kind}(")));
+    match is_subquery {
+        true => dependent_subquery(),
+        false => Error::new(SqlState::FeatureNotSupported, message.to_owned()),
     }
 }
 
@@ -45,9 +60,7 @@ fn translate(error: &DataFusionError) -> Error {
         },
         DataFusionError::SchemaError(inner, _) => from_schema(inner),
         DataFusionError::SQL(inner, _) => Error::new(SqlState::SyntaxError, inner.to_string()),
-        DataFusionError::NotImplemented(message) => {
-            Error::new(SqlState::FeatureNotSupported, message.clone())
-        }
+        DataFusionError::NotImplemented(message) => from_not_implemented(message),
         DataFusionError::ResourcesExhausted(message) => {
             Error::new(SqlState::OutOfMemory, "out of memory").with_detail(message.clone())
         }

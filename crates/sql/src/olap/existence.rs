@@ -11,13 +11,9 @@
 //! where y is the column of q. The second is IN's logic of three values: no match, but a NULL on either side, is unknown.
 //! A condition for which unknown is as good as false stays one.
 //!
-//! Scalar subqueries get an aggregate that makes one row of them, whether they had one or none ([`super::single`]).
-//!
 //! Subqueries in the arguments of aggregates are computed by a projection below, those in the condition of an inner join by
 //! a filter above.
 
-use super::names::HIDDEN;
-use super::single::single;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType, Spans};
 use datafusion::error::Result;
@@ -90,9 +86,11 @@ fn condition(expression: Expr, schema: &DFSchema, alone: bool) -> Result<Expr> {
         Expr::Exists(Exists { subquery, negated }) => {
             Expr::Exists(Exists { subquery: without_limit(subquery), negated })
         }
-        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs.
+        // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs;
+        // and its join compares nothing else.
         Expr::InSubquery(InSubquery { expr, subquery, negated })
-            if !negated || (alone && !expr.column_refs().is_empty()) =>
+            if !negated
+                || (alone && !expr.column_refs().is_empty() && subquery.outer_ref_columns.is_empty()) =>
         {
             let expr = Box::new(value(*expr, schema)?.data);
             Expr::InSubquery(InSubquery { expr, subquery, negated })
@@ -104,7 +102,11 @@ fn condition(expression: Expr, schema: &DFSchema, alone: bool) -> Result<Expr> {
 /// A subquery of EXISTS without a limit, which makes no difference unless it is zero.
 fn without_limit(subquery: Subquery) -> Subquery {
     let LogicalPlan::Limit(limit) = subquery.subquery.as_ref() else { return subquery };
-    let is_some = matches!(limit.fetch.as_deref(), Some(Expr::Literal(ScalarValue::Int64(Some(1..)), _)));
+    let is_some = match limit.fetch.as_deref() {
+        None => true,
+        Some(Expr::Literal(value, _)) => value.is_null() || matches!(value, ScalarValue::Int64(Some(1..))),
+        Some(_) => false,
+    };
     match is_some && limit.skip.is_none() {
         true => subquery.with_plan(limit.input.clone()),
         false => subquery,
@@ -121,40 +123,12 @@ fn as_value(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let is_in = is_in(*expr, &subquery, schema)?;
             Transformed::yes(if negated { Expr::Not(Box::new(is_in)) } else { is_in })
         }
-        Expr::ScalarSubquery(subquery) if !gives_one_row(&subquery.subquery) => {
-            Transformed::yes(Expr::ScalarSubquery(single_row(&subquery)?))
-        }
         Expr::SetComparison(mut comparison) => {
             comparison.subquery = apart(&comparison.subquery)?;
             Transformed::yes(Expr::SetComparison(comparison))
         }
         other => Transformed::no(other),
     })
-}
-
-/// Whether a subquery has one row whatever its tables have: it aggregates without groups.
-fn gives_one_row(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => gives_one_row(&alias.input),
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        _ => false,
-    }
-}
-
-/// The subquery with the value of its only row as its row.
-fn single_row(subquery: &Subquery) -> Result<Subquery> {
-    let schema = subquery.subquery.schema();
-    if schema.fields().len() != 1 {
-        return Ok(subquery.clone());
-    }
-    let column = Column::from(schema.qualified_field(0));
-    // A name that clients see as it was, and that no column of the query around it has.
-    let name = format!("{}{HIDDEN}value", column.name);
-    let rows = LogicalPlanBuilder::from(subquery.subquery.clone());
-    let value = single(Expr::Column(column)).alias(name);
-    let aggregated = rows.aggregate(Vec::<Expr>::new(), vec![value])?.build()?;
-    Ok(subquery.with_plan(Arc::new(aggregated)))
 }
 
 /// Whether the subquery has rows, of those that satisfy the condition if there is one. The condition comes with the

@@ -17,10 +17,12 @@
 
 mod aggregate;
 mod analytical;
+mod apart;
 pub(crate) mod arrow;
 mod checked;
 mod computed;
 mod cooperate;
+mod distinct;
 mod duplicate;
 mod error;
 mod existence;
@@ -28,6 +30,7 @@ mod extreme;
 mod forked;
 mod function;
 mod kernel;
+mod limited;
 mod memory;
 mod names;
 mod narrow;
@@ -375,20 +378,20 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         .with_runtime_env(runtime)
         .with_expr_planners(vec![Arc::new(written::WrittenOperators)])
         .with_default_features()
+        .with_optimizer_rules(distinct::rules())
         .with_physical_optimizer_rules(project::rules())
         .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics))
         .with_physical_optimizer_rule(Arc::new(cooperate::YieldAboveJoins));
-    // PostgreSQL's other names of functions that there are.
-    for (name, other) in [("bool_and", "every"), ("var", "variance")] {
-        let functions = builder.aggregate_functions().get_or_insert_default();
-        if let Some(found) = functions.iter().find(|function| function.name() == name) {
-            let named = found.as_ref().clone().with_aliases([other]);
-            functions.push(Arc::new(named));
-        }
+    // PostgreSQL's other name of it.
+    let functions = builder.aggregate_functions().get_or_insert_default();
+    if let Some(found) = functions.iter().find(|function| function.name() == "bool_and") {
+        let named = found.as_ref().clone().with_aliases(["every"]);
+        functions.push(Arc::new(named));
     }
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(distinct::statistics());
     Ok(builder.build())
 }
 

@@ -7,6 +7,7 @@
 use super::arrow::UTC;
 use super::error::external;
 use super::existence;
+use super::limited;
 use super::scan::TableHandle;
 use super::value::{sql_type, with_type};
 use super::{typing, written};
@@ -15,8 +16,8 @@ use crate::expression::types::data_type;
 use ankerdb_engine::{Catalog, DataType, Error, SqlState};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
-use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
@@ -56,7 +57,7 @@ pub(crate) fn bind(
     let functions = |name: &str| state.scalar_functions().get(name).cloned();
     let mut parameters = Parameters::declared(declared);
     let plan = typing::typed(existence::as_values(plan)?, &mut parameters, &functions)?;
-    Ok((plan, parameters.known().to_vec()))
+    Ok((limited::numbered(plan)?, parameters.known().to_vec()))
 }
 
 /// What names mean.
@@ -155,17 +156,23 @@ impl ContextProvider for Names<'_> {
 
 /// Table functions take constants; a cast literal counts as one.
 fn literal_argument(argument: Expr) -> Result<Expr> {
-    match argument {
+    let argument = match argument {
         Expr::Cast(cast) => match cast.expr.as_ref() {
-            Expr::Literal(value, _) => Ok(Expr::Literal(value.cast_to(cast.field.data_type())?, None)),
-            _ => Ok(Expr::Cast(cast)),
+            Expr::Literal(value, _) => Expr::Literal(value.cast_to(cast.field.data_type())?, None),
+            _ => Expr::Cast(cast),
         },
         Expr::Negative(inner) => match inner.as_ref() {
-            Expr::Literal(value, _) => Ok(Expr::Literal(value.arithmetic_negate()?, None)),
-            _ => Ok(Expr::Negative(inner)),
+            Expr::Literal(value, _) => Expr::Literal(value.arithmetic_negate()?, None),
+            _ => Expr::Negative(inner),
         },
-        other => Ok(other),
-    }
+        other => other,
+    };
+    Ok(match argument {
+        Expr::Literal(value @ (ScalarValue::Int16(_) | ScalarValue::Int32(_)), _) => {
+            Expr::Literal(value.cast_to(&ArrowType::Int64)?, None)
+        }
+        other => other,
+    })
 }
 
 /// SQL types whose meaning differs from DataFusion's.

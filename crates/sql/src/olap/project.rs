@@ -5,6 +5,7 @@
 //! are. Those that only choose columns move as before. (DataFusion's also computes parts of the condition of a nested loop
 //! join ahead, for rows that the other side may not ask for.)
 
+use super::apart::SortAboveUnions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -22,13 +23,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct ComputeAboveFilters;
 
-/// DataFusion's rules, with this one in place of its counterpart.
+/// DataFusion's rules, with this one in place of its counterpart, behind what they must not look through.
 pub(super) fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>| match rule.name() {
         "ProjectionPushdown" => Arc::new(ComputeAboveFilters) as _,
         _ => rule,
     };
-    PhysicalOptimizer::new().rules.into_iter().map(ours).collect()
+    let mut rules: Vec<_> = PhysicalOptimizer::new().rules.into_iter().map(ours).collect();
+    rules.insert(0, Arc::new(SortAboveUnions));
+    rules
 }
 
 impl PhysicalOptimizerRule for ComputeAboveFilters {

@@ -168,6 +168,54 @@ fn a_join_of_many_pairs_gives_way_to_other_queries() {
 }
 
 #[test]
+fn a_join_that_rejects_everything_gives_way_to_other_queries() {
+    let fixture = Fixture::with_lines(50_000);
+    // A condition that takes so long that the pairs of one block take a minute.
+    let text = "repeat((a.id + b.id)::text, 20) = 'none'";
+    let rejecting = format!("select count(*) from line a, line b where {text}");
+    let plan = fixture.plan(&rejecting, &[]).unwrap();
+    // More of them than there are threads.
+    let heavy: Vec<ResultRows> =
+        (0..4).map(|_| fixture.olap.run(&plan, &[], fixture.view(), never_canceled())).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    assert_eq!(fixture.value("select count(*) from line"), Value::BigInt(50_000));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    drop(heavy);
+}
+
+/// A subquery's value for each of many rows, of more than one batch.
+const VALUES: &str = "select max((select b.info from line b where b.id = a.id + 1)) from line a";
+
+#[test]
+fn a_subquery_of_each_row_past_its_memory_fails_alone() {
+    let fixture = Fixture::with_lines(50_000);
+    assert_eq!(fixture.value(VALUES), Value::text("information about 9999"));
+    let share = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 10 };
+    let small = OlapEngine::new(&fixture.database, &share).unwrap();
+    let small = Fixture { database: fixture.database.clone(), olap: small };
+    assert_eq!(state(&small, VALUES), SqlState::OutOfMemory);
+    assert_eq!(small.value("select count(*) from line"), Value::BigInt(50_000));
+}
+
+#[test]
+fn a_subquery_of_each_row_ends_with_its_query() {
+    let fixture = Fixture::with_lines(20_000);
+    // So many rows of the subquery that they take minutes.
+    let many = "select max((select max(d.info) from line b, line c, line d where b.district = c.district \
+                and c.district = d.district and b.id = a.id)) from line a";
+    let plan = fixture.plan(many, &[]).unwrap();
+    let table = fixture.database.catalog().table("line").unwrap();
+    let holders = Arc::strong_count(&table);
+    let cancel = never_canceled();
+    let mut rows = fixture.olap.run(&plan, &[], fixture.view(), cancel.clone());
+    std::thread::sleep(Duration::from_millis(200));
+    cancel.cancel();
+    assert_eq!(rows.next_batch().unwrap_err().state(), SqlState::QueryCanceled);
+    wait_until_let_go(&table, holders);
+}
+
+#[test]
 fn a_panic_is_the_error_of_one_query() {
     let fixture = Fixture::with_lines(3);
     let start = async { panic!("on purpose") };

@@ -4,6 +4,7 @@ mod columns;
 mod failure;
 mod layout;
 mod query;
+mod single;
 
 use super::{OlapEngine, OlapPlan, analytical};
 use crate::columns::Columns;

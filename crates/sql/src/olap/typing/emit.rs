@@ -47,13 +47,10 @@ impl Emitter<'_> {
             Expression::IsNull(operand, true) => self.emit(*operand)?.is_null(),
             Expression::IsNull(operand, false) => self.emit(*operand)?.is_not_null(),
             Expression::IsBoolean(operand, value, negated) => {
-                let operand = self.emit(*operand)?;
-                match (value, negated) {
-                    (true, false) => operand.is_true(),
-                    (true, true) => operand.is_not_true(),
-                    (false, false) => operand.is_false(),
-                    (false, true) => operand.is_not_false(),
-                }
+                // Written as the operator that DataFusion runs it by: it knows IS TRUE as never NULL when it plans, but not
+                // when it runs, and takes the columns for different ones.
+                let operator = if negated { Operator::IsDistinctFrom } else { Operator::IsNotDistinctFrom };
+                binary(self.emit(*operand)?, operator, lit(value))
             }
             Expression::Distinct(pair, negated) => {
                 let operator = if negated { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };

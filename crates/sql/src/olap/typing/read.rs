@@ -7,6 +7,7 @@ use crate::expression::{Arithmetic, Binder, Comparison, Expression, Refusal, Sco
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
+use crate::olap::single;
 use crate::olap::value::{field_type, with_type};
 use crate::olap::written;
 use ankerdb_engine::{DataType, Decimal, Error, SqlState, Value};
@@ -173,7 +174,7 @@ impl<'r, 't> Reader<'r, 't> {
             }
             Expr::ScalarSubquery(subquery) => {
                 let subquery = self.typing.value_subquery(subquery, self.schema)?;
-                self.leaf(Expr::ScalarSubquery(subquery))
+                self.leaf(single::value_of(subquery)?)
             }
             Expr::Exists(Exists { subquery, negated }) => {
                 let subquery = self.typing.subquery(subquery, self.schema)?;

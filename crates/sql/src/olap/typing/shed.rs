@@ -5,6 +5,7 @@
 
 use super::super::computed;
 use super::super::scan::TableHandle;
+use super::super::single;
 use datafusion::arrow::datatypes::Field;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -74,10 +75,12 @@ fn shed_expression(part: Expr) -> Result<Transformed<Expr>> {
         Expr::Cast(Cast { expr, field }) if !field.metadata().is_empty() => {
             Transformed::yes(Expr::Cast(Cast::new_from_field(expr, shed_field(&field))))
         }
-        Expr::ScalarFunction(call) => match computed::without_text_type(&call) {
-            Some(shed) => Transformed::yes(Expr::ScalarFunction(shed)),
-            None => Transformed::no(Expr::ScalarFunction(call)),
-        },
+        Expr::ScalarFunction(call) => {
+            match computed::without_text_type(&call).or_else(|| single::without_text_type(&call)) {
+                Some(shed) => Transformed::yes(Expr::ScalarFunction(shed)),
+                None => Transformed::no(Expr::ScalarFunction(call)),
+            }
+        }
         other => Transformed::no(other),
     })
 }
