@@ -136,5 +136,5 @@ fi
 step "Embed it: the program of the README" "$program"
 folder="$checkout"
 if [ "$in_workspace" = 1 ]; then rm -rf "$checkout/crates/hello"; git -C "$checkout" checkout -q Cargo.lock; fi
-step "An experiment of the papers" "./run experiment anker-tab1 --megabytes 4"
+step "An experiment of the papers" "./run experiment dissertation-fig2.6 --scale 0.01"
 printf '\nAll of it: %s seconds.\n' "$(seconds_since "$begun_all")"
