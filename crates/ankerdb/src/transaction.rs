@@ -314,11 +314,13 @@ impl<'c> Transaction<'c> {
     /// Does something with the engine's transaction.
     ///
     /// # Errors
-    /// Those of `work`; the failure's, or `InFailedSqlTransaction`, if the transaction has failed already.
+    /// Those of `work`, and of the interrupt; the failure's, or `InFailedSqlTransaction`, if the transaction has failed already.
     #[inline]
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>) -> Result<R> {
         let mut inner = self.enter()?;
-        work(&mut inner).map_err(|error| inner.note(error))
+        // The closure of a procedure is a loop of the program's, which may insert a million rows.
+        let outcome = inner.engine.check_interrupt().and_then(|()| work(&mut inner));
+        outcome.map_err(|error| inner.note(error))
     }
 
     /// Does something that may write with the engine's transaction, like [`with`](Self::with).

@@ -78,6 +78,31 @@ fn an_interrupt_in_the_middle_of_a_procedure() -> Result<()> {
     check_untouched(&db)
 }
 
+/// Each call looks for an interrupt, also one that neither searches nor waits.
+#[test]
+fn an_interrupt_between_inserts() -> Result<()> {
+    let db = filled(ROWS, 100);
+    let (handle, mut written) = (db.interrupt_handle(), 0);
+    let ended = db.transaction(|tx| {
+        let account = tx.table("account")?;
+        (ROWS..2 * ROWS).try_for_each(|id| {
+            account.insert((id, "new", 7))?;
+            written += 1;
+            if written == ROWS / 2 {
+                handle.interrupt();
+            }
+            Ok(())
+        })
+    });
+    assert_eq!((state(ended), written), (SqlState::QueryCanceled, ROWS / 2));
+    let mut appender = db.appender("account")?.rows_per_transaction(usize::MAX);
+    appender.append_row((ROWS, "new", 7))?;
+    handle.interrupt();
+    assert_eq!(state(appender.append_row((ROWS + 1, "new", 7))), SqlState::QueryCanceled);
+    drop(appender);
+    check_untouched(&db)
+}
+
 /// What it has committed stays, and of the transaction that it was filling nothing does.
 #[test]
 fn an_appender_that_is_cut_off_in_the_middle() -> Result<()> {
