@@ -361,6 +361,9 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     options.sql_parser.dialect = datafusion::common::config::Dialect::PostgreSQL;
     options.sql_parser.parse_float_as_decimal = true;
     options.execution.time_zone = Some(arrow::UTC.to_owned());
+    // Expressions tell otherwise when they are planned than when they run whether they may be NULL (IS TRUE, CASE with constants):
+    // that is not worth an internal error.
+    options.execution.skip_physical_aggregate_schema_check = true;
     // Blocks are spread over the partitions by the scan itself; passing full batches on through a queue only
     // costs.
     options.optimizer.enable_round_robin_repartition = false;
