@@ -161,7 +161,7 @@ impl Different {
     fn note(&mut self, values: &ArrayRef) {
         // Zeros of both signs are equal, and so are all that are not a number.
         let bits = |value: f64| match value {
-            zero if zero == 0.0 => 0,
+            0.0 => 0,
             number if number.is_nan() => f64::NAN.to_bits(),
             other => other.to_bits(),
         };
