@@ -55,12 +55,13 @@ fn a_wrong_type_in_one_protocol_is_found_and_made_small() {
     shows_in_few_lines(Plant::WrongType, "types differ", "asked: extended");
 }
 
-/// The first reproduction names what it must and has at most three statements before the one that differs.
+/// The first reproduction names what it must, and has no more than three tables and one statement that fills one of them
+/// before the one that differs.
 #[track_caller]
 fn shows_in_few_lines(plant: Plant, what: &str, part: &str) {
     let Some(report) = found(plant) else { return };
     let told = report.unknown.first().expect("the planted mistake is found");
     assert!(told.contains(what) && told.contains(part), "{told}");
     let statements = told.lines().filter(|line| line.ends_with(';')).count();
-    assert!((1..=4).contains(&statements), "{told}");
+    assert!((1..=5).contains(&statements), "{told}");
 }
