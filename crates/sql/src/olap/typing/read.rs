@@ -576,7 +576,24 @@ impl<'r, 't> Reader<'r, 't> {
         for order in &mut typed.params.order_by {
             order.expr = self.emitted(&order.expr)?;
         }
+        if let Some(filter) = &typed.params.filter {
+            self.compute_only_where(filter, &mut typed.params.args)?;
+        }
         Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Arguments of rows that FILTER leaves out are not computed, as they might fail.
+    fn compute_only_where(&self, filter: &Expr, arguments: &mut [Expr]) -> Result<()> {
+        for argument in arguments {
+            let (_, field) = argument.to_field(self.schema.as_ref())?;
+            let is_safe = matches!(argument, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_));
+            // An alternative would not show which text type it has.
+            if !is_safe && field.metadata().is_empty() {
+                let computed = (Box::new(filter.clone()), Box::new(argument.clone()));
+                *argument = Expr::Case(Case::new(None, vec![computed], None));
+            }
+        }
+        Ok(())
     }
 
     fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
@@ -595,6 +612,9 @@ impl<'r, 't> Reader<'r, 't> {
         if let Some(filter) = &mut typed.params.filter {
             let condition = self.condition(filter, "FILTER")?;
             **filter = self.emitter().emit(condition)?;
+        }
+        if let Some(filter) = &typed.params.filter {
+            self.compute_only_where(filter, &mut typed.params.args)?;
         }
         Ok(Expr::WindowFunction(Box::new(typed)))
     }
