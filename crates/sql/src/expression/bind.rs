@@ -5,7 +5,7 @@
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
 use super::types::{
-    ANY_CHAR, Family, assignable, common_type, data_type, family, number, numeric, same_representation,
+    ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
 use super::{Comparison, Expression, Function, fold};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
@@ -407,7 +407,7 @@ impl<'a> Binder<'a> {
         let mut common: Option<DataType> = None;
         for item in &items {
             common = match (common, item.data_type) {
-                (Some(left), Some(right)) => Some(common_type(left, right).ok_or_else(|| {
+                (Some(left), Some(right)) => Some(alternative_type(left, right).ok_or_else(|| {
                     let message = format!(
                         "{what} types {} and {} cannot be matched",
                         type_name(left),

@@ -105,6 +105,19 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
     })
 }
 
+/// The type of alternatives, as in CASE, COALESCE and UNION; `None` if they do not fit. A real beside another exact number stays
+/// one, where operators have doubles.
+pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataType> {
+    let is_exact = |data_type: DataType| {
+        data_type.is_numeric() && !matches!(data_type, DataType::Real | DataType::DoublePrecision)
+    };
+    match (left, right) {
+        (DataType::Real, DataType::Real) => Some(DataType::Real),
+        (DataType::Real, other) | (other, DataType::Real) if is_exact(other) => Some(DataType::Real),
+        _ => common_type(left, right),
+    }
+}
+
 /// Whether values of `from` serve as values of `to` without a conversion.
 pub(crate) fn same_representation(from: DataType, to: DataType) -> bool {
     match (family(from), family(to)) {
