@@ -4,10 +4,10 @@
 //! after some batches, but a join turns one batch that it reads into thousands without reading another, and may look at
 //! millions of pairs of rows for each row that it gives: the operators above would run for hours in one piece.
 //!
-//! - An operator above each join ([`TimeSlices`]) gives way when the join has worked for some milliseconds. The rule
+//! - An operator above each join ([`Pace::TimeSlices`]) gives way when the join has worked for some milliseconds. The rule
 //!   [`YieldAboveJoins`] puts it there when a query is planned.
 //! - A join whose condition rejects nearly everything does not come back to that operator for long, but reads on. So an
-//!   operator below it ([`Portions`]) hands it as many rows of its outer side as keep it busy for some milliseconds, one at
+//!   operator below it ([`Pace::Portions`]) hands it as many rows of its outer side as keep it busy for some milliseconds, one at
 //!   least, and gives way between them.
 //! - One row beside a large inner side may take long, too. So the condition, which the join computes for a batch of pairs at a
 //!   time, fails once the run of the query has ended ([`interruptible`]).
@@ -65,7 +65,7 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
             Ok(match MULTIPLYING.contains(&node.name()) {
                 true => {
                     let input = in_portions(node)?;
-                    Transformed::yes(Arc::new(TimeSlices { input }) as Arc<dyn ExecutionPlan>)
+                    Transformed::yes(Paced::plan(input, Pace::TimeSlices))
                 }
                 false => Transformed::no(node),
             })
@@ -82,21 +82,40 @@ impl PhysicalOptimizerRule for YieldAboveJoins {
     }
 }
 
-/// Passes batches on, and gives way when making them has taken long.
+/// Passes rows on, and gives way now and then.
 #[derive(Debug)]
-struct TimeSlices {
+struct Paced {
     input: Arc<dyn ExecutionPlan>,
+    pace: Pace,
 }
 
-impl DisplayAs for TimeSlices {
+/// When to give way.
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// When making the batches has taken long.
+    TimeSlices,
+    /// Between portions that keep the operator above busy for a slice of time.
+    Portions,
+}
+
+impl Paced {
+    fn plan(input: Arc<dyn ExecutionPlan>, pace: Pace) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Paced { input, pace })
+    }
+}
+
+impl DisplayAs for Paced {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl ExecutionPlan for TimeSlices {
+impl ExecutionPlan for Paced {
     fn name(&self) -> &str {
-        "TimeSlices"
+        match self.pace {
+            Pace::TimeSlices => "TimeSlices",
+            Pace::Portions => "Portions",
+        }
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -123,19 +142,23 @@ impl ExecutionPlan for TimeSlices {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(TimeSlices { input: children.swap_remove(0) }))
+        Ok(Paced::plan(children.swap_remove(0), self.pace))
     }
 
     fn with_new_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(TimeSlices { input: children.swap_remove(0) }))
+        Ok(Paced::plan(children.swap_remove(0), self.pace))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(Slices { input, worked: Duration::ZERO }))
+        let worked = Duration::ZERO;
+        Ok(match self.pace {
+            Pace::TimeSlices => Box::pin(Slices { input, worked }),
+            Pace::Portions => Box::pin(Portioned { input, batch: None, rows: 1, given: None, worked }),
+        })
     }
 }
 
@@ -175,65 +198,8 @@ fn in_portions(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if !nested && !hashed {
         return Ok(join);
     }
-    let children = vec![inner.clone(), Arc::new(Portions { input: outer.clone() }) as Arc<dyn ExecutionPlan>];
+    let children = vec![inner.clone(), Paced::plan(outer.clone(), Pace::Portions)];
     join.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-}
-
-/// Passes rows on in portions that keep the operator above busy for a slice of time, and gives way between them.
-#[derive(Debug)]
-struct Portions {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for Portions {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl ExecutionPlan for Portions {
-    fn name(&self) -> &str {
-        "Portions"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Portions { input: children.swap_remove(0) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Portions { input: children.swap_remove(0) }))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(Portioned { input, batch: None, rows: 1, given: None, worked: Duration::ZERO }))
-    }
 }
 
 struct Portioned {
