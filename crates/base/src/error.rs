@@ -104,6 +104,8 @@ sql_states! {
     SyntaxError = "42601",
     /// A column name fits several columns.
     AmbiguousColumn = "42702",
+    /// A statement calls two relations by one name.
+    DuplicateAlias = "42712",
     /// A column does not exist.
     UndefinedColumn = "42703",
     /// A name is used twice in one definition.

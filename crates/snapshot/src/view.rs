@@ -25,6 +25,8 @@ pub struct OwnTableWrites {
     pub changes: BTreeMap<RowId, OwnChange>,
     /// New rows, one value per column.
     pub inserts: Vec<Vec<Value>>,
+    /// What the transaction calls each of the new rows.
+    pub new_rows: Vec<RowId>,
 }
 
 /// The uncommitted writes of one transaction.
@@ -114,6 +116,15 @@ impl ReadView {
         match own {
             Some(own) => overlay(table, block, image, &own.changes, columns),
             None => Ok(image),
+        }
+    }
+
+    /// Which rows the places of a part's image stand for, those without a visible row among them; `rows` is the image's
+    /// number of places. A transaction that reads through this view may write to the visible ones by these names.
+    pub fn row_ids(&self, table: &Table, part: usize, rows: usize) -> Vec<RowId> {
+        match part.checked_sub(self.own_parts(table)) {
+            Some(block) => (0..rows).map(|offset| RowId::new(block, offset)).collect(),
+            None => self.own(table).map_or_else(Vec::new, |own| own.new_rows.clone()),
         }
     }
 }

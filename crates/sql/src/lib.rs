@@ -24,6 +24,7 @@ mod deadline;
 mod engine;
 mod execute;
 mod expression;
+mod merge_words;
 mod name;
 mod olap;
 mod parse;

@@ -85,6 +85,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
         crate::sequence_options::reorder(&mut tokens);
+        crate::merge_words::rewrite(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),

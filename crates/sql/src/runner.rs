@@ -54,6 +54,12 @@ impl Runner {
             WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment),
             WritePlan::Update(plan) => execute::update(plan, transaction, &environment),
             WritePlan::Delete(plan) => execute::delete(plan, transaction, &environment),
+            WritePlan::Joined(plan) => {
+                let query = |transaction: &mut Transaction| {
+                    self.run_analytical(&plan.query, transaction, environment.parameters)
+                };
+                execute::joined(plan, query, transaction, &environment)
+            }
         }
     }
 
@@ -95,19 +101,26 @@ impl Runner {
     ) -> Result<Vec<Vec<Value>>> {
         match query {
             QueryPlan::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
-            QueryPlan::Analytical(plan) => {
-                note_reads(plan, transaction)?;
-                let view = transaction.read_view();
-                let cancel = self.cancel.clone();
-                let mut result = self.engine.olap().run(plan, environment.parameters, view, cancel);
-                let mut rows = Vec::new();
-                while let Some(batch) = result.next_batch()? {
-                    environment.interrupt.check()?;
-                    rows.extend(batch);
-                }
-                Ok(rows)
-            }
+            QueryPlan::Analytical(plan) => self.run_analytical(plan, transaction, environment.parameters),
         }
+    }
+
+    /// All rows of an analytical query inside a statement that writes.
+    fn run_analytical(
+        &self,
+        plan: &Arc<OlapPlan>,
+        transaction: &mut Transaction,
+        parameters: &[Value],
+    ) -> Result<Vec<Vec<Value>>> {
+        note_reads(plan, transaction)?;
+        let view = transaction.read_view();
+        let mut result = self.engine.olap().run(plan, parameters, view, self.cancel.clone());
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch()? {
+            self.interrupt().check()?;
+            rows.extend(batch);
+        }
+        Ok(rows)
     }
 }
 

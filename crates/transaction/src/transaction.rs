@@ -373,7 +373,10 @@ impl Transaction {
             let cells = self.writes.cells(write);
             let values = cells.map(|(column, cell)| (column, cell.to_value(table.data_type(column))));
             match write.kind {
-                WriteKind::Insert => own.inserts.push(values.map(|(_, value)| value).collect()),
+                WriteKind::Insert => {
+                    own.inserts.push(values.map(|(_, value)| value).collect());
+                    own.new_rows.push(write.row);
+                }
                 WriteKind::Update => {
                     own.changes.insert(write.row, OwnChange::Updated(values.collect()));
                 }

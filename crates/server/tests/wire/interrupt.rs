@@ -43,6 +43,13 @@ fn long_statements() -> Vec<String> {
         format!("SELECT {slow} FROM big WHERE a >= 0 AND a < {ROWS} LIMIT {ROWS}"),
         format!("INSERT INTO other SELECT a, b FROM big RETURNING {slow}"),
         format!("INSERT INTO big SELECT a, b FROM big ON CONFLICT (a) DO UPDATE SET b = {}", slowly("big.b")),
+        format!("UPDATE big SET b = {} FROM big x WHERE x.a = big.a", slowly("x.b")),
+        format!("DELETE FROM big USING big x WHERE x.a = big.a RETURNING {}", slowly("x.b")),
+        format!(
+            "MERGE INTO big USING big x ON x.a = big.a WHEN MATCHED AND {} = -1 THEN DELETE",
+            slowly("x.b")
+        ),
+        "DELETE FROM big USING big x, big y WHERE (x.a * 31 + y.a * 17 + big.a) % 1009 = 5".to_owned(),
         "DELETE FROM big WHERE a IN (SELECT a + 1000000 FROM big)".to_owned(),
         "DELETE FROM letters WHERE t LIKE p".to_owned(),
         "SELECT count(*) FROM big x, big y WHERE (x.a * 31 + y.a * 17) % 1009 = 5".to_owned(),

@@ -5,11 +5,13 @@
 //! lock shows that a row has changed, the search begins again with nothing to undo.
 
 pub(crate) mod define;
+mod joined;
 mod scan;
 mod select;
 mod sort;
 mod write;
 
+pub(crate) use joined::joined;
 pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 

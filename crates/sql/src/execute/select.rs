@@ -79,7 +79,7 @@ fn one_row(
     Ok(vec![values(&plan.projection, &context)?])
 }
 
-fn values(projection: &[Expression], context: &Context) -> Result<Vec<Value>> {
+pub(super) fn values(projection: &[Expression], context: &Context) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(projection.len());
     for expression in projection {
         values.push(evaluate(expression, context)?);

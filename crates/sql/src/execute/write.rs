@@ -94,7 +94,7 @@ fn insert_assigned(
 }
 
 /// The values as the columns' exact types.
-fn assigned(table: &Table, values: Vec<Value>) -> Result<Vec<Value>> {
+pub(super) fn assigned(table: &Table, values: Vec<Value>) -> Result<Vec<Value>> {
     let columns = table.columns().iter();
     values.into_iter().zip(columns).map(|(value, column)| assign_to(value, column.data_type)).collect()
 }
@@ -160,7 +160,7 @@ fn resolve(
     Ok(Some(row))
 }
 
-fn changes(
+pub(super) fn changes(
     table: &Table,
     assignments: &[(usize, Expression)],
     context: &crate::expression::Context,
@@ -246,7 +246,7 @@ pub(crate) fn delete(
 
 /// Locks the rows where the transaction locks; `false` if one has changed since the statement saw it. All are
 /// locked even then, so that the next look is final.
-fn lock_all(
+pub(super) fn lock_all(
     table: &Arc<Table>,
     rows: impl Iterator<Item = RowId>,
     transaction: &mut Transaction,

@@ -120,39 +120,54 @@ impl Parameters {
 #[derive(Clone, Default)]
 pub(crate) struct Scope<'a> {
     relations: Vec<(String, &'a [ColumnDefinition], usize)>,
+    /// The position of the next relation's first column.
+    next: usize,
 }
 
 impl<'a> Scope<'a> {
+    /// A scope whose first column has this position.
+    pub(crate) fn starting_at(next: usize) -> Scope<'a> {
+        Scope { relations: Vec::new(), next }
+    }
+
     /// Adds a table under a name. Its columns follow those of the tables before.
     pub(crate) fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
-        let offset = self.relations.last().map_or(0, |(_, columns, offset)| offset + columns.len());
-        self.relations.push((name.into(), columns, offset));
+        self.relations.push((name.into(), columns, self.next));
+        self.next += columns.len();
         self
     }
 
-    /// All columns of the first relation, or of the named one.
+    /// All columns, or those of the named relation.
     pub(crate) fn expand(&self, name: Option<&str>) -> Bound<Vec<(String, Typed)>> {
-        let relation = match name {
-            Some(name) => self.relations.iter().find(|(relation, ..)| relation == name),
-            None => self.relations.first(),
-        };
-        let Some((_, columns, offset)) = relation else {
+        let is_meant = |relation: &str| name.is_none_or(|name| name == relation);
+        let meant: Vec<_> = self.relations.iter().filter(|(relation, ..)| is_meant(relation)).collect();
+        if meant.is_empty() {
             return Err(match name {
                 Some(name) => missing_from(name),
                 None => Error::new(SqlState::SyntaxError, "SELECT * with no tables specified is not valid"),
             }
             .into());
-        };
-        let typed = |(position, column): (usize, &ColumnDefinition)| {
-            (column.name.clone(), Typed::new(Expression::Column(offset + position), column.data_type))
-        };
-        Ok(columns.iter().enumerate().map(typed).collect())
+        }
+        let mut typed = Vec::new();
+        for (_, columns, offset) in meant {
+            for (position, column) in columns.iter().enumerate() {
+                let expression = Expression::Column(offset + position);
+                typed.push((column.name.clone(), Typed::new(expression, column.data_type)));
+            }
+        }
+        Ok(typed)
     }
 
-    fn column(&self, name: &str) -> Option<Typed> {
-        // An unqualified name means the table itself, never ON CONFLICT's `excluded`.
-        let (_, columns, offset) = self.relations.first()?;
-        find(columns, *offset, name)
+    /// The column that a name without a relation means. 42702 if several relations have one.
+    fn column(&self, name: &str) -> Bound<Option<Typed>> {
+        let mut found = self.relations.iter().filter_map(|(_, columns, offset)| find(columns, *offset, name));
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => {
+                let message = format!("column reference {} is ambiguous", quoted(name));
+                Err(Error::new(SqlState::AmbiguousColumn, message).into())
+            }
+            (one, _) => Ok(one),
+        }
     }
 
     fn qualified(&self, relation: &str, name: &str) -> Bound<Typed> {
@@ -324,7 +339,7 @@ impl<'a> Binder<'a> {
 
     fn identifier(&mut self, ident: &ast::Ident) -> Bound<Typed> {
         let name = folded(ident);
-        if let Some(column) = self.scope.column(&name) {
+        if let Some(column) = self.scope.column(&name)? {
             return Ok(column);
         }
         if name == "default" && ident.quote_style.is_none() {

@@ -18,13 +18,14 @@
 use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result};
 use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    FixedSizeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    FixedSizeBinaryArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit, TimestampMicrosecondType,
+    Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit,
+    TimestampMicrosecondType,
 };
 use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -74,23 +75,45 @@ pub(crate) fn narrow_type(data_type: DataType) -> ArrowType {
 /// The rows of a block that exist, in the types of `schema` (wide or narrow by column). Copies nothing but
 /// numerics that are asked for wide; where rows do not exist, the others are copied together.
 pub(crate) fn record_batch(image: BlockImage, types: &[DataType], schema: &SchemaRef) -> Result<RecordBatch> {
+    identified_batch(image, types, schema, None)
+}
+
+/// The rows of a block as [`record_batch`] gives them, with their identities as the column at a position of `schema`
+/// that the image and `types` lack.
+pub(crate) fn identified_batch(
+    image: BlockImage,
+    types: &[DataType],
+    schema: &SchemaRef,
+    identities: Option<(usize, Vec<i64>)>,
+) -> Result<RecordBatch> {
     let BlockImage { rows, selection, columns } = image;
-    if columns.len() != types.len() || schema.fields().len() != types.len() {
+    let (place, identities) = identities.unzip();
+    let stored: Vec<&Arc<Field>> = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| Some(*at) != place)
+        .map(|(_, field)| field)
+        .collect();
+    if columns.len() != types.len() || stored.len() != types.len() {
         return Err(Error::internal("a block image has other columns than were asked for"));
     }
-    let arrays = columns
+    let mut arrays = columns
         .into_iter()
         .zip(types)
-        .zip(schema.fields())
+        .zip(stored)
         .map(|((column, &data_type), field)| array(column, data_type, field.data_type(), rows))
         .collect::<Result<Vec<ArrayRef>>>()?;
+    if let (Some(place), Some(identities)) = (place, identities) {
+        arrays.insert(place, Arc::new(Int64Array::from(identities)));
+    }
     let batch = batch_of(schema, arrays, rows)?;
     match selection {
         None => Ok(batch),
         Some(words) => {
             let selected =
                 BooleanArray::new(BooleanBuffer::new(Buffer::from_vec(words.into_vec()), 0, rows), None);
-            if types.is_empty() {
+            if schema.fields().is_empty() {
                 return batch_of(schema, Vec::new(), selected.true_count());
             }
             filter_record_batch(&batch, &selected).map_err(|error| Error::internal(error.to_string()))

@@ -40,6 +40,7 @@ mod planner;
 mod project;
 mod scan;
 mod single;
+pub(crate) mod target;
 mod typing;
 mod untyped;
 pub(crate) mod value;
@@ -263,12 +264,12 @@ impl OlapEngine {
     pub(crate) fn plan_apart(
         &self,
         query: Statement,
-        catalog: &Arc<Catalog>,
+        tables: impl TableSources + Send + 'static,
         declared: Vec<Option<DataType>>,
         cancel: &CancelHandle,
     ) -> Result<OlapPlan> {
-        let (engine, catalog) = (self.clone(), catalog.clone());
-        self.wait_unless(cancel, async move { engine.plan(&query, &catalog, &declared) })
+        let engine = self.clone();
+        self.wait_unless(cancel, async move { engine.plan_over(&query, &tables, &declared) })
     }
 
     /// Runs the plan on the analytical threads; returns at once.
@@ -463,7 +464,7 @@ fn tables_read(plan: &LogicalPlan) -> datafusion::error::Result<Vec<(Arc<Table>,
             && let Some(provider) = handle(&scan.source)?
         {
             let table = provider.downcast_ref::<TableHandle>().expect("checked by handle").table();
-            let columns = scan.projection.as_deref().map_or(ColumnSet::ALL, ColumnSet::of);
+            let columns = scan.projection.as_deref().map_or(ColumnSet::ALL, |read| stored(table, read));
             match tables.iter_mut().find(|(known, _)| known.id() == table.id()) {
                 Some((_, known)) => *known = known.union(columns),
                 None => tables.push((table.clone(), columns)),
@@ -472,6 +473,13 @@ fn tables_read(plan: &LogicalPlan) -> datafusion::error::Result<Vec<(Arc<Table>,
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(tables)
+}
+
+/// These columns, without the identities of the rows.
+fn stored(table: &Table, columns: &[usize]) -> ColumnSet {
+    let width = table.columns().len();
+    let columns: Vec<usize> = columns.iter().copied().filter(|&column| column < width).collect();
+    ColumnSet::of(&columns)
 }
 
 /// Whether the plan calls functions that are constant during a run only, such as `now()`.

@@ -9,11 +9,15 @@
 //! How many parts there are is found out when the first partition begins: a plan may be made, and then run in a copy of
 //! the process that has rows of later commits.
 //!
+//! The target of a statement that writes to rows of a join has one column more, the rows' identities
+//! (`docs/design/joined-writes.md`).
+//!
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
 
-use super::arrow::{narrow_type, record_batch, wide_type};
+use super::arrow::{identified_batch, narrow_type, wide_type};
 use super::error::external;
+use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
 use ankerdb_engine::{ColumnDefinition, DataType, ReadView, Table};
 use async_trait::async_trait;
@@ -49,23 +53,52 @@ fn field(column: &ColumnDefinition) -> Field {
     Field::new(&column.name, wide_type(column.data_type), column.nullable)
 }
 
+/// Which columns a plan sees of a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Columns,
+    /// The columns, and then the identity of each row.
+    Identified,
+}
+
+impl Shown {
+    /// The columns in order, in the types of `field`.
+    fn schema(self, table: &Table, field: impl Fn(&ColumnDefinition) -> Field) -> SchemaRef {
+        let mut fields: Vec<Field> = table.columns().iter().map(field).collect();
+        if self == Shown::Identified {
+            fields.push(Field::new(ROW_IDENTITY, wide_type(DataType::BigInt), false));
+        }
+        Arc::new(Schema::new(fields))
+    }
+}
+
 /// A table without data, in plans that are kept.
 pub(crate) struct TableHandle {
     table: Arc<Table>,
+    shown: Shown,
     schema: SchemaRef,
 }
 
 impl TableHandle {
     /// For binding: its fields tell which text types they have.
     pub(crate) fn new(table: Arc<Table>) -> TableHandle {
-        let told = |column: &ColumnDefinition| with_type(field(column), column.data_type);
-        let schema = Arc::new(Schema::new(table.columns().iter().map(told).collect::<Vec<_>>()));
-        TableHandle { table, schema }
+        TableHandle::showing(table, Shown::Columns)
+    }
+
+    /// For binding, with the rows' identities as a column behind the others.
+    pub(crate) fn identified(table: Arc<Table>) -> TableHandle {
+        TableHandle::showing(table, Shown::Identified)
+    }
+
+    fn showing(table: Arc<Table>, shown: Shown) -> TableHandle {
+        let schema = shown.schema(&table, |column| with_type(field(column), column.data_type));
+        TableHandle { table, shown, schema }
     }
 
     /// For plans that are bound.
     pub(crate) fn without_text_types(&self) -> TableHandle {
-        TableHandle { table: self.table.clone(), schema: table_schema(self.table.columns()) }
+        let schema = self.shown.schema(&self.table, field);
+        TableHandle { table: self.table.clone(), shown: self.shown, schema }
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -75,7 +108,8 @@ impl TableHandle {
     /// The table as `read` shows it, planned as `planned` shows it.
     pub(crate) fn bind(&self, planned: &ReadView, read: &ReadView) -> ViewTable {
         let (planned, view) = (planned.clone(), read.clone());
-        ViewTable { table: self.table.clone(), schema: table_schema(self.table.columns()), planned, view }
+        let schema = self.shown.schema(&self.table, field);
+        ViewTable { table: self.table.clone(), schema, planned, view }
     }
 }
 
@@ -159,7 +193,7 @@ struct Progress {
 pub(crate) struct ScanExec {
     table: Arc<Table>,
     view: ReadView,
-    /// Positions in the table of the columns that are read.
+    /// Positions in the table of the columns that are read; that behind the last is the rows' identity.
     columns: Arc<[usize]>,
     /// The types of those columns.
     types: Arc<[DataType]>,
@@ -176,10 +210,11 @@ impl ScanExec {
     fn new(source: &ViewTable, columns: Vec<usize>, limit: Option<usize>, threads: usize) -> ScanExec {
         let (table, view) = (source.table.clone(), source.view.clone());
         let definitions = table.columns();
-        let types: Arc<[DataType]> = columns.iter().map(|&column| definitions[column].data_type).collect();
-        let chosen: Vec<ColumnDefinition> =
-            columns.iter().map(|&column| definitions[column].clone()).collect();
-        let schema = table_schema(&chosen);
+        let data_type =
+            |&column: &usize| definitions.get(column).map_or(DataType::BigInt, |known| known.data_type);
+        let types: Arc<[DataType]> = columns.iter().map(data_type).collect();
+        let chosen: Vec<_> = columns.iter().map(|&column| source.schema.fields()[column].clone()).collect();
+        let schema = Arc::new(Schema::new(chosen));
         let parts = view.parts(&table);
         let partitions = threads.min(parts).max(1);
         let statistics = Arc::new(statistics(&source.planned, &table, &columns, &types));
@@ -330,11 +365,15 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let identity = self.columns.iter().position(|&column| column == self.table.columns().len());
+        let stored = |position: &usize| Some(*position) != identity;
+        let stored: Vec<usize> = (0..self.columns.len()).filter(stored).collect();
         let stream = ScanStream {
             table: self.table.clone(),
             view: self.view.clone(),
-            columns: self.columns.clone(),
-            types: self.types.clone(),
+            columns: stored.iter().map(|&position| self.columns[position]).collect(),
+            types: stored.iter().map(|&position| self.types[position]).collect(),
+            identity,
             schema: self.schema(),
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
             progress: self.progress.clone(),
@@ -371,8 +410,11 @@ impl ExecutionPlan for ScanExec {
 struct ScanStream {
     table: Arc<Table>,
     view: ReadView,
-    columns: Arc<[usize]>,
-    types: Arc<[DataType]>,
+    /// Columns of the table, and their types.
+    columns: Vec<usize>,
+    types: Vec<DataType>,
+    /// The place of the rows' identities among the columns of a batch.
+    identity: Option<usize>,
     schema: SchemaRef,
     parts: usize,
     progress: Arc<Progress>,
@@ -387,15 +429,23 @@ impl ScanStream {
                 break;
             }
             // Newest blocks first: those still being filled take longest, and should not be waited for at the end.
-            let image =
-                self.view.read(&self.table, self.parts - 1 - part, &self.columns).map_err(external)?;
-            let batch = record_batch(image, &self.types, &self.schema).map_err(external)?;
+            let part = self.parts - 1 - part;
+            let image = self.view.read(&self.table, part, &self.columns).map_err(external)?;
+            let identities = self.identity.map(|place| (place, self.identities(part, image.rows)));
+            let batch = identified_batch(image, &self.types, &self.schema, identities).map_err(external)?;
             if batch.num_rows() > 0 {
                 self.rows_left = self.rows_left.saturating_sub(batch.num_rows());
                 return Ok(Some(batch));
             }
         }
         Ok(None)
+    }
+}
+
+impl ScanStream {
+    /// The identities of a part's rows, as [`super::target::row_of`] reads them.
+    fn identities(&self, part: usize, rows: usize) -> Vec<i64> {
+        self.view.row_ids(&self.table, part, rows).into_iter().map(super::target::number_of).collect()
     }
 }
 

@@ -45,6 +45,15 @@ impl Planner<'_> {
                 let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
                 Ok(above(format!("Delete on {}", identifier(plan.table.name())), rows))
             }
+            PlanKind::Write(WritePlan::Joined(plan)) => {
+                let rows = self.engine.olap().explain_apart(&plan.query, self.cancel)?;
+                let command = match plan.command {
+                    "UPDATE" => "Update",
+                    "DELETE" => "Delete",
+                    _ => "Merge",
+                };
+                Ok(above(format!("{command} on {}", identifier(plan.table.name())), rows))
+            }
             PlanKind::Empty
             | PlanKind::Define(_)
             | PlanKind::Utility(_)

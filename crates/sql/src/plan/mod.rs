@@ -11,25 +11,29 @@ pub(crate) mod default;
 mod define;
 mod deparse;
 mod explain;
+mod joined;
+mod merge;
 mod select;
 mod sequence;
+mod with;
 mod write;
 
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, positions};
+pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
 };
 
 use crate::engine::SqlEngine;
-use crate::expression::bind::{Bound, Subqueries};
+use crate::expression::bind::{Bound, Subqueries, elsewhere};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::parse::Statement;
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Catalog, DataType, Result, Table};
+use ankerdb_engine::{Catalog, DataType, Error, Result, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
@@ -119,25 +123,24 @@ impl<'a> Planner<'a> {
         parameters: &mut Parameters,
     ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
         match statement {
+            ast::Statement::Query(query) if let Some(statement) = with::written(query)? => {
+                let with = query.with.as_ref();
+                match statement {
+                    ast::Statement::Insert(insert) => written(self.any_insert(with, insert, parameters)),
+                    ast::Statement::Update(update) => written(self.any_update(with, update, parameters)),
+                    ast::Statement::Delete(delete) => written(self.any_delete(with, delete, parameters)),
+                    ast::Statement::Merge(merge) => written(self.merge(with, merge, parameters)),
+                    _ => Err(not_supported("WITH before such a statement")),
+                }
+            }
             ast::Statement::Query(query) => {
                 let (plan, output) = self.query(query, parameters)?;
                 Ok((PlanKind::Query(plan), Some(output)))
             }
-            ast::Statement::Insert(insert) => {
-                let plan = self.insert(insert, parameters).map_err(Refusal::into_error)?;
-                let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((PlanKind::Write(WritePlan::Insert(Box::new(plan))), output))
-            }
-            ast::Statement::Update(update) => {
-                let plan = self.update(update, parameters).map_err(Refusal::into_error)?;
-                let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((PlanKind::Write(WritePlan::Update(Box::new(plan))), output))
-            }
-            ast::Statement::Delete(delete) => {
-                let plan = self.delete(delete, parameters).map_err(Refusal::into_error)?;
-                let output = plan.returning.as_ref().map(|returning| returning.output.clone());
-                Ok((PlanKind::Write(WritePlan::Delete(Box::new(plan))), output))
-            }
+            ast::Statement::Insert(insert) => written(self.any_insert(None, insert, parameters)),
+            ast::Statement::Update(update) => written(self.any_update(None, update, parameters)),
+            ast::Statement::Delete(delete) => written(self.any_delete(None, delete, parameters)),
+            ast::Statement::Merge(merge) => written(self.merge(None, merge, parameters)),
             ast::Statement::Explain { statement, analyze, .. } => {
                 if *analyze {
                     return Err(not_supported("EXPLAIN ANALYZE"));
@@ -174,7 +177,8 @@ impl<'a> Planner<'a> {
                 }
                 *parameters = Parameters::declared(&known);
                 let statement = ast::Statement::Query(Box::new(query.clone()));
-                let plan = self.engine.olap().plan_apart(statement, &self.catalog, known, self.cancel)?;
+                let plan =
+                    self.engine.olap().plan_apart(statement, self.catalog.clone(), known, self.cancel)?;
                 parameters.merge(plan.parameters());
                 let output = plan.output().into();
                 Ok((QueryPlan::Analytical(Arc::new(plan)), output))
@@ -188,25 +192,47 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// A plan that writes, with the columns that it gives back.
+fn written(plan: Bound<WritePlan>) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
+    let plan = plan.map_err(Refusal::into_error)?;
+    let output = plan.returning().map(|returning| returning.output.clone());
+    Ok((PlanKind::Write(plan), output))
+}
+
 /// Plans the subqueries of one statement, to be run before it.
 pub(crate) struct SubqueryPlans<'a> {
     planner: &'a Planner<'a>,
+    /// Whether the statement has another way to run if a subquery uses its table's columns.
+    is_in_rows: bool,
+    /// The common table expressions of the statement.
+    with: Option<&'a ast::With>,
     pub plans: Vec<QueryPlan>,
 }
 
 impl<'a> SubqueryPlans<'a> {
     fn new(planner: &'a Planner<'a>) -> SubqueryPlans<'a> {
-        SubqueryPlans { planner, plans: Vec::new() }
+        SubqueryPlans { planner, is_in_rows: false, with: None, plans: Vec::new() }
+    }
+
+    /// For a statement with common table expressions.
+    fn below(planner: &'a Planner<'a>, with: Option<&'a ast::With>) -> SubqueryPlans<'a> {
+        SubqueryPlans { with, ..SubqueryPlans::new(planner) }
+    }
+
+    /// For the conditions and values of a statement that could also be planned as a join.
+    fn in_rows(planner: &'a Planner<'a>) -> SubqueryPlans<'a> {
+        SubqueryPlans { is_in_rows: true, ..SubqueryPlans::new(planner) }
     }
 }
 
 impl Subqueries for SubqueryPlans<'_> {
     fn add(&mut self, query: &ast::Query, parameters: &mut Parameters) -> Bound<(usize, Vec<DataType>)> {
-        let (plan, output) = self.planner.query(query, parameters).map_err(|error| {
-            error.with_hint(
-                "A subquery of a statement that writes cannot use columns of that statement's table.",
-            )
-        })?;
+        let unknown =
+            |error: &Error| matches!(error.state(), SqlState::UndefinedColumn | SqlState::UndefinedTable);
+        let (plan, output) = match self.planner.query(&with::below(self.with, query), parameters) {
+            Err(error) if self.is_in_rows && unknown(&error) => return elsewhere("a correlated subquery"),
+            planned => planned?,
+        };
         self.plans.push(plan);
         Ok((self.plans.len() - 1, output.iter().map(|column| column.data_type).collect()))
     }

@@ -3,7 +3,8 @@
 use super::access::{Access, choose};
 use super::default::{default, defaults};
 use super::select::bind_projection;
-use super::{Planner, QueryPlan, SubqueryPlans};
+use super::with::below;
+use super::{JoinedPlan, Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
@@ -11,6 +12,7 @@ use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
 use crate::name::{folded, quoted, simple_name, undefined_column_of};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, Error, Identity, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A statement that writes rows.
@@ -18,6 +20,8 @@ pub(crate) enum WritePlan {
     Insert(Box<InsertPlan>),
     Update(Box<UpdatePlan>),
     Delete(Box<DeletePlan>),
+    /// MERGE, and UPDATE and DELETE over several relations.
+    Joined(Box<JoinedPlan>),
 }
 
 impl WritePlan {
@@ -27,6 +31,7 @@ impl WritePlan {
             WritePlan::Insert(_) => "INSERT",
             WritePlan::Update(_) => "UPDATE",
             WritePlan::Delete(_) => "DELETE",
+            WritePlan::Joined(plan) => plan.command,
         }
     }
 
@@ -45,6 +50,17 @@ impl WritePlan {
             WritePlan::Insert(plan) => &plan.subqueries,
             WritePlan::Update(plan) => &plan.subqueries,
             WritePlan::Delete(plan) => &plan.subqueries,
+            WritePlan::Joined(_) => &[],
+        }
+    }
+
+    /// What it gives back.
+    pub(crate) fn returning(&self) -> Option<&Returning> {
+        match self {
+            WritePlan::Insert(plan) => plan.returning.as_ref(),
+            WritePlan::Update(plan) => plan.returning.as_ref(),
+            WritePlan::Delete(plan) => plan.returning.as_ref(),
+            WritePlan::Joined(plan) => plan.returning.as_ref(),
         }
     }
 }
@@ -115,8 +131,22 @@ pub(crate) struct Returning {
 }
 
 impl Planner<'_> {
-    /// Plans an INSERT.
-    pub(super) fn insert(&self, insert: &ast::Insert, parameters: &mut Parameters) -> Bound<InsertPlan> {
+    /// Plans an INSERT, which may use the common table expressions.
+    pub(super) fn any_insert(
+        &self,
+        with: Option<&ast::With>,
+        insert: &ast::Insert,
+        parameters: &mut Parameters,
+    ) -> Bound<WritePlan> {
+        Ok(WritePlan::Insert(Box::new(self.insert(with, insert, parameters)?)))
+    }
+
+    fn insert(
+        &self,
+        with: Option<&ast::With>,
+        insert: &ast::Insert,
+        parameters: &mut Parameters,
+    ) -> Bound<InsertPlan> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return elsewhere("INSERT into something other than a table");
         };
@@ -131,7 +161,7 @@ impl Planner<'_> {
         let table = self.table(name)?;
         let alias = insert.table_alias.as_ref().map_or(table.name().to_owned(), |alias| folded(&alias.alias));
         let targets = target_columns(&table, &insert.columns)?;
-        let mut subqueries = SubqueryPlans::new(self);
+        let mut subqueries = SubqueryPlans::below(self, with);
         let source = match &insert.source {
             None => InsertSource::Values(vec![defaults(&table, |_| true)?]),
             Some(query) => match &*query.body {
@@ -147,7 +177,7 @@ impl Planner<'_> {
                     )?)
                 }
                 _ => {
-                    let (plan, output) = self.query(query, parameters)?;
+                    let (plan, output) = self.query(&below(with, query), parameters)?;
                     check_query(&table, &targets, &plan, &output, !insert.columns.is_empty())?;
                     InsertSource::Query(plan, placed(&table, &targets, output.len())?)
                 }
@@ -179,7 +209,7 @@ impl Planner<'_> {
             return elsewhere("UPDATE with FROM, ORDER BY or LIMIT");
         }
         let (table, alias) = self.written_table(&update.table)?;
-        let mut subqueries = SubqueryPlans::new(self);
+        let mut subqueries = SubqueryPlans::in_rows(self);
         let scope = Scope::default().with(alias.clone(), table.columns());
         let mut binder = Binder::new(scope, parameters);
         binder.subqueries = Some(&mut subqueries);
@@ -207,7 +237,7 @@ impl Planner<'_> {
         };
         let [from] = from.as_slice() else { return elsewhere("DELETE from several tables") };
         let (table, alias) = self.written_table(from)?;
-        let mut subqueries = SubqueryPlans::new(self);
+        let mut subqueries = SubqueryPlans::in_rows(self);
         let scope = Scope::default().with(alias.clone(), table.columns());
         let mut binder = Binder::new(scope, parameters);
         binder.subqueries = Some(&mut subqueries);
@@ -223,7 +253,7 @@ impl Planner<'_> {
         Ok(DeletePlan { table, access, filter, columns, returning, subqueries })
     }
 
-    fn written_table(&self, from: &ast::TableWithJoins) -> Bound<(Arc<Table>, String)> {
+    pub(super) fn written_table(&self, from: &ast::TableWithJoins) -> Bound<(Arc<Table>, String)> {
         let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
             return elsewhere("writing to something other than a table");
         };
@@ -237,7 +267,7 @@ impl Planner<'_> {
 }
 
 /// Positions of the columns that an INSERT names; all of them if it names none.
-fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+pub(super) fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
     if names.is_empty() {
         return Ok((0..table.columns().len()).collect());
     }
@@ -254,7 +284,7 @@ fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>>
     Ok(targets)
 }
 
-fn column_position(table: &Table, name: &str) -> Bound<usize> {
+pub(super) fn column_position(table: &Table, name: &str) -> Bound<usize> {
     table.column_position(name).ok_or_else(|| undefined_column_of(name, table.name()).into())
 }
 
@@ -292,7 +322,7 @@ fn bind_rows(
 }
 
 /// Fewer values than columns are fine only where no columns were named.
-fn check_width(values: usize, targets: usize, named: bool) -> Bound<()> {
+pub(super) fn check_width(values: usize, targets: usize, named: bool) -> Bound<()> {
     let message = match values.cmp(&targets) {
         std::cmp::Ordering::Greater => "INSERT has more expressions than target columns",
         std::cmp::Ordering::Less if named => "INSERT has more target columns than expressions",
@@ -302,7 +332,7 @@ fn check_width(values: usize, targets: usize, named: bool) -> Bound<()> {
 }
 
 /// 428C9 for a column that takes no values of statements.
-fn check_given(column: &ColumnDefinition) -> Bound<()> {
+pub(super) fn check_given(column: &ColumnDefinition) -> Bound<()> {
     if column.identity != Some(Identity::Always) {
         return Ok(());
     }
@@ -310,14 +340,14 @@ fn check_given(column: &ColumnDefinition) -> Bound<()> {
     Err(always_generated(column, message).into())
 }
 
-fn always_generated(column: &ColumnDefinition, message: String) -> Error {
+pub(super) fn always_generated(column: &ColumnDefinition, message: String) -> Error {
     let detail =
         format!("Column {} is an identity column defined as GENERATED ALWAYS.", quoted(&column.name));
     Error::new(SqlState::GeneratedAlways, message).with_detail(detail)
 }
 
 /// `DEFAULT`.
-fn is_default(expr: &Expr) -> bool {
+pub(super) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
@@ -363,34 +393,86 @@ fn bind_assignments(
 ) -> Bound<Vec<(usize, Expression)>> {
     let mut bound: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
-        let pairs: Vec<(&ast::ObjectName, &Expr)> = match (&assignment.target, &assignment.value) {
-            (ast::AssignmentTarget::ColumnName(name), value) => vec![(name, value)],
-            (ast::AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
-                names.iter().zip(values).collect()
-            }
-            _ => return elsewhere("assigning a row to several columns"),
-        };
-        for (name, value) in pairs {
+        for (name, value) in assigned_pairs(assignment)? {
             let column = column_position(table, &simple_name(name)?)?;
-            if bound.iter().any(|(other, _)| *other == column) {
-                let name = quoted(&table.columns()[column].name);
-                let message = format!("multiple assignments to same column {name}");
-                return Err(Error::new(SqlState::SyntaxError, message).into());
-            }
+            let taken = bound.iter().any(|(other, _)| *other == column);
             let definition = &table.columns()[column];
-            let value = match is_default(value) {
-                true => default(definition)?,
-                false if definition.identity == Some(Identity::Always) => {
-                    let message =
-                        format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
-                    return Err(always_generated(definition, message).into());
-                }
-                false => binder.bind_assigned(value, definition)?,
-            };
+            let value =
+                bind_new_value(table, column, &value, taken, || binder.bind_assigned(&value, definition))?;
             bound.push((column, value));
         }
     }
     Ok(bound)
+}
+
+/// The columns that an assignment names, each with its value.
+pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::ObjectName, Cow<'_, Expr>)>> {
+    let names = match &assignment.target {
+        ast::AssignmentTarget::ColumnName(name) => {
+            return Ok(vec![(name, Cow::Borrowed(&assignment.value))]);
+        }
+        ast::AssignmentTarget::Tuple(names) => names,
+    };
+    let values: Vec<Cow<Expr>> = match &assignment.value {
+        Expr::Tuple(values) => values.iter().map(Cow::Borrowed).collect(),
+        Expr::Nested(value) if names.len() == 1 => vec![Cow::Borrowed(&**value)],
+        Expr::Subquery(query) => columns_of_row(query)?.into_iter().map(Cow::Owned).collect(),
+        _ if names.len() == 1 => vec![Cow::Borrowed(&assignment.value)],
+        _ => {
+            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+            return Err(Error::new(SqlState::FeatureNotSupported, message).into());
+        }
+    };
+    if values.len() != names.len() {
+        let message = "number of columns does not match number of values";
+        return Err(Error::new(SqlState::SyntaxError, message).into());
+    }
+    Ok(names.iter().zip(values).collect())
+}
+
+/// A row that a subquery gives, as one subquery for each of its columns.
+fn columns_of_row(query: &ast::Query) -> Bound<Vec<Expr>> {
+    let ast::SetExpr::Select(select) = &*query.body else {
+        return elsewhere("assigning such a subquery to several columns");
+    };
+    if select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
+        return elsewhere("assigning such a subquery to several columns");
+    }
+    let single = |item: &SelectItem| {
+        let mut query = query.clone();
+        let mut select = select.clone();
+        select.projection = vec![item.clone()];
+        *query.body = ast::SetExpr::Select(select);
+        Expr::Subquery(Box::new(query))
+    };
+    Ok(select.projection.iter().map(single).collect())
+}
+
+fn is_wildcard(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
+/// The value that SET gives a column: its default, or what `bind` makes of it; `taken`: the column has got one before.
+pub(super) fn bind_new_value(
+    table: &Table,
+    column: usize,
+    value: &Expr,
+    taken: bool,
+    bind: impl FnOnce() -> Bound<Expression>,
+) -> Bound<Expression> {
+    let definition = &table.columns()[column];
+    if taken {
+        let message = format!("multiple assignments to same column {}", quoted(&definition.name));
+        return Err(Error::new(SqlState::SyntaxError, message).into());
+    }
+    if is_default(value) {
+        return default(definition);
+    }
+    if definition.identity == Some(Identity::Always) {
+        let message = format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
+        return Err(always_generated(definition, message).into());
+    }
+    bind()
 }
 
 fn bind_conflict(binder: &mut Binder, table: &Arc<Table>, clause: &ast::OnConflict) -> Bound<Conflict> {

@@ -370,6 +370,10 @@ fn check_count(prepared: &Prepared, parameters: &[Value]) -> Result<()> {
 
 /// Whether the statement of a transaction block may sleep before it commits, with what it has read or locked.
 fn sleeps(plan: &WritePlan) -> Sleeps {
-    let queries = matches!(plan, WritePlan::Insert(plan) if matches!(plan.source, InsertSource::Query(..)));
+    let queries = match plan {
+        WritePlan::Insert(plan) => matches!(plan.source, InsertSource::Query(..)),
+        WritePlan::Joined(_) => true,
+        WritePlan::Update(_) | WritePlan::Delete(_) => false,
+    };
     if queries || !plan.subqueries().is_empty() { Sleeps::Surely } else { Sleeps::Perhaps }
 }

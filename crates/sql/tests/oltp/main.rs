@@ -4,6 +4,7 @@
 mod client;
 mod configurations;
 mod definitions;
+mod joined;
 mod prepared;
 mod reads;
 mod transactions;
