@@ -118,6 +118,8 @@ sql_states! {
     UndefinedTable = "42P01",
     /// A text is no name.
     InvalidName = "42602",
+    /// A clause names a column, or columns, that it cannot use.
+    InvalidColumnReference = "42P10",
     /// A parameter does not exist.
     UndefinedParameter = "42P02",
     /// A table exists already.

@@ -171,7 +171,9 @@ impl Script<'_> {
         let (mut found, mut refuted) = (Vec::new(), false);
         let reads = record.header.first().is_some_and(|word| word == "query");
         let select = record.sql.trim_start().to_lowercase();
+        let writes = ["insert into", "update ", "delete from", "merge into"];
         let wraps = ["select", "with", "values"].iter().any(|word| select.starts_with(word))
+            && !(select.starts_with("with") && writes.iter().any(|words| select.contains(words)))
             && !select.contains("for update");
         let ways = match reads && outside && record.parameters.is_empty() && wraps {
             true => &[Way::Simple, Way::Extended, Way::Olap][..],

@@ -2,11 +2,12 @@
 
 use crate::CancelHandle;
 use crate::engine::SqlEngine;
-use crate::execute::{self, Done, Environment};
+use crate::execute::{self, Done, Environment, SharedView};
 use crate::olap::OlapPlan;
-use crate::plan::{InsertPlan, InsertSource, Place, QueryPlan, WritePlan};
+use crate::olap::step::StepRows;
+use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, WithPlan, WritePlan};
 use crate::session_sequences::SessionSequences;
-use ankerdb_engine::{Interrupt, Isolation, Result, Transaction, Value};
+use ankerdb_engine::{Error, Interrupt, Isolation, Result, Transaction, Value};
 use std::sync::Arc;
 
 /// The context that a statement needs besides a transaction.
@@ -30,7 +31,7 @@ impl Runner {
         locking: bool,
     ) -> Environment<'a> {
         let (interrupt, sequences) = (self.interrupt(), &*self.sequences);
-        Environment { parameters, subqueries: &[], now, locking, interrupt, sequences }
+        Environment { parameters, subqueries: &[], now, locking, interrupt, sequences, shared: None }
     }
 
     /// Runs a statement that writes, after its subqueries.
@@ -42,24 +43,62 @@ impl Runner {
         now: i64,
         locking: bool,
     ) -> Result<Done> {
+        let environment = self.environment(parameters, now, locking);
+        match plan {
+            WritePlan::With(plan) => self.run_steps(plan, transaction, environment),
+            plan => self.run_step(plan, transaction, &environment, &[]),
+        }
+    }
+
+    /// Runs the statements behind WITH and the one that they stand before, all on the first one's view.
+    fn run_steps(
+        &self,
+        plan: &WithPlan,
+        transaction: &mut Transaction,
+        environment: Environment,
+    ) -> Result<Done> {
+        let shared = SharedView::default();
+        let environment = Environment { shared: Some(&shared), ..environment };
+        let mut results = Vec::with_capacity(plan.steps.len());
+        for step in &plan.steps {
+            let done = self.run_step(&step.plan, transaction, &environment, &results)?;
+            let columns = step.columns.as_deref().unwrap_or_default();
+            results.push(Arc::new(StepRows::new(columns, &done.rows, self.interrupt())?));
+        }
+        match &plan.last {
+            LastStep::Write(plan) => self.run_step(plan, transaction, &environment, &results),
+            LastStep::Query(plan, _) => {
+                let rows = self.run_analytical(plan, transaction, &environment, &results)?;
+                Ok(Done { count: rows.len(), rows })
+            }
+        }
+    }
+
+    fn run_step(
+        &self,
+        plan: &WritePlan,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        steps: &[Arc<StepRows>],
+    ) -> Result<Done> {
         let subqueries = plan.subqueries();
         let mut results = Vec::with_capacity(subqueries.len());
         for subquery in subqueries {
-            let environment = self.environment(parameters, now, locking);
-            let rows = self.run_query(subquery, transaction, &environment)?;
+            let rows = self.run_query(subquery, transaction, environment, steps)?;
             results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
         }
-        let environment = Environment { subqueries: &results, ..self.environment(parameters, now, locking) };
+        let environment = Environment { subqueries: &results, ..*environment };
         match plan {
-            WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment),
+            WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment, steps),
             WritePlan::Update(plan) => execute::update(plan, transaction, &environment),
             WritePlan::Delete(plan) => execute::delete(plan, transaction, &environment),
             WritePlan::Joined(plan) => {
                 let query = |transaction: &mut Transaction| {
-                    self.run_analytical(&plan.query, transaction, environment.parameters)
+                    self.run_analytical(&plan.query, transaction, &environment, steps)
                 };
                 execute::joined(plan, query, transaction, &environment)
             }
+            WritePlan::With(_) => Err(Error::internal("a statement behind WITH has steps of its own")),
         }
     }
 
@@ -68,6 +107,7 @@ impl Runner {
         plan: &InsertPlan,
         transaction: &mut Transaction,
         environment: &Environment,
+        steps: &[Arc<StepRows>],
     ) -> Result<Done> {
         match &plan.source {
             InsertSource::Values(rows) => {
@@ -78,7 +118,7 @@ impl Runner {
                 execute::insert(plan, rows, transaction, environment)
             }
             InsertSource::Query(query, places) => {
-                let rows = self.run_query(query, transaction, environment)?;
+                let rows = self.run_query(query, transaction, environment, steps)?;
                 let context = environment.constant();
                 let rows = rows.into_iter().map(|row| {
                     let value = |place: &Place| match place {
@@ -98,10 +138,11 @@ impl Runner {
         query: &QueryPlan,
         transaction: &mut Transaction,
         environment: &Environment,
+        steps: &[Arc<StepRows>],
     ) -> Result<Vec<Vec<Value>>> {
         match query {
             QueryPlan::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
-            QueryPlan::Analytical(plan) => self.run_analytical(plan, transaction, environment.parameters),
+            QueryPlan::Analytical(plan) => self.run_analytical(plan, transaction, environment, steps),
         }
     }
 
@@ -110,11 +151,14 @@ impl Runner {
         &self,
         plan: &Arc<OlapPlan>,
         transaction: &mut Transaction,
-        parameters: &[Value],
+        environment: &Environment,
+        steps: &[Arc<StepRows>],
     ) -> Result<Vec<Vec<Value>>> {
         note_reads(plan, transaction)?;
-        let view = transaction.read_view();
-        let mut result = self.engine.olap().run(plan, parameters, view, self.cancel.clone());
+        let shared = environment.shared.and_then(|shared| shared.view().cloned());
+        let view = shared.unwrap_or_else(|| transaction.read_view());
+        let (parameters, cancel) = (environment.parameters, self.cancel.clone());
+        let mut result = self.engine.olap().run_after(plan, parameters, view, steps.to_vec(), cancel);
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {
             self.interrupt().check()?;

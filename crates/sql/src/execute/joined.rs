@@ -59,16 +59,21 @@ pub(crate) fn joined(
         // It may need much memory, but frees more.
         environment.interrupt.set_frees(!transaction.has_writes());
     }
-    let found = until_stable(transaction, |transaction| {
+    let found = until_stable(transaction, environment, |transaction| {
         let rows = query(transaction)?;
         transaction.note_table_read(&plan.table, plan.columns, None)?;
         let found = chosen(plan, rows, transaction, environment)?;
         let rows = found.iter().filter_map(|found| found.row);
         Ok(lock_all(&plan.table, rows, transaction, environment)?.then_some(found))
     })?;
-    let mut done = Done { count: found.len(), rows: Vec::new() };
+    let mut done = Done { count: 0, rows: Vec::new() };
+    environment.before_writes(transaction);
     for found in found {
         environment.interrupt.check()?;
+        if found.row.is_some_and(|row| !environment.may_write(&plan.table, row)) {
+            continue;
+        }
+        done.count += 1;
         write(plan, &found, transaction, environment, &mut done)?;
     }
     Ok(done)

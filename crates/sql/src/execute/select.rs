@@ -22,7 +22,7 @@ pub(crate) fn select(
     let rows = match &plan.table {
         None => one_row(plan, environment, skipped, limit)?,
         Some(table) => match plan.lock {
-            Some(wait) => until_stable(transaction, |transaction| {
+            Some(wait) => until_stable(transaction, environment, |transaction| {
                 locked(plan, table, wait, transaction, environment, (skipped, limit))
             })?,
             None if plan.sort.is_empty() => {

@@ -50,7 +50,7 @@ fn lock_conflicting(
     if matches!(conflict.action, ConflictAction::Nothing) {
         return Ok(());
     }
-    until_stable(transaction, |transaction| {
+    until_stable(transaction, environment, |transaction| {
         let mut existing = Vec::new();
         for values in rows {
             environment.interrupt.check()?;
@@ -69,6 +69,7 @@ fn insert_assigned(
 ) -> Result<Done> {
     let mut done = Done { count: 0, rows: Vec::new() };
     let mut written = HashSet::new();
+    environment.before_writes(transaction);
     for values in rows {
         environment.interrupt.check()?;
         let values = values?;
@@ -194,7 +195,7 @@ pub(crate) fn update(
         filter: plan.filter.as_ref(),
         columns: plan.columns,
     };
-    let found = until_stable(transaction, |transaction| {
+    let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();
         source.visit(transaction, environment, &mut |transaction, row| {
             let column = |column: usize| transaction.value(&plan.table, row, column);
@@ -205,8 +206,10 @@ pub(crate) fn update(
         Ok(lock_all(&plan.table, rows, transaction, environment)?.then_some(found))
     })?;
     let mut done = Done { count: found.len(), rows: Vec::new() };
+    environment.before_writes(transaction);
     for (row, changes) in found {
         environment.interrupt.check()?;
+        environment.may_write(&plan.table, row);
         transaction.update(&plan.table, row, changes)?;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
     }
@@ -227,7 +230,7 @@ pub(crate) fn delete(
         filter: plan.filter.as_ref(),
         columns: plan.columns,
     };
-    let found = until_stable(transaction, |transaction| {
+    let found = until_stable(transaction, environment, |transaction| {
         let mut found = Vec::new();
         source.visit(transaction, environment, &mut |_, row| {
             found.push(row);
@@ -236,8 +239,10 @@ pub(crate) fn delete(
         Ok(lock_all(&plan.table, found.iter().copied(), transaction, environment)?.then_some(found))
     })?;
     let mut done = Done { count: found.len(), rows: Vec::new() };
+    environment.before_writes(transaction);
     for row in found {
         environment.interrupt.check()?;
+        environment.may_write(&plan.table, row);
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
         transaction.delete(&plan.table, row)?;
     }

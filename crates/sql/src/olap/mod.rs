@@ -40,6 +40,7 @@ mod planner;
 mod project;
 mod scan;
 mod single;
+pub(crate) mod step;
 pub(crate) mod target;
 mod typing;
 mod untyped;
@@ -77,6 +78,7 @@ use planner::TableSources;
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use step::StepRows;
 use tokio::runtime::Runtime;
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
@@ -280,6 +282,18 @@ impl OlapEngine {
         view: ReadView,
         cancel: CancelHandle,
     ) -> ResultRows {
+        self.run_after(plan, parameters, view, Vec::new(), cancel)
+    }
+
+    /// Runs a plan of a statement whose earlier steps have given back `steps`.
+    pub(crate) fn run_after(
+        &self,
+        plan: &Arc<OlapPlan>,
+        parameters: &[Value],
+        view: ReadView,
+        steps: Vec<Arc<StepRows>>,
+        cancel: CancelHandle,
+    ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
         let output = plan.output.as_slice().into();
         let plan = plan.clone();
@@ -289,6 +303,7 @@ impl OlapEngine {
         let seen = end.clone();
         let start = async move {
             let logical = engine.instantiate(&plan, &parameters, &view)?;
+            let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;
             let rows = start(&engine.state, engine.tasks.clone(), &logical, &seen).await?;

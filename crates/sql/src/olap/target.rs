@@ -1,12 +1,15 @@
-//! The table that a statement over a join writes to, as the query that finds its rows sees it.
+//! The relations of a statement that writes, as its queries see them: besides those of the catalog, the table that a
+//! statement over a join writes to, and what statements behind WITH give back.
 //!
-//! Such a query names the table by [`TARGET`], which no client can write, and reads one column more of it: [`ROW_IDENTITY`],
+//! A query that finds the rows of the target names the table by [`TARGET`], which no client can write, and reads one column more of it: [`ROW_IDENTITY`],
 //! the name that the transaction has for the row. See `docs/design/joined-writes.md`.
 
 use super::names::HIDDEN;
 use super::planner::TableSources;
 use super::scan::TableHandle;
-use ankerdb_engine::{Catalog, Result, RowId, Table};
+use super::step::StepHandle;
+use crate::name::quoted;
+use ankerdb_engine::{Catalog, Error, Result, RowId, SqlState, Table};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast::Ident;
@@ -17,17 +20,35 @@ pub(crate) const TARGET: &str = "\0target";
 /// The column of the rows' identities.
 pub(crate) const ROW_IDENTITY: &str = "\0row";
 
-/// The tables of the catalog, and the target under a name of its own.
-pub(crate) struct WithTarget {
+/// What the names of relations in a statement stand for.
+pub(crate) struct Relations {
     pub catalog: Arc<Catalog>,
-    pub target: Arc<Table>,
+    /// What [`TARGET`] stands for.
+    pub target: Option<Arc<Table>>,
+    /// Statements behind WITH that write. They hide tables of the same name.
+    pub steps: Vec<NamedStep>,
 }
 
-impl TableSources for WithTarget {
+/// A statement behind WITH that writes, as the rest of the statement sees it.
+#[derive(Clone)]
+pub(crate) struct NamedStep {
+    pub name: String,
+    /// `None` if it gives nothing back.
+    pub handle: Option<Arc<StepHandle>>,
+}
+
+impl TableSources for Relations {
     fn source(&self, name: &str) -> Result<Arc<dyn TableSource>> {
-        match name {
-            TARGET => Ok(provider_as_source(Arc::new(TableHandle::identified(self.target.clone())))),
-            other => self.catalog.source(other),
+        if let (TARGET, Some(target)) = (name, &self.target) {
+            return Ok(provider_as_source(Arc::new(TableHandle::identified(target.clone()))));
+        }
+        match self.steps.iter().find(|step| step.name == name) {
+            None => self.catalog.source(name),
+            Some(NamedStep { handle: Some(handle), .. }) => Ok(provider_as_source(handle.clone())),
+            Some(_) => {
+                let message = format!("WITH query {} does not have a RETURNING clause", quoted(name));
+                Err(Error::new(SqlState::FeatureNotSupported, message))
+            }
         }
     }
 }

@@ -13,7 +13,7 @@
 use super::access::{Access, IndexRange, IndexUse, KeyPart, SortKey};
 use super::deparse::{Deparser, identifier};
 use super::write::{ConflictAction, InsertSource};
-use super::{InsertPlan, PlanKind, Planner, QueryPlan, WritePlan};
+use super::{InsertPlan, LastStep, PlanKind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
 use crate::expression::{Expression, Parameters};
 use ankerdb_engine::{DataType, Direction, Result, Table};
@@ -36,16 +36,27 @@ impl Planner<'_> {
     fn describe(&self, kind: &PlanKind) -> Result<Vec<String>> {
         match kind {
             PlanKind::Query(query) => self.describe_query(query),
-            PlanKind::Write(WritePlan::Insert(plan)) => self.describe_insert(plan),
-            PlanKind::Write(WritePlan::Update(plan)) => {
+            PlanKind::Write(plan) => self.describe_write(plan),
+            PlanKind::Empty
+            | PlanKind::Define(_)
+            | PlanKind::Utility(_)
+            | PlanKind::Copy(_)
+            | PlanKind::Explain(_) => Ok(vec!["Utility statements have no plan structure".to_owned()]),
+        }
+    }
+
+    fn describe_write(&self, plan: &WritePlan) -> Result<Vec<String>> {
+        match plan {
+            WritePlan::Insert(plan) => self.describe_insert(plan),
+            WritePlan::Update(plan) => {
                 let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
                 Ok(above(format!("Update on {}", identifier(plan.table.name())), rows))
             }
-            PlanKind::Write(WritePlan::Delete(plan)) => {
+            WritePlan::Delete(plan) => {
                 let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
                 Ok(above(format!("Delete on {}", identifier(plan.table.name())), rows))
             }
-            PlanKind::Write(WritePlan::Joined(plan)) => {
+            WritePlan::Joined(plan) => {
                 let rows = self.engine.olap().explain_apart(&plan.query, self.cancel)?;
                 let command = match plan.command {
                     "UPDATE" => "Update",
@@ -54,11 +65,16 @@ impl Planner<'_> {
                 };
                 Ok(above(format!("{command} on {}", identifier(plan.table.name())), rows))
             }
-            PlanKind::Empty
-            | PlanKind::Define(_)
-            | PlanKind::Utility(_)
-            | PlanKind::Copy(_)
-            | PlanKind::Explain(_) => Ok(vec!["Utility statements have no plan structure".to_owned()]),
+            WritePlan::With(plan) => {
+                let mut lines = match &plan.last {
+                    LastStep::Write(plan) => self.describe_write(plan)?,
+                    LastStep::Query(plan, _) => self.engine.olap().explain_apart(plan, self.cancel)?,
+                };
+                for step in &plan.steps {
+                    lines.extend(above("CTE".to_owned(), self.describe_write(&step.plan)?));
+                }
+                Ok(lines)
+            }
         }
     }
 

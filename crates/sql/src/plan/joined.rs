@@ -13,7 +13,7 @@ use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope};
 use crate::name::{folded, quoted, simple_name};
 use crate::olap::OlapPlan;
-use crate::olap::target::{ROW_IDENTITY, TARGET, WithTarget, hidden};
+use crate::olap::target::{ROW_IDENTITY, TARGET, hidden};
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, SelectItem};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Planner<'_> {
         update: &ast::Update,
         parameters: &mut Parameters,
     ) -> Bound<WritePlan> {
-        let joins = with.is_some() || update.from.is_some();
+        let joins = with.is_some() || update.from.is_some() || self.is_later;
         self.plain_or_joined(
             joins,
             parameters,
@@ -73,7 +73,7 @@ impl Planner<'_> {
         delete: &ast::Delete,
         parameters: &mut Parameters,
     ) -> Bound<WritePlan> {
-        let joins = with.is_some() || delete.using.is_some();
+        let joins = with.is_some() || delete.using.is_some() || self.is_later;
         self.plain_or_joined(
             joins,
             parameters,
@@ -221,7 +221,7 @@ impl<'a> Join<'a> {
     }
 
     fn plan(&self, query: ast::Query) -> Bound<OlapPlan> {
-        let tables = WithTarget { catalog: self.planner.catalog.clone(), target: self.table.clone() };
+        let tables = self.planner.relations(Some(self.table.clone()));
         let known = self.parameters.known().to_vec();
         let statement = ast::Statement::Query(Box::new(query));
         Ok(self.planner.engine.olap().plan_apart(statement, tables, known, self.planner.cancel)?)

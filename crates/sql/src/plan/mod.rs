@@ -22,6 +22,7 @@ pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, positions};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
+pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
 };
@@ -31,6 +32,7 @@ use crate::expression::bind::{Bound, Subqueries, elsewhere};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
+use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SqlState, Table};
@@ -88,12 +90,18 @@ pub(crate) struct Planner<'a> {
     /// Ends planning that takes too long.
     cancel: &'a CancelHandle,
     pub catalog: Arc<Catalog>,
+    /// Statements behind WITH that have run before what is planned.
+    steps: Vec<NamedStep>,
+    /// Whether the transaction has written for this statement before, which its queries do not see: they read a view that
+    /// was made earlier, and so all take the OLAP path.
+    is_later: bool,
 }
 
 impl<'a> Planner<'a> {
     /// A planner for the catalog as it is now, which `cancel` ends.
     pub(crate) fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle) -> Planner<'a> {
-        Planner { engine, cancel, catalog: engine.database().catalog() }
+        let (catalog, steps) = (engine.database().catalog(), Vec::new());
+        Planner { engine, cancel, catalog, steps, is_later: false }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
@@ -123,24 +131,20 @@ impl<'a> Planner<'a> {
         parameters: &mut Parameters,
     ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
         match statement {
+            ast::Statement::Query(query) if with::has_steps(query) => {
+                written(self.with_steps(query, parameters))
+            }
             ast::Statement::Query(query) if let Some(statement) = with::written(query)? => {
-                let with = query.with.as_ref();
-                match statement {
-                    ast::Statement::Insert(insert) => written(self.any_insert(with, insert, parameters)),
-                    ast::Statement::Update(update) => written(self.any_update(with, update, parameters)),
-                    ast::Statement::Delete(delete) => written(self.any_delete(with, delete, parameters)),
-                    ast::Statement::Merge(merge) => written(self.merge(with, merge, parameters)),
-                    _ => Err(not_supported("WITH before such a statement")),
-                }
+                written(self.write(query.with.as_ref(), statement, parameters))
             }
             ast::Statement::Query(query) => {
                 let (plan, output) = self.query(query, parameters)?;
                 Ok((PlanKind::Query(plan), Some(output)))
             }
-            ast::Statement::Insert(insert) => written(self.any_insert(None, insert, parameters)),
-            ast::Statement::Update(update) => written(self.any_update(None, update, parameters)),
-            ast::Statement::Delete(delete) => written(self.any_delete(None, delete, parameters)),
-            ast::Statement::Merge(merge) => written(self.merge(None, merge, parameters)),
+            ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Merge(_) => written(self.write(None, statement, parameters)),
             ast::Statement::Explain { statement, analyze, .. } => {
                 if *analyze {
                     return Err(not_supported("EXPLAIN ANALYZE"));
@@ -158,6 +162,22 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Plans a statement that writes, which may use the common table expressions.
+    fn write(
+        &self,
+        with: Option<&ast::With>,
+        statement: &ast::Statement,
+        parameters: &mut Parameters,
+    ) -> Bound<WritePlan> {
+        match statement {
+            ast::Statement::Insert(insert) => self.any_insert(with, insert, parameters),
+            ast::Statement::Update(update) => self.any_update(with, update, parameters),
+            ast::Statement::Delete(delete) => self.any_delete(with, delete, parameters),
+            ast::Statement::Merge(merge) => self.merge(with, merge, parameters),
+            _ => elsewhere("WITH before such a statement"),
+        }
+    }
+
     /// Plans a query for the OLTP path if that can run it well, else for the OLAP path.
     pub(crate) fn query(
         &self,
@@ -165,7 +185,11 @@ impl<'a> Planner<'a> {
         parameters: &mut Parameters,
     ) -> Result<(QueryPlan, Arc<[OutputColumn]>)> {
         let known = parameters.known().to_vec();
-        match self.select(query, parameters) {
+        let selected = match self.is_later {
+            true => elsewhere("WITH"),
+            false => self.select(query, parameters),
+        };
+        match selected {
             Ok(plan) => {
                 let output = plan.output.clone();
                 Ok((QueryPlan::Select(Box::new(plan)), output))
@@ -178,12 +202,17 @@ impl<'a> Planner<'a> {
                 *parameters = Parameters::declared(&known);
                 let statement = ast::Statement::Query(Box::new(query.clone()));
                 let plan =
-                    self.engine.olap().plan_apart(statement, self.catalog.clone(), known, self.cancel)?;
+                    self.engine.olap().plan_apart(statement, self.relations(None), known, self.cancel)?;
                 parameters.merge(plan.parameters());
                 let output = plan.output().into();
                 Ok((QueryPlan::Analytical(Arc::new(plan)), output))
             }
         }
+    }
+
+    /// What names of relations stand for in queries of the OLAP path.
+    fn relations(&self, target: Option<Arc<Table>>) -> Relations {
+        Relations { catalog: self.catalog.clone(), target, steps: self.steps.clone() }
     }
 
     /// The table that a name stands for. 42P01 if there is none.
@@ -195,7 +224,7 @@ impl<'a> Planner<'a> {
 /// A plan that writes, with the columns that it gives back.
 fn written(plan: Bound<WritePlan>) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
     let plan = plan.map_err(Refusal::into_error)?;
-    let output = plan.returning().map(|returning| returning.output.clone());
+    let output = plan.output().cloned();
     Ok((PlanKind::Write(plan), output))
 }
 

@@ -4,7 +4,7 @@ use super::access::{Access, choose};
 use super::default::{default, defaults};
 use super::select::bind_projection;
 use super::with::below;
-use super::{JoinedPlan, Planner, QueryPlan, SubqueryPlans};
+use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
 use crate::OutputColumn;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
@@ -22,6 +22,8 @@ pub(crate) enum WritePlan {
     Delete(Box<DeletePlan>),
     /// MERGE, and UPDATE and DELETE over several relations.
     Joined(Box<JoinedPlan>),
+    /// Statements behind WITH that write, and the one that they stand before.
+    With(Box<WithPlan>),
 }
 
 impl WritePlan {
@@ -32,6 +34,10 @@ impl WritePlan {
             WritePlan::Update(_) => "UPDATE",
             WritePlan::Delete(_) => "DELETE",
             WritePlan::Joined(plan) => plan.command,
+            WritePlan::With(plan) => match &plan.last {
+                LastStep::Write(plan) => plan.command(),
+                LastStep::Query(..) => "SELECT",
+            },
         }
     }
 
@@ -39,7 +45,7 @@ impl WritePlan {
     pub(crate) fn tag(&self, rows: usize) -> String {
         match self {
             // The zero is an object identifier, which rows no longer have.
-            WritePlan::Insert(_) => format!("INSERT 0 {rows}"),
+            _ if self.command() == "INSERT" => format!("INSERT 0 {rows}"),
             _ => format!("{} {rows}", self.command()),
         }
     }
@@ -50,18 +56,20 @@ impl WritePlan {
             WritePlan::Insert(plan) => &plan.subqueries,
             WritePlan::Update(plan) => &plan.subqueries,
             WritePlan::Delete(plan) => &plan.subqueries,
-            WritePlan::Joined(_) => &[],
+            WritePlan::Joined(_) | WritePlan::With(_) => &[],
         }
     }
 
-    /// What it gives back.
-    pub(crate) fn returning(&self) -> Option<&Returning> {
-        match self {
+    /// The columns of what it gives back.
+    pub(crate) fn output(&self) -> Option<&Arc<[OutputColumn]>> {
+        let returning = match self {
             WritePlan::Insert(plan) => plan.returning.as_ref(),
             WritePlan::Update(plan) => plan.returning.as_ref(),
             WritePlan::Delete(plan) => plan.returning.as_ref(),
             WritePlan::Joined(plan) => plan.returning.as_ref(),
-        }
+            WritePlan::With(plan) => return plan.output(),
+        };
+        returning.map(|returning| &returning.output)
     }
 }
 

@@ -372,7 +372,7 @@ fn check_count(prepared: &Prepared, parameters: &[Value]) -> Result<()> {
 fn sleeps(plan: &WritePlan) -> Sleeps {
     let queries = match plan {
         WritePlan::Insert(plan) => matches!(plan.source, InsertSource::Query(..)),
-        WritePlan::Joined(_) => true,
+        WritePlan::Joined(_) | WritePlan::With(_) => true,
         WritePlan::Update(_) | WritePlan::Delete(_) => false,
     };
     if queries || !plan.subqueries().is_empty() { Sleeps::Surely } else { Sleeps::Perhaps }

@@ -8,4 +8,5 @@ mod joined;
 mod prepared;
 mod reads;
 mod transactions;
+mod with;
 mod writes;

@@ -6,6 +6,7 @@
 use super::super::computed;
 use super::super::scan::TableHandle;
 use super::super::single;
+use super::super::step::StepHandle;
 use datafusion::arrow::datatypes::Field;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -26,6 +27,9 @@ pub(in crate::olap) fn without_text_types(plan: LogicalPlan) -> Result<LogicalPl
             LogicalPlan::TableScan(mut scan) => {
                 let provider = source_as_provider(&scan.source)?;
                 if let Some(handle) = provider.downcast_ref::<TableHandle>() {
+                    scan.source = provider_as_source(Arc::new(handle.without_text_types()));
+                }
+                if let Some(handle) = provider.downcast_ref::<StepHandle>() {
                     scan.source = provider_as_source(Arc::new(handle.without_text_types()));
                 }
                 scan.projected_schema = shed_schema(&scan.projected_schema)?;
