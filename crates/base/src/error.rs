@@ -36,6 +36,8 @@ sql_states! {
     ConnectionFailure = "08006",
     /// Client sent something that the protocol does not allow.
     ProtocolViolation = "08P01",
+    /// Not an error: for messages beside results.
+    SuccessfulCompletion = "00000",
     /// The statement or option exists in PostgreSQL but not here.
     FeatureNotSupported = "0A000",
     /// A query that must give one row gave several, or a row would be changed twice.
@@ -60,6 +62,8 @@ sql_states! {
     InvalidArgumentForLogarithm = "2201E",
     /// A root of a negative number, or a power that does not exist.
     InvalidArgumentForPowerFunction = "2201F",
+    /// A text is no regular expression.
+    InvalidRegularExpression = "2201B",
     /// Text is not valid in the server's encoding.
     CharacterNotInRepertoire = "22021",
     /// An argument is outside of what the function takes.
@@ -128,6 +132,10 @@ sql_states! {
     DuplicateObject = "42710",
     /// An index or other object does not exist.
     UndefinedObject = "42704",
+    /// A cursor or portal exists already.
+    DuplicateCursor = "42P03",
+    /// A cursor with options that exclude each other.
+    InvalidCursorDefinition = "42P11",
     /// A prepared statement exists already.
     DuplicatePreparedStatement = "42P05",
     /// A definition contradicts itself.

@@ -24,6 +24,7 @@ use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_sql::{Claim, Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
+use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::TcpStream;
@@ -83,6 +84,8 @@ pub(crate) struct Connection {
     pub session: SqlSession,
     pub statements: HashMap<String, NamedStatement>,
     pub portals: HashMap<String, Portal>,
+    /// Settings as the client knows them.
+    reported: Vec<(&'static str, String)>,
     /// Whether a transaction is open that the client did not begin.
     implicit: bool,
     /// Whether messages are skipped until the next Sync.
@@ -139,6 +142,7 @@ fn serve_session(
         session,
         statements: HashMap::new(),
         portals: HashMap::new(),
+        reported: Vec::new(),
         implicit: false,
         skipping: false,
     };
@@ -161,7 +165,9 @@ impl Connection {
     /// Serves messages until the client leaves or something ends the connection.
     fn serve(&mut self, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served<Infallible> {
         self.apply_settings(parameters)?;
-        startup::greet(&mut self.wire, parameters, cancel)?;
+        self.session.begin_with_these_settings();
+        self.reported = self.session.take_reports().unwrap_or_default();
+        startup::greet(&mut self.wire, parameters, &self.reported, cancel)?;
         self.ready()?;
         let mut frame = Frame::default();
         loop {
@@ -296,6 +302,7 @@ impl Connection {
             self.portals.clear();
         }
         self.session.end_message();
+        self.report_settings()?;
         self.wire.send_ready(status)?;
         self.wire.flush()
     }
@@ -306,9 +313,23 @@ impl Connection {
         guard(|| work(session))
     }
 
-    /// Runs a statement.
+    /// Runs a statement, and tells the client what there is to say about it.
     pub(crate) fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Served<Outcome> {
-        self.run(|session| session.execute(prepared, parameters))
+        let outcome = self.run(|session| session.execute(prepared, parameters));
+        for notice in self.session.take_notices() {
+            self.wire.send_notice(&notice)?;
+        }
+        outcome
+    }
+
+    /// Tells the client of settings that have changed.
+    fn report_settings(&mut self) -> Served {
+        let Some(settings) = self.session.take_reports() else { return Ok(()) };
+        for (name, value) in settings.iter().filter(|setting| !self.reported.contains(setting)) {
+            self.wire.send(&ParameterStatus::new((*name).to_owned(), value.clone()))?;
+        }
+        self.reported = settings;
+        Ok(())
     }
 
     /// Begins a transaction that the client did not ask for: for several statements that belong together.

@@ -182,25 +182,28 @@ fn split_words(options: &str) -> Vec<String> {
 }
 
 /// Accepts the client and tells it about the server.
-pub(crate) fn greet(wire: &mut Wire, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
+pub(crate) fn greet(
+    wire: &mut Wire,
+    parameters: &HashMap<String, String>,
+    settings: &[(&'static str, String)],
+    cancel: &CancelEntry,
+) -> Served {
     wire.send(&Authentication::Ok)?;
     let user = parameters.get("user").map_or("", String::as_str);
-    let application = parameters.get("application_name").map_or("", String::as_str);
-    for (name, value) in [
+    let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+    let fixed = [
         ("server_version", SERVER_VERSION),
         ("server_encoding", "UTF8"),
         ("client_encoding", "UTF8"),
-        ("application_name", application),
         ("DateStyle", "ISO, MDY"),
         ("IntervalStyle", "postgres"),
-        ("TimeZone", "UTC"),
         ("integer_datetimes", "on"),
         ("standard_conforming_strings", "on"),
-        ("default_transaction_read_only", "off"),
         ("in_hot_standby", "off"),
         ("is_superuser", "on"),
         ("session_authorization", user),
-    ] {
+    ];
+    for (name, value) in fixed.into_iter().chain(settings) {
         wire.send(&ParameterStatus::new(name.to_owned(), value.to_owned()))?;
     }
     wire.send(&BackendKeyData::new(cancel.process, SecretKey::I32(cancel.secret)))

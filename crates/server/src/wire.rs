@@ -11,10 +11,10 @@ use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use ankerdb_base::{Error, SqlState};
 use ankerdb_socket::receive_now;
-use ankerdb_sql::{Claim, MemoryLimit};
+use ankerdb_sql::{Claim, MemoryLimit, Notice};
 use bytes::BytesMut;
 use pgwire::messages::Message;
-use pgwire::messages::response::{ErrorResponse, ReadyForQuery, TransactionStatus};
+use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery, TransactionStatus};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -231,7 +231,11 @@ impl Wire {
     }
 
     pub(crate) fn send_error(&mut self, severity: &str, error: &Error) -> Served {
-        self.send(&error_response(severity, error))
+        self.send(&ErrorResponse::new(fields(severity, error)))
+    }
+
+    pub(crate) fn send_notice(&mut self, notice: &Notice) -> Served {
+        self.send(&NoticeResponse::new(fields(notice.severity.word(), &notice.message)))
     }
 
     pub(crate) fn send_ready(&mut self, status: ankerdb_sql::TransactionStatus) -> Served {
@@ -258,7 +262,8 @@ impl Wire {
     }
 }
 
-fn error_response(severity: &str, error: &Error) -> ErrorResponse {
+/// The fields of an error or a notice.
+fn fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
     let mut fields = vec![
         (b'S', severity.to_owned()),
         (b'V', severity.to_owned()),
@@ -267,5 +272,5 @@ fn error_response(severity: &str, error: &Error) -> ErrorResponse {
     ];
     fields.extend(error.detail().map(|detail| (b'D', detail.to_owned())));
     fields.extend(error.hint().map(|hint| (b'H', hint.to_owned())));
-    ErrorResponse::new(fields)
+    fields
 }

@@ -31,6 +31,7 @@ mod parse;
 mod plan;
 mod prepared;
 mod result;
+mod rewrite;
 mod rows;
 mod runner;
 mod sequence_options;
@@ -47,7 +48,7 @@ pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::{Batch, ResultRows};
-pub use session::{CancelHandle, SqlSession, TransactionStatus};
+pub use session::{CancelHandle, Notice, Severity, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
 pub use version::SERVER_VERSION;
 

@@ -86,11 +86,13 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         let mut tokens = piece.to_vec();
         crate::sequence_options::reorder(&mut tokens);
         crate::merge_words::rewrite(&mut tokens);
+        crate::rewrite::write_out_tables(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),
         };
-        let ast = parse_one(&dialect, tokens)?;
+        let mut ast = parse_one(&dialect, tokens)?;
+        crate::rewrite::rewrite(&mut ast);
         statements.push(Statement {
             ast: Some(Arc::new(ast)),
             sql: sql[start..end].into(),

@@ -7,7 +7,7 @@
 use super::types::{
     ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
-use super::{Comparison, Expression, Function, fold};
+use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
 use crate::parse::too_deep;
 use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, Value};
@@ -307,12 +307,7 @@ impl<'a> Binder<'a> {
             Expr::Subquery(query) => self.scalar_subquery(query),
             Expr::Exists { subquery, negated } => self.exists(subquery, *negated),
             Expr::Between { expr, negated, low, high } => self.between(expr, low, high, *negated),
-            Expr::Like { negated, any: false, expr, pattern, escape_char } => {
-                self.like(expr, pattern, escape_char.as_ref(), *negated, false)
-            }
-            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
-                self.like(expr, pattern, escape_char.as_ref(), *negated, true)
-            }
+            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } => self.pattern(expr),
             Expr::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
@@ -335,6 +330,23 @@ impl<'a> Binder<'a> {
             Expr::Tuple(_) => elsewhere("a row value here"),
             other => elsewhere(format!("the expression {}", brief(other))),
         }
+    }
+
+    /// LIKE, ILIKE and SIMILAR TO.
+    fn pattern(&mut self, expr: &Expr) -> Bound<Typed> {
+        let (negated, text, pattern, escape, syntax) = match expr {
+            Expr::Like { negated, any: false, expr, pattern, escape_char } => {
+                (negated, expr, pattern, escape_char, PatternSyntax::Like)
+            }
+            Expr::ILike { negated, any: false, expr, pattern, escape_char } => {
+                (negated, expr, pattern, escape_char, PatternSyntax::Ilike)
+            }
+            Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+                (negated, expr, pattern, escape_char, PatternSyntax::Similar)
+            }
+            other => return elsewhere(format!("the expression {}", brief(other))),
+        };
+        self.like(text, pattern, escape.as_ref(), *negated, syntax)
     }
 
     fn identifier(&mut self, ident: &ast::Ident) -> Bound<Typed> {

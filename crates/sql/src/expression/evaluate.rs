@@ -204,7 +204,7 @@ fn matches(like: &Like, context: &Context) -> Result<Option<bool>> {
         (Value::Null, _) | (_, Value::Null) => return Ok(None),
         (text, pattern) => (into_text(text)?, into_text(pattern)?),
     };
-    let pattern = Pattern::new(&pattern, like.escape, like.ignore_case)?;
+    let pattern = Pattern::new(&pattern, like.escape, like.syntax)?;
     let found = pattern.matches(&text, context.interrupt)?;
     Ok(Some(found != like.negated))
 }

@@ -12,6 +12,7 @@ mod math;
 mod operator;
 pub(crate) mod pattern;
 mod sequences;
+mod similar;
 pub(crate) mod text;
 pub(crate) mod types;
 
@@ -59,14 +60,35 @@ pub(crate) enum Expression {
     Call(Function, Vec<Expression>),
 }
 
-/// `LIKE` and its variants.
+/// `LIKE` and its variants, and `SIMILAR TO`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub text: Expression,
     pub pattern: Expression,
     pub escape: Option<char>,
-    pub ignore_case: bool,
+    pub syntax: PatternSyntax,
     pub negated: bool,
+}
+
+/// How a pattern is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PatternSyntax {
+    Like,
+    /// Without regard to upper and lower case.
+    Ilike,
+    /// SQL's regular expressions.
+    Similar,
+}
+
+impl PatternSyntax {
+    /// The words of SQL.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            PatternSyntax::Like => "LIKE",
+            PatternSyntax::Ilike => "ILIKE",
+            PatternSyntax::Similar => "SIMILAR TO",
+        }
+    }
 }
 
 /// Arithmetic operators.

@@ -3,7 +3,7 @@
 
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
 use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
-use super::{Arithmetic, Comparison, Expression, Function, Like};
+use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax};
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
@@ -30,10 +30,10 @@ impl Binder<'_> {
             B::Divide => self.arithmetic_exprs(Arithmetic::Divide, left, right),
             B::Modulo => self.arithmetic_exprs(Arithmetic::Modulo, left, right),
             B::StringConcat => self.concatenate(left, right),
-            B::PGLikeMatch => self.like(left, right, None, false, false),
-            B::PGNotLikeMatch => self.like(left, right, None, true, false),
-            B::PGILikeMatch => self.like(left, right, None, false, true),
-            B::PGNotILikeMatch => self.like(left, right, None, true, true),
+            B::PGLikeMatch => self.like(left, right, None, false, PatternSyntax::Like),
+            B::PGNotLikeMatch => self.like(left, right, None, true, PatternSyntax::Like),
+            B::PGILikeMatch => self.like(left, right, None, false, PatternSyntax::Ilike),
+            B::PGNotILikeMatch => self.like(left, right, None, true, PatternSyntax::Ilike),
             other => elsewhere(format!("the operator {other}")),
         }
     }
@@ -389,7 +389,7 @@ impl Binder<'_> {
         pattern: &Expr,
         escape: Option<&ast::ValueWithSpan>,
         negated: bool,
-        ignore_case: bool,
+        syntax: PatternSyntax,
     ) -> Bound<Typed> {
         let (text, pattern) = (self.bind(text)?, self.bind(pattern)?);
         let escape = match escape.map(|escape| &escape.value) {
@@ -402,25 +402,29 @@ impl Binder<'_> {
                 return Err(Error::new(SqlState::InvalidEscapeSequence, message).with_hint(hint).into());
             }
         };
-        self.like_values(text, pattern, escape, negated, ignore_case)
+        self.like_values(text, pattern, escape, negated, syntax)
     }
 
-    /// `text [NOT] LIKE pattern`, or ILIKE.
+    /// `text [NOT] LIKE pattern`, ILIKE, or SIMILAR TO.
     pub(crate) fn like_values(
         &mut self,
         text: Typed,
         pattern: Typed,
         escape: Option<char>,
         negated: bool,
-        ignore_case: bool,
+        syntax: PatternSyntax,
     ) -> Bound<Typed> {
-        let symbol = if ignore_case { "~~*" } else { "~~" };
+        let symbol = match syntax {
+            PatternSyntax::Like => "~~",
+            PatternSyntax::Ilike => "~~*",
+            PatternSyntax::Similar => "similar to",
+        };
         if [&text, &pattern].iter().any(|side| side.data_type.is_some_and(|known| !known.is_text())) {
             return Err(no_operator(&text, symbol, &pattern).into());
         }
         let text = self.resolve(with_blanks(text), DataType::Text)?;
         let pattern = self.resolve(pattern, DataType::Text)?;
-        let like = Like { text, pattern, escape, ignore_case, negated };
+        let like = Like { text, pattern, escape, syntax, negated };
         Ok(Typed::new(Expression::Like(Box::new(like)), DataType::Boolean))
     }
 }

@@ -1,31 +1,38 @@
-//! `LIKE` patterns.
+//! `LIKE` patterns, and the choice between them and those of `SIMILAR TO`.
 
+use super::PatternSyntax;
+use super::similar::Similar;
 use ankerdb_engine::{Error, Interrupt, Result, SqlState};
 
 /// Characters compared between two looks at the interrupt: well under a millisecond.
 const STEPS_BETWEEN_CHECKS: u32 = 1 << 16;
 
-/// A parsed pattern: `%` stands for any characters, `_` for one, and the escape character takes the next one
-/// literally.
-pub(crate) struct Pattern {
-    parts: Vec<Part>,
-    ignore_case: bool,
+/// A parsed pattern.
+pub(crate) enum Pattern {
+    /// `%` stands for any characters, `_` for one, and the escape character takes the next one literally.
+    Like(Vec<Part>),
+    /// A pattern of LIKE in lower case, for texts in lower case.
+    Ilike(Vec<Part>),
+    Similar(Similar),
 }
 
 impl Pattern {
     /// # Errors
-    /// 22025 if nothing stands behind an escape character.
-    pub(crate) fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Pattern> {
-        let parts =
-            if ignore_case { parse(&pattern.to_lowercase(), escape)? } else { parse(pattern, escape)? };
-        Ok(Pattern { parts, ignore_case })
+    /// 22025 if nothing stands behind an escape character, and those of [`Similar::new`].
+    pub(crate) fn new(pattern: &str, escape: Option<char>, syntax: PatternSyntax) -> Result<Pattern> {
+        Ok(match syntax {
+            PatternSyntax::Like => Pattern::Like(parse(pattern, escape)?),
+            PatternSyntax::Ilike => Pattern::Ilike(parse(&pattern.to_lowercase(), escape)?),
+            PatternSyntax::Similar => Pattern::Similar(Similar::new(pattern, escape)?),
+        })
     }
 
     /// Whether the text matches. Time is at most the product of both lengths, so the interrupt ends it.
     pub(crate) fn matches(&self, text: &str, interrupt: &Interrupt) -> Result<bool> {
-        match self.ignore_case {
-            true => matches(&text.to_lowercase(), &self.parts, interrupt),
-            false => matches(text, &self.parts, interrupt),
+        match self {
+            Pattern::Like(parts) => matches(text, parts, interrupt),
+            Pattern::Ilike(parts) => matches(&text.to_lowercase(), parts, interrupt),
+            Pattern::Similar(pattern) => pattern.matches(text, interrupt),
         }
     }
 }
@@ -66,7 +73,8 @@ fn matches(text: &str, pattern: &[Part], interrupt: &Interrupt) -> Result<bool> 
     }
 }
 
-enum Part {
+/// One part of a LIKE pattern.
+pub(crate) enum Part {
     Any,
     One,
     Exactly(char),
@@ -108,7 +116,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn matches(text: &str, pattern: &str) -> bool {
-        let pattern = Pattern::new(pattern, Some('\\'), false).unwrap();
+        let pattern = Pattern::new(pattern, Some('\\'), PatternSyntax::Like).unwrap();
         pattern.matches(text, &Interrupt::new()).unwrap()
     }
 
@@ -120,7 +128,7 @@ mod tests {
         assert!(matches("aXbXc", "a%X%c") && !matches("aXbX", "a%X%c"));
         assert!(matches("100%", "100\\%") && !matches("1000", "100\\%"));
         assert!(!matches("abc", "ab") && !matches("ab", "abc"));
-        assert!(Pattern::new("a\\", Some('\\'), false).is_err());
+        assert!(Pattern::new("a\\", Some('\\'), PatternSyntax::Like).is_err());
     }
 
     #[test]
@@ -136,7 +144,9 @@ mod tests {
         let interrupt = Interrupt::new();
         interrupt.raise(Cause::Timeout);
         let begun = Instant::now();
-        assert!(Pattern::new(&pattern, None, false).unwrap().matches(&text, &interrupt).is_err());
+        assert!(
+            Pattern::new(&pattern, None, PatternSyntax::Like).unwrap().matches(&text, &interrupt).is_err()
+        );
         assert!(begun.elapsed() < Duration::from_secs(1));
     }
 }

@@ -8,7 +8,7 @@ use super::arrow::wide_type;
 use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
-use crate::expression::{Arithmetic, Context, Expression, Function, Like, evaluate};
+use crate::expression::{Arithmetic, Context, Expression, Function, Like, PatternSyntax, evaluate};
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
 use datafusion::arrow::array::new_empty_array;
 use datafusion::common::{ScalarValue, internal_err};
@@ -20,7 +20,7 @@ use datafusion::logical_expr::ColumnarValue;
 pub(super) enum Operation {
     Cast(DataType),
     Arithmetic(Arithmetic),
-    Like { escape: Option<char>, ignore_case: bool, negated: bool },
+    Like { escape: Option<char>, syntax: PatternSyntax, negated: bool },
     Call(Function),
 }
 
@@ -33,9 +33,9 @@ impl Operation {
             Operation::Arithmetic(operator) => {
                 Expression::Arithmetic(operator, Box::new((column(0), column(1))))
             }
-            Operation::Like { escape, ignore_case, negated } => {
+            Operation::Like { escape, syntax, negated } => {
                 let (text, pattern) = (column(0), column(1));
-                Expression::Like(Box::new(Like { text, pattern, escape, ignore_case, negated }))
+                Expression::Like(Box::new(Like { text, pattern, escape, syntax, negated }))
             }
             Operation::Call(function) => Expression::Call(function, (0..arguments).map(column).collect()),
         }

@@ -10,8 +10,13 @@ use std::sync::Arc;
 pub(crate) enum Utility {
     /// BEGIN and START TRANSACTION; the words are the tag.
     Begin(Modes, &'static str),
-    Commit,
-    Rollback,
+    /// With AND CHAIN a transaction of the same modes follows.
+    Commit {
+        chain: bool,
+    },
+    Rollback {
+        chain: bool,
+    },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
@@ -34,18 +39,20 @@ pub(crate) struct Modes {
     pub read_only: Option<bool>,
 }
 
-/// SET name = value.
+/// SET [LOCAL] name = value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub name: String,
     /// `None` is DEFAULT.
     pub value: Option<String>,
+    /// Whether it ends with the transaction.
+    pub is_local: bool,
 }
 
 impl Utility {
     /// Whether it may run in a transaction that has failed.
     pub(crate) fn ends_failure(&self) -> bool {
-        matches!(self, Utility::Commit | Utility::Rollback | Utility::RollbackTo(_))
+        matches!(self, Utility::Commit { .. } | Utility::Rollback { .. } | Utility::RollbackTo(_))
     }
 
     /// The columns of its result, if it has one.
@@ -55,7 +62,7 @@ impl Utility {
             Utility::Show(name) if name == "all" => {
                 Some([column("name"), column("setting"), column("description")].into())
             }
-            Utility::Show(name) => Some([column(name)].into()),
+            Utility::Show(name) => Some([column(shown_as(name))].into()),
             _ => None,
         }
     }
@@ -68,12 +75,11 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
             Utility::Begin(transaction_modes(modes)?, tag)
         }
-        Statement::Commit { chain: false, .. } => Utility::Commit,
-        Statement::Rollback { chain: false, savepoint: None } => Utility::Rollback,
+        Statement::Commit { chain, .. } => Utility::Commit { chain: *chain },
+        Statement::Rollback { chain, savepoint: None } => Utility::Rollback { chain: *chain },
         Statement::Rollback { savepoint: Some(name), .. } => Utility::RollbackTo(folded(name)),
         Statement::Savepoint { name } => Utility::Savepoint(folded(name)),
         Statement::ReleaseSavepoint { name } => Utility::Release(folded(name)),
-        Statement::Commit { .. } | Statement::Rollback { .. } => return Err(not_supported("AND CHAIN")),
         Statement::Set(set) => set_statement(set)?,
         Statement::Reset(reset) => match &reset.reset {
             ast::Reset::ALL => Utility::Reset(None),
@@ -119,20 +125,51 @@ fn set_statement(set: &ast::Set) -> Result<Utility> {
             Utility::SetDefaults(transaction_modes(modes)?)
         }
         ast::Set::SetTransaction { modes, .. } => Utility::SetTransaction(transaction_modes(modes)?),
-        ast::Set::SingleAssignment { variable, values, .. } => {
-            let name = dotted(variable);
-            Utility::Set(Setting { name, value: setting_value(values)? })
+        ast::Set::SingleAssignment { scope: Some(ast::ContextModifier::Global), .. } => {
+            return Err(Error::new(SqlState::SyntaxError, "syntax error at or near \"GLOBAL\""));
         }
-        ast::Set::SetTimeZone { value, .. } => Utility::Set(Setting {
+        ast::Set::SingleAssignment { scope, hivevar: false, variable, values } => {
+            let (name, is_local) = (dotted(variable).to_lowercase(), is_local(scope.as_ref()));
+            // As in PostgreSQL, a value without quotes is folded in names only.
+            let value = match name.as_str() {
+                "timezone" | "time zone" => zone(setting_value(values)?),
+                _ => setting_value(values)?,
+            };
+            Utility::Set(Setting { name, value, is_local })
+        }
+        ast::Set::SetTimeZone { local, value } => Utility::Set(Setting {
             name: "timezone".into(),
-            value: setting_value(std::slice::from_ref(value))?,
+            value: zone(setting_value(std::slice::from_ref(value))?),
+            is_local: *local,
         }),
-        ast::Set::SetNames { charset_name, .. } => {
-            Utility::Set(Setting { name: "client_encoding".into(), value: Some(charset_name.value.clone()) })
+        ast::Set::SetNames { charset_name, collation_name: None } => Utility::Set(Setting {
+            name: "client_encoding".into(),
+            value: Some(charset_name.value.clone()),
+            is_local: false,
+        }),
+        ast::Set::SetNamesDefault {} => {
+            Utility::Set(Setting { name: "client_encoding".into(), value: None, is_local: false })
         }
-        ast::Set::SetNamesDefault {} => Utility::Set(Setting { name: "client_encoding".into(), value: None }),
+        // No role is what a session has.
+        ast::Set::SetRole { role_name: None, .. } => Utility::Accepted("SET"),
+        ast::Set::SetRole { .. } => return Err(not_supported("SET ROLE")),
+        ast::Set::SetSessionAuthorization(authorization) => match authorization.kind {
+            ast::SetSessionAuthorizationParamKind::Default => Utility::Accepted("SET"),
+            ast::SetSessionAuthorizationParamKind::User(_) => {
+                return Err(not_supported("SET SESSION AUTHORIZATION"));
+            }
+        },
         other => return Err(not_supported(&other.to_string())),
     })
+}
+
+fn is_local(scope: Option<&ast::ContextModifier>) -> bool {
+    scope == Some(&ast::ContextModifier::Local)
+}
+
+/// `SET TIME ZONE LOCAL` is another way to say DEFAULT.
+fn zone(value: Option<String>) -> Option<String> {
+    value.filter(|value| !value.eq_ignore_ascii_case("local"))
 }
 
 /// The value as text; several are joined as `search_path` has them. `None` is DEFAULT.
@@ -169,6 +206,16 @@ fn shown_name(words: &[ast::Ident]) -> String {
         "transaction isolation level" => "transaction_isolation".into(),
         "time zone" => "timezone".into(),
         _ => words.join("."),
+    }
+}
+
+/// The name of a setting as PostgreSQL writes it.
+fn shown_as(name: &str) -> &str {
+    match name {
+        "datestyle" => "DateStyle",
+        "intervalstyle" => "IntervalStyle",
+        "timezone" => "TimeZone",
+        other => other,
     }
 }
 

@@ -42,7 +42,7 @@ impl Deparser<'_> {
                 format!("({} {}IN (SubPlan {}))", self.text(operand), not(*negated), number + 1)
             }
             Expression::Like(like) => {
-                let operator = if like.ignore_case { "ILIKE" } else { "LIKE" };
+                let operator = like.syntax.words();
                 let (text, pattern) = (self.text(&like.text), self.text(&like.pattern));
                 format!("({text} {}{operator} {pattern})", not(like.negated))
             }

@@ -6,6 +6,7 @@
 
 pub(crate) mod access;
 mod check;
+mod clauses;
 mod control;
 pub(crate) mod default;
 mod define;
@@ -108,7 +109,10 @@ impl<'a> Planner<'a> {
     pub(crate) fn plan(&self, statement: &Statement, declared: &[Option<DataType>]) -> Result<Planned> {
         let mut parameters = Parameters::declared(declared);
         let (kind, output) = match &statement.ast {
-            Some(ast) => self.statement(ast, &mut parameters)?,
+            Some(ast) => {
+                clauses::check(ast)?;
+                self.statement(ast, &mut parameters)?
+            }
             None => (PlanKind::Empty, None),
         };
         Ok(Planned { version: self.catalog.version(), kind, parameters: parameters.finish(), output })
@@ -196,7 +200,7 @@ impl<'a> Planner<'a> {
             }
             Err(Refusal::Failed(error)) => Err(error),
             Err(Refusal::Elsewhere(reason)) => {
-                if !query.locks.is_empty() {
+                if clauses::locks_rows(query) {
                     return Err(not_supported(&format!("FOR UPDATE together with {reason}")));
                 }
                 *parameters = Parameters::declared(&known);

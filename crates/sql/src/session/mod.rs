@@ -10,10 +10,13 @@
 
 mod autocommit;
 mod cancel;
+mod lasting;
+mod notice;
 mod savepoint;
 mod setting;
 mod time;
 pub use cancel::CancelHandle;
+pub use notice::{Notice, Severity};
 mod led;
 mod transaction;
 
@@ -65,6 +68,10 @@ pub struct SqlSession {
     deadline: Option<Deadline>,
     /// Whether the time of the next statement has begun already, with the message that contains it.
     has_begun: bool,
+    /// Whether settings may have changed since the client was told of them.
+    has_set: bool,
+    /// What the client has not been told yet.
+    notices: Vec<Notice>,
 }
 
 impl SqlEngine {
@@ -84,11 +91,21 @@ impl SqlSession {
         let mut session = engine.database().session();
         // A client may be idle for long between two statements.
         session.set_keeps_tables(false);
-        let settings = Settings::new(engine.database().configuration().isolation());
+        let mut settings = Settings::new(engine.database().configuration().isolation());
+        settings.keep();
         let sequences = Arc::new(SessionSequences::new(engine.database().clone()));
         let runner = Runner { engine, cancel, sequences };
         let block = Block::default();
-        SqlSession { runner, session, settings, block, deadline: None, has_begun: false }
+        SqlSession {
+            runner,
+            session,
+            settings,
+            block,
+            deadline: None,
+            has_begun: false,
+            has_set: true,
+            notices: Vec::new(),
+        }
     }
 
     /// The engine that all sessions share.
@@ -215,8 +232,8 @@ impl SqlSession {
     pub fn set_limits(&mut self, statement: Option<Duration>, lock: Option<Duration>) -> Result<()> {
         for (name, limit) in [("statement_timeout", statement), ("lock_timeout", lock)] {
             let shown = |limit: Duration| format!("{}us", limit.as_micros().max(1000));
-            self.settings
-                .set(&Setting { name: name.into(), value: Some(limit.map_or("0".into(), shown)) })?;
+            let value = Some(limit.map_or("0".into(), shown));
+            self.settings.set(&Setting { name: name.into(), value, is_local: false })?;
         }
         Ok(())
     }
@@ -310,6 +327,7 @@ impl SqlSession {
             }
         } else {
             self.prepare_definition(definition.command())?;
+            self.note_skipped(definition);
             let database = self.runner.engine.database();
             execute::define::define(database, definition, self.runner.interrupt())?;
         }

@@ -5,6 +5,7 @@
 //! of it can be had back.
 
 use super::SqlSession;
+use super::lasting::KeptSettings;
 use crate::name::quoted;
 use ankerdb_engine::{Error, Result, Savepoint, SqlState};
 
@@ -14,6 +15,7 @@ pub(super) struct Savepoints(Vec<Named>);
 
 struct Named {
     name: String,
+    settings: KeptSettings,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
     savepoint: Option<Savepoint>,
 }
@@ -41,7 +43,8 @@ impl SqlSession {
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         self.block.check_explicit("SAVEPOINT")?;
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
-        self.block.savepoints.0.push(Named { name: name.to_owned(), savepoint: savepoint.transpose()? });
+        let (name, settings) = (name.to_owned(), self.keep_settings());
+        self.block.savepoints.0.push(Named { name, settings, savepoint: savepoint.transpose()? });
         Ok(())
     }
 
@@ -69,6 +72,8 @@ impl SqlSession {
             (None, transaction) => *transaction = None,
         }
         self.block.savepoints.0.truncate(position + 1);
+        let settings = self.block.savepoints.0[position].settings.clone();
+        self.restore_settings(settings);
         self.block.failed = false;
         Ok(())
     }

@@ -4,11 +4,15 @@
 //! others are those that drivers set when they connect; they are kept and shown, and values for which this server would
 //! have to behave differently are refused.
 
+use super::notice::Severity;
 use super::time;
+use crate::name::not_supported;
 use crate::plan::Setting;
 use crate::version::SERVER_VERSION;
 use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use datafusion::arrow::array::timezone::Tz;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Names and defaults of settings that are only kept.
@@ -33,6 +37,35 @@ const KEPT: &[(&str, &str)] = &[
     ("timezone", "UTC"),
     ("work_mem", "4MB"),
     ("xmloption", "content"),
+];
+
+/// Names and PostgreSQL's defaults of settings that say how to find a result rather than which: they are kept only.
+const HINTS: &[(&str, &str)] = &[
+    ("default_statistics_target", "100"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
+    ("effective_cache_size", "4GB"),
+    ("enable_bitmapscan", "on"),
+    ("enable_hashagg", "on"),
+    ("enable_hashjoin", "on"),
+    ("enable_indexonlyscan", "on"),
+    ("enable_indexscan", "on"),
+    ("enable_material", "on"),
+    ("enable_memoize", "on"),
+    ("enable_mergejoin", "on"),
+    ("enable_nestloop", "on"),
+    ("enable_seqscan", "on"),
+    ("enable_sort", "on"),
+    ("from_collapse_limit", "8"),
+    ("geqo", "on"),
+    ("jit", "on"),
+    ("join_collapse_limit", "8"),
+    ("maintenance_work_mem", "64MB"),
+    ("max_parallel_workers_per_gather", "2"),
+    ("plan_cache_mode", "auto"),
+    ("random_page_cost", "4"),
+    ("seq_page_cost", "1"),
+    ("temp_buffers", "8MB"),
 ];
 
 /// Names and values of settings that cannot be changed.
@@ -72,9 +105,10 @@ impl Limits {
 }
 
 /// One session's settings.
+#[derive(Clone)]
 pub(super) struct Settings {
-    /// The database's, to which RESET goes back.
-    initial_isolation: Isolation,
+    /// Those that the session began with, to which RESET goes back; `None` while it begins, and of themselves.
+    initial: Option<Arc<Settings>>,
     pub default_isolation: Isolation,
     pub default_read_only: bool,
     pub limits: Limits,
@@ -84,14 +118,20 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Nothing set yet, in a database whose sessions begin with this level.
-    pub(super) fn new(initial_isolation: Isolation) -> Settings {
+    pub(super) fn new(default_isolation: Isolation) -> Settings {
         Settings {
-            initial_isolation,
-            default_isolation: initial_isolation,
+            initial: None,
+            default_isolation,
             default_read_only: false,
             limits: Limits::default(),
             changed: BTreeMap::new(),
         }
+    }
+
+    /// From here on RESET goes back to what is set now.
+    pub(super) fn keep(&mut self) {
+        self.initial = None;
+        self.initial = Some(Arc::new(self.clone()));
     }
 
     /// SET name = value. 42704 for an unknown name, 22023 for a value that cannot be.
@@ -124,15 +164,21 @@ impl Settings {
 
     /// RESET name, or all of them.
     pub(super) fn reset(&mut self, name: Option<&str>) -> Result<()> {
+        let Some(initial) = self.initial.clone() else { return Ok(()) };
         match name {
-            None | Some("all") => *self = Settings::new(self.initial_isolation),
-            Some("default_transaction_isolation") => self.default_isolation = self.initial_isolation,
-            Some("default_transaction_read_only") => self.default_read_only = false,
+            None | Some("all") => *self = Settings { initial: Some(initial.clone()), ..(*initial).clone() },
+            Some("default_transaction_isolation") => self.default_isolation = initial.default_isolation,
+            Some("default_transaction_read_only") => self.default_read_only = initial.default_read_only,
+            Some("role" | "session_authorization") => {}
             Some(name) if is_known(name) => {
-                if let Some(limit) = self.limits.named(name) {
-                    *limit = None;
+                let mut old = initial.limits;
+                if let (Some(limit), Some(old)) = (self.limits.named(name), old.named(name)) {
+                    *limit = *old;
                 }
-                self.changed.remove(name);
+                match initial.changed.get(name) {
+                    Some(value) => self.changed.insert(name.to_owned(), value.clone()),
+                    None => self.changed.remove(name),
+                };
             }
             Some(name) => return Err(unknown(name)),
         }
@@ -149,7 +195,11 @@ impl Settings {
             "default_transaction_read_only" => Ok(if self.default_read_only { "on" } else { "off" }.into()),
             _ => {
                 let changed = self.changed.get(name).cloned();
-                changed.or_else(|| fixed(KEPT)).or_else(|| fixed(FIXED)).ok_or_else(|| unknown(name))
+                changed
+                    .or_else(|| fixed(KEPT))
+                    .or_else(|| fixed(HINTS))
+                    .or_else(|| fixed(FIXED))
+                    .ok_or_else(|| unknown(name))
             }
         }
     }
@@ -157,7 +207,7 @@ impl Settings {
     /// All settings with their values, those of the database aside.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         let effective = ["default_transaction_isolation", "default_transaction_read_only"];
-        let names = KEPT.iter().chain(FIXED).map(|(name, _)| *name).chain(effective);
+        let names = KEPT.iter().chain(HINTS).chain(FIXED).map(|(name, _)| *name).chain(effective);
         let mut all: Vec<_> = names.filter_map(|name| Some((name, self.get(name).ok()?))).collect();
         all.sort();
         all.into_iter()
@@ -167,30 +217,134 @@ impl Settings {
 /// Whether the setting is known here, or has an extension's form `prefix.name`, which PostgreSQL keeps for any
 /// client.
 fn is_known(name: &str) -> bool {
-    KEPT.iter().any(|(known, _)| *known == name) || name.contains('.')
+    KEPT.iter().chain(HINTS).any(|(known, _)| *known == name) || name.contains('.')
 }
 
-/// The value in its usual form, if the server supports it.
+/// The value in its usual form.
+///
+/// # Errors
+/// 22023 for a value that PostgreSQL does not have either, 0A000 for one for which this server would have to behave differently.
 fn checked(name: &str, value: &str) -> Result<String> {
     let plain = value.to_lowercase().replace(['-', '_'], "");
-    let possible = match name {
-        "client_encoding" if matches!(plain.as_str(), "utf8" | "unicode") => return Ok("UTF8".into()),
-        "client_encoding" => false,
-        "datestyle" => plain.starts_with("iso"),
-        "standard_conforming_strings" => boolean(name, value)?,
-        "bytea_output" => plain == "hex",
-        // Times are shown in UTC, with their offset, whatever the client prefers.
-        "timezone" => return Ok("UTC".into()),
-        _ => true,
+    let found = match name {
+        "client_encoding" => {
+            usual(&plain, &[("utf8", "UTF8"), ("unicode", "UTF8")], &["sqlascii", "latin1", "iso88591"])
+        }
+        "datestyle" => {
+            let words: Vec<&str> = plain.split(',').map(str::trim).collect();
+            let is_known = |word: &&str| DATE_STYLES.contains(word);
+            match words.iter().all(is_known) {
+                true if words
+                    .iter()
+                    .all(|word| matches!(*word, "iso" | "mdy" | "us" | "noneuro" | "noneuropean")) =>
+                {
+                    Found::Usual("ISO, MDY")
+                }
+                true => Found::Missing,
+                false => Found::Wrong,
+            }
+        }
+        "bytea_output" => usual(&plain, &[("hex", "hex")], &["escape"]),
+        "intervalstyle" => {
+            usual(&plain, &[("postgres", "postgres")], &["postgresverbose", "sqlstandard", "iso8601"])
+        }
+        "xmloption" => usual(&plain, &[("content", "content")], &["document"]),
+        "standard_conforming_strings" => match boolean(name, value)? {
+            true => Found::Usual("on"),
+            false => Found::Missing,
+        },
+        "check_function_bodies" | "escape_string_warning" | "row_security" => {
+            Found::Usual(if boolean(name, value)? { "on" } else { "off" })
+        }
+        "synchronous_commit" => match plain.as_str() {
+            "remoteapply" | "remotewrite" | "local" => Found::AsWritten,
+            _ => Found::Usual(if boolean(name, value)? { "on" } else { "off" }),
+        },
+        "extra_float_digits" => match value.trim().parse::<i32>() {
+            Ok(1..=3) => Found::AsWritten,
+            Ok(-15..=0) => Found::Missing,
+            Ok(_) => Found::Wrong,
+            Err(_) => Found::Wrong,
+        },
+        "client_min_messages" => match Severity::at_least(value) {
+            Some(_) => Found::AsWritten,
+            None => Found::Wrong,
+        },
+        // Times are shown in UTC.
+        "timezone" if is_utc(value) => return Ok(value.to_owned()),
+        "timezone" => match value.parse::<Tz>().is_ok() || value.trim().parse::<f64>().is_ok() {
+            true => Found::Missing,
+            false => Found::Wrong,
+        },
+        "search_path" => match shows_public(value) {
+            true => Found::AsWritten,
+            false => Found::Missing,
+        },
+        _ => Found::AsWritten,
     };
-    match (possible, name) {
-        (true, "datestyle") => Ok("ISO, MDY".into()),
-        (true, _) => Ok(value.to_owned()),
-        (false, _) => {
+    match found {
+        Found::Usual(usual) => Ok(usual.to_owned()),
+        Found::AsWritten => Ok(value.to_owned()),
+        Found::Missing => Err(not_supported(&format!("{name} = {value}"))),
+        Found::Wrong => {
             let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
             Err(Error::new(SqlState::InvalidParameterValue, message))
         }
     }
+}
+
+/// The words of a date style.
+const DATE_STYLES: &[&str] = &[
+    "iso",
+    "sql",
+    "postgres",
+    "german",
+    "mdy",
+    "us",
+    "noneuro",
+    "noneuropean",
+    "dmy",
+    "euro",
+    "european",
+    "ymd",
+];
+
+/// What a setting's value is.
+enum Found {
+    /// Supported, and shown like this.
+    Usual(&'static str),
+    AsWritten,
+    /// One of PostgreSQL's that is not supported.
+    Missing,
+    Wrong,
+}
+
+fn usual(plain: &str, supported: &[(&str, &'static str)], missing: &[&str]) -> Found {
+    match supported.iter().find(|(known, _)| *known == plain) {
+        Some((_, usual)) => Found::Usual(usual),
+        None if missing.contains(&plain) || plain.starts_with("win12") || plain.starts_with("latin") => {
+            Found::Missing
+        }
+        None => Found::Wrong,
+    }
+}
+
+/// Whether this is a name of universal time.
+fn is_utc(zone: &str) -> bool {
+    let plain = zone.trim().to_lowercase();
+    let name = plain.strip_prefix("etc/").unwrap_or(&plain);
+    matches!(
+        name,
+        "utc" | "gmt" | "uct" | "zulu" | "universal" | "greenwich" | "gmt0" | "gmt+0" | "gmt-0" | "z"
+    ) || plain.parse::<f64>().is_ok_and(|hours| hours == 0.0)
+        || matches!(plain.as_str(), "+00" | "-00" | "+00:00" | "-00:00" | "utc0" | "utc+0" | "utc-0")
+}
+
+/// Whether names without a schema are found in `public`, as they always are here. An empty path is what dumps set, whose names have
+/// their schemas.
+fn shows_public(path: &str) -> bool {
+    let mut schemas = path.split(',').map(|schema| schema.trim().trim_matches('"'));
+    path.trim().is_empty() || schemas.any(|schema| matches!(schema, "public" | "" | "pg_catalog"))
 }
 
 fn needs_restart(name: &str) -> Error {
@@ -204,9 +358,9 @@ fn unknown(name: &str) -> Error {
 
 /// A boolean setting's value.
 pub(super) fn boolean(name: &str, value: &str) -> Result<bool> {
-    match value.to_lowercase().as_str() {
-        "on" | "true" | "yes" | "1" => Ok(true),
-        "off" | "false" | "no" | "0" => Ok(false),
+    match value.trim().to_lowercase().as_str() {
+        "on" | "1" | "true" | "tru" | "tr" | "t" | "yes" | "ye" | "y" => Ok(true),
+        "off" | "of" | "0" | "false" | "fals" | "fal" | "fa" | "f" | "no" | "n" => Ok(false),
         _ => {
             let message = format!("parameter \"{name}\" requires a Boolean value");
             Err(Error::new(SqlState::InvalidParameterValue, message))

@@ -5,6 +5,7 @@
 //! come before and an idle BEGIN holds nothing.
 
 use super::autocommit::Tries;
+use super::lasting::SettingChanges;
 use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
 use crate::plan::{Modes, Planned, Utility};
@@ -34,6 +35,8 @@ pub(super) struct Block {
     pub(super) failed: bool,
     pub(super) transaction: Option<Transaction>,
     pub(super) savepoints: Savepoints,
+    /// What SET has changed.
+    pub(super) settings: Option<Box<SettingChanges>>,
     modes: Modes,
     began: Option<i64>,
 }
@@ -98,7 +101,7 @@ impl SqlSession {
             return Ok(());
         }
         self.begin_time();
-        let committed = self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop));
+        let committed = self.end_block(true);
         self.end_message();
         committed
     }
@@ -108,8 +111,20 @@ impl SqlSession {
         self.block.several = false;
         self.fail();
         if self.block.kind == BlockKind::Implicit {
-            drop(self.block.close());
+            // Nothing is committed that could fail.
+            let _ = self.end_block(false);
         }
+    }
+
+    /// Ends the block's transaction, and everything that lasts as long.
+    fn end_block(&mut self, commits: bool) -> Result<()> {
+        let settings = self.block.settings.take();
+        let ended = match self.block.close() {
+            Some(mut transaction) if commits => transaction.commit().map(drop),
+            _ => Ok(()),
+        };
+        self.leave_settings(settings, commits && ended.is_ok());
+        ended
     }
 
     /// Tells the session that a result has failed while it was read: like an error of the statement, this ends
@@ -166,7 +181,7 @@ impl SqlSession {
             let message = format!("{command} cannot run inside a transaction block");
             return Err(Error::new(SqlState::ActiveSqlTransaction, message));
         }
-        self.block.close().map_or(Ok(()), |mut transaction| transaction.commit().map(drop))
+        self.end_block(true)
     }
 
     /// A transaction of the engine that ends when this session's statement has to.
@@ -265,11 +280,8 @@ impl SqlSession {
                 self.begin(*modes)?;
                 tag(words)
             }
-            Utility::Commit => self.commit(),
-            Utility::Rollback => {
-                drop(self.block.close());
-                tag("ROLLBACK")
-            }
+            Utility::Commit { chain } => self.commit(*chain),
+            Utility::Rollback { chain } => self.rollback(*chain),
             Utility::Savepoint(name) => {
                 self.set_savepoint(name)?;
                 tag("SAVEPOINT")
@@ -283,14 +295,21 @@ impl SqlSession {
                 tag("ROLLBACK")
             }
             Utility::SetTransaction(modes) => {
-                if self.block.is_open() {
-                    self.set_modes(*modes)?;
+                match self.block.is_open() {
+                    true => self.set_modes(*modes)?,
+                    false => self.warn(
+                        SqlState::NoActiveSqlTransaction,
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    ),
                 }
                 tag("SET")
             }
             Utility::SetDefaults(modes) => {
-                self.settings.default_isolation = modes.isolation.unwrap_or(self.settings.default_isolation);
-                self.settings.default_read_only = modes.read_only.unwrap_or(self.settings.default_read_only);
+                self.change_settings(false, |settings| {
+                    settings.default_isolation = modes.isolation.unwrap_or(settings.default_isolation);
+                    settings.default_read_only = modes.read_only.unwrap_or(settings.default_read_only);
+                    Ok(())
+                })?;
                 tag("SET")
             }
             Utility::Set(setting) if setting.name == "transaction_isolation" && self.block.is_open() => {
@@ -306,11 +325,11 @@ impl SqlSession {
                 tag("SET")
             }
             Utility::Set(setting) => {
-                self.settings.set(setting)?;
+                self.set(setting)?;
                 tag("SET")
             }
             Utility::Reset(name) => {
-                self.settings.reset(name.as_deref())?;
+                self.change_settings(false, |settings| settings.reset(name.as_deref()))?;
                 tag("RESET")
             }
             Utility::DiscardAll => {
@@ -328,12 +347,13 @@ impl SqlSession {
     }
 
     fn begin(&mut self, modes: Modes) -> Result<()> {
-        // Inside a block, PostgreSQL warns and goes on.
-        if self.block.kind != BlockKind::Explicit {
-            self.block.kind = BlockKind::Explicit;
-            self.set_modes(modes)?;
+        match self.block.kind {
+            BlockKind::Explicit => {
+                self.warn(SqlState::ActiveSqlTransaction, "there is already a transaction in progress");
+            }
+            _ => self.block.kind = BlockKind::Explicit,
         }
-        Ok(())
+        self.set_modes(modes)
     }
 
     fn set_modes(&mut self, modes: Modes) -> Result<()> {
@@ -359,13 +379,41 @@ impl SqlSession {
         Ok(())
     }
 
-    fn commit(&mut self) -> Result<Outcome> {
-        let failed = self.block.failed;
-        let closed = self.block.close();
-        if let (Some(mut transaction), false) = (closed, failed) {
-            transaction.commit()?;
-        }
+    fn commit(&mut self, chain: bool) -> Result<Outcome> {
+        self.check_ending("COMMIT", chain)?;
+        let (failed, modes) = (self.block.failed, self.block.modes);
+        self.end_block(!failed)?;
+        self.chain(chain, modes);
         Ok(Outcome::Command(if failed { "ROLLBACK" } else { "COMMIT" }.into()))
+    }
+
+    fn rollback(&mut self, chain: bool) -> Result<Outcome> {
+        self.check_ending("ROLLBACK", chain)?;
+        let modes = self.block.modes;
+        self.end_block(false)?;
+        self.chain(chain, modes);
+        Ok(Outcome::Command("ROLLBACK".into()))
+    }
+
+    /// Warns where there is no transaction to end; 25P01 where one is to follow it.
+    fn check_ending(&mut self, command: &str, chain: bool) -> Result<()> {
+        if self.block.kind == BlockKind::Explicit {
+            return Ok(());
+        }
+        if chain {
+            let message = format!("{command} AND CHAIN can only be used in transaction blocks");
+            return Err(Error::new(SqlState::NoActiveSqlTransaction, message));
+        }
+        self.warn(SqlState::NoActiveSqlTransaction, "there is no transaction in progress");
+        Ok(())
+    }
+
+    /// Begins the transaction that AND CHAIN asks for, in the modes of the one before.
+    fn chain(&mut self, chain: bool, modes: Modes) {
+        if chain {
+            self.block.kind = BlockKind::Explicit;
+            self.block.modes = modes;
+        }
     }
 
     fn show(&self, name: &str) -> Result<Vec<Vec<Value>>> {

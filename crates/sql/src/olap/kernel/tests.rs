@@ -2,7 +2,7 @@
 //! types, values between which rounding decides, NULLs, parts of arrays, and scalars beside arrays.
 
 use super::*;
-use crate::expression::{Arithmetic, Function};
+use crate::expression::{Arithmetic, Function, PatternSyntax};
 use crate::olap::arrow::{UTC, wide_type};
 use crate::olap::operation::by_value;
 use datafusion::arrow::array::{
@@ -348,8 +348,13 @@ fn patterns_agree() {
     let patterns = ["", "%", "_", "a%", "%X%c", "100\\%", "ö%", "\\", "%!%", "A_C", "%a", "a%\\"].map(Some);
     let patterns: ArrayRef = Arc::new(StringViewArray::from_iter(patterns.into_iter().chain([None])));
     for escape in [None, Some('\\'), Some('!')] {
-        for (ignore_case, negated) in [(false, false), (true, false), (false, true)] {
-            let operation = Operation::Like { escape, ignore_case, negated };
+        for (syntax, negated) in [
+            (PatternSyntax::Like, false),
+            (PatternSyntax::Ilike, false),
+            (PatternSyntax::Similar, false),
+            (PatternSyntax::Like, true),
+        ] {
+            let operation = Operation::Like { escape, syntax, negated };
             assert!(compare_found(operation, &pairs(&subject, &patterns), DataType::Boolean));
         }
     }

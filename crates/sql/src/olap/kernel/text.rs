@@ -210,13 +210,13 @@ fn joined(call: &Call<'_>) -> Option<ArrayRef> {
     })
 }
 
-/// LIKE, with a pattern for all rows, or one for each.
+/// LIKE or SIMILAR TO, with a pattern for all rows, or one for each.
 pub(super) fn like(text: &ArrowType, pattern: &ArrowType) -> Option<Kernel> {
     (is_text(text) && is_text(pattern)).then_some(|call| {
         let (subject, patterns) = (Texts::of(&call.arguments[0])?, Texts::of(&call.arguments[1])?);
-        let &Operation::Like { escape, ignore_case, negated } = call.operation else { return None };
+        let &Operation::Like { escape, syntax, negated } = call.operation else { return None };
         let interrupt = Interrupt::default();
-        let read = |pattern: &str| Pattern::new(pattern, escape, ignore_case).ok();
+        let read = |pattern: &str| Pattern::new(pattern, escape, syntax).ok();
         let constant = match patterns.is_constant {
             true => patterns.at(0).map(read),
             false => None,

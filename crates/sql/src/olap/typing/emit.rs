@@ -4,7 +4,7 @@ use super::super::checked;
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::{field_type, scalar};
-use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike};
+use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
@@ -179,16 +179,19 @@ impl Emitter<'_> {
     }
 
     fn like(&self, like: BoundLike) -> Result<Expr> {
-        let BoundLike { text, pattern, escape, ignore_case, negated } = like;
+        let BoundLike { text, pattern, escape, syntax, negated } = like;
         let is_plain = match (&pattern, escape) {
-            (Expression::Literal(Value::Text(pattern)), Some('\\')) => !pattern.ends_with('\\'),
+            (Expression::Literal(Value::Text(pattern)), Some('\\')) => {
+                syntax != PatternSyntax::Similar && !pattern.ends_with('\\')
+            }
             _ => false,
         };
+        let ignore_case = syntax == PatternSyntax::Ilike;
         let (text, pattern) = (self.emit(text)?, self.emit(pattern)?);
         Ok(match is_plain {
             true => Expr::Like(Like::new(negated, Box::new(text), Box::new(pattern), None, ignore_case)),
             false => {
-                let operation = Operation::Like { escape, ignore_case, negated };
+                let operation = Operation::Like { escape, syntax, negated };
                 computed::call(operation, vec![text, pattern], DataType::Boolean)
             }
         })

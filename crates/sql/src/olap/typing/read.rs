@@ -3,7 +3,9 @@
 use super::emit::Emitter;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::convert;
-use crate::expression::{Arithmetic, Binder, Comparison, Expression, Refusal, Scope, Typed, fold, function};
+use crate::expression::{
+    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
+};
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
@@ -165,7 +167,8 @@ impl<'r, 't> Reader<'r, 't> {
             Expr::Negative(operand) => self.negative(operand),
             Expr::Between(between) => self.between(between),
             Expr::InList(list) => self.in_list(list),
-            Expr::Like(like) => self.like(like),
+            Expr::Like(like) => self.like(like, like_syntax(like)),
+            Expr::SimilarTo(like) => self.like(like, PatternSyntax::Similar),
             Expr::Case(case) => self.case(case),
             Expr::Cast(cast) => self.cast(cast),
             Expr::AggregateFunction(_) | Expr::WindowFunction(_) => {
@@ -433,18 +436,20 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    fn like(&mut self, like: &Like) -> Result<Operand> {
+    fn like(&mut self, like: &Like, syntax: PatternSyntax) -> Result<Operand> {
         let (text, pattern) = (self.read(&like.expr)?, self.read(&like.pattern)?);
         match (text, pattern) {
             (Operand::Typed(text), Operand::Typed(pattern)) => {
                 let escape = Some(like.escape_char.unwrap_or('\\'));
-                let ignore_case = like.case_insensitive;
-                typed_or_error(self.binder().like_values(text, pattern, escape, like.negated, ignore_case))
+                typed_or_error(self.binder().like_values(text, pattern, escape, like.negated, syntax))
             }
             (text, pattern) => {
                 let (text, pattern) = (Box::new(self.emit(text)?), Box::new(self.emit(pattern)?));
                 let native = Like::new(like.negated, text, pattern, like.escape_char, like.case_insensitive);
-                self.leaf(Expr::Like(native))
+                match syntax {
+                    PatternSyntax::Similar => self.leaf(Expr::SimilarTo(native)),
+                    _ => self.leaf(Expr::Like(native)),
+                }
             }
         }
     }
@@ -702,6 +707,11 @@ fn operator(symbol: &str) -> Operator {
         "|||" => Operator::Or,
         _ => Operator::GtEq,
     }
+}
+
+/// How the pattern of a LIKE or ILIKE is read.
+fn like_syntax(like: &Like) -> PatternSyntax {
+    if like.case_insensitive { PatternSyntax::Ilike } else { PatternSyntax::Like }
 }
 
 /// The operator as DataFusion has it. A date beside an interval is a timestamp, as in PostgreSQL.

@@ -1,0 +1,264 @@
+//! Other ways to write what SQL already has, turned into the way that the planners read.
+//!
+//! | written | read |
+//! | --- | --- |
+//! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
+//! | `TABLE a` | `SELECT * FROM a` |
+//! | `SELECT generate_series(1, n), b FROM a` | `SELECT generate_series, b FROM a CROSS JOIN generate_series(1, n)` |
+//!
+//! The last one only where the arguments do not depend on the rows and no clause stands between rows and select list.
+
+use crate::name::folded;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::ops::ControlFlow;
+
+const SERIES: &str = "generate_series";
+
+/// Rewrites a statement and all queries in it.
+pub(crate) fn rewrite(statement: &mut Statement) {
+    let _ = statement.visit(&mut Rewriter);
+}
+
+/// Writes out `TABLE a` where a query may stand: the parser does not know it everywhere.
+pub(crate) fn write_out_tables(tokens: &mut Vec<TokenWithSpan>) {
+    let is_word = |token: &Token, keyword| matches!(token, Token::Word(word) if word.keyword == keyword);
+    if !tokens.iter().any(|token| is_word(&token.token, Keyword::TABLE)) {
+        return;
+    }
+    let mut written = Vec::with_capacity(tokens.len() + 8);
+    // Whether a query may begin at the next token.
+    let mut may_begin = true;
+    for token in tokens.drain(..) {
+        if matches!(token.token, Token::Whitespace(_)) {
+            written.push(token);
+            continue;
+        }
+        if may_begin && is_word(&token.token, Keyword::TABLE) {
+            let words = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM")];
+            written.extend(words.map(|word| TokenWithSpan::new(word, token.span)));
+            may_begin = false;
+            continue;
+        }
+        may_begin = match &token.token {
+            Token::LParen => true,
+            Token::Word(word) if word.quote_style.is_none() => {
+                use Keyword::{ALL, AS, DISTINCT, EXCEPT, EXPLAIN, FOR, INTERSECT, UNION};
+                matches!(word.keyword, UNION | EXCEPT | INTERSECT | ALL | DISTINCT | AS | FOR | EXPLAIN)
+            }
+            _ => false,
+        };
+        written.push(token);
+    }
+    *tokens = written;
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        fetch_as_limit(query);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
+        series_as_table(select);
+        ControlFlow::Continue(())
+    }
+}
+
+fn fetch_as_limit(query: &mut ast::Query) {
+    let Some(ast::Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let one = || Expr::Value(ast::Value::Number("1".into(), false).with_empty_span());
+    let count = Some(quantity.clone().unwrap_or_else(one));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause =
+                Some(ast::LimitClause::LimitOffset { limit: count, offset: None, limit_by: Vec::new() });
+        }
+        Some(ast::LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = count,
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+fn table_factor(
+    name: ObjectName,
+    args: Option<ast::TableFunctionArgs>,
+    alias: Option<ast::TableAlias>,
+) -> TableFactor {
+    TableFactor::Table {
+        name,
+        alias,
+        args,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+/// Moves the one call of `generate_series` from the select list to FROM.
+fn series_as_table(select: &mut ast::Select) {
+    let is_grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(list, _) if list.is_empty());
+    if is_grouped || select.having.is_some() || select.distinct.is_some() {
+        return;
+    }
+    let mut calls = Calls::default();
+    let _ = select.projection.visit(&mut calls);
+    let (1, Some(arguments), false) = (calls.found, calls.arguments, calls.is_in_the_way) else { return };
+    let is_integer = arguments.iter().all(is_small);
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            let _ = VisitMut::visit(expr, &mut Replace { is_integer });
+        }
+    }
+    let alias = ast::TableAlias {
+        explicit: true,
+        name: Ident::new(SERIES),
+        columns: vec![ast::TableAliasColumnDef::from_name(SERIES)],
+        at: None,
+    };
+    let arguments = ast::TableFunctionArgs { args: arguments, settings: None };
+    let relation = table_factor(ObjectName::from(vec![Ident::new(SERIES)]), Some(arguments), Some(alias));
+    select.from.push(ast::TableWithJoins { relation, joins: Vec::new() });
+}
+
+/// Looks for calls in a select list, and for what must not stand beside them.
+#[derive(Default)]
+struct Calls {
+    found: usize,
+    arguments: Option<Vec<ast::FunctionArg>>,
+    is_in_the_way: bool,
+}
+
+impl Visitor for Calls {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &ast::Query) -> ControlFlow<()> {
+        self.is_in_the_way = true;
+        ControlFlow::Break(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        if !is_series(function) {
+            // It may be an aggregate, which is not computed of rows that come after it.
+            self.is_in_the_way = true;
+            return ControlFlow::Continue(());
+        }
+        self.found += 1;
+        match &function.args {
+            ast::FunctionArguments::List(list) if list.args.iter().all(is_constant) => {
+                self.arguments = Some(list.args.clone());
+            }
+            _ => self.is_in_the_way = true,
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_series(function: &ast::Function) -> bool {
+    matches!(function.name.0.as_slice(), [name] if name.as_ident().is_some_and(|name| folded(name) == SERIES))
+}
+
+fn is_constant(argument: &ast::FunctionArg) -> bool {
+    struct Names;
+    impl Visitor for Names {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Value(_)
+                | Expr::UnaryOp { .. }
+                | Expr::Nested(_)
+                | Expr::Cast { .. }
+                | Expr::TypedString(_) => ControlFlow::Continue(()),
+                _ => ControlFlow::Break(()),
+            }
+        }
+    }
+    argument.visit(&mut Names).is_continue()
+}
+
+/// Whether the argument is an integer; the series is of bigints otherwise.
+fn is_small(argument: &ast::FunctionArg) -> bool {
+    let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return false };
+    let number = match expr {
+        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => expr,
+        other => other,
+    };
+    match number {
+        Expr::Value(ast::ValueWithSpan { value: ast::Value::Number(text, _), .. }) => {
+            text.parse::<i32>().is_ok()
+        }
+        _ => false,
+    }
+}
+
+struct Replace {
+    is_integer: bool,
+}
+
+impl VisitorMut for Replace {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Function(function) if is_series(function)) {
+            let column = Expr::CompoundIdentifier(vec![Ident::new(SERIES), Ident::new(SERIES)]);
+            *expr = match self.is_integer {
+                true => Expr::Cast {
+                    kind: ast::CastKind::Cast,
+                    expr: Box::new(column),
+                    data_type: ast::DataType::Integer(None),
+                    array: false,
+                    format: None,
+                },
+                false => column,
+            };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn rewritten(sql: &str) -> String {
+        crate::parse::parse(sql).unwrap().remove(0).ast.unwrap().to_string()
+    }
+
+    #[test]
+    fn other_ways_to_write_are_read_as_the_usual_one() {
+        let cases = [
+            ("SELECT a FROM b OFFSET 1 FETCH NEXT 2 ROWS ONLY", "SELECT a FROM b LIMIT 2 OFFSET 1"),
+            ("SELECT a FROM b FETCH FIRST ROW ONLY", "SELECT a FROM b LIMIT 1"),
+            ("TABLE a UNION ALL TABLE public.b", "SELECT * FROM a UNION ALL SELECT * FROM public.b"),
+            (
+                "SELECT generate_series(1, 3) + 1 AS a, 'x'",
+                "SELECT CAST(generate_series.generate_series AS INTEGER) + 1 AS a, 'x' FROM generate_series(1, 3) AS generate_series (generate_series)",
+            ),
+        ];
+        for (sql, expected) in cases {
+            assert_eq!(rewritten(sql), expected);
+        }
+    }
+
+    #[test]
+    fn a_series_that_depends_on_rows_or_meets_an_aggregate_stays() {
+        for sql in [
+            "SELECT generate_series(1, a) FROM b",
+            "SELECT generate_series(1, 2), count(*) FROM b",
+            "SELECT generate_series(1, 2), generate_series(1, 3)",
+            "SELECT DISTINCT generate_series(1, 2)",
+        ] {
+            assert_eq!(rewritten(sql), sql);
+        }
+    }
+}
