@@ -3,7 +3,6 @@
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
-use crate::definitions::Definitions;
 use crate::options::Options;
 use crate::pruner::Pruner;
 use crate::shared::DatabaseState;
@@ -11,7 +10,7 @@ use ankerdb_base::{DatabaseId, Result};
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
-use ankerdb_transaction::{Interrupt, MemoryLimit, Quiesced, TransactionManager, Versioning};
+use ankerdb_transaction::{MemoryLimit, Quiesced, TransactionManager, Versioning};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +104,7 @@ impl Database {
             manager: TransactionManager::with_limit(versioning, limit),
             catalog: RwLock::default(),
             version: AtomicU64::new(0),
+            numbers: AtomicU64::new(0),
             defining: Mutex::new(()),
         });
         let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
@@ -158,7 +158,7 @@ impl Database {
     /// `DuplicateTable` if the name, or the name of one of its indexes, is taken; `InvalidTableDefinition` and
     /// `DuplicateColumn` if the definition is malformed.
     pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
-        self.definitions(&Interrupt::new()).create_table(definition)
+        self.define(|definitions| definitions.create_table(definition.clone()))
     }
 
     /// Removes a table. Transactions and snapshots that use it keep it until they end.
@@ -166,7 +166,7 @@ impl Database {
     /// # Errors
     /// `UndefinedTable`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.definitions(&Interrupt::new()).drop_table(name)
+        self.define(|definitions| definitions.drop_table(name))
     }
 
     /// Adds an index and fills it from the rows there are, while transactions go on.
@@ -175,7 +175,7 @@ impl Database {
     /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key, and
     /// `OutOfMemory` past the memory limit, in which cases nothing remains of it.
     pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
-        self.definitions(&Interrupt::new()).create_index(table, definition)
+        self.define(|definitions| definitions.create_index(table, definition.clone()))
     }
 
     /// Removes an index.
@@ -183,14 +183,7 @@ impl Database {
     /// # Errors
     /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key.
     pub fn drop_index(&self, name: &str) -> Result<()> {
-        self.definitions(&Interrupt::new()).drop_index(name)
-    }
-
-    /// These four changes, for a statement that may be interrupted: they wait for each other, and filling an index takes
-    /// time in proportion to the table. Once the interrupt is raised they fail with its error and nothing remains of
-    /// them.
-    pub fn definitions<'a>(&'a self, interrupt: &'a Interrupt) -> Definitions<'a> {
-        Definitions::new(&self.shared, interrupt)
+        self.define(|definitions| definitions.drop_index(name))
     }
 
     /// Counters. Walks all versions and arrays: milliseconds for large databases.

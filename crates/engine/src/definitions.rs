@@ -1,52 +1,131 @@
-//! Changing the catalog: tables and indexes come and go, one change at a time, while transactions go on.
+//! Changing the catalog: tables and indexes come and go while transactions go on.
 //!
-//! An index is maintained from the moment that it is added, is then filled from a snapshot, and is read by transactions
-//! that begin after that. Filling takes time in proportion to the table, and other changes wait for their turn
-//! meanwhile; so every loop and every wait here checks the interrupt of its statement.
+//! What one transaction changes is a [`Definitions`]: a catalog of its own, which it works by, and which others get when it
+//! commits (docs/design/definitions.md).
+//!
+//! ```text
+//! base     the catalog of all, as this transaction has last seen it
+//! own      base, with this transaction's changes
+//! current  the catalog of all now: when it is not base any more, own becomes current with the same changes, or the
+//!          transaction ends with 40001, because both have changed the same relation
+//! ```
+//!
+//! An index of a table that others have, too, is maintained from the moment that it is added, is then filled from a snapshot,
+//! and is read by transactions that begin after that. Filling takes time in proportion to the table, and other changes wait
+//! for their turn meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
 use crate::catalog::Catalog;
+use crate::database::Database;
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
-use ankerdb_base::{Error, Result, RowId, SqlState};
+use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_snapshot::Snapshot;
-use ankerdb_table::{Entries, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition};
-use ankerdb_transaction::{Claim, Interrupt, MemoryLimit};
+use ankerdb_table::{
+    Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
+};
+use ankerdb_transaction::{Claim, Interrupt, MemoryLimit, Transaction};
 use parking_lot::MutexGuard;
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a change that waits for its turn takes to notice its interrupt.
 const TURN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Changes of a database's catalog on behalf of one statement; see [`Database::definitions`](crate::Database::definitions).
-pub struct Definitions<'a> {
-    shared: &'a DatabaseState,
-    interrupt: &'a Interrupt,
+/// The changes that one transaction makes to a database's catalog; see [`Database::definitions`]. Dropped without
+/// [`commit`](Self::commit), nothing of them remains.
+pub struct Definitions {
+    database: Database,
+    interrupt: Interrupt,
+    /// By which it closes gates.
+    closer: NonZeroU64,
+    base: Arc<Catalog>,
+    own: Arc<Catalog>,
+    /// What it did besides changing its own catalog, to be undone backwards.
+    steps: Vec<Step>,
 }
 
-impl<'a> Definitions<'a> {
-    pub(crate) fn new(shared: &'a DatabaseState, interrupt: &'a Interrupt) -> Definitions<'a> {
-        interrupt.limit_memory(shared.manager.memory_limit());
-        Definitions { shared, interrupt }
-    }
+enum Step {
+    /// An index was added to a table.
+    Built(Arc<Index>),
+    /// An index is to go when the transaction commits.
+    Dropped(Arc<Index>),
+    /// The gate of a table was closed.
+    Closed(Arc<Table>),
+    /// The rows of a table got another definition.
+    Redefined { old: Arc<Table>, new: Arc<Table> },
+}
 
-    fn catalog(&self) -> Arc<Catalog> {
-        self.shared.catalog.read().clone()
-    }
+/// How far the changes of a transaction had come; see [`Definitions::mark`].
+#[derive(Clone)]
+pub struct DefinitionMark {
+    base: Arc<Catalog>,
+    own: Arc<Catalog>,
+    steps: usize,
+}
 
-    /// Waits until no other change is under way.
-    fn take_turn(&self) -> Result<MutexGuard<'a, ()>> {
-        let defining = &self.shared.defining;
-        if let Some(turn) = defining.try_lock() {
-            return Ok(turn);
+impl Database {
+    /// Changes of the catalog by one transaction, or by one statement that is its own. Once the interrupt is raised they
+    /// fail with its error.
+    pub fn definitions(&self, interrupt: &Interrupt) -> Definitions {
+        interrupt.limit_memory(self.memory_limit());
+        let base = self.catalog();
+        let (closer, own) = (self.shared.next_closer(), base.clone());
+        Definitions {
+            database: self.clone(),
+            interrupt: interrupt.clone(),
+            closer,
+            base,
+            own,
+            steps: Vec::new(),
         }
+    }
+
+    /// Makes a change at once.
+    pub(crate) fn define<T>(&self, change: impl Fn(&mut Definitions) -> Result<T>) -> Result<T> {
         loop {
-            self.interrupt.check()?;
-            if let Some(turn) = defining.try_lock_for(TURN_CHECK_INTERVAL) {
-                return Ok(turn);
+            let mut definitions = self.definitions(&Interrupt::new());
+            let changed = change(&mut definitions);
+            let done = changed.and_then(|value| definitions.commit(None).map(|()| value));
+            match done {
+                Err(error) if error.is_retryable() => std::thread::yield_now(),
+                done => return done,
             }
+        }
+    }
+}
+
+impl Definitions {
+    /// The catalog as this transaction sees it: with what others have committed, and with its own changes.
+    ///
+    /// # Errors
+    /// `SerializationFailure`, or `DuplicateTable`, if others have changed what it has changed.
+    pub fn catalog(&mut self) -> Result<Arc<Catalog>> {
+        if self.database.catalog_version() != self.base.version {
+            let current = self.database.catalog();
+            self.own = Arc::new(self.merged(&current)?);
+            self.base = current;
+        }
+        Ok(self.own.clone())
+    }
+
+    /// The catalog as it was when [`catalog`](Self::catalog) was last asked for, and this transaction's changes since.
+    pub fn known_catalog(&self) -> &Arc<Catalog> {
+        &self.own
+    }
+
+    /// A point to which the changes can be rolled back.
+    pub fn mark(&self) -> DefinitionMark {
+        DefinitionMark { base: self.base.clone(), own: self.own.clone(), steps: self.steps.len() }
+    }
+
+    /// Takes back the changes since, or all.
+    pub fn rollback_to(&mut self, mark: Option<&DefinitionMark>, transaction: Option<&mut Transaction>) {
+        self.undo(mark.map_or(0, |mark| mark.steps), transaction);
+        match mark {
+            Some(mark) => (self.base, self.own) = (mark.base.clone(), mark.own.clone()),
+            None => self.own = self.base.clone(),
         }
     }
 
@@ -54,8 +133,8 @@ impl<'a> Definitions<'a> {
     ///
     /// # Errors
     /// `DuplicateTable` if the name, or the name of one of its indexes, is taken; `InvalidTableDefinition` and
-    /// `DuplicateColumn` if the definition is malformed; `QueryCanceled` if it is interrupted.
-    pub fn create_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+    /// `DuplicateColumn` if the definition is malformed.
+    pub fn create_table(&mut self, definition: TableDefinition) -> Result<Arc<Table>> {
         self.create_table_with(definition, Vec::new())
     }
 
@@ -64,14 +143,13 @@ impl<'a> Definitions<'a> {
     /// # Errors
     /// Those of [`create_table`](Self::create_table), and `InvalidParameterValue` for a sequence that cannot count.
     pub fn create_table_with(
-        &self,
+        &mut self,
         definition: TableDefinition,
         sequences: Vec<SequenceDefinition>,
     ) -> Result<Arc<Table>> {
         definition.validate()?;
         sequences.iter().try_for_each(SequenceDefinition::validate)?;
-        let _turn = self.take_turn()?;
-        let catalog = self.catalog();
+        let catalog = self.catalog()?;
         let names = definition.indexes.iter().map(|index| &index.name);
         let names = names.chain(sequences.iter().map(|sequence| &sequence.name));
         if let Some(name) =
@@ -79,11 +157,7 @@ impl<'a> Definitions<'a> {
         {
             return Err(relation_exists(name));
         }
-        let id = self.shared.manager.new_table();
-        let table = Arc::new(match self.shared.placement {
-            None => Storage::create(id, definition),
-            Some(placement) => Storage::create_in_regions(id, definition, placement)?,
-        });
+        let table = self.new_table(definition)?;
         self.change(|catalog| {
             catalog.tables.insert(table.name().to_owned(), table.clone());
             catalog.sequences.extend(sequences.into_iter().map(named));
@@ -91,15 +165,23 @@ impl<'a> Definitions<'a> {
         Ok(table)
     }
 
+    /// An empty table, not yet in a catalog.
+    fn new_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+        let shared = &self.database.shared;
+        let id = shared.manager.new_table();
+        Ok(Arc::new(match shared.placement {
+            None => Storage::create(id, definition),
+            Some(placement) => Storage::create_in_regions(id, definition, placement)?,
+        }))
+    }
+
     /// Adds a sequence.
     ///
     /// # Errors
-    /// `DuplicateTable` if the name is taken, `InvalidParameterValue` if it cannot count like that; `QueryCanceled` if it is
-    /// interrupted.
-    pub fn create_sequence(&self, definition: SequenceDefinition) -> Result<()> {
+    /// `DuplicateTable` if the name is taken, `InvalidParameterValue` if it cannot count like that.
+    pub fn create_sequence(&mut self, definition: SequenceDefinition) -> Result<()> {
         definition.validate()?;
-        let _turn = self.take_turn()?;
-        if self.catalog().has_relation(&definition.name) {
+        if self.catalog()?.has_relation(&definition.name) {
             return Err(relation_exists(&definition.name));
         }
         self.change(|catalog| catalog.sequences.extend([named(definition)]));
@@ -109,24 +191,22 @@ impl<'a> Definitions<'a> {
     /// Removes a sequence.
     ///
     /// # Errors
-    /// `UndefinedTable`; `QueryCanceled` if it is interrupted.
-    pub fn drop_sequence(&self, name: &str) -> Result<()> {
-        let _turn = self.take_turn()?;
+    /// `UndefinedTable`.
+    pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
-        self.catalog().sequence(name).map_err(missing)?;
+        self.catalog()?.sequence(name).map_err(missing)?;
         self.change(|catalog| catalog.sequences.remove(name));
         Ok(())
     }
 
     /// Removes a table, and the sequences that count for its columns. Transactions and snapshots that use it keep it until
-    /// they end.
+    /// they end; those that have written to it, or read it to write elsewhere, end with 40001.
     ///
     /// # Errors
-    /// `UndefinedTable`; `QueryCanceled` if it is interrupted.
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        let _turn = self.take_turn()?;
+    /// `UndefinedTable`.
+    pub fn drop_table(&mut self, name: &str) -> Result<()> {
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
-        self.catalog().table(name).map_err(missing)?;
+        self.catalog()?.table(name).map_err(missing)?;
         self.change(|catalog| {
             catalog.tables.remove(name);
             let is_owned = |sequence: &Sequence| {
@@ -134,89 +214,299 @@ impl<'a> Definitions<'a> {
             };
             catalog.sequences.retain(|_, sequence| !is_owned(sequence));
         });
-        self.shared.manager.note_definitions();
         Ok(())
     }
 
-    /// Adds an index and fills it from the rows there are, while transactions go on.
+    /// Adds an index and fills it from the rows there are, while transactions go on. Others must not break its promise from
+    /// now on if it is unique; rows that this transaction has written are checked when it commits. It is usable by
+    /// transactions that begin later, and at once if the table is this transaction's own.
     ///
     /// # Errors
     /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key,
     /// `OutOfMemory` past the memory limit, and `QueryCanceled` if it is interrupted, in which cases nothing remains
     /// of it.
-    pub fn create_index(&self, table: &str, definition: IndexDefinition) -> Result<()> {
-        let _turn = self.take_turn()?;
-        let catalog = self.catalog();
+    pub fn create_index(&mut self, table: &str, definition: IndexDefinition) -> Result<()> {
+        let database = self.database.clone();
+        let _turn = database.shared.take_turn(&self.interrupt)?;
+        let catalog = self.catalog()?;
         let table = catalog.table(table)?;
         table.definition().validate_index(&definition)?;
         if catalog.has_relation(&definition.name) {
             return Err(relation_exists(&definition.name));
         }
         let index = Storage::of(&table).add_index(definition);
-        // From the next commit on the index is maintained. Commits under way may not know it: let them finish.
-        self.shared.manager.wait_for_commits();
-        let snapshot = self.shared.manager.snapshot();
-        let limit = self.shared.manager.memory_limit();
-        let filled = {
-            let _ceiling = limit.put_up(Claim::Large);
-            let filled = fill_index(&table, &index, &snapshot, (self.interrupt, limit));
-            filled.map_err(|error| limit.explain(error))
+        self.steps.push(Step::Built(index.clone()));
+        let valid_from = match self.is_private(&table) {
+            // There is no row but those that this transaction has written, which are found by other means.
+            true => Ok(Timestamp::ZERO),
+            false => self.fill(&table, &index),
         };
-        // The check must see commits that looked for their keys in a half-filled index.
-        self.shared.manager.wait_for_commits();
-        if let Err(error) = filled
-            .and_then(|()| check_unique(&table, &index, &self.shared.manager.snapshot(), self.interrupt))
-        {
-            self.empty_index(&index);
-            self.shared.manager.reclaim();
-            return Err(error);
+        match valid_from {
+            Ok(timestamp) => IndexLife::of(&index).set_valid_from(timestamp),
+            Err(error) => {
+                self.undo(self.steps.len() - 1, None);
+                database.shared.manager.reclaim();
+                return Err(error);
+            }
         }
-        IndexLife::of(&index).set_valid_from(snapshot.timestamp());
-        self.change(|_| ());
+        let is_ready = index.valid_from() == Timestamp::ZERO;
+        self.change(|catalog| catalog.unready.extend((!is_ready).then_some(index)));
         Ok(())
     }
 
-    /// Removes an index.
+    /// Whether nobody else knows the rows of the table.
+    pub fn is_private(&self, table: &Table) -> bool {
+        self.base.tables().all(|known| known.id() != table.id())
+    }
+
+    /// Fills a new index; returns from when on it is complete.
+    fn fill(&self, table: &Table, index: &Index) -> Result<Timestamp> {
+        let manager = &self.database.shared.manager;
+        // From the next commit on the index is maintained. Commits under way may not know it: let them finish.
+        manager.wait_for_commits();
+        let snapshot = manager.snapshot();
+        let limit = manager.memory_limit();
+        let filled = {
+            let _ceiling = limit.put_up(Claim::Large);
+            let filled = fill_index(table, index, &snapshot, (&self.interrupt, limit));
+            filled.map_err(|error| limit.explain(error))
+        };
+        // The check must see commits that looked for their keys in a half-filled index.
+        manager.wait_for_commits();
+        filled?;
+        check_unique(table, index, &manager.snapshot(), &self.interrupt)?;
+        Ok(snapshot.timestamp())
+    }
+
+    /// Removes an index; others use and maintain it until the commit.
     ///
     /// # Errors
-    /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key; `QueryCanceled` if it is interrupted.
-    pub fn drop_index(&self, name: &str) -> Result<()> {
-        let _turn = self.take_turn()?;
+    /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key.
+    pub fn drop_index(&mut self, name: &str) -> Result<()> {
+        self.drop_index_or_key(name, false)
+    }
+
+    /// Removes the index of a constraint, also of a primary key, as [`drop_index`](Self::drop_index) does.
+    ///
+    /// # Errors
+    /// `UndefinedObject`.
+    pub fn drop_key(&mut self, name: &str) -> Result<()> {
+        self.drop_index_or_key(name, true)
+    }
+
+    fn drop_index_or_key(&mut self, name: &str, may_be_primary: bool) -> Result<()> {
         let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
-        let table = self.catalog().table_of_index(name).ok_or_else(missing)?;
+        let table = self.catalog()?.table_of_index(name).ok_or_else(missing)?;
         let (_, index) = (table.maintained_indexes())
             .find(|(_, index)| index.definition().name == name)
             .ok_or_else(missing)?;
-        if index.definition().primary {
+        if index.definition().primary && !may_be_primary {
             let message = format!(
                 "cannot drop index {name} because constraint {name} on table {} requires it",
                 table.name()
             );
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
-        self.empty_index(index);
-        self.change(|_| ());
+        let index = index.clone();
+        self.steps.push(Step::Dropped(index.clone()));
+        self.change(|catalog| catalog.hidden.push(index));
         Ok(())
+    }
+
+    /// Keeps all others from committing to a table until this transaction ends: they end with 40001 if they try, and wait
+    /// before they try again. When this returns, everything that they have committed is in
+    /// [`Transaction::newest_view`].
+    ///
+    /// # Errors
+    /// `SerializationFailure` if another transaction has done so.
+    pub fn close(&mut self, table: &Arc<Table>, transaction: &mut Transaction) -> Result<()> {
+        if self.is_private(table) {
+            return Ok(());
+        }
+        if !Gate::of(table).close(self.closer) {
+            return Err(changed_by_others(table.name()));
+        }
+        self.steps.push(Step::Closed(table.clone()));
+        transaction.set_closer(self.closer);
+        self.database.shared.manager.wait_for_commits();
+        Ok(())
+    }
+
+    /// Gives the rows of a table another definition, whose columns have the same types and allow NULL alike. The caller
+    /// has [closed](Self::close) the table and knows that its rows fit.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if it has another name, which is taken; those of a malformed definition.
+    pub fn redefine_table(
+        &mut self,
+        old: &Arc<Table>,
+        definition: TableDefinition,
+        transaction: &mut Transaction,
+    ) -> Result<Arc<Table>> {
+        definition.validate()?;
+        self.check_renamed(old, &definition)?;
+        let new = Arc::new(Storage::redefine(old, definition));
+        transaction.redefine(old, &new);
+        self.steps.push(Step::Redefined { old: old.clone(), new: new.clone() });
+        self.put_in_place(old, &new, Some);
+        Ok(new)
+    }
+
+    /// Puts an empty table in the place of another one, of which the caller has closed the gate and copies the rows. Columns of
+    /// the old one are at `moved`, or gone; sequences that count for those go too.
+    ///
+    /// # Errors
+    /// Those of [`redefine_table`](Self::redefine_table).
+    pub fn replace_table(
+        &mut self,
+        old: &Arc<Table>,
+        definition: TableDefinition,
+        moved: impl Fn(usize) -> Option<usize>,
+    ) -> Result<Arc<Table>> {
+        definition.validate()?;
+        self.check_renamed(old, &definition)?;
+        let new = self.new_table(definition)?;
+        self.put_in_place(old, &new, moved);
+        Ok(new)
+    }
+
+    fn check_renamed(&mut self, old: &Table, definition: &TableDefinition) -> Result<()> {
+        let is_taken = definition.name != old.name() && self.catalog()?.has_relation(&definition.name);
+        if is_taken { Err(relation_exists(&definition.name)) } else { Ok(()) }
+    }
+
+    fn put_in_place(&mut self, old: &Table, new: &Arc<Table>, moved: impl Fn(usize) -> Option<usize>) {
+        self.change(|catalog| {
+            catalog.tables.remove(old.name());
+            catalog.tables.insert(new.name().to_owned(), new.clone());
+            let owned = catalog.sequences.values().filter_map(|sequence| {
+                let (table, column) = sequence.definition().owner.as_ref()?;
+                (table == old.name()).then(|| (sequence.clone(), moved(*column)))
+            });
+            for (sequence, column) in owned.collect::<Vec<_>>() {
+                match column {
+                    None => catalog.sequences.remove(sequence.name()),
+                    Some(column) => {
+                        let owner = Some((new.name().to_owned(), column));
+                        let sequence = Arc::new(sequence.owned_by(owner));
+                        catalog.sequences.insert(sequence.name().to_owned(), sequence)
+                    }
+                };
+            }
+        });
+    }
+
+    /// Commits the transaction, if there is one, and lets everybody see its definitions together with its rows.
+    ///
+    /// # Errors
+    /// Those of the transaction's commit; `SerializationFailure` or `DuplicateTable` if others have changed what it has
+    /// changed. Nothing remains of either then.
+    pub fn commit(mut self, transaction: Option<&mut Transaction>) -> Result<()> {
+        let database = self.database.clone();
+        let shared = &database.shared;
+        {
+            let _turn = shared.take_turn(&self.interrupt)?;
+            let mut catalog = (*self.catalog()?).clone();
+            catalog.hidden.clear();
+            catalog.unready.clear();
+            let catalog = Arc::new(catalog);
+            let publish = |commit| self.publish(&catalog, commit);
+            match transaction {
+                None => publish(shared.manager.watermark()),
+                Some(transaction) => transaction.commit_with(publish).map(drop)?,
+            }
+        }
+        for step in std::mem::take(&mut self.steps) {
+            match step {
+                Step::Dropped(index) => shared.empty_index(&index),
+                Step::Closed(table) => Gate::of(&table).open(self.closer),
+                Step::Built(_) | Step::Redefined { .. } => {}
+            }
+        }
+        shared.manager.note_definitions();
+        Ok(())
+    }
+
+    /// Makes a catalog everybody's. Nobody commits any more to tables that are not in it, and nobody reads copies of tables as
+    /// of a time before they were filled.
+    fn publish(&self, catalog: &Arc<Catalog>, commit: Timestamp) {
+        let was = |table: &Arc<Table>| self.base.tables.get(table.name());
+        let copies = catalog.tables().filter(|table| was(table).is_some_and(|was| was.id() != table.id()));
+        copies.for_each(|table| Gate::of(table).set_since(commit));
+        let remains =
+            |table: &Arc<Table>| catalog.tables.get(table.name()).is_some_and(|new| Arc::ptr_eq(new, table));
+        self.base.tables().filter(|table| !remains(table)).for_each(|table| Gate::of(table).end());
+        self.database.shared.publish(catalog.clone());
+    }
+
+    /// The catalog of all with this transaction's changes.
+    fn merged(&self, current: &Catalog) -> Result<Catalog> {
+        let mut merged = self.own.with_changes(&self.base, current)?;
+        merged.version = self.database.shared.next_version();
+        Ok(merged)
+    }
+
+    fn change<T>(&mut self, change: impl FnOnce(&mut Catalog) -> T) {
+        let mut catalog = (*self.own).clone();
+        catalog.version = self.database.shared.next_version();
+        change(&mut catalog);
+        self.own = Arc::new(catalog);
+    }
+
+    /// Undoes all steps but the first so many.
+    fn undo(&mut self, kept: usize, mut transaction: Option<&mut Transaction>) {
+        let shared = &self.database.shared;
+        for step in self.steps.drain(kept..).rev() {
+            match step {
+                Step::Built(index) => {
+                    let was_usable = index.valid_from() < Timestamp::MAX;
+                    shared.empty_index(&index);
+                    if was_usable {
+                        // By plans of others, too.
+                        shared.renew();
+                    }
+                }
+                Step::Dropped(_) => {}
+                Step::Closed(table) => Gate::of(&table).open(self.closer),
+                Step::Redefined { old, new } => {
+                    if let Some(transaction) = transaction.as_deref_mut() {
+                        transaction.redefine(&new, &old);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Definitions {
+    fn drop(&mut self) {
+        self.undo(0, None);
+    }
+}
+
+impl DatabaseState {
+    /// Waits until no other change is under way.
+    fn take_turn(&self, interrupt: &Interrupt) -> Result<MutexGuard<'_, ()>> {
+        if let Some(turn) = self.defining.try_lock() {
+            return Ok(turn);
+        }
+        loop {
+            interrupt.check()?;
+            if let Some(turn) = self.defining.try_lock_for(TURN_CHECK_INTERVAL) {
+                return Ok(turn);
+            }
+        }
     }
 
     /// Stops maintaining an index and frees its entries.
     fn empty_index(&self, index: &Index) {
         IndexLife::of(index).set_dropped();
-        self.shared.manager.wait_for_commits();
+        self.manager.wait_for_commits();
         let entries = Entries::of(index);
         entries.visit_all(|key, row| {
             entries.remove(key, row);
             ControlFlow::Continue(())
         });
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut Catalog) -> T) {
-        let mut catalog = (*self.catalog()).clone();
-        catalog.version += 1;
-        change(&mut catalog);
-        let version = catalog.version;
-        *self.shared.catalog.write() = Arc::new(catalog);
-        self.shared.version.store(version, Ordering::Release);
     }
 }
 
@@ -224,8 +514,13 @@ fn named(definition: SequenceDefinition) -> (String, Arc<Sequence>) {
     (definition.name.clone(), Arc::new(Sequence::new(definition)))
 }
 
-fn relation_exists(name: &str) -> Error {
+pub(crate) fn relation_exists(name: &str) -> Error {
     Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
+}
+
+pub(crate) fn changed_by_others(name: &str) -> Error {
+    let message = format!("could not serialize access due to a concurrent change of relation \"{name}\"");
+    Error::new(SqlState::SerializationFailure, message)
 }
 
 /// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.

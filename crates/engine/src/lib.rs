@@ -82,7 +82,7 @@ pub use ankerdb_value::{DataType, Decimal, Value, ValueRef};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
-pub use definitions::Definitions;
+pub use definitions::{DefinitionMark, Definitions};
 pub use options::{Options, default_memory_limit};
 pub use sequence::{Sequence, SequenceDefinition};
 pub use session::Session;

@@ -6,6 +6,7 @@
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::DataType;
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// How a sequence counts.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,14 +99,22 @@ fn largest(data_type: DataType) -> i64 {
 /// A sequence: its definition, and how far it has counted.
 pub struct Sequence {
     definition: SequenceDefinition,
-    /// The last number, and whether it has been handed out.
-    state: Mutex<(i64, bool)>,
+    /// The last number, and whether it has been handed out. Shared with the same sequence under another owner.
+    state: Arc<Mutex<(i64, bool)>>,
 }
 
 impl Sequence {
     pub(crate) fn new(definition: SequenceDefinition) -> Sequence {
-        let state = Mutex::new((definition.start, false));
+        let state = Arc::new(Mutex::new((definition.start, false)));
         Sequence { definition, state }
+    }
+
+    /// This sequence under another owner: both hand out numbers of one series.
+    pub(crate) fn owned_by(&self, owner: Option<(String, usize)>) -> Sequence {
+        Sequence {
+            definition: SequenceDefinition { owner, ..self.definition.clone() },
+            state: self.state.clone(),
+        }
     }
 
     /// Its name.

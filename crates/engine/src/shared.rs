@@ -6,8 +6,9 @@ use crate::contention::Contention;
 use ankerdb_table::{Placement, Table};
 use ankerdb_transaction::TransactionManager;
 use parking_lot::{Mutex, RwLock};
+use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct DatabaseState {
     pub configuration: Configuration,
@@ -19,6 +20,8 @@ pub(crate) struct DatabaseState {
     pub catalog: RwLock<Arc<Catalog>>,
     /// The catalog's version.
     pub version: AtomicU64,
+    /// The last version that a catalog got, and the last number by which gates are closed.
+    pub numbers: AtomicU64,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
 }
@@ -27,5 +30,34 @@ impl DatabaseState {
     /// The tables as they are now.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.catalog.read().tables().cloned().collect()
+    }
+
+    fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A version that no catalog has had.
+    pub(crate) fn next_version(&self) -> u64 {
+        self.next_number()
+    }
+
+    /// A number by which no one else closes gates.
+    pub(crate) fn next_closer(&self) -> NonZeroU64 {
+        NonZeroU64::new(self.next_number()).expect("numbers begin at one")
+    }
+
+    /// Makes a catalog everybody's. The caller has its turn.
+    pub(crate) fn publish(&self, catalog: Arc<Catalog>) {
+        let version = catalog.version();
+        *self.catalog.write() = catalog;
+        self.version.store(version, Ordering::Release);
+    }
+
+    /// Gives the catalog another version, so that everything is planned anew.
+    pub(crate) fn renew(&self) {
+        let mut catalog = self.catalog.write();
+        let version = self.next_version();
+        *catalog = Arc::new(Catalog { version, ..(**catalog).clone() });
+        self.version.store(version, Ordering::Release);
     }
 }

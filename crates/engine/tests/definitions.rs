@@ -394,7 +394,7 @@ fn an_index_is_not_for_transactions_older_than_itself() {
 }
 
 #[test]
-fn a_dropped_table_lives_on_for_those_who_use_it() {
+fn a_dropped_table_can_be_read_by_those_who_use_it_and_not_be_written() {
     let database = Database::new();
     let table = items(&database, "items");
     fill(&database, &table, [item(1, 7, 0, 0)]);
@@ -408,10 +408,16 @@ fn a_dropped_table_lives_on_for_those_who_use_it() {
     let new = items(&database, "items");
     assert_ne!(new.id(), table.id());
     assert!(by_table(&database, &new).is_empty());
+    assert_eq!(client.read(1).unwrap(), Some(7));
     client.write(1, 8).unwrap();
-    client.commit().unwrap();
+    assert_eq!(client.commit().unwrap_err().state(), SqlState::SerializationFailure);
     assert_eq!(view_rows(&snapshot.read_view(), &table, &[A]), [[Value::BigInt(7)]]);
     assert!(by_table(&database, &new).is_empty());
+    // Another try finds it gone, and does not try for ever.
+    let again = database
+        .session()
+        .run(Isolation::Serializable, |transaction| transaction.insert(&table, item(2, 0, 0, 0)).map(drop));
+    assert_eq!(again.unwrap_err().state(), SqlState::UndefinedTable);
 }
 
 /// Sessions cache tables between procedures, but not for ever.
@@ -480,7 +486,7 @@ fn an_index_that_is_being_filled_is_given_up_at_an_interrupt() {
     let table = large_table(&database);
     let interrupt = Interrupt::new();
     std::thread::scope(|scope| {
-        let definitions = database.definitions(&interrupt);
+        let mut definitions = database.definitions(&interrupt);
         let filling = scope.spawn(move || definitions.create_index("items", index_on_kind("by_kind", true)));
         while table.maintained_indexes().all(|(_, index)| index.definition().name != "by_kind") {
             std::thread::yield_now();
@@ -499,13 +505,17 @@ fn a_change_that_waits_for_its_turn_is_given_up_at_an_interrupt() {
     let table = large_table(&database);
     let (first, second) = (Interrupt::new(), Interrupt::new());
     std::thread::scope(|scope| {
-        let (filler, waiter) = (database.definitions(&first), database.definitions(&second));
+        let mut filler = database.definitions(&first);
+        let mut waiter = database.definitions(&second);
         scope.spawn(move || filler.create_index("items", index_on_kind("by_kind", true)));
         while table.maintained_indexes().all(|(_, index)| index.definition().name != "by_kind") {
             std::thread::yield_now();
         }
         second.raise(Cause::Request);
-        assert_eq!(waiter.drop_table("items"), Err(Cause::Request.error()));
+        assert_eq!(
+            waiter.drop_table("items").and_then(|()| waiter.commit(None)),
+            Err(Cause::Request.error())
+        );
         first.raise(Cause::Request);
     });
 }

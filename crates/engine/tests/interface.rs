@@ -15,7 +15,7 @@ const CRATES: [&str; 10] =
     ["base", "memory", "region", "value", "sync", "index", "table", "snapshot", "transaction", "engine"];
 
 /// What no program may get hold of.
-const INSIDE: [&str; 29] = [
+const INSIDE: [&str; 30] = [
     // Rows and what changes them.
     "Storage",
     "RowBlock",
@@ -28,6 +28,7 @@ const INSIDE: [&str; 29] = [
     "Columns",
     "Writing",
     "Heap",
+    "Gate",
     "PendingCommit",
     "PendingCommits",
     // Entries of indexes.

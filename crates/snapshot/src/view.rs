@@ -3,8 +3,8 @@
 use crate::image::{BlockImage, ColumnCopy, ColumnImage, all_ones};
 use crate::snapshot::Snapshot;
 use crate::statistics::{TableStatistics, estimate, table_statistics};
-use ankerdb_base::{ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
-use ankerdb_table::{Cell, CellLayout, Table};
+use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, TableId, Timestamp};
+use ankerdb_table::{Cell, CellLayout, Gate, Table};
 use ankerdb_value::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -60,6 +60,18 @@ impl ReadView {
     /// The snapshot's timestamp.
     pub fn timestamp(&self) -> Timestamp {
         self.snapshot.timestamp()
+    }
+
+    /// Whether the table has its rows as of the view: those of one that was redefined may have been copied to it later.
+    ///
+    /// # Errors
+    /// `SerializationFailure` if they have.
+    pub fn check_has(&self, table: &Table) -> Result<()> {
+        if Gate::of(table).since() <= self.timestamp() {
+            return Ok(());
+        }
+        let message = "could not serialize access due to a concurrent change of a table";
+        Err(Error::serialization(message))
     }
 
     /// Estimates about the table for the planner.

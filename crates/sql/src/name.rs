@@ -16,6 +16,20 @@ pub(crate) fn folded(ident: &Ident) -> String {
     }
 }
 
+/// The identifier of a name: in quotes unless it stands for the name without them.
+pub(crate) fn identifier(name: &str) -> Ident {
+    use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
+    let is_plain = |c: char| c == '_' || c.is_ascii_lowercase();
+    let is_key_word = ALL_KEYWORDS.binary_search(&name.to_ascii_uppercase().as_str()).is_ok();
+    match name.starts_with(is_plain)
+        && name.chars().all(|c| is_plain(c) || c.is_ascii_digit())
+        && !is_key_word
+    {
+        true => Ident::new(name),
+        false => Ident::with_quote('"', name.replace('"', "\"\"")),
+    }
+}
+
 /// The text in double quotes, as error messages show names.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{name}\"")

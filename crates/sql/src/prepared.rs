@@ -30,7 +30,7 @@ impl Prepared {
         statement: Statement,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let planned = Planner::new(&runner.engine, &runner.cancel).plan(&statement, declared)?;
+        let planned = Planner::new(runner).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
         Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
     }
@@ -78,7 +78,7 @@ impl Prepared {
 
     /// The plan for the catalog as it is now. 0A000 if the result would have other columns than were promised.
     pub(crate) fn current(&self, runner: &Runner) -> Result<Arc<Planned>> {
-        let version = runner.engine.database().catalog_version();
+        let version = runner.catalog_version();
         {
             let planned = self.planned.read();
             if planned.version == version {
@@ -86,8 +86,7 @@ impl Prepared {
             }
         }
         let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
-        let planned =
-            Arc::new(Planner::new(&runner.engine, &runner.cancel).plan(&self.statement, &declared)?);
+        let planned = Arc::new(Planner::new(runner).plan(&self.statement, &declared)?);
         if planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }

@@ -7,7 +7,7 @@ use crate::olap::OlapPlan;
 use crate::olap::step::StepRows;
 use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, WithPlan, WritePlan};
 use crate::session_sequences::SessionSequences;
-use ankerdb_engine::{Error, Interrupt, Isolation, Result, Transaction, Value};
+use ankerdb_engine::{Catalog, Definitions, Error, Interrupt, Isolation, Result, Transaction, Value};
 use std::sync::Arc;
 
 /// The context that a statement needs besides a transaction.
@@ -15,9 +15,38 @@ pub(crate) struct Runner {
     pub engine: SqlEngine,
     pub cancel: CancelHandle,
     pub sequences: Arc<SessionSequences>,
+    /// What the open transaction has defined.
+    pub definitions: Option<Definitions>,
 }
 
 impl Runner {
+    /// The catalog that statements see: the open transaction's, or that of all.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        match &self.definitions {
+            Some(definitions) => definitions.known_catalog().clone(),
+            None => self.engine.database().catalog(),
+        }
+    }
+
+    /// Its version.
+    pub(crate) fn catalog_version(&self) -> u64 {
+        match &self.definitions {
+            Some(definitions) => definitions.known_catalog().version(),
+            None => self.engine.database().catalog_version(),
+        }
+    }
+
+    /// Takes what others have defined since into the open transaction's catalog.
+    ///
+    /// # Errors
+    /// `SerializationFailure`, or `DuplicateTable`, if that is not possible.
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if let Some(definitions) = &mut self.definitions {
+            self.sequences.use_catalog(Some(definitions.catalog()?));
+        }
+        Ok(())
+    }
+
     /// Ends the running statement.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         self.cancel.interrupt()

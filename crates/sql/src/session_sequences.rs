@@ -2,7 +2,7 @@
 
 use crate::expression::Sequences;
 use crate::name::sequence_name;
-use ankerdb_engine::{Database, Error, Result, Sequence, SqlState};
+use ankerdb_engine::{Catalog, Database, Error, Result, Sequence, SqlState};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,6 +10,8 @@ use std::sync::{Arc, Weak};
 /// A session's way to the sequences of its database.
 pub(crate) struct SessionSequences {
     database: Database,
+    /// The open transaction's own catalog, if it has one.
+    catalog: Mutex<Option<Arc<Catalog>>>,
     used: Mutex<Used>,
 }
 
@@ -23,7 +25,12 @@ struct Used {
 
 impl SessionSequences {
     pub(crate) fn new(database: Database) -> SessionSequences {
-        SessionSequences { database, used: Mutex::default() }
+        SessionSequences { database, catalog: Mutex::default(), used: Mutex::default() }
+    }
+
+    /// From now on sequences are those of this catalog; `None` is that of all.
+    pub(crate) fn use_catalog(&self, catalog: Option<Arc<Catalog>>) {
+        *self.catalog.lock() = catalog;
     }
 
     /// Forgets which numbers the session has got.
@@ -33,7 +40,7 @@ impl SessionSequences {
 
     fn named(&self, name: &str) -> Result<Arc<Sequence>> {
         let name = sequence_name(name)?;
-        let catalog = self.database.catalog();
+        let catalog = self.catalog.lock().clone().unwrap_or_else(|| self.database.catalog());
         catalog.sequence(&name).map_err(|missing| match catalog.has_relation(&name) {
             true => Error::new(SqlState::WrongObjectType, format!("\"{name}\" is not a sequence")),
             false => missing,

@@ -6,6 +6,7 @@
 use crate::block::RowBlock;
 use crate::cell::CellLayout;
 use crate::check::Check;
+use crate::gate::Gate;
 use crate::index::Index;
 use crate::schema::{ColumnDefinition, TableDefinition};
 use crate::segment::Placement;
@@ -19,7 +20,9 @@ use std::sync::Arc;
 pub struct Table {
     id: TableId,
     definition: TableDefinition,
-    storage: Storage,
+    /// Shared with the tables that this one was redefined from, or to.
+    storage: Arc<Storage>,
+    gate: Gate,
 }
 
 impl Storage {
@@ -32,7 +35,7 @@ impl Storage {
     /// An empty table. The definition must be valid.
     pub fn create(id: TableId, definition: TableDefinition) -> Table {
         let storage = Storage::new(&definition, None).expect("only regions have to be reserved");
-        Table { id, definition, storage }
+        Table { id, definition, storage: Arc::new(storage), gate: Gate::default() }
     }
 
     /// An empty table with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot
@@ -43,7 +46,20 @@ impl Storage {
         placement: Placement,
     ) -> Result<Table> {
         let storage = Storage::new(&definition, Some(placement))?;
-        Ok(Table { id, definition, storage })
+        Ok(Table { id, definition, storage: Arc::new(storage), gate: Gate::default() })
+    }
+
+    /// A table that shares the rows and indexes of this one under another definition, whose columns have the same types and allow NULL alike. The
+    /// definition must be valid; its indexes are not looked at.
+    pub fn redefine(table: &Table, definition: TableDefinition) -> Table {
+        debug_assert!(
+            table
+                .columns()
+                .iter()
+                .zip(&definition.columns)
+                .all(|(old, new)| { (old.data_type, old.nullable) == (new.data_type, new.nullable) })
+        );
+        Table { id: table.id, definition, storage: table.storage.clone(), gate: Gate::default() }
     }
 }
 
@@ -72,6 +88,11 @@ impl Table {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.definition.name
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// What it was declared as; indexes made or dropped later are not in it.

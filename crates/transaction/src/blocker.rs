@@ -4,16 +4,21 @@ use ankerdb_base::{RowId, Timestamp};
 use ankerdb_table::Table;
 use std::sync::{Arc, Weak};
 
-/// A row that another transaction owns.
+/// What another transaction owns.
 pub(crate) struct Blocker {
     /// Not kept in memory if it is dropped before there is another try.
     pub table: Weak<Table>,
-    pub row: RowId,
+    /// A row of the table; `None` is the table itself, whose gate is closed.
+    pub row: Option<RowId>,
 }
 
 impl Blocker {
-    pub(crate) fn new(table: &Arc<Table>, row: RowId) -> Blocker {
-        Blocker { table: Arc::downgrade(table), row }
+    pub(crate) fn row(table: &Arc<Table>, row: RowId) -> Blocker {
+        Blocker { table: Arc::downgrade(table), row: Some(row) }
+    }
+
+    pub(crate) fn gate(table: &Arc<Table>) -> Blocker {
+        Blocker { table: Arc::downgrade(table), row: None }
     }
 }
 

@@ -33,7 +33,7 @@ use crate::ends_process::EndsProcess;
 use crate::pending_key::push_pending_key;
 use crate::progress::{Entered, Progress};
 use crate::record::CommitRecord;
-use crate::refusal::concurrent_update;
+use crate::refusal::{concurrent_update, redefined};
 use crate::retired::let_go;
 use crate::transaction::{Transaction, TransactionKind};
 use crate::worker::Worker;
@@ -42,7 +42,9 @@ use ankerdb_base::{ColumnSet, Error, Result, RowId, TableId, Timestamp, failpoin
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
 use ankerdb_sync::row_set::RowKey;
-use ankerdb_table::{Entries, Index, IndexLife, OwnedRow, ReadAt, RowChange, Storage, Table};
+use ankerdb_table::{
+    Admission, Entries, Gate, Index, IndexLife, OwnedRow, ReadAt, RowChange, Storage, Table,
+};
 use crossbeam_epoch::Guard;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -72,6 +74,15 @@ impl Transaction {
     /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
     /// `OutOfMemory` past the memory limit.
     pub fn commit(&mut self) -> Result<Timestamp> {
+        self.commit_with(|_| ())
+    }
+
+    /// Like [`commit`](Self::commit); `decided` is called with the timestamp once nothing can stop the commit any more, and before
+    /// others see it, who wait meanwhile. It must not fail.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Self::commit).
+    pub fn commit_with(&mut self, mut decided: impl FnMut(Timestamp)) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
         // What was read is out of date, and the statement that noticed was not run again.
         if self.stale.is_any() {
@@ -80,6 +91,7 @@ impl Transaction {
         }
         if self.writes.is_empty() {
             let at = self.start;
+            decided(at);
             self.worker.count_commit();
             self.end();
             return Ok(at);
@@ -87,7 +99,7 @@ impl Transaction {
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
-        let outcome = self.commit_writes();
+        let outcome = self.commit_writes(&mut decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) => worker.count_commit(),
@@ -113,11 +125,12 @@ impl Transaction {
         Storage::of(table).bury(in_use[0], watermark, &in_use, anchored);
     }
 
-    fn commit_writes(&mut self) -> Result<Timestamp> {
+    fn commit_writes(&mut self, decided: &mut dyn FnMut(Timestamp)) -> Result<Timestamp> {
         if let Some(holder) = &self.holder {
             self.manager.locks.leave(holder);
         }
         check_system()?;
+        self.check_gates()?;
         self.reads.check()?;
         let limit = self.manager.memory_limit();
         self.admit(self.commit_claim(Claim::Write), self.commit_bytes())?;
@@ -125,11 +138,11 @@ impl Transaction {
         let mut pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
         let started = progress.start(self.writes.writes.len());
-        let outcome = started.and_then(|()| self.commit_steps(&mut progress, &mut pin));
+        let outcome = started.and_then(|()| self.commit_steps(&mut progress, decided, &mut pin));
         match progress.obstacle.take() {
             Some(Obstacle::Commit(commit)) => self.conflict = Some(commit),
             Some(Obstacle::Row(table, row)) => {
-                self.blocked_by = Some(Blocker::new(&self.tables[table], row));
+                self.blocked_by = Some(Blocker::row(&self.tables[table], row));
             }
             None => {}
         }
@@ -137,7 +150,29 @@ impl Transaction {
         outcome.map_err(|error| limit.explain(error))
     }
 
-    fn commit_steps(&mut self, progress: &mut Progress, pin: &mut Guard) -> Result<Timestamp> {
+    /// That the tables still have the definitions by which it has worked.
+    fn check_gates(&mut self) -> Result<()> {
+        for (number, table) in self.tables.iter().enumerate() {
+            match Gate::of(table).admits(self.closer) {
+                Admission::Open => {}
+                Admission::Closed => {
+                    if self.writes.writes.iter().any(|write| write.table == number) {
+                        self.blocked_by = Some(Blocker::gate(table));
+                        return Err(redefined(table));
+                    }
+                }
+                Admission::Gone => return Err(redefined(table)),
+            }
+        }
+        Ok(())
+    }
+
+    fn commit_steps(
+        &mut self,
+        progress: &mut Progress,
+        decided: &mut dyn FnMut(Timestamp),
+        pin: &mut Guard,
+    ) -> Result<Timestamp> {
         if self.is_long() {
             // Nothing is locked yet. What is committed from here on is looked at below.
             self.validate_ahead(pin)?;
@@ -166,6 +201,7 @@ impl Transaction {
             self.undo(progress, &record, pin);
             return Err(error);
         }
+        decided(commit);
         match progress.large.take() {
             None => {
                 self.buffers.to_sweep = self.install(progress, commit, pin);
@@ -247,7 +283,7 @@ impl Transaction {
             return if exists { Ok(()) } else { Err(concurrent_update()) };
         }
         let Some(row) = self.own_row(table, write.row, pin)? else {
-            self.blocked_by = Some(Blocker::new(table, write.row));
+            self.blocked_by = Some(Blocker::row(table, write.row));
             return Err(concurrent_update());
         };
         let header = row.header();

@@ -1,6 +1,5 @@
 //! Row locks of interactive transactions: taking them, waiting for them, giving them up.
 
-use crate::blocker::Blocker;
 use crate::isolation::Isolation;
 use crate::refusal::{concurrent_update, lock_timed_out};
 use crate::transaction::Transaction;
@@ -8,7 +7,7 @@ use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
 use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
 use ankerdb_sync::row_set::RowKey;
-use ankerdb_table::{OwnedRow, Storage, Table};
+use ankerdb_table::{Admission, Gate, OwnedRow, Storage, Table};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -149,8 +148,14 @@ impl Transaction {
     /// Those of waiting for a row, and the interrupt's.
     pub fn wait_for_blocker(&mut self) -> Result<()> {
         if let Some(blocker) = self.blocked_by.take() {
-            let commit = self.wait_until_given_up(&blocker)?;
-            self.conflict = self.conflict.max(Some(commit));
+            let Some(table) = blocker.table.upgrade() else { return Ok(()) };
+            match blocker.row {
+                Some(row) => {
+                    let commit = self.wait_until_given_up(&table, row)?;
+                    self.conflict = self.conflict.max(Some(commit));
+                }
+                None => self.wait_at_gate(&table)?,
+            }
         }
         match self.conflict.take() {
             Some(conflict) => self.wait_until_visible(conflict),
@@ -159,11 +164,10 @@ impl Transaction {
     }
 
     /// Waits until a row is given up; returns the commit that has changed it last. Does not wait for its next owner.
-    fn wait_until_given_up(&mut self, blocker: &Blocker) -> Result<Timestamp> {
-        let Some(table) = blocker.table.upgrade() else { return Ok(Timestamp::ZERO) };
-        let block = Storage::of(&table).block(blocker.row.block());
-        let key = RowKey::new(table.id().number(), blocker.row.0);
-        let header = || block.header(blocker.row.offset());
+    fn wait_until_given_up(&mut self, table: &Table, row: RowId) -> Result<Timestamp> {
+        let block = Storage::of(table).block(row.block());
+        let key = RowKey::new(table.id().number(), row.0);
+        let header = || block.header(row.offset());
         let (first, deadline, patience) = (header(), self.lock_deadline(), Patience::new());
         loop {
             let now = header();
@@ -181,6 +185,27 @@ impl Transaction {
             }
             self.pause(&patience)?;
         }
+    }
+
+    /// Waits until nobody redefines the table any more that has stopped this transaction, if that was it.
+    ///
+    /// # Errors
+    /// `LockNotAvailable`, and the interrupt's.
+    pub fn wait_for_definition(&mut self) -> Result<()> {
+        let gate = self.blocked_by.take_if(|blocker| blocker.row.is_none());
+        gate.and_then(|blocker| blocker.table.upgrade()).map_or(Ok(()), |table| self.wait_at_gate(&table))
+    }
+
+    /// Waits until nobody redefines the table any more.
+    fn wait_at_gate(&mut self, table: &Table) -> Result<()> {
+        let (deadline, patience) = (self.lock_deadline(), Patience::new());
+        while Gate::of(table).admits(None) == Admission::Closed {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(lock_timed_out());
+            }
+            self.pause(&patience)?;
+        }
+        Ok(())
     }
 
     /// The deadline of a wait that begins now.

@@ -14,6 +14,20 @@ pub(crate) fn dependencies() -> Error {
     Error::serialization("could not serialize access due to read/write dependencies among transactions")
 }
 
+/// 40001: the table's definition is not, or will not be, the one that the transaction has worked by.
+#[cold]
+pub(crate) fn redefined(table: &Table) -> Error {
+    let message =
+        format!("could not serialize access due to a concurrent change of table \"{}\"", table.name());
+    Error::new(SqlState::SerializationFailure, message)
+}
+
+/// 42P01: the table was dropped, or has another definition by now.
+#[cold]
+pub(crate) fn gone(table: &Table) -> Error {
+    Error::new(SqlState::UndefinedTable, format!("relation \"{}\" does not exist", table.name()))
+}
+
 /// 23505: another row has the key.
 pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) -> Value) -> Error {
     let definition = index.definition();

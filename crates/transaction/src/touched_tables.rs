@@ -1,7 +1,8 @@
 //! The tables that the transactions of one session have cached.
 
-use ankerdb_base::{DatabaseId, Result, TableId};
-use ankerdb_table::{Storage, Table};
+use crate::refusal::{gone, redefined};
+use ankerdb_base::{DatabaseId, Result, TableId, Timestamp};
+use ankerdb_table::{Admission, Gate, Storage, Table};
 use std::sync::Arc;
 
 /// The most tables that a session caches between two procedures.
@@ -16,6 +17,8 @@ pub(crate) struct TouchedTables {
     /// The one whose tables these are.
     database: DatabaseId,
     tables: Vec<Arc<Table>>,
+    /// As of when the transaction reads.
+    read_at: Timestamp,
     /// Whether procedures leave them to their successors.
     keeps: bool,
     /// The database's definitions when the first one was touched; see `TransactionManager::note_definitions`.
@@ -25,13 +28,14 @@ pub(crate) struct TouchedTables {
 impl TouchedTables {
     /// None yet.
     pub(crate) fn new(database: DatabaseId) -> TouchedTables {
-        TouchedTables { database, tables: Vec::new(), keeps: true, definitions: 0 }
+        TouchedTables { database, tables: Vec::new(), read_at: Timestamp::MAX, keeps: true, definitions: 0 }
     }
 
     /// The table's number.
     ///
     /// # Errors
-    /// `UndefinedTable` if it is of another database.
+    /// `UndefinedTable` if it is of another database, or has no longer been there when it was first touched;
+    /// `SerializationFailure` if its rows were copied to it after what the transaction reads.
     #[inline]
     pub(crate) fn number(&mut self, table: &Arc<Table>) -> Result<usize> {
         match self.tables.iter().position(|touched| Arc::ptr_eq(touched, table)) {
@@ -43,6 +47,12 @@ impl TouchedTables {
     #[cold]
     fn add(&mut self, table: &Arc<Table>) -> Result<usize> {
         self.check(table)?;
+        if Gate::of(table).admits(None) == Admission::Gone {
+            return Err(gone(table));
+        }
+        if Gate::of(table).since() > self.read_at {
+            return Err(redefined(table));
+        }
         self.tables.push(table.clone());
         Ok(self.tables.len() - 1)
     }
@@ -60,6 +70,25 @@ impl TouchedTables {
     #[inline]
     pub(crate) fn check(&self, table: &Table) -> Result<()> {
         table.check_is_of(self.database)
+    }
+
+    /// The transaction reads as of then from now on.
+    #[inline]
+    pub(crate) fn read_at(&mut self, timestamp: Timestamp) {
+        self.read_at = timestamp;
+    }
+
+    /// Another definition of a table that may have been touched takes its number.
+    pub(crate) fn redefine(&mut self, old: &Arc<Table>, new: &Arc<Table>) {
+        if let Some(touched) = self.tables.iter_mut().find(|touched| Arc::ptr_eq(touched, old)) {
+            *touched = new.clone();
+        }
+    }
+
+    /// All of them, by number.
+    #[inline]
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Arc<Table>> {
+        self.tables.iter()
     }
 
     /// The number of a table that was touched.

@@ -18,7 +18,8 @@ use ankerdb_snapshot::{OwnChange, OwnWrites, ReadView, Snapshot, reader_slot};
 use ankerdb_sync::interrupt::Interrupt;
 use ankerdb_sync::lock_table::Holder;
 use ankerdb_sync::memory_limit::check_system;
-use ankerdb_table::{ReadAt, Table};
+use ankerdb_table::{ReadAt, Storage, Table};
+use std::num::NonZeroU64;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub struct Transaction {
     pub(crate) interrupt: Interrupt,
     pub(crate) lock_timeout: Option<Duration>,
     pub(crate) stale: Stale,
+    /// The number by which it closes the gates of tables that it redefines.
+    pub(crate) closer: Option<NonZeroU64>,
     pub(crate) buffers: CommitBuffers,
 }
 
@@ -150,6 +153,7 @@ impl Transaction {
             interrupt,
             lock_timeout: None,
             stale: Stale::default(),
+            closer: None,
             buffers: CommitBuffers::default(),
         }
     }
@@ -167,6 +171,7 @@ impl Transaction {
         self.statement = StatementStart::default();
         self.checked_at = None;
         self.stale.clear();
+        self.closer = None;
         self.tables.begin(self.manager.definitions());
         self.announced.set_keeps_rows(!interactive);
         self.enter();
@@ -184,6 +189,11 @@ impl Transaction {
     /// Reads are as of this timestamp, which a slot announces.
     pub(crate) fn start_at(&mut self, timestamp: Timestamp) {
         self.start = timestamp;
+        self.tables.read_at(if self.isolation == Isolation::ReadUncommitted {
+            Timestamp::MAX
+        } else {
+            timestamp
+        });
         self.cells_at = if self.is_strict() { ReadAt::InPlace(self.start) } else { self.read_at() };
     }
 
@@ -321,7 +331,7 @@ impl Transaction {
         columns: ColumnSet,
         filter: Option<RowFilter>,
     ) -> Result<()> {
-        self.tables.check(table)?;
+        self.tables.number(table)?;
         if self.validates() {
             self.reads.add_table(table.clone(), columns, filter);
         }
@@ -387,6 +397,23 @@ impl Transaction {
             }
         }
         own
+    }
+
+    /// Passes the gates that were closed by this number, until it ends.
+    pub fn set_closer(&mut self, closer: NonZeroU64) {
+        self.closer = Some(closer);
+    }
+
+    /// The table has another definition for this transaction from now on, of the same rows; what it has written stays.
+    pub fn redefine(&mut self, old: &Arc<Table>, new: &Arc<Table>) {
+        debug_assert!(std::ptr::eq(Storage::of(old), Storage::of(new)));
+        self.tables.redefine(old, new);
+    }
+
+    /// What is committed now, and the transaction's own writes: for work on a table to which nobody else commits meanwhile.
+    pub fn newest_view(&self) -> ReadView {
+        let snapshot = self.manager.snapshot_at(self.isolation);
+        ReadView::of_transaction(snapshot, self.own_writes())
     }
 
     /// Ends the transaction; nothing of it remains.

@@ -100,7 +100,7 @@ impl CopyIn {
         columns: &[Ident],
         options: CopyOptions,
     ) -> Result<CopyIn> {
-        let table = session.engine().database().catalog().table(&crate::name::object_name(table)?)?;
+        let table = session.catalog().table(&crate::name::object_name(table)?)?;
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;

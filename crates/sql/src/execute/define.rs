@@ -1,81 +1,99 @@
 //! Runs definitions.
 
+use super::alter::alter;
+use crate::expression::Context;
 use crate::plan::default::{counts_by, next_value};
 use crate::plan::{Definition, positions};
+use crate::runner::Runner;
 use ankerdb_engine::{
-    Catalog, Database, Definitions, Error, IndexDefinition, Interrupt, Result, SequenceDefinition, SqlState,
-    Table, TableDefinition,
+    Catalog, Definitions, Error, IndexDefinition, Result, SequenceDefinition, SqlState, Table,
+    TableDefinition, Transaction, Value,
 };
 use std::sync::Arc;
 
-/// Changes the catalog, unless the statement is ended before. The session does truncation, because it writes rows.
-pub(crate) fn define(database: &Database, definition: &Definition, interrupt: &Interrupt) -> Result<()> {
-    let definitions = database.definitions(interrupt);
+/// What a definition works with.
+pub(crate) struct Defining<'a> {
+    pub definitions: &'a mut Definitions,
+    pub transaction: &'a mut Transaction,
+    pub runner: &'a Runner,
+    pub parameters: &'a [Value],
+    /// When the transaction began.
+    pub now: i64,
+}
+
+impl<'a> Defining<'a> {
+    /// The context of an expression that reads no column.
+    pub(super) fn context(&self) -> Context<'a> {
+        let Defining { runner, parameters, now, .. } = *self;
+        let (interrupt, sequences) = (runner.interrupt(), &*runner.sequences);
+        Context { column: &|_| Value::Null, parameters, subqueries: &[], now, interrupt, sequences }
+    }
+}
+
+/// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
+/// session does truncation.
+pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<String> {
+    let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable { definition, sequences, if_not_exists } => {
-            let catalog = database.catalog();
-            if *if_not_exists && catalog.has_relation(&definition.name) {
-                return Ok(());
-            }
-            let (definition, sequences) = counted(definition, sequences, &catalog);
-            match definitions.create_table_with(definition, sequences) {
-                Err(error) if *if_not_exists && error.state() == SqlState::DuplicateTable => Ok(()),
-                other => other.map(drop),
+        Definition::CreateTable { definition, sequences, unnamed, if_not_exists } => {
+            let catalog = definitions.catalog()?;
+            if !(*if_not_exists && catalog.has_relation(&definition.name)) {
+                let (mut definition, sequences) = counted(definition, sequences, &catalog);
+                for &index in unnamed {
+                    let name = std::mem::take(&mut definition.indexes[index].name);
+                    let is_taken = |name: &str| {
+                        catalog.has_relation(name)
+                            || definition.indexes.iter().any(|index| index.name == name)
+                    };
+                    definition.indexes[index].name = numbered(name, is_taken);
+                }
+                definitions.create_table_with(definition, sequences)?;
             }
         }
         Definition::CreateSequence { definition, if_not_exists } => {
-            match definitions.create_sequence(definition.clone()) {
-                Err(error) if *if_not_exists && error.state() == SqlState::DuplicateTable => Ok(()),
-                other => other,
+            if !(*if_not_exists && definitions.catalog()?.has_relation(&definition.name)) {
+                definitions.create_sequence(definition.clone())?;
             }
         }
         Definition::DropSequences { names, if_exists, cascade } => {
-            drop_sequences(names, *if_exists, *cascade, &database.catalog(), &definitions)
+            drop_sequences(names, *if_exists, *cascade, definitions)?;
         }
         Definition::DropTables { names, if_exists } => {
-            if !if_exists {
-                // All or none: a missing one is found before the first is gone.
-                let catalog = database.catalog();
-                names
-                    .iter()
-                    .try_for_each(|name| catalog.table(name).map(drop).map_err(|_| no_table(name)))?;
+            for name in names {
+                match definitions.drop_table(name) {
+                    Err(error) if *if_exists && error.state() == SqlState::UndefinedTable => {}
+                    other => other?,
+                }
             }
-            names.iter().try_for_each(|name| match definitions.drop_table(name) {
-                Err(error) if *if_exists && error.state() == SqlState::UndefinedTable => Ok(()),
-                other => other,
-            })
         }
         Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
-            let catalog = database.catalog();
+            let catalog = definitions.catalog()?;
             let table = catalog.table(table)?;
             let name = match name {
                 Some(name) => name.clone(),
                 None => index_name(&table, columns, |name| catalog.table_of_index(name).is_some()),
             };
             let columns = positions(&table, columns)?;
-            let index = IndexDefinition { name, columns, unique: *unique, primary: false, kind: *kind };
-            match definitions.create_index(table.name(), index) {
-                Err(error) if *if_not_exists && is_duplicate(&error) => Ok(()),
-                other => other,
+            if !(*if_not_exists && catalog.has_relation(&name)) {
+                let index = IndexDefinition { name, columns, unique: *unique, primary: false, kind: *kind };
+                definitions.create_index(table.name(), index)?;
             }
         }
         Definition::DropIndexes { names, if_exists } => {
-            let missing = |name: &String| database.catalog().table_of_index(name).is_none();
-            if let Some(name) = names.iter().find(|name| missing(name))
-                && !if_exists
-            {
-                let message = format!("index \"{name}\" does not exist");
-                return Err(Error::new(SqlState::UndefinedObject, message));
+            for name in names {
+                if !(*if_exists && definitions.catalog()?.table_of_index(name).is_none()) {
+                    definitions.drop_index(name)?;
+                }
             }
-            let mut existing = names.iter().filter(|name| !missing(name));
-            existing.try_for_each(|name| drop_index(database, &definitions, name))
         }
-        Definition::Truncate { .. } => Err(Error::internal("TRUNCATE is not a definition")),
+        Definition::AlterTable(statement) => alter(defining, statement)?,
+        Definition::Truncate { .. } => return Err(Error::internal("TRUNCATE is not a definition")),
     }
+    Ok(definition.command().into())
 }
 
 /// The table with defaults that count, and the sequences with their names.
-fn counted(
+pub(super) fn counted(
     table: &TableDefinition,
     sequences: &[(usize, SequenceDefinition)],
     catalog: &Catalog,
@@ -96,17 +114,19 @@ fn counted(
     (table, named)
 }
 
-/// All or none: before the first is gone, each is found, and found not to be needed.
+/// Each is found, and found not to be needed, before it goes.
 fn drop_sequences(
     names: &[String],
     if_exists: bool,
     cascade: bool,
-    catalog: &Catalog,
-    definitions: &Definitions,
+    definitions: &mut Definitions,
 ) -> Result<()> {
-    let exists = |name: &&String| catalog.sequence(name).is_ok();
     for name in names {
-        if !exists(&name) && !if_exists {
+        let catalog = definitions.catalog()?;
+        if catalog.sequence(name).is_err() {
+            if if_exists {
+                continue;
+            }
             let (state, message) = match catalog.has_relation(name) {
                 true => (SqlState::WrongObjectType, format!("\"{name}\" is not a sequence")),
                 false => (SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist")),
@@ -124,30 +144,9 @@ fn drop_sequences(
             let detail = format!("a default value of table {} depends on sequence {name}", table.name());
             return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
         }
+        definitions.drop_sequence(name)?;
     }
-    names.iter().filter(exists).try_for_each(|name| definitions.drop_sequence(name))
-}
-
-fn drop_index(database: &Database, definitions: &Definitions, name: &str) -> Result<()> {
-    let catalog = database.catalog();
-    if let Some(table) = catalog.table_of_index(name)
-        && table.all_indexes().any(|(_, index)| index.definition().name == name && index.definition().primary)
-    {
-        let message = format!(
-            "cannot drop index {name} because constraint {name} on table {} requires it",
-            table.name()
-        );
-        return Err(Error::new(SqlState::FeatureNotSupported, message));
-    }
-    definitions.drop_index(name)
-}
-
-fn is_duplicate(error: &Error) -> bool {
-    matches!(error.state(), SqlState::DuplicateTable | SqlState::DuplicateObject)
-}
-
-fn no_table(name: &str) -> Error {
-    Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"))
+    Ok(())
 }
 
 /// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.
@@ -156,7 +155,7 @@ fn index_name(table: &Table, columns: &[String], taken: impl Fn(&str) -> bool) -
 }
 
 /// The name, or the first of those with a number behind it, that is not taken.
-fn numbered(base: String, taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn numbered(base: String, taken: impl Fn(&str) -> bool) -> String {
     if !taken(&base) {
         return base;
     }

@@ -4,6 +4,7 @@
 //! transaction is an interactive one, and only then writes: the statement never meets its own writes, and when a
 //! lock shows that a row has changed, the search begins again with nothing to undo.
 
+mod alter;
 pub(crate) mod define;
 mod joined;
 mod scan;

@@ -6,7 +6,7 @@
 
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression};
-use ankerdb_engine::{DataType, Direction, Index, IndexKind, Table};
+use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, Table};
 use std::sync::Arc;
 
 /// How to reach the rows.
@@ -100,7 +100,12 @@ enum Says<'a> {
 }
 
 /// Chooses the index that pins the most, if any; among equals, one that delivers the order.
-pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &[SortKey]) -> Choice {
+pub(crate) fn choose(
+    catalog: &Catalog,
+    table: &Arc<Table>,
+    condition: Option<Expression>,
+    order: &[SortKey],
+) -> Choice {
     let conjuncts = match condition {
         Some(condition) => conjuncts(condition),
         None => Vec::new(),
@@ -113,7 +118,8 @@ pub(crate) fn choose(table: &Arc<Table>, condition: Option<Expression>, order: &
         .filter_map(|(position, conjunct)| fact(position, conjunct, &types))
         .collect();
     let mut best: Option<(u32, Candidate)> = None;
-    for (position, index) in table.usable_indexes().map(|(position, index)| (position, index.clone())) {
+    for (position, index) in catalog.usable_indexes(table).map(|(position, index)| (position, index.clone()))
+    {
         let columns = index.definition().columns.clone();
         let candidate = candidate(position, index, &columns, &facts, &types, order);
         if candidate.index.definition().kind == IndexKind::Hash && !candidate.pins_whole_keys() {

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 ///
 /// # Errors
 /// 42703 for unknown columns, 42804 if it is no condition, 0A000 for what a condition on a row cannot have.
-pub(super) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String>, &Expr)>) -> Result<()> {
+pub(crate) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String>, &Expr)>) -> Result<()> {
     for (name, expr) in checks {
         let scope = Scope::default().with(table.name.clone(), &table.columns);
         let mut parameters = Parameters::default();
@@ -26,6 +26,11 @@ pub(super) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String
     }
     table.checks.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(())
+}
+
+/// The condition whose text a table keeps.
+pub(crate) fn parsed_check(text: &str) -> Result<Expr> {
+    super::default::parsed(text)
 }
 
 /// `table_column_check`, or `table_check` where it is not about one column; numbered if that is taken.

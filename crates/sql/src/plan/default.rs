@@ -28,7 +28,8 @@ pub(crate) fn default(column: &ColumnDefinition) -> Bound<Expression> {
     }
 }
 
-fn parsed(text: &str) -> Result<Expr> {
+/// The expression that a table keeps as text.
+pub(crate) fn parsed(text: &str) -> Result<Expr> {
     let statement = crate::parse::parse(&format!("SELECT {text}"))?.pop();
     if let Some(ast::Statement::Query(query)) = statement.and_then(|statement| statement.ast).as_deref()
         && let ast::SetExpr::Select(select) = &*query.body
@@ -36,7 +37,7 @@ fn parsed(text: &str) -> Result<Expr> {
     {
         return Ok(expr.clone());
     }
-    Err(Error::internal(format!("the default {text} is no expression")))
+    Err(Error::internal(format!("{text} is no expression")))
 }
 
 fn bind(expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
@@ -47,7 +48,7 @@ fn bind(expr: &Expr, column: &ColumnDefinition) -> Bound<Expression> {
 ///
 /// # Errors
 /// Those that PostgreSQL has when the table is made. What fails only when it is computed fails then.
-pub(super) fn checked(expr: &Expr, column: &ColumnDefinition) -> Result<String> {
+pub(crate) fn checked(expr: &Expr, column: &ColumnDefinition) -> Result<String> {
     let error = match bind(expr, column) {
         Ok(_) => None,
         Err(Refusal::Failed(error)) => match error.state() {

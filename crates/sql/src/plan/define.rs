@@ -17,6 +17,8 @@ pub(crate) enum Definition {
         definition: TableDefinition,
         /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
         sequences: Vec<(usize, SequenceDefinition)>,
+        /// Positions of indexes whose names were not given: another one is chosen where that is taken.
+        unnamed: Vec<usize>,
         if_not_exists: bool,
     },
     CreateSequence {
@@ -44,6 +46,7 @@ pub(crate) enum Definition {
         names: Vec<String>,
         if_exists: bool,
     },
+    AlterTable(Box<ast::AlterTable>),
     Truncate {
         names: Vec<String>,
         /// Whether sequences of their columns begin again.
@@ -61,6 +64,7 @@ impl Definition {
             Definition::DropTables { .. } => "DROP TABLE",
             Definition::CreateIndex { .. } => "CREATE INDEX",
             Definition::DropIndexes { .. } => "DROP INDEX",
+            Definition::AlterTable(_) => "ALTER TABLE",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
     }
@@ -71,6 +75,7 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
     Ok(Some(match statement {
         Statement::CreateTable(create) => create_table(create)?,
         Statement::CreateIndex(create) => create_index(create)?,
+        Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             if *cascade && !matches!(object_type, ast::ObjectType::Table | ast::ObjectType::Sequence) {
                 return Err(not_supported("DROP ... CASCADE"));
@@ -118,49 +123,37 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
     let mut table = TableDefinition::new(object_name(&create.name)?);
-    let (mut keys, mut sequences, mut checks) = (Vec::new(), Vec::new(), Vec::new());
+    let mut new = NewColumn::default();
     for column in &create.columns {
-        add_column(&mut table, column, &mut keys, &mut sequences)?;
-        checks.extend(column.options.iter().filter_map(|option| match &option.option {
-            ColumnOption::Check(check) => Some((option.name.as_ref().map(folded), &*check.expr)),
-            _ => None,
-        }));
+        new.extend(add_column(&mut table, column)?);
     }
+    let NewColumn { mut keys, sequences, mut checks } = new;
     for constraint in &create.constraints {
-        if let TableConstraint::Check(check) = constraint {
-            checks.push((check.name.as_ref().map(folded), &*check.expr));
-            continue;
+        match (constraint, table_key(constraint)?) {
+            (_, Some(key)) => keys.push(key),
+            (TableConstraint::Check(check), _) => {
+                checks.push((check.name.as_ref().map(folded), (*check.expr).clone()));
+            }
+            (TableConstraint::ForeignKey(_), _) => return Err(not_supported("FOREIGN KEY")),
+            (other, None) => return Err(not_supported(&format!("the constraint {other}"))),
         }
-        keys.push(match constraint {
-            TableConstraint::PrimaryKey(key) => Key {
-                name: key.name.as_ref().map(folded),
-                columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
-                primary: true,
-                kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
-            },
-            TableConstraint::Unique(key) => Key {
-                name: key.name.as_ref().map(folded),
-                columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
-                primary: false,
-                kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
-            },
-            TableConstraint::ForeignKey(_) => return Err(not_supported("FOREIGN KEY")),
-            other => return Err(not_supported(&format!("the constraint {other}"))),
-        });
     }
     // The primary key comes first, however late it is written.
     keys.sort_by_key(|key| !key.primary);
+    let is_unnamed = |(position, key): (usize, &Key)| key.name.is_none().then_some(position);
+    let unnamed = keys.iter().enumerate().filter_map(is_unnamed).collect();
     for key in keys {
-        add_key(&mut table, key)?;
+        let index = key_definition(&mut table, key)?;
+        table.indexes.push(index);
     }
     check_constraint_names(&checks, &table.name)?;
-    add_checks(&mut table, checks)?;
+    add_checks(&mut table, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
     table.validate()?;
-    Ok(Definition::CreateTable { definition: table, sequences, if_not_exists: create.if_not_exists })
+    Ok(Definition::CreateTable { definition: table, sequences, unnamed, if_not_exists: create.if_not_exists })
 }
 
 /// 42710 if two conditions have one name.
-fn check_constraint_names(checks: &[(Option<String>, &Expr)], table: &str) -> Result<()> {
+fn check_constraint_names(checks: &[(Option<String>, Expr)], table: &str) -> Result<()> {
     let names: Vec<&String> = checks.iter().filter_map(|(name, _)| name.as_ref()).collect();
     let repeated = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
     match repeated {
@@ -174,19 +167,53 @@ fn check_constraint_names(checks: &[(Option<String>, &Expr)], table: &str) -> Re
 }
 
 /// A PRIMARY KEY or UNIQUE constraint.
-struct Key {
-    name: Option<String>,
-    columns: Vec<String>,
-    primary: bool,
+pub(crate) struct Key {
+    pub name: Option<String>,
+    pub columns: Vec<String>,
+    pub primary: bool,
     kind: IndexKind,
 }
 
-fn add_column(
-    table: &mut TableDefinition,
-    column: &ast::ColumnDef,
-    keys: &mut Vec<Key>,
-    sequences: &mut Vec<(usize, SequenceDefinition)>,
-) -> Result<()> {
+/// The key that a constraint of a table asks for, if it is one.
+pub(crate) fn table_key(constraint: &TableConstraint) -> Result<Option<Key>> {
+    Ok(Some(match constraint {
+        TableConstraint::PrimaryKey(key) => Key {
+            name: key.name.as_ref().map(folded),
+            columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
+            primary: true,
+            kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
+        },
+        TableConstraint::Unique(key) => Key {
+            name: key.name.as_ref().map(folded),
+            columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
+            primary: false,
+            kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
+        },
+        _ => return Ok(None),
+    }))
+}
+
+/// What comes with new columns beside themselves.
+#[derive(Default)]
+pub(crate) struct NewColumn {
+    pub keys: Vec<Key>,
+    /// Those by which columns count, with their positions.
+    pub sequences: Vec<(usize, SequenceDefinition)>,
+    /// Conditions, with their names if they have one.
+    pub checks: Vec<(Option<String>, Expr)>,
+}
+
+impl NewColumn {
+    fn extend(&mut self, other: NewColumn) {
+        self.keys.extend(other.keys);
+        self.sequences.extend(other.sequences);
+        self.checks.extend(other.checks);
+    }
+}
+
+/// Adds a column behind the others.
+pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
+    let NewColumn { mut keys, mut sequences, mut checks } = NewColumn::default();
     let name = folded(&column.name);
     let serial = serial_type(&column.data_type);
     let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
@@ -211,8 +238,8 @@ fn add_column(
             }
             ColumnOption::Default(expr) => definition.default = Some(checked(expr, &definition)?),
             ColumnOption::ForeignKey(_) => return Err(not_supported("REFERENCES")),
-            // Conditions are added when all columns are known.
-            ColumnOption::Check(_) => {}
+            // Bound when all columns are known.
+            ColumnOption::Check(check) => checks.push((constraint, (*check.expr).clone())),
             ColumnOption::Generated { generation_expr: None, .. }
                 if counted.is_some() || definition.default.is_some() =>
             {
@@ -234,7 +261,7 @@ fn add_column(
     }
     sequences.extend(counted.map(|sequence| (table.columns.len(), sequence)));
     table.columns.push(definition);
-    Ok(())
+    Ok(NewColumn { keys, sequences, checks })
 }
 
 fn several_defaults(column: &str, table: &str) -> Error {
@@ -243,7 +270,8 @@ fn several_defaults(column: &str, table: &str) -> Error {
     Error::new(SqlState::SyntaxError, message)
 }
 
-fn add_key(table: &mut TableDefinition, key: Key) -> Result<()> {
+/// The index of a key, whose columns forbid NULL from now on if it is the primary one.
+pub(crate) fn key_definition(table: &mut TableDefinition, key: Key) -> Result<IndexDefinition> {
     let mut columns = Vec::with_capacity(key.columns.len());
     for name in &key.columns {
         let position = table.position(name).ok_or_else(|| {
@@ -264,8 +292,7 @@ fn add_key(table: &mut TableDefinition, key: Key) -> Result<()> {
         false => format!("{}_{}_key", table.name, key.columns.join("_")),
     });
     let Key { primary, kind, .. } = key;
-    table.indexes.push(IndexDefinition { name, columns, unique: true, primary, kind });
-    Ok(())
+    Ok(IndexDefinition { name, columns, unique: true, primary, kind })
 }
 
 /// The name of a key column. Every index is ascending with NULLs last; it is read backward where the order

@@ -5,7 +5,7 @@
 //! names and indexes, so a plan is good for one version of the catalog.
 
 pub(crate) mod access;
-mod check;
+pub(crate) mod check;
 mod clauses;
 mod control;
 pub(crate) mod default;
@@ -20,7 +20,7 @@ mod with;
 mod write;
 
 pub(crate) use control::{Modes, Setting, Utility};
-pub(crate) use define::{Definition, positions};
+pub(crate) use define::{Definition, Key, NewColumn, add_column, key_definition, positions, table_key};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use with::{LastStep, WithPlan};
@@ -35,6 +35,7 @@ use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
+use crate::runner::Runner;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
@@ -99,10 +100,10 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// A planner for the catalog as it is now, which `cancel` ends.
-    pub(crate) fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle) -> Planner<'a> {
-        let (catalog, steps) = (engine.database().catalog(), Vec::new());
-        Planner { engine, cancel, catalog, steps, is_later: false }
+    /// A planner for the catalog as it is now.
+    pub(crate) fn new(runner: &'a Runner) -> Planner<'a> {
+        let Runner { engine, cancel, .. } = runner;
+        Planner { engine, cancel, catalog: runner.catalog(), steps: Vec::new(), is_later: false }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.

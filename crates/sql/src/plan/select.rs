@@ -76,7 +76,7 @@ impl Planner<'_> {
         };
         let read = condition.iter().chain(&projection).chain(order.iter().map(|key| &key.expression));
         let columns = columns_of(read, table.columns().len());
-        let choice = choose(&table, condition, &order);
+        let choice = choose(&self.catalog, &table, condition, &order);
         if lock.is_none() && !choice.is_narrow() && !stops_early(&choice, limit.is_some(), !order.is_empty())
         {
             return elsewhere("a full scan");

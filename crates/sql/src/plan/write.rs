@@ -229,7 +229,7 @@ impl Planner<'_> {
         let returning = bind_returning(&table, alias, parameters, update.returning.as_deref())?;
         let read = condition.iter().chain(assignments.iter().map(|(_, value)| value));
         let columns = columns_of(read, table.columns().len());
-        let choice = choose(&table, condition, &[]);
+        let choice = choose(&self.catalog, &table, condition, &[]);
         let (access, filter) = (choice.access, choice.filter.map(Arc::new));
         let subqueries = subqueries.plans;
         Ok(UpdatePlan { table, access, filter, columns, assignments, returning, subqueries })
@@ -255,7 +255,7 @@ impl Planner<'_> {
         };
         let returning = bind_returning(&table, alias, parameters, delete.returning.as_deref())?;
         let columns = columns_of(&condition, table.columns().len());
-        let choice = choose(&table, condition, &[]);
+        let choice = choose(&self.catalog, &table, condition, &[]);
         let (access, filter) = (choice.access, choice.filter.map(Arc::new));
         let subqueries = subqueries.plans;
         Ok(DeletePlan { table, access, filter, columns, returning, subqueries })

@@ -130,7 +130,10 @@ impl SqlSession {
         };
         let mut transaction = self.begin_engine(isolation);
         let done = body(&self.runner, &mut transaction)?;
-        transaction.commit().map(|_| done)
+        match transaction.commit() {
+            Ok(_) => Ok(done),
+            Err(error) => transaction.wait_for_definition().and(Err(error)),
+        }
     }
 
     /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that

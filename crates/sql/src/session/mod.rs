@@ -10,6 +10,7 @@
 
 mod autocommit;
 mod cancel;
+mod define;
 mod lasting;
 mod notice;
 mod savepoint;
@@ -27,21 +28,20 @@ use crate::execute::{self, Done};
 use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::access::Access;
-use crate::plan::{
-    Definition, DeletePlan, InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan,
-};
+use crate::plan::{DeletePlan, InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    ColumnSet, DataType, Error, Isolation, Result, Sequence, Session, SqlState, Table, Transaction, Value,
+    Catalog, ColumnSet, DataType, Error, Isolation, ReadView, Result, Sequence, Session, SqlState, Table,
+    Transaction, Value,
 };
-use autocommit::Sleeps;
+use autocommit::{Sleeps, Tries};
 use setting::Settings;
 use std::sync::Arc;
 use std::time::Duration;
-use transaction::Block;
+use transaction::{Block, ends_block};
 
 /// How often INSERT ... ON CONFLICT looks again after a key appeared between its look and its commit. A key that is
 /// still taken then is that of another index than the statement resolves.
@@ -94,7 +94,7 @@ impl SqlSession {
         let mut settings = Settings::new(engine.database().configuration().isolation());
         settings.keep();
         let sequences = Arc::new(SessionSequences::new(engine.database().clone()));
-        let runner = Runner { engine, cancel, sequences };
+        let runner = Runner { engine, cancel, sequences, definitions: None };
         let block = Block::default();
         SqlSession {
             runner,
@@ -139,6 +139,7 @@ impl SqlSession {
             self.runner.interrupt().clear();
         }
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
+        let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.runner.catch_up() });
         let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
         if let Err(error) = &prepared {
             self.fail_for(Some(error));
@@ -195,23 +196,66 @@ impl SqlSession {
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         check_count(prepared, parameters)?;
         self.check_usable(prepared)?;
-        let planned = prepared.current(&self.runner)?;
+        let mut tries = Tries::default();
+        loop {
+            if !prepared.ends_failure() {
+                self.runner.catch_up()?;
+            }
+            let planned = prepared.current(&self.runner)?;
+            let written = self.written();
+            let error = match self.execute_planned(&planned, parameters) {
+                Err(error) if self.is_outdated(&planned, &error) => error,
+                outcome => return outcome,
+            };
+            if self.written() > written {
+                return Err(Error::serialization(
+                    "could not serialize access due to a concurrent change of a table",
+                ));
+            }
+            tries.next(error, self.runner.interrupt())?;
+        }
+    }
+
+    /// Whether a statement has failed only because a table was redefined or dropped after it was planned, or is just being
+    /// redefined.
+    fn is_outdated(&self, planned: &Planned, error: &Error) -> bool {
+        let only_reads = matches!(planned.kind, PlanKind::Query(_)) && planned.kind.writes().is_none();
+        match error.state() {
+            SqlState::UndefinedTable => planned.version != self.runner.catalog_version(),
+            SqlState::SerializationFailure => only_reads && !self.block.is_open(),
+            _ => false,
+        }
+    }
+
+    /// Rows that the open transaction has written so far.
+    fn written(&self) -> usize {
+        self.block.transaction.as_ref().map_or(0, Transaction::write_count)
+    }
+
+    fn execute_planned(&mut self, planned: &Planned, parameters: &[Value]) -> Result<Outcome> {
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }
         match &planned.kind {
             PlanKind::Empty => Ok(Outcome::Command(String::new())),
-            PlanKind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters),
-            PlanKind::Query(QueryPlan::Analytical(plan)) => self.analytical(plan, parameters),
-            PlanKind::Write(plan) => self.write(&planned, plan, parameters),
-            PlanKind::Define(definition) => self.define(definition),
-            PlanKind::Utility(utility) => self.utility(utility, &planned),
+            PlanKind::Query(QueryPlan::Select(plan)) => self.select(planned, plan, parameters),
+            PlanKind::Query(QueryPlan::Analytical(plan)) => {
+                self.analytical(plan, planned.version, parameters)
+            }
+            PlanKind::Write(plan) => self.write(planned, plan, parameters),
+            PlanKind::Define(definition) => self.define(definition, parameters),
+            PlanKind::Utility(utility) => self.utility(utility, planned),
             PlanKind::Copy(statement) => copy::start(self, statement),
             PlanKind::Explain(lines) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
-                Ok(self.ready(&planned, rows, Some("EXPLAIN".into())))
+                Ok(self.ready(planned, rows, Some("EXPLAIN".into())))
             }
         }
+    }
+
+    /// The catalog that the next statement sees.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        self.runner.catalog()
     }
 
     /// A handle that ends the running statement with 57014 from another thread.
@@ -268,16 +312,27 @@ impl SqlSession {
         Ok(self.ready(planned, done.rows, None))
     }
 
-    fn analytical(&mut self, plan: &Arc<OlapPlan>, parameters: &[Value]) -> Result<Outcome> {
+    /// 42P01 if there is another catalog by now than the one of the plan: what is read may be newer than its tables; 40001 if it
+    /// is older.
+    fn check_current(&self, plan: &OlapPlan, version: u64, view: &ReadView) -> Result<()> {
+        if self.runner.catalog_version() != version {
+            return Err(Error::new(SqlState::UndefinedTable, "a relation of the statement was redefined"));
+        }
+        plan.tables().iter().try_for_each(|(table, _)| view.check_has(table))
+    }
+
+    fn analytical(&mut self, plan: &Arc<OlapPlan>, version: u64, parameters: &[Value]) -> Result<Outcome> {
         let cancel = self.runner.cancel.clone();
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
             note_reads(plan, transaction)?;
             let view = transaction.read_view();
+            self.check_current(plan, version, &view)?;
             Ok(self.runner.engine.olap().run(plan, parameters, view, cancel))
         } else {
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+            self.check_current(plan, version, &view)?;
             self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, cancel)
         };
         Ok(Outcome::Rows(rows?))
@@ -319,24 +374,9 @@ impl SqlSession {
         }
     }
 
-    fn define(&mut self, definition: &Definition) -> Result<Outcome> {
-        if let Definition::Truncate { names, restart } = definition {
-            self.truncate(names)?;
-            if *restart {
-                self.restart_sequences(names);
-            }
-        } else {
-            self.prepare_definition(definition.command())?;
-            self.note_skipped(definition);
-            let database = self.runner.engine.database();
-            execute::define::define(database, definition, self.runner.interrupt())?;
-        }
-        Ok(Outcome::Command(definition.command().into()))
-    }
-
     /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
     fn restart_sequences(&self, tables: &[String]) {
-        let catalog = self.runner.engine.database().catalog();
+        let catalog = self.runner.catalog();
         let is_of_one = |sequence: &&Arc<Sequence>| {
             sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
         };
@@ -345,7 +385,7 @@ impl SqlSession {
 
     /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.
     fn truncate(&mut self, names: &[String]) -> Result<()> {
-        let catalog = self.runner.engine.database().catalog();
+        let catalog = self.runner.catalog();
         let plan = |name: &String| catalog.table(name).map(delete_all);
         let plans: Vec<DeletePlan> = names.iter().map(plan).collect::<Result<_>>()?;
         let delete = |plan: &DeletePlan, runner: &Runner, transaction: &mut Transaction, locking| {

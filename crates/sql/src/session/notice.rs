@@ -1,9 +1,10 @@
 //! What a statement tells its client beside its result: NOTICE and WARNING.
 
 use super::SqlSession;
-use crate::name::quoted;
+use crate::name::{folded, object_name, quoted};
 use crate::plan::Definition;
-use ankerdb_engine::{Error, SequenceDefinition, SqlState, TableDefinition};
+use ankerdb_engine::{Catalog, Error, SequenceDefinition, SqlState, TableDefinition};
+use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
 /// How important a message is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,7 +55,7 @@ impl SqlSession {
 
     /// Says what IF EXISTS and IF NOT EXISTS are going to skip.
     pub(super) fn note_skipped(&mut self, definition: &Definition) {
-        let catalog = self.runner.engine.database().catalog();
+        let catalog = self.runner.catalog();
         let mut skipped: Vec<(SqlState, String)> = Vec::new();
         let mut missing = |kind: &str, names: &[String], exists: &dyn Fn(&str) -> bool| {
             for name in names.iter().filter(|name| !exists(name)) {
@@ -85,6 +86,7 @@ impl SqlSession {
                 let message = format!("relation {} already exists, skipping", quoted(name));
                 skipped.push((SqlState::DuplicateTable, message));
             }
+            Definition::AlterTable(alter) => skipped.extend(skipped_alterations(alter, &catalog)),
             _ => {}
         }
         for (state, message) in skipped {
@@ -102,4 +104,35 @@ impl SqlSession {
             self.notices.push(Notice { severity, message });
         }
     }
+}
+
+/// What an ALTER TABLE leaves out, as there is nothing to be done.
+fn skipped_alterations(alter: &ast::AlterTable, catalog: &Catalog) -> Vec<(SqlState, String)> {
+    let Ok(name) = object_name(&alter.name) else { return Vec::new() };
+    let Ok(table) = catalog.table(&name) else {
+        let message = format!("relation {} does not exist, skipping", quoted(&name));
+        let is_told = alter.if_exists && !catalog.has_relation(&name);
+        return is_told.then_some((SqlState::SuccessfulCompletion, message)).into_iter().collect();
+    };
+    let has = |column: &str| table.column_position(column).is_some();
+    let of = |column: &str| format!("column {} of relation {}", quoted(column), quoted(&name));
+    let mut skipped = Vec::new();
+    for action in &alter.operations {
+        match action {
+            AlterTableOperation::AddColumn { if_not_exists: true, column_def, .. } => {
+                let column = folded(&column_def.name);
+                if has(&column) {
+                    let message = format!("{} already exists, skipping", of(&column));
+                    skipped.push((SqlState::DuplicateColumn, message));
+                }
+            }
+            AlterTableOperation::DropColumn { if_exists: true, column_names, .. } => {
+                let missing = column_names.iter().map(folded).filter(|column| !has(column));
+                let messages = missing.map(|column| format!("{} does not exist, skipping", of(&column)));
+                skipped.extend(messages.map(|message| (SqlState::SuccessfulCompletion, message)));
+            }
+            _ => {}
+        }
+    }
+    skipped
 }

@@ -7,7 +7,7 @@
 use super::SqlSession;
 use super::lasting::KeptSettings;
 use crate::name::quoted;
-use ankerdb_engine::{Error, Result, Savepoint, SqlState};
+use ankerdb_engine::{DefinitionMark, Definitions, Error, Result, Savepoint, SqlState};
 
 /// The savepoints of a transaction block, by name; the newest last.
 #[derive(Default)]
@@ -18,6 +18,8 @@ struct Named {
     settings: KeptSettings,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
     savepoint: Option<Savepoint>,
+    /// `None` before the transaction has defined anything.
+    definitions: Option<DefinitionMark>,
 }
 
 impl Savepoints {
@@ -43,8 +45,9 @@ impl SqlSession {
     pub(super) fn set_savepoint(&mut self, name: &str) -> Result<()> {
         self.block.check_explicit("SAVEPOINT")?;
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
-        let (name, settings) = (name.to_owned(), self.keep_settings());
-        self.block.savepoints.0.push(Named { name, settings, savepoint: savepoint.transpose()? });
+        let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
+        let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
+        self.block.savepoints.0.push(Named { name, settings, savepoint, definitions });
         Ok(())
     }
 
@@ -62,19 +65,25 @@ impl SqlSession {
     pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
         self.block.check_explicit("ROLLBACK TO SAVEPOINT")?;
         let position = self.block.savepoints.position(name)?;
-        match (self.block.savepoints.0[position].savepoint, &mut self.block.transaction) {
-            (Some(savepoint), Some(transaction)) => transaction.rollback_to(savepoint),
+        let Named { savepoint, ref definitions, .. } = self.block.savepoints.0[position];
+        match (savepoint, &mut self.block.transaction) {
+            (Some(savepoint), Some(transaction)) => {
+                transaction.rollback_to(savepoint);
+                if let Some(defined) = &mut self.runner.definitions {
+                    defined.rollback_to(definitions.as_ref(), Some(transaction));
+                }
+            }
             (Some(_), None) => {
                 let message = "could not serialize access: the transaction has failed as a whole";
                 let hint = "Roll it back, and run it again.";
                 return Err(Error::new(SqlState::SerializationFailure, message).with_hint(hint));
             }
-            (None, transaction) => *transaction = None,
+            (None, _) => self.forget_transaction(),
         }
         self.block.savepoints.0.truncate(position + 1);
         let settings = self.block.savepoints.0[position].settings.clone();
         self.restore_settings(settings);
         self.block.failed = false;
-        Ok(())
+        self.runner.catch_up()
     }
 }

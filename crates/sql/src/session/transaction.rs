@@ -12,7 +12,7 @@ use crate::plan::{Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, Statement, TransactionStatus};
-use ankerdb_engine::{Error, Isolation, Result, SqlState, Transaction, Value};
+use ankerdb_engine::{Definitions, Error, Isolation, Result, SqlState, Transaction, Value};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -75,6 +75,12 @@ fn in_failed_transaction() -> Error {
     Error::new(SqlState::InFailedSqlTransaction, message)
 }
 
+/// Whether the statement ends a transaction block, or goes back to a savepoint of it.
+pub(super) fn ends_block(statement: &Statement) -> bool {
+    use datafusion::sql::sqlparser::ast;
+    matches!(statement.ast.as_deref(), Some(ast::Statement::Commit { .. } | ast::Statement::Rollback { .. }))
+}
+
 impl SqlSession {
     /// Whether a transaction block is open, as the protocol reports it.
     pub fn transaction_status(&self) -> TransactionStatus {
@@ -119,9 +125,12 @@ impl SqlSession {
     /// Ends the block's transaction, and everything that lasts as long.
     fn end_block(&mut self, commits: bool) -> Result<()> {
         let settings = self.block.settings.take();
-        let ended = match self.block.close() {
-            Some(mut transaction) if commits => transaction.commit().map(drop),
-            _ => Ok(()),
+        let definitions = self.take_definitions();
+        let ended = match (definitions, self.block.close()) {
+            _ if !commits => Ok(()),
+            (Some(definitions), mut transaction) => definitions.commit(transaction.as_mut()),
+            (None, Some(mut transaction)) => transaction.commit().map(drop),
+            (None, None) => Ok(()),
         };
         self.leave_settings(settings, commits && ended.is_ok());
         ended
@@ -139,7 +148,7 @@ impl SqlSession {
         if self.block.is_open() {
             let is_over = error.is_some_and(Error::is_retryable);
             if is_over || !self.block.savepoints.can_go_on() {
-                self.block.transaction = None;
+                self.forget_transaction();
             }
             self.block.failed = true;
         }
@@ -155,13 +164,9 @@ impl SqlSession {
 
     /// 25P02 in a transaction that has failed, unless the statement ends it; this precedes all other errors.
     pub(super) fn check_alive(&self, statement: &Statement) -> Result<()> {
-        use datafusion::sql::sqlparser::ast;
-        let ends = |ast: &ast::Statement| {
-            matches!(ast, ast::Statement::Commit { .. } | ast::Statement::Rollback { .. })
-        };
-        match statement.ast.as_deref() {
-            Some(ast) if self.block.failed && !ends(ast) => Err(in_failed_transaction()),
-            _ => Ok(()),
+        match self.block.failed && statement.ast.is_some() && !ends_block(statement) {
+            true => Err(in_failed_transaction()),
+            false => Ok(()),
         }
     }
 
@@ -174,9 +179,21 @@ impl SqlSession {
         Err(Error::new(SqlState::ReadOnlySqlTransaction, message))
     }
 
-    /// A definition runs outside of transactions: refused in an explicit block; in an implicit one, what came
+    /// The open transaction and all that it has done is gone.
+    pub(super) fn forget_transaction(&mut self) {
+        drop(self.take_definitions());
+        self.block.transaction = None;
+    }
+
+    pub(super) fn take_definitions(&mut self) -> Option<Definitions> {
+        let definitions = self.runner.definitions.take()?;
+        self.runner.sequences.use_catalog(None);
+        Some(definitions)
+    }
+
+    /// A statement that is not part of a transaction: refused in an explicit block; in an implicit one, what came
     /// before it is committed first.
-    pub(super) fn prepare_definition(&mut self, command: &str) -> Result<()> {
+    fn prepare_alone(&mut self, command: &str) -> Result<()> {
         if self.block.kind == BlockKind::Explicit {
             let message = format!("{command} cannot run inside a transaction block");
             return Err(Error::new(SqlState::ActiveSqlTransaction, message));
@@ -333,7 +350,7 @@ impl SqlSession {
                 tag("RESET")
             }
             Utility::DiscardAll => {
-                self.prepare_definition("DISCARD ALL")?;
+                self.prepare_alone("DISCARD ALL")?;
                 self.settings.reset(None)?;
                 self.runner.sequences.forget();
                 tag("DISCARD ALL")

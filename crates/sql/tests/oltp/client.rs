@@ -19,6 +19,11 @@ impl Client {
         Client(engine().session())
     }
 
+    /// Another session on its database.
+    pub(crate) fn other(&self) -> Client {
+        Client(self.0.engine().session())
+    }
+
     /// Prepares one statement.
     pub(crate) fn prepare(&mut self, sql: &str) -> Result<Arc<Prepared>> {
         let mut statements = self.0.parse(sql)?;

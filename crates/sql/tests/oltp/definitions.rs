@@ -1,6 +1,7 @@
 //! CREATE and DROP.
 
 use crate::client::Client;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn tables_come_and_go() {
@@ -42,15 +43,112 @@ fn indexes_get_postgres_names_and_serve_queries() {
 }
 
 #[test]
-fn definitions_stay_out_of_transaction_blocks() {
-    let mut client = Client::new();
-    client.check(&[
+fn definitions_are_their_transactions_own_until_it_commits() {
+    let mut a = Client::new();
+    let mut b = a.other();
+    a.check(&[
         ("begin", "BEGIN"),
-        ("create table t (a int)", "!25001"),
+        ("create table t (a int primary key)", "CREATE TABLE"),
+        ("insert into t values (1)", "INSERT 0 1"),
+        ("create table t (a int references u)", "!0A000"),
         ("select 1", "!25P02"),
         ("rollback", "ROLLBACK"),
-        ("create table t (a int references u)", "!0A000"),
+        ("begin", "BEGIN"),
+        ("create table t (a int primary key)", "CREATE TABLE"),
+        ("insert into t values (1)", "INSERT 0 1"),
     ]);
+    b.check(&[("select count(*) from t", "!42P01"), ("create table u (a int)", "CREATE TABLE")]);
+    a.check(&[("select count(*) from u", "0"), ("commit", "COMMIT")]);
+    b.check(&[("select count(*) from t", "1")]);
+}
+
+/// Of two transactions that make or change the same relation, one commits.
+#[test]
+fn the_first_to_commit_a_relation_has_it() {
+    let mut a = Client::new();
+    let mut b = a.other();
+    for client in [&mut a, &mut b] {
+        client.check(&[("begin", "BEGIN"), ("create table t (a int)", "CREATE TABLE")]);
+    }
+    a.check(&[("commit", "COMMIT")]);
+    b.check(&[("commit", "!42P07"), ("select count(*) from t", "0")]);
+    for client in [&mut a, &mut b] {
+        client.check(&[("begin", "BEGIN"), ("alter table t alter a set default 5", "ALTER TABLE")]);
+    }
+    b.check(&[("commit", "COMMIT")]);
+    a.check(&[
+        ("select 1", "!40001"),
+        ("rollback", "ROLLBACK"),
+        ("insert into t default values", "INSERT 0 1"),
+    ]);
+    b.check(&[("select a from t", "5")]);
+}
+
+/// Rows that others write while a table is copied are not lost: their commits end with 40001, or, where the statement is a
+/// transaction of its own, wait and go to the new table.
+#[test]
+fn a_table_that_is_altered_loses_no_write() {
+    let mut a = Client::new();
+    let (mut b, mut c) = (a.other(), a.other());
+    a.setup(&["create table t (a int primary key, b int)", "insert into t values (1, 1), (2, 2)"]);
+    b.check(&[("begin", "BEGIN"), ("update t set b = 20 where a = 2", "UPDATE 1")]);
+    c.check(&[("begin isolation level repeatable read", "BEGIN"), ("select sum(b) from t", "3")]);
+    a.check(&[
+        ("begin", "BEGIN"),
+        ("insert into t values (3, 3)", "INSERT 0 1"),
+        ("alter table t add c int default 7", "ALTER TABLE"),
+        ("select sum(a), sum(c) from t", "6,21"),
+    ]);
+    b.check(&[("commit", "!40001")]);
+    let writer = std::thread::spawn(move || {
+        b.check(&[("update t set b = 21 where a = 2", "UPDATE 1")]);
+        b
+    });
+    a.check(&[("commit", "COMMIT"), ("insert into t values (4, 4, 4)", "INSERT 0 1")]);
+    let mut b = writer.join().unwrap();
+    b.check(&[("select sum(b), sum(c) from t", "29,25")]);
+    // As of an earlier time the new table has no rows, and is not read.
+    c.check(&[("select sum(b) from t", "!40001"), ("rollback", "ROLLBACK"), ("select sum(b) from t", "29")]);
+}
+
+/// Statements of their own never fail while the table is altered under them, and none of their changes is lost.
+#[test]
+fn changes_go_on_while_a_table_is_altered_again_and_again() {
+    const ROWS: usize = 200;
+    const ALTERATIONS: usize = 25;
+    let mut definer = Client::new();
+    definer.setup(&["create table t (a int primary key, n int)"]);
+    for row in 0..ROWS {
+        definer.setup(&[&format!("insert into t values ({row}, 0)")]);
+    }
+    let stop = AtomicBool::new(false);
+    let changes: usize = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2)
+            .map(|writer| {
+                let (mut client, stop) = (definer.other(), &stop);
+                scope.spawn(move || {
+                    let mut changes = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let row = (changes * 7 + writer) % ROWS;
+                        client.check(&[(&format!("update t set n = n + 1 where a = {row}"), "UPDATE 1")]);
+                        changes += 1;
+                    }
+                    changes
+                })
+            })
+            .collect();
+        for turn in 0..ALTERATIONS {
+            definer.setup(&[
+                &format!("alter table t add c{turn} int default {turn}"),
+                "alter table t alter n set default 1",
+                &format!("alter table t drop c{turn}"),
+            ]);
+        }
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+    });
+    assert!(changes > 0);
+    definer.check(&[("select sum(n), count(*) from t", &format!("{changes},{ROWS}"))]);
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! The actions of ALTER TABLE, one by one.
+
+use super::{Altering, column, column_exists};
+use crate::name::{folded, not_supported, object_name};
+use crate::plan::default::checked;
+use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, Expr};
+
+impl Altering<'_, '_> {
+    pub(super) fn act(&mut self, action: &AlterTableOperation) -> Result<()> {
+        use AlterTableOperation as Action;
+        match action {
+            Action::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
+                self.add_column(column_def, *if_not_exists)
+            }
+            Action::DropColumn { column_names, if_exists, drop_behavior: _, .. } => {
+                column_names.iter().try_for_each(|name| self.drop_column(&folded(name), *if_exists))
+            }
+            Action::RenameColumn { old_column_name, new_column_name } => {
+                self.rename_column(&folded(old_column_name), &folded(new_column_name))
+            }
+            Action::RenameTable { table_name } => {
+                let (ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name)) = table_name;
+                let mut definition = self.definition()?;
+                definition.name = object_name(name)?;
+                self.redefine(definition)
+            }
+            Action::AlterColumn { column_name, op } => self.alter_column(&folded(column_name), op),
+            Action::AddConstraint { constraint, not_valid: false } => self.add_constraint(constraint),
+            Action::DropConstraint { if_exists, name, .. } => self.drop_constraint(&folded(name), *if_exists),
+            Action::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(&folded(old_name), &folded(new_name))
+            }
+            other => Err(not_supported(&format!("ALTER TABLE ... {other}"))),
+        }
+    }
+
+    fn add_column(&mut self, new: &ast::ColumnDef, if_not_exists: bool) -> Result<()> {
+        let catalog = self.catalog()?;
+        let rewriting = self.rewriting()?;
+        let name = folded(&new.name);
+        if rewriting.definition.position(&name).is_some() {
+            let table = &rewriting.definition.name;
+            return if if_not_exists { Ok(()) } else { Err(column_exists(&name, table)) };
+        }
+        rewriting.add_column(new, &catalog)
+    }
+
+    fn drop_column(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let rewriting = self.rewriting()?;
+        match column(&rewriting.definition, name) {
+            Err(_) if if_exists => Ok(()),
+            position => rewriting.drop_column(position?),
+        }
+    }
+
+    fn rename_column(&mut self, old: &str, new: &str) -> Result<()> {
+        let mut definition = self.definition()?;
+        let position = column(&definition, old)?;
+        if definition.position(new).is_some() {
+            return Err(column_exists(new, &definition.name));
+        }
+        definition.columns[position].name = new.to_owned();
+        super::constraint::rename_in_checks(&mut definition, old, new)?;
+        self.redefine(definition)
+    }
+
+    fn alter_column(&mut self, name: &str, action: &AlterColumnOperation) -> Result<()> {
+        match action {
+            AlterColumnOperation::SetDefault { value } => self.set_default(name, Some(value)),
+            AlterColumnOperation::DropDefault => self.set_default(name, None),
+            AlterColumnOperation::SetNotNull => self.set_nullable(name, false),
+            AlterColumnOperation::DropNotNull => self.set_nullable(name, true),
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let data_type = crate::expression::types::data_type(data_type)?;
+                self.set_type(name, data_type, using.as_ref())
+            }
+            AlterColumnOperation::AddGenerated { .. } => {
+                Err(not_supported("ALTER TABLE ... ALTER COLUMN ... ADD GENERATED"))
+            }
+        }
+    }
+
+    fn set_default(&mut self, name: &str, value: Option<&Expr>) -> Result<()> {
+        let mut definition = self.definition()?;
+        let position = column(&definition, name)?;
+        let column = &mut definition.columns[position];
+        if column.identity.is_some() {
+            return Err(is_identity(name, self.table.name()));
+        }
+        column.default = value.map(|value| checked(value, column)).transpose()?;
+        self.redefine(definition)
+    }
+
+    fn set_nullable(&mut self, name: &str, nullable: bool) -> Result<()> {
+        let catalog = self.catalog()?;
+        let definition = match &self.rewriting {
+            Some(rewriting) => &rewriting.definition,
+            None => self.table.definition(),
+        };
+        let position = column(definition, name)?;
+        let ColumnDefinition { nullable: before, identity, .. } = definition.columns[position];
+        if before == nullable {
+            return Ok(());
+        }
+        if nullable && identity.is_some_and(|kind| matches!(kind, Identity::Always | Identity::ByDefault)) {
+            return Err(is_identity(name, self.table.name()));
+        }
+        let is_key = |index: &ankerdb_engine::Index| {
+            index.definition().primary
+                && index.definition().columns.iter().any(|&at| self.table.columns()[at].name == name)
+        };
+        if nullable && catalog.indexes_of(&self.table).any(|index| is_key(index)) {
+            let message = format!("column \"{name}\" is in a primary key");
+            return Err(Error::new(SqlState::InvalidTableDefinition, message));
+        }
+        self.rewriting()?.definition.columns[position].nullable = nullable;
+        Ok(())
+    }
+
+    fn set_type(&mut self, name: &str, data_type: DataType, using: Option<&Expr>) -> Result<()> {
+        let rewriting = self.rewriting()?;
+        let position = column(&rewriting.definition, name)?;
+        rewriting.set_type(position, data_type, using)
+    }
+}
+
+/// 42601.
+fn is_identity(column: &str, table: &str) -> Error {
+    let message = format!("column \"{column}\" of relation \"{table}\" is an identity column");
+    Error::new(SqlState::SyntaxError, message)
+}

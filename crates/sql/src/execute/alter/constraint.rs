@@ -1,0 +1,143 @@
+//! Constraints that come, go, or are renamed.
+
+use super::copy::visit_rows;
+use super::{Altering, column};
+use crate::execute::define::numbered;
+use crate::name::{folded, not_supported};
+use crate::plan::check::{add_checks, parsed_check};
+use crate::plan::{Key, key_definition, table_key};
+use ankerdb_engine::{Error, IndexDefinition, Result, SqlState, TableDefinition};
+use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
+use std::ops::ControlFlow;
+
+impl Altering<'_, '_> {
+    pub(super) fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+        match constraint {
+            TableConstraint::Check(check) => self.add_check(check.name.as_ref().map(folded), &check.expr),
+            other => match table_key(other)? {
+                Some(key) => self.add_key(key),
+                None => Err(not_supported(&format!("the constraint {other}"))),
+            },
+        }
+    }
+
+    /// All rows are tested before the constraint is there for others.
+    fn add_check(&mut self, name: Option<String>, expr: &Expr) -> Result<()> {
+        let mut definition = self.definition()?;
+        if let Some(name) = &name
+            && definition.checks.iter().any(|check| check.name == *name)
+        {
+            return Err(constraint_exists(name, &definition.name));
+        }
+        let before = definition.checks.clone();
+        add_checks(&mut definition, vec![(name, expr)])?;
+        let new = definition.checks.iter().find(|check| !before.contains(check));
+        let new = new.ok_or_else(|| Error::internal("the constraint is not there"))?.clone();
+        self.close()?;
+        visit_rows(&self.table, self.defining, |_, row| {
+            if (new.test)(&|column| row[column].clone())? {
+                return Ok(());
+            }
+            let message = format!(
+                "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                new.name, definition.name
+            );
+            Err(Error::new(SqlState::CheckViolation, message))
+        })?;
+        self.redefine(definition)
+    }
+
+    fn add_key(&mut self, key: Key) -> Result<()> {
+        let mut definition = self.definition()?;
+        let catalog = self.catalog()?;
+        if key.primary && catalog.indexes_of(&self.table).any(|index| index.definition().primary) {
+            let message = format!("multiple primary keys for table \"{}\" are not allowed", definition.name);
+            return Err(Error::new(SqlState::InvalidTableDefinition, message));
+        }
+        definition.indexes.clear();
+        let nullable: Vec<usize> = match key.primary {
+            true => key.columns.iter().map(|name| column(&definition, name)).collect::<Result<_>>()?,
+            false => Vec::new(),
+        };
+        let is_named = key.name.is_some();
+        let mut index = key_definition(&mut definition, key)?;
+        if !is_named {
+            index.name = numbered(index.name, |name| catalog.has_relation(name));
+        }
+        let table = self.table.clone();
+        for position in nullable.into_iter().filter(|&position| table.is_nullable(position)) {
+            self.rewriting()?.definition.columns[position].nullable = false;
+        }
+        self.rewrite()?;
+        self.defining.definitions.create_index(self.table.name(), index)
+    }
+
+    pub(super) fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let mut definition = self.definition()?;
+        let checks = definition.checks.len();
+        definition.checks.retain(|check| check.name != name);
+        if definition.checks.len() < checks {
+            return self.redefine(definition);
+        }
+        match self.key(name)? {
+            Some(_) => self.defining.definitions.drop_key(name),
+            None if if_exists => Ok(()),
+            None => Err(no_constraint(name, &definition.name)),
+        }
+    }
+
+    /// The key with this name.
+    fn key(&mut self, name: &str) -> Result<Option<IndexDefinition>> {
+        let catalog = self.catalog()?;
+        let mut keys = catalog.indexes_of(&self.table).filter(|index| index.definition().unique);
+        Ok(keys.find(|index| index.definition().name == name).map(|index| index.definition().clone()))
+    }
+
+    pub(super) fn rename_constraint(&mut self, old: &str, new: &str) -> Result<()> {
+        let mut definition = self.definition()?;
+        if definition.checks.iter().any(|check| check.name == new) {
+            return Err(constraint_exists(new, &definition.name));
+        }
+        match definition.checks.iter_mut().find(|check| check.name == old) {
+            Some(check) => check.name = new.to_owned(),
+            None if self.key(old)?.is_some() => {
+                return Err(not_supported("ALTER TABLE ... RENAME CONSTRAINT of a key"));
+            }
+            None => return Err(no_constraint(old, &definition.name)),
+        }
+        definition.checks.sort_by(|left, right| left.name.cmp(&right.name));
+        self.redefine(definition)
+    }
+}
+
+/// The texts of conditions name the column anew. What they test is found by position, and stays.
+pub(super) fn rename_in_checks(definition: &mut TableDefinition, old: &str, new: &str) -> Result<()> {
+    for check in &mut definition.checks {
+        let mut expr = parsed_check(&check.text)?;
+        let _ = visit_expressions_mut(&mut expr, |expr| {
+            let name = match expr {
+                Expr::Identifier(name) => Some(name),
+                Expr::CompoundIdentifier(parts) => parts.last_mut(),
+                _ => None,
+            };
+            if let Some(name) = name.filter(|name| folded(name) == old) {
+                *name = crate::name::identifier(new);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        check.text = expr.to_string();
+    }
+    Ok(())
+}
+
+/// 42704.
+fn no_constraint(name: &str, table: &str) -> Error {
+    let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
+    Error::new(SqlState::UndefinedObject, message)
+}
+
+/// 42710.
+fn constraint_exists(name: &str, table: &str) -> Error {
+    let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    Error::new(SqlState::DuplicateObject, message)
+}

@@ -1,0 +1,276 @@
+//! Copying the rows of a table to another one that takes its place.
+
+use crate::execute::define::{Defining, counted, numbered};
+use crate::expression::bind::type_name;
+use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
+use crate::name::identifier;
+use crate::olap::OlapPlan;
+use crate::plan::check::{add_checks, parsed_check};
+use crate::plan::default::{default, parsed};
+use crate::plan::{NewColumn, add_column};
+use ankerdb_engine::{
+    Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, Result, SequenceDefinition, SqlState,
+    Table, TableDefinition, Transaction, Value,
+};
+use ankerdb_value::assign;
+use datafusion::sql::sqlparser::ast::{self, Expr};
+use std::sync::Arc;
+
+/// Changes of a table's columns.
+pub(super) struct Rewriting {
+    /// What the table becomes. Its sequences are not yet named, and its constraints are as they were.
+    pub(super) definition: TableDefinition,
+    /// Of each column: where it comes from.
+    sources: Vec<Source>,
+    /// Those by which new columns count.
+    sequences: Vec<(usize, SequenceDefinition)>,
+    /// Of new columns: conditions with their names.
+    checks: Vec<(Option<String>, Expr)>,
+    /// What the table was.
+    before: TableDefinition,
+}
+
+#[derive(Clone)]
+enum Source {
+    /// The column at this position of the old table.
+    Kept(usize),
+    /// Computed from the old row.
+    Computed(usize, Box<Expression>),
+    /// Its default.
+    New,
+}
+
+impl Source {
+    /// The column of the old table that it was.
+    fn former(&self) -> Option<usize> {
+        match self {
+            Source::Kept(column) | Source::Computed(column, _) => Some(*column),
+            Source::New => None,
+        }
+    }
+}
+
+impl Rewriting {
+    /// None yet.
+    pub(super) fn new(table: &Table, catalog: &Catalog) -> Result<Rewriting> {
+        let mut definition = table.definition().clone();
+        // Indexes made or dropped since are not in it.
+        definition.indexes = catalog.indexes_of(table).map(|index| index.definition().clone()).collect();
+        definition.indexes.sort_by_key(|index| !index.primary);
+        let sources = (0..definition.columns.len()).map(Source::Kept).collect();
+        let before = definition.clone();
+        Ok(Rewriting { definition, sources, sequences: Vec::new(), checks: Vec::new(), before })
+    }
+
+    pub(super) fn add_column(&mut self, new: &ast::ColumnDef, catalog: &Catalog) -> Result<()> {
+        let NewColumn { checks, keys, sequences } = add_column(&mut self.definition, new)?;
+        self.checks.extend(checks);
+        self.sequences.extend(sequences);
+        for key in keys {
+            if key.primary && self.definition.indexes.iter().any(|index| index.primary) {
+                let message =
+                    format!("multiple primary keys for table \"{}\" are not allowed", self.definition.name);
+                return Err(Error::new(SqlState::InvalidTableDefinition, message));
+            }
+            let is_named = key.name.is_some();
+            let mut index = crate::plan::key_definition(&mut self.definition, key)?;
+            if !is_named {
+                index.name = numbered(index.name, |name| catalog.has_relation(name));
+            }
+            if catalog.has_relation(&index.name) {
+                let message = format!("relation \"{}\" already exists", index.name);
+                return Err(Error::new(SqlState::DuplicateTable, message));
+            }
+            self.definition.indexes.push(index);
+        }
+        self.sources.push(Source::New);
+        Ok(())
+    }
+
+    /// Keys, indexes and constraints over the column go with it.
+    pub(super) fn drop_column(&mut self, position: usize) -> Result<()> {
+        let definition = &mut self.definition;
+        if definition.columns.len() == 1 {
+            return Err(crate::name::not_supported("a table without columns"));
+        }
+        definition.columns.remove(position);
+        self.sources.remove(position);
+        let uses = |index: &IndexDefinition| index.columns.contains(&position);
+        definition.indexes.retain(|index| !uses(index));
+        let moved = |column: usize| column - usize::from(column > position);
+        for index in &mut definition.indexes {
+            index.columns = index.columns.iter().map(|&column| moved(column)).collect();
+        }
+        self.sequences.retain(|(column, _)| *column != position);
+        self.sequences.iter_mut().for_each(|(column, _)| *column = moved(*column));
+        Ok(())
+    }
+
+    pub(super) fn set_type(
+        &mut self,
+        position: usize,
+        data_type: DataType,
+        using: Option<&Expr>,
+    ) -> Result<()> {
+        let Some(former) = self.sources[position].former() else {
+            return Err(crate::name::not_supported(
+                "ALTER COLUMN ... TYPE of a column added in the same statement",
+            ));
+        };
+        let column = ColumnDefinition { data_type, ..self.definition.columns[position].clone() };
+        let old = &self.before.columns[former];
+        let value = Expr::Identifier(identifier(&old.name));
+        let scope = Scope::default().with(self.before.name.clone(), &self.before.columns);
+        let mut parameters = Parameters::default();
+        let mut binder = Binder::new(scope, &mut parameters);
+        let bound = binder.bind_assigned(using.unwrap_or(&value), &column).map_err(Refusal::into_error);
+        let bound = bound.map_err(|error| match (error.state(), using) {
+            (SqlState::DatatypeMismatch, None) => no_cast(&column),
+            (SqlState::DatatypeMismatch, Some(_)) => {
+                let message = format!(
+                    "result of USING clause for column \"{}\" cannot be cast automatically to type {}",
+                    column.name,
+                    type_name(data_type)
+                );
+                Error::new(SqlState::DatatypeMismatch, message)
+                    .with_hint("You might need to add an explicit cast.")
+            }
+            _ => error,
+        })?;
+        if let Some(text) = &column.default {
+            let is_fit = crate::plan::default::checked(&parsed(text)?, &column);
+            is_fit.map_err(|_| {
+                let message = format!(
+                    "default for column \"{}\" cannot be cast automatically to type {}",
+                    column.name,
+                    type_name(data_type)
+                );
+                Error::new(SqlState::DatatypeMismatch, message)
+            })?;
+        }
+        self.definition.columns[position] = column;
+        self.sources[position] = Source::Computed(former, Box::new(bound));
+        Ok(())
+    }
+
+    /// The conditions of the new table: those whose columns are all there, and those of new columns.
+    fn bind_checks(&mut self) -> Result<()> {
+        let kept: Vec<usize> = self.sources.iter().filter_map(Source::former).collect();
+        let is_kept = |check: &&Check| {
+            (0..self.before.columns.len())
+                .all(|column| !check.columns.contains(column) || kept.contains(&column))
+        };
+        let checks = self.before.checks.iter().filter(is_kept);
+        let mut checks: Vec<(Option<String>, Expr)> = checks
+            .map(|check| Ok((Some(check.name.clone()), parsed_check(&check.text)?)))
+            .collect::<Result<_>>()?;
+        checks.append(&mut self.checks);
+        self.definition.checks.clear();
+        add_checks(&mut self.definition, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())
+    }
+
+    /// Puts a new table in the place of the old one, which is closed to others, and fills it.
+    pub(super) fn copy(mut self, old: &Arc<Table>, defining: &mut Defining) -> Result<Arc<Table>> {
+        self.bind_checks()?;
+        let catalog = defining.definitions.catalog()?;
+        let rows = all_rows(old, &catalog, defining)?;
+        let (definition, sequences) = counted(&self.definition, &self.sequences, &catalog);
+        let moved = |column| self.sources.iter().position(|source| source.former() == Some(column));
+        let new = defining.definitions.replace_table(old, definition, moved)?;
+        for sequence in sequences {
+            defining.definitions.create_sequence(sequence)?;
+        }
+        let own = defining.definitions.catalog()?;
+        defining.runner.sequences.use_catalog(Some(own));
+        let defaults: Vec<Expression> = new
+            .columns()
+            .iter()
+            .zip(&self.sources)
+            .map(|(column, source)| match source {
+                Source::New => default(column).map_err(Refusal::into_error),
+                _ => Ok(Expression::Literal(Value::Null)),
+            })
+            .collect::<Result<_>>()?;
+        visit(&rows, defining, |defining, row| {
+            let values = self.values(&new, row, &defaults, defining)?;
+            defining.transaction.insert(&new, values).map(drop)
+        })?;
+        Ok(new)
+    }
+
+    /// The new table's values for a row of the old one.
+    fn values(
+        &self,
+        new: &Table,
+        row: &[Value],
+        defaults: &[Expression],
+        defining: &Defining,
+    ) -> Result<Vec<Value>> {
+        let column = |position: usize| row[position].clone();
+        let context = Context { column: &column, ..defining.context() };
+        let mut values = Vec::with_capacity(self.sources.len());
+        for ((source, default), column) in self.sources.iter().zip(defaults).zip(new.columns()) {
+            let value = match source {
+                Source::Kept(position) => row[*position].clone(),
+                Source::Computed(_, expression) => evaluate(expression, &context)?,
+                Source::New => evaluate(default, &context)?,
+            };
+            let value = if value.is_null() { value } else { assign(value, column.data_type)? };
+            if value.is_null() && !column.nullable {
+                let message =
+                    format!("column \"{}\" of relation \"{}\" contains null values", column.name, new.name());
+                return Err(Error::new(SqlState::NotNullViolation, message));
+            }
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// 42804.
+fn no_cast(column: &ColumnDefinition) -> Error {
+    let (name, to) = (&column.name, type_name(column.data_type));
+    let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
+    let hint = format!("You might need to specify \"USING {}::{to}\".", identifier(name));
+    Error::new(SqlState::DatatypeMismatch, message).with_hint(hint)
+}
+
+/// Visits all rows of a table that is closed to others: what is committed now, and what the transaction has written.
+pub(super) fn visit_rows(
+    table: &Arc<Table>,
+    defining: &mut Defining,
+    mut visit_row: impl FnMut(&mut Defining, &[Value]) -> Result<()>,
+) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    let rows = all_rows(table, &catalog, defining)?;
+    visit(&rows, defining, &mut visit_row)
+}
+
+/// The query for all rows of a table.
+fn all_rows(table: &Table, catalog: &Arc<Catalog>, defining: &Defining) -> Result<Arc<OlapPlan>> {
+    let columns: Vec<String> =
+        table.columns().iter().map(|column| identifier(&column.name).to_string()).collect();
+    let text = format!("SELECT {} FROM {}", columns.join(", "), identifier(table.name()));
+    let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
+    let statement = statement.ok_or_else(|| Error::internal("the query of a table is no statement"))?;
+    let olap = defining.runner.engine.olap();
+    let plan = olap.plan_apart((*statement).clone(), catalog.clone(), Vec::new(), &defining.runner.cancel)?;
+    Ok(Arc::new(plan))
+}
+
+fn visit(
+    rows: &Arc<OlapPlan>,
+    defining: &mut Defining,
+    mut visit_row: impl FnMut(&mut Defining, &[Value]) -> Result<()>,
+) -> Result<()> {
+    let view = Transaction::newest_view(defining.transaction);
+    let runner = defining.runner;
+    let mut result = runner.engine.olap().run(rows, &[], view, runner.cancel.clone());
+    while let Some(batch) = result.next_batch()? {
+        for row in batch {
+            runner.interrupt().check()?;
+            visit_row(defining, &row)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! ALTER TABLE.
+//!
+//! Two ways lead to another definition (docs/design/definitions.md):
+//! - where the columns stay as they are (names, defaults, constraints), the rows get another definition ([`Altering::redefine`]);
+//! - else they are copied to a new table ([`copy`]). Actions that follow each other are collected and copied for at once.
+//!
+//! In both, others cannot commit to the table meanwhile, and what is looked at is what is committed now.
+
+mod action;
+mod constraint;
+mod copy;
+
+use crate::execute::define::Defining;
+use crate::name::{object_name, undefined_column_of};
+use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
+use copy::Rewriting;
+use datafusion::sql::sqlparser::ast;
+use std::sync::Arc;
+
+/// Runs the statement. After an error the caller takes back what was done.
+pub(super) fn alter(mut defining: Defining, statement: &ast::AlterTable) -> Result<()> {
+    let name = object_name(&statement.name)?;
+    let table = match defining.definitions.catalog()?.table(&name) {
+        Err(error) if statement.if_exists && error.state() == SqlState::UndefinedTable => return Ok(()),
+        table => table?,
+    };
+    let mut altering = Altering { defining: &mut defining, table, rewriting: None };
+    statement.operations.iter().try_for_each(|action| altering.act(action))?;
+    altering.rewrite()
+}
+
+/// A table that is being altered.
+struct Altering<'a, 'd> {
+    defining: &'a mut Defining<'d>,
+    /// As it is by now.
+    table: Arc<Table>,
+    /// What it is to become, if that has not been done yet.
+    rewriting: Option<Rewriting>,
+}
+
+impl Altering<'_, '_> {
+    fn catalog(&mut self) -> Result<Arc<Catalog>> {
+        self.defining.definitions.catalog()
+    }
+
+    /// Keeps others from committing to the table from now on.
+    fn close(&mut self) -> Result<()> {
+        self.defining.definitions.close(&self.table, self.defining.transaction)
+    }
+
+    /// The definition that the table has now: what is collected is done first.
+    fn definition(&mut self) -> Result<TableDefinition> {
+        self.rewrite()?;
+        Ok(self.table.definition().clone())
+    }
+
+    /// Gives the rows, which the caller knows to fit, another definition.
+    fn redefine(&mut self, definition: TableDefinition) -> Result<()> {
+        let Defining { definitions, transaction, .. } = &mut *self.defining;
+        self.table = definitions.redefine_table(&self.table, definition, transaction)?;
+        Ok(())
+    }
+
+    /// The collected changes of columns, to which more are added.
+    fn rewriting(&mut self) -> Result<&mut Rewriting> {
+        if self.rewriting.is_none() {
+            let catalog = self.catalog()?;
+            self.rewriting = Some(Rewriting::new(&self.table, &catalog)?);
+        }
+        Ok(self.rewriting.as_mut().expect("made above"))
+    }
+
+    /// Does what is collected.
+    fn rewrite(&mut self) -> Result<()> {
+        let Some(rewriting) = self.rewriting.take() else { return Ok(()) };
+        self.close()?;
+        self.table = rewriting.copy(&self.table, self.defining)?;
+        Ok(())
+    }
+}
+
+/// The position of a column. 42703 if there is none.
+fn column(definition: &TableDefinition, name: &str) -> Result<usize> {
+    definition.position(name).ok_or_else(|| undefined_column_of(name, &definition.name))
+}
+
+/// 42701.
+fn column_exists(name: &str, table: &str) -> Error {
+    let message = format!("column \"{name}\" of relation \"{table}\" already exists");
+    Error::new(SqlState::DuplicateColumn, message)
+}

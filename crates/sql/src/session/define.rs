@@ -1,0 +1,73 @@
+//! Definitions: part of the open transaction, or a transaction of their own.
+//!
+//! The transaction's catalog ([`Definitions`]) is made by its first definition, for which the engine's transaction begins, too.
+
+use super::SqlSession;
+use super::autocommit::Tries;
+use crate::Outcome;
+use crate::execute::define::{Defining, define};
+use crate::plan::Definition;
+use ankerdb_engine::{Definitions, Isolation, Result, Value};
+
+impl SqlSession {
+    pub(super) fn define(&mut self, definition: &Definition, parameters: &[Value]) -> Result<Outcome> {
+        self.note_skipped(definition);
+        let tag = match definition {
+            Definition::Truncate { names, restart } => {
+                self.truncate(names)?;
+                if *restart {
+                    self.restart_sequences(names);
+                }
+                definition.command().into()
+            }
+            _ if self.block.is_open() => self.define_in_block(definition, parameters)?,
+            _ => self.define_alone(definition, parameters)?,
+        };
+        Ok(Outcome::Command(tag))
+    }
+
+    fn new_definitions(&self) -> Definitions {
+        self.runner.engine.database().definitions(self.runner.interrupt())
+    }
+
+    /// What a statement has defined is taken back if it fails.
+    fn define_in_block(&mut self, definition: &Definition, parameters: &[Value]) -> Result<String> {
+        let now = self.block_now();
+        let taken = self.runner.definitions.take();
+        let mut definitions = taken.unwrap_or_else(|| self.new_definitions());
+        let done = self.within_block(|runner, transaction| {
+            transaction.begin_statement();
+            let mark = definitions.mark();
+            let defining = Defining { definitions: &mut definitions, transaction, runner, parameters, now };
+            let done = define(defining, definition);
+            if done.is_err() {
+                definitions.rollback_to(Some(&mark), Some(transaction));
+            }
+            done
+        });
+        self.runner.definitions = Some(definitions);
+        let caught_up = self.runner.catch_up();
+        done.and_then(|tag| caught_up.map(|()| tag))
+    }
+
+    fn define_alone(&mut self, definition: &Definition, parameters: &[Value]) -> Result<String> {
+        // A statement alone may look at what is committed now where it has to.
+        let isolation = match self.settings.default_isolation {
+            Isolation::Serializable => Isolation::Serializable,
+            _ => Isolation::ReadCommitted,
+        };
+        let (mut tries, now) = (Tries::default(), super::transaction::now());
+        loop {
+            let mut definitions = self.new_definitions();
+            let mut transaction = self.begin_engine(isolation);
+            let (runner, transaction) = (&self.runner, &mut transaction);
+            let defining = Defining { definitions: &mut definitions, transaction, runner, parameters, now };
+            let done = define(defining, definition);
+            let done = done.and_then(|tag| definitions.commit(Some(transaction)).map(|()| tag));
+            match done {
+                Err(error) if error.is_retryable() => tries.next(error, self.runner.interrupt())?,
+                done => return done,
+            }
+        }
+    }
+}
