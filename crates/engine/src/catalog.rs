@@ -1,6 +1,5 @@
 //! Which tables and sequences exist.
 
-use crate::definitions::{changed_by_others, relation_exists};
 use crate::sequence::Sequence;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_table::{Index, Table};
@@ -139,4 +138,13 @@ fn carry<'a, T>(
         merged.remove(name);
     }
     Ok(made)
+}
+
+pub(crate) fn relation_exists(name: &str) -> Error {
+    Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
+}
+
+pub(crate) fn changed_by_others(name: &str) -> Error {
+    let message = format!("could not serialize access due to a concurrent change of relation \"{name}\"");
+    Error::new(SqlState::SerializationFailure, message)
 }

@@ -14,7 +14,7 @@
 //! and is read by transactions that begin after that. Filling takes time in proportion to the table, and other changes wait
 //! for their turn meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, changed_by_others, relation_exists};
 use crate::database::Database;
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
@@ -512,15 +512,6 @@ impl DatabaseState {
 
 fn named(definition: SequenceDefinition) -> (String, Arc<Sequence>) {
     (definition.name.clone(), Arc::new(Sequence::new(definition)))
-}
-
-pub(crate) fn relation_exists(name: &str) -> Error {
-    Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
-}
-
-pub(crate) fn changed_by_others(name: &str) -> Error {
-    let message = format!("could not serialize access due to a concurrent change of relation \"{name}\"");
-    Error::new(SqlState::SerializationFailure, message)
 }
 
 /// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.

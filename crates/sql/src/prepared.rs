@@ -24,13 +24,17 @@ pub struct Prepared {
     planned: RwLock<Arc<Planned>>,
 }
 
+fn planner(runner: &Runner) -> Planner<'_> {
+    Planner::new(&runner.engine, &runner.cancel, runner.catalog())
+}
+
 impl Prepared {
     pub(crate) fn new(
         runner: &Runner,
         statement: Statement,
         declared: &[Option<DataType>],
     ) -> Result<Prepared> {
-        let planned = Planner::new(runner).plan(&statement, declared)?;
+        let planned = planner(runner).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
         Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
     }
@@ -86,7 +90,7 @@ impl Prepared {
             }
         }
         let declared: Vec<Option<DataType>> = self.parameters.iter().copied().map(Some).collect();
-        let planned = Arc::new(Planner::new(runner).plan(&self.statement, &declared)?);
+        let planned = Arc::new(planner(runner).plan(&self.statement, &declared)?);
         if planned.output != self.output {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }

@@ -12,7 +12,6 @@
 //! returns, or finds the gate closed. Commits do not wait at a gate, since they may hold rows that its closer needs: they
 //! end with 40001, and their next try waits before it holds anything.
 
-use crate::table::Table;
 use ankerdb_base::Timestamp;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,12 +39,6 @@ pub enum Admission {
 }
 
 impl Gate {
-    /// The gate of a table.
-    #[inline]
-    pub fn of(table: &Table) -> &Gate {
-        table.gate()
-    }
-
     /// What it is for the transaction that closes gates by this number, if it does. One load.
     #[inline]
     pub fn admits(&self, closer: Option<NonZeroU64>) -> Admission {

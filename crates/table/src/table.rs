@@ -63,6 +63,14 @@ impl Storage {
     }
 }
 
+impl Gate {
+    /// The gate of a table.
+    #[inline]
+    pub fn of(table: &Table) -> &Gate {
+        &table.gate
+    }
+}
+
 impl Table {
     /// Its identity.
     #[inline]
@@ -88,11 +96,6 @@ impl Table {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.definition.name
-    }
-
-    #[inline]
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
     }
 
     /// What it was declared as; indexes made or dropped later are not in it.

@@ -1,34 +1,11 @@
 //! Runs definitions.
 
 use super::alter::alter;
-use crate::expression::Context;
-use crate::plan::default::{counts_by, next_value};
+use super::defining::{Defining, counted, numbered};
+use crate::plan::default::counts_by;
 use crate::plan::{Definition, positions};
-use crate::runner::Runner;
-use ankerdb_engine::{
-    Catalog, Definitions, Error, IndexDefinition, Result, SequenceDefinition, SqlState, Table,
-    TableDefinition, Transaction, Value,
-};
+use ankerdb_engine::{Definitions, Error, IndexDefinition, Result, SqlState, Table};
 use std::sync::Arc;
-
-/// What a definition works with.
-pub(crate) struct Defining<'a> {
-    pub definitions: &'a mut Definitions,
-    pub transaction: &'a mut Transaction,
-    pub runner: &'a Runner,
-    pub parameters: &'a [Value],
-    /// When the transaction began.
-    pub now: i64,
-}
-
-impl<'a> Defining<'a> {
-    /// The context of an expression that reads no column.
-    pub(super) fn context(&self) -> Context<'a> {
-        let Defining { runner, parameters, now, .. } = *self;
-        let (interrupt, sequences) = (runner.interrupt(), &*runner.sequences);
-        Context { column: &|_| Value::Null, parameters, subqueries: &[], now, interrupt, sequences }
-    }
-}
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
 /// session does truncation.
@@ -92,28 +69,6 @@ pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<Stri
     Ok(definition.command().into())
 }
 
-/// The table with defaults that count, and the sequences with their names.
-pub(super) fn counted(
-    table: &TableDefinition,
-    sequences: &[(usize, SequenceDefinition)],
-    catalog: &Catalog,
-) -> (TableDefinition, Vec<SequenceDefinition>) {
-    let (mut table, mut named) = (table.clone(), Vec::<SequenceDefinition>::with_capacity(sequences.len()));
-    for (column, sequence) in sequences {
-        let base = format!("{}_{}_seq", table.name, table.columns[*column].name);
-        let is_taken =
-            |name: &str| catalog.has_relation(name) || named.iter().any(|other| other.name == name);
-        let name = numbered(base, is_taken);
-        table.columns[*column].default = Some(next_value(&name));
-        named.push(SequenceDefinition {
-            name,
-            owner: Some((table.name.clone(), *column)),
-            ..sequence.clone()
-        });
-    }
-    (table, named)
-}
-
 /// Each is found, and found not to be needed, before it goes.
 fn drop_sequences(
     names: &[String],
@@ -152,13 +107,4 @@ fn drop_sequences(
 /// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.
 fn index_name(table: &Table, columns: &[String], taken: impl Fn(&str) -> bool) -> String {
     numbered(format!("{}_{}_idx", table.name(), columns.join("_")), taken)
-}
-
-/// The name, or the first of those with a number behind it, that is not taken.
-pub(super) fn numbered(base: String, taken: impl Fn(&str) -> bool) -> String {
-    if !taken(&base) {
-        return base;
-    }
-    let numbered = (1..).map(|number| format!("{base}{number}"));
-    numbered.into_iter().find(|name| !taken(name)).unwrap_or(base)
 }

@@ -6,6 +6,7 @@
 
 mod alter;
 pub(crate) mod define;
+pub(crate) mod defining;
 mod joined;
 mod scan;
 mod select;

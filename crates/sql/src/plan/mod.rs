@@ -35,7 +35,6 @@ use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
-use crate::runner::Runner;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
@@ -100,10 +99,9 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// A planner for the catalog as it is now.
-    pub(crate) fn new(runner: &'a Runner) -> Planner<'a> {
-        let Runner { engine, cancel, .. } = runner;
-        Planner { engine, cancel, catalog: runner.catalog(), steps: Vec::new(), is_later: false }
+    /// A planner for a catalog, which `cancel` ends.
+    pub(crate) fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle, catalog: Arc<Catalog>) -> Planner<'a> {
+        Planner { engine, cancel, catalog, steps: Vec::new(), is_later: false }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.

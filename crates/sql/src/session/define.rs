@@ -5,7 +5,8 @@
 use super::SqlSession;
 use super::autocommit::Tries;
 use crate::Outcome;
-use crate::execute::define::{Defining, define};
+use crate::execute::define::define;
+use crate::execute::defining::Defining;
 use crate::plan::Definition;
 use ankerdb_engine::{Definitions, Isolation, Result, Value};
 

@@ -225,7 +225,7 @@ fn settings_are_shown_as_they_are_set() {
         ("set session characteristics as transaction isolation level serializable", "SET"),
         ("show default_transaction_isolation", "serializable"),
         ("set client_encoding to 'utf-8'", "SET"),
-        ("set client_encoding to latin1", "!22023"),
+        ("set client_encoding to latin1", "!0A000"),
         ("set datestyle = 'iso, mdy'", "SET"),
         ("set application_name = 'app'", "SET"),
         ("show application_name", "app"),

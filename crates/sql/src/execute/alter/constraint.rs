@@ -2,7 +2,7 @@
 
 use super::copy::visit_rows;
 use super::{Altering, column};
-use crate::execute::define::numbered;
+use crate::execute::defining::numbered;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, key_definition, table_key};

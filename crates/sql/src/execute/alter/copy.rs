@@ -1,6 +1,6 @@
 //! Copying the rows of a table to another one that takes its place.
 
-use crate::execute::define::{Defining, counted, numbered};
+use crate::execute::defining::{Defining, counted, numbered};
 use crate::expression::bind::type_name;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
 use crate::name::identifier;

@@ -10,7 +10,7 @@ mod action;
 mod constraint;
 mod copy;
 
-use crate::execute::define::Defining;
+use crate::execute::defining::Defining;
 use crate::name::{object_name, undefined_column_of};
 use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
