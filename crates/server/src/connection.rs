@@ -22,7 +22,7 @@ use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Claim, Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
+use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
 use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
@@ -82,7 +82,8 @@ fn too_many() -> Error {
 pub(crate) struct Connection {
     pub wire: Wire,
     pub session: SqlSession,
-    pub statements: HashMap<String, NamedStatement>,
+    /// The statement without a name; the session has the others.
+    pub unnamed: Option<NamedStatement>,
     pub portals: HashMap<String, Portal>,
     /// Settings as the client knows them.
     reported: Vec<(&'static str, String)>,
@@ -140,7 +141,7 @@ fn serve_session(
     let mut connection = Connection {
         wire,
         session,
-        statements: HashMap::new(),
+        unnamed: None,
         portals: HashMap::new(),
         reported: Vec::new(),
         implicit: false,
@@ -250,11 +251,6 @@ impl Connection {
         if self.skipping { Ok(()) } else { self.ready() }
     }
 
-    /// Whether a session may keep one more statement or portal: its client decides how many there are.
-    pub(crate) fn check_memory(&self) -> Result<()> {
-        self.session.engine().database().memory_limit().check(Claim::Write, 0)
-    }
-
     fn query(&mut self, frame: &Frame) -> Served {
         match frame.decode()? {
             Message::Query { sql } => self.simple_query(sql),
@@ -299,7 +295,7 @@ impl Connection {
         let status = self.session.transaction_status();
         if status != TransactionStatus::InTransaction {
             // Portals live as long as their transaction.
-            self.portals.clear();
+            self.portals.drain().for_each(|(name, _)| self.session.release_portal(&name));
         }
         self.session.end_message();
         self.report_settings()?;

@@ -11,7 +11,7 @@ use crate::portal::{NamedStatement, Portal, State, declared_types};
 use crate::rows::{Format, Progress, RunningRows, send_description};
 use crate::wire::Served;
 use ankerdb_base::{Error, SqlState};
-use ankerdb_sql::{Outcome, TransactionStatus};
+use ankerdb_sql::{Outcome, Statement, TransactionStatus};
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{BindComplete, CloseComplete, ParseComplete, PortalSuspended};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
@@ -20,13 +20,9 @@ const SYNC: u8 = b'S';
 
 impl Connection {
     pub(crate) fn parse(&mut self, name: &str, sql: &str, parameter_oids: &[u32]) -> Served {
-        if name.is_empty() {
-            self.statements.remove(name);
-        } else if self.statements.contains_key(name) {
-            let message = format!("prepared statement \"{name}\" already exists");
-            return Err(Error::new(SqlState::DuplicatePreparedStatement, message).into());
-        } else {
-            self.check_memory()?;
+        match name {
+            "" => self.unnamed = None,
+            name => self.session.check_name(name)?,
         }
         let mut statements = self.run(|session| session.parse(sql))?;
         if statements.len() > 1 {
@@ -34,42 +30,42 @@ impl Connection {
             return Err(Error::new(SqlState::SyntaxError, message).into());
         }
         let declared = declared_types(parameter_oids)?;
-        let prepared = match statements.pop() {
-            Some(statement) => Some(self.run(|session| session.prepare(statement, &declared))?),
-            None => None,
-        };
-        self.statements.insert(name.to_owned(), NamedStatement { prepared });
+        let statement = statements.pop().unwrap_or_else(Statement::empty);
+        let prepared = self.run(|session| session.prepare(statement, &declared))?;
+        match name {
+            "" => self.unnamed = Some(NamedStatement { prepared }),
+            name => self.session.name_statement(name, prepared)?,
+        }
         self.wire.send(&ParseComplete::new())
     }
 
     pub(crate) fn bind(&mut self, bind: &Bind<'_>) -> Served {
         let statement = self.statement(bind.statement)?;
-        if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) {
-            let message = format!("portal \"{}\" already exists", bind.portal);
-            return Err(Error::new(SqlState::InvalidCursorName, message).into());
-        }
         let portal = statement.bind(bind)?;
         if !bind.portal.is_empty() {
-            self.check_memory()?;
+            self.session.name_portal(bind.portal)?;
         }
         self.portals.insert(bind.portal.to_owned(), portal);
         self.wire.send(&BindComplete::new())
     }
 
-    fn statement(&self, name: &str) -> Result<&NamedStatement, Error> {
-        self.statements.get(name).ok_or_else(|| {
-            let message = match name {
-                "" => "unnamed prepared statement does not exist".to_owned(),
-                name => format!("prepared statement \"{name}\" does not exist"),
-            };
-            Error::new(SqlState::InvalidSqlStatementName, message)
-        })
+    fn statement(&self, name: &str) -> Result<NamedStatement, Error> {
+        match (name, &self.unnamed) {
+            ("", Some(unnamed)) => Ok(unnamed.clone()),
+            ("", None) => {
+                let message = "unnamed prepared statement does not exist";
+                Err(Error::new(SqlState::InvalidSqlStatementName, message))
+            }
+            (name, _) => {
+                self.session.named(name).map(|prepared| NamedStatement { prepared: prepared.clone() })
+            }
+        }
     }
 
     pub(crate) fn describe(&mut self, target: Target, name: &str) -> Served {
         match target {
             Target::Statement => {
-                let statement = self.statement(name)?.clone();
+                let statement = self.statement(name)?;
                 self.wire.send(&ParameterDescription::new(statement.parameter_oids()))?;
                 self.describe_output(&statement, None)
             }
@@ -96,15 +92,20 @@ impl Connection {
         // Taken out of the map while it runs; put back only if it may be executed again.
         let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
         let limit = if max_rows == 0 { usize::MAX } else { max_rows };
-        self.run_portal(&mut portal, limit)?;
+        let ran = self.run_portal(&mut portal, limit);
+        if ran.is_err() {
+            self.session.release_portal(name);
+        }
+        ran?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
 
     fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {
-        let Some(prepared) = portal.statement.prepared.clone() else {
+        let prepared = portal.statement.prepared.clone();
+        if prepared.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
-        };
+        }
         let mut running = match std::mem::replace(&mut portal.state, State::Finished) {
             State::Running(running) => running,
             State::Finished => {
@@ -149,8 +150,12 @@ impl Connection {
     /// Closing something that does not exist is no error.
     pub(crate) fn close(&mut self, target: Target, name: &str) -> Served {
         match target {
-            Target::Statement => drop(self.statements.remove(name)),
-            Target::Portal => drop(self.portals.remove(name)),
+            Target::Statement if name.is_empty() => self.unnamed = None,
+            Target::Statement => drop(self.session.forget_statement(name)),
+            Target::Portal => match self.portals.remove(name) {
+                Some(_) => self.session.release_portal(name),
+                None => drop(self.session.close_cursor(name)),
+            },
         }
         self.wire.send(&CloseComplete::new())
     }

@@ -9,10 +9,10 @@ use ankerdb_sql::{OutputColumn, Prepared};
 use ankerdb_value::{DataType, MAX_NUMERIC_PRECISION, Value, parse_text};
 use std::sync::Arc;
 
-/// A statement that Parse made. `None` stands for an empty one.
+/// A statement that Parse made.
 #[derive(Clone)]
 pub(crate) struct NamedStatement {
-    pub prepared: Option<Arc<Prepared>>,
+    pub prepared: Arc<Prepared>,
 }
 
 impl NamedStatement {
@@ -21,11 +21,11 @@ impl NamedStatement {
     }
 
     fn parameters(&self) -> &[DataType] {
-        self.prepared.as_ref().map_or(&[], |prepared| prepared.parameters())
+        self.prepared.parameters()
     }
 
     pub(crate) fn output(&self) -> Option<&[OutputColumn]> {
-        self.prepared.as_ref().and_then(|prepared| prepared.output())
+        self.prepared.output()
     }
 
     /// Binds parameters. Each mistake that a client can make here has its own error.

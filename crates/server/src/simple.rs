@@ -12,7 +12,7 @@ impl Connection {
     /// begin and end transactions themselves. Nothing runs if one of them is not SQL.
     pub(crate) fn simple_query(&mut self, sql: &str) -> Served {
         self.portals.remove("");
-        self.statements.remove("");
+        self.unnamed = None;
         let statements = self.run(|session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());
@@ -47,7 +47,8 @@ impl Connection {
     }
 
     fn send_all(&mut self, rows: ResultRows) -> Served<String> {
-        let formats = vec![Format::Text; rows.columns().len()];
+        let format = if rows.is_binary() { Format::Binary } else { Format::Text };
+        let formats = vec![format; rows.columns().len()];
         send_description(&mut self.wire, rows.columns(), &formats)?;
         match RunningRows::new(rows, formats).send(&mut self.wire, usize::MAX)? {
             Progress::Complete(tag) => Ok(tag),

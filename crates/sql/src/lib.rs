@@ -19,7 +19,9 @@
 
 mod column_name;
 mod columns;
+mod command;
 mod copy;
+mod cursor;
 mod deadline;
 mod engine;
 mod execute;
@@ -38,6 +40,7 @@ mod sequence_options;
 mod session;
 mod session_sequences;
 mod size;
+mod syntax_error;
 mod version;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};

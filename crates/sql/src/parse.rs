@@ -7,12 +7,14 @@
 //!
 //! Error messages follow PostgreSQL: `syntax error at or near "x"`.
 
+use crate::command::{self, Command};
 use crate::name::quoted;
+use crate::syntax_error::{near, syntax_error, too_deep};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use std::sync::Arc;
 
@@ -27,8 +29,10 @@ const OPERATORS_MAX: usize = 500;
 /// A parsed statement.
 #[derive(Clone)]
 pub struct Statement {
-    /// `None` for a string without a statement.
+    /// `None` for a string without a statement, and for commands.
     pub(crate) ast: Option<Arc<ast::Statement>>,
+    /// The statement if it is about the session's own things; it has no syntax tree then.
+    pub(crate) command: Option<Arc<Command>>,
     pub(crate) sql: Arc<str>,
     /// The names of parameters that were written with names, that of $1 first.
     pub(crate) names: Arc<[String]>,
@@ -37,7 +41,7 @@ pub struct Statement {
 impl Statement {
     /// The statement of an empty query string, which does nothing.
     pub fn empty() -> Statement {
-        Statement { ast: None, sql: "".into(), names: Arc::default() }
+        Statement { ast: None, command: None, sql: "".into(), names: Arc::default() }
     }
 
     /// The text that it was parsed from.
@@ -91,13 +95,12 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),
         };
-        let mut ast = parse_one(&dialect, tokens)?;
-        crate::rewrite::rewrite(&mut ast);
-        statements.push(Statement {
-            ast: Some(Arc::new(ast)),
-            sql: sql[start..end].into(),
-            names: names.into(),
-        });
+        let text = &sql[start..end];
+        let (ast, command) = match parse_one(&dialect, tokens)? {
+            Parsed::Sql(ast) => (Some(Arc::new(*ast)), None),
+            Parsed::Command(command) => (None, Some(Arc::new(command))),
+        };
+        statements.push(Statement { ast, command, sql: text.into(), names: names.into() });
     }
     Ok(statements)
 }
@@ -129,10 +132,24 @@ fn number_parameters(tokens: &mut [TokenWithSpan]) -> Result<Vec<String>> {
     }
 }
 
-fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<ast::Statement> {
+/// What a statement is.
+enum Parsed {
+    Sql(Box<ast::Statement>),
+    Command(Command),
+}
+
+fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
+    let kind = command::kind(&tokens);
     let mut parser =
         Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let statement = parser.parse_statement().map_err(syntax_error)?;
+    let statement = match kind {
+        Some(kind) => Parsed::Command(command::read(kind, &mut parser)?),
+        None => {
+            let mut statement = parser.parse_statement().map_err(syntax_error)?;
+            crate::rewrite::rewrite(&mut statement);
+            Parsed::Sql(Box::new(statement))
+        }
+    };
     let rest = parser.next_token();
     match rest.token {
         Token::EOF => Ok(statement),
@@ -252,29 +269,6 @@ fn chains(keyword: Keyword) -> bool {
             | Keyword::LIKE
             | Keyword::ILIKE
     )
-}
-
-/// The error for an expression or query that nests too deeply.
-pub(crate) fn too_deep() -> Error {
-    Error::new(SqlState::ProgramLimitExceeded, "stack depth limit exceeded")
-        .with_hint("Write the statement with less nesting, for example an IN list instead of a chain of ORs.")
-}
-
-fn near(token: &str) -> Error {
-    Error::new(SqlState::SyntaxError, format!("syntax error at or near {}", quoted(token)))
-}
-
-fn syntax_error(error: ParserError) -> Error {
-    let text = match error {
-        ParserError::RecursionLimitExceeded => return too_deep(),
-        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-    };
-    let (message, _) = text.rsplit_once(" at Line: ").unwrap_or((&text, ""));
-    match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
-        Some((_, "EOF")) => Error::new(SqlState::SyntaxError, "syntax error at end of input"),
-        Some((expected, token)) => near(token).with_detail(format!("Expected {expected}.")),
-        None => Error::new(SqlState::SyntaxError, format!("syntax error: {message}")),
-    }
 }
 
 fn unfinished_token(message: &str, sql: &str, location: Location) -> Error {

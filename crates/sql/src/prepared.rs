@@ -1,9 +1,11 @@
 //! Prepared statements.
 
+use crate::command::Command;
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned, Planner, Utility};
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast;
 use parking_lot::RwLock;
 use std::sync::Arc;
 
@@ -22,6 +24,7 @@ pub struct Prepared {
     parameters: Vec<DataType>,
     output: Option<Arc<[OutputColumn]>>,
     planned: RwLock<Arc<Planned>>,
+    inner: Option<Arc<Prepared>>,
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
@@ -36,7 +39,37 @@ impl Prepared {
     ) -> Result<Prepared> {
         let planned = planner(runner).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
-        Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)) })
+        Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)), inner: None })
+    }
+
+    /// A command, and the statement in it.
+    pub(crate) fn of_command(
+        statement: Statement,
+        planned: Planned,
+        inner: Option<Arc<Prepared>>,
+    ) -> Prepared {
+        let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
+        Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)), inner }
+    }
+
+    /// What it does if it is about the session's own things.
+    pub(crate) fn command(&self) -> Option<&Arc<Command>> {
+        self.statement.command.as_ref()
+    }
+
+    /// The statement that PREPARE and DECLARE contain.
+    pub(crate) fn inner(&self) -> Option<&Arc<Prepared>> {
+        self.inner.as_ref()
+    }
+
+    /// The statement as one that the client gives no parameters, because none of their values is looked at.
+    pub(crate) fn without_parameters(self) -> Prepared {
+        Prepared { parameters: Vec::new(), ..self }
+    }
+
+    /// The syntax tree, if it has one.
+    pub(crate) fn ast(&self) -> Option<&ast::Statement> {
+        self.statement.ast.as_deref()
     }
 
     /// The statement's text.
@@ -56,7 +89,7 @@ impl Prepared {
 
     /// Whether the statement is the empty one.
     pub fn is_empty(&self) -> bool {
-        self.statement.ast.is_none()
+        self.statement.ast.is_none() && self.command().is_none()
     }
 
     /// The command's name if it writes data or definitions.
@@ -65,9 +98,10 @@ impl Prepared {
     }
 
     /// Whether it changes the session rather than the database, and with it what later statements of the session do:
-    /// transaction control and settings, but not SHOW.
+    /// transaction control, settings, prepared statements and cursors, but not SHOW.
     pub fn is_about_session(&self) -> bool {
-        matches!(&self.planned.read().kind, PlanKind::Utility(utility) if !matches!(utility, Utility::Show(_)))
+        let is_utility = matches!(&self.planned.read().kind, PlanKind::Utility(utility) if !matches!(utility, Utility::Show(_)));
+        is_utility || self.command().is_some()
     }
 
     /// The names of parameters that have one, in the order of their numbers; see [`SqlSession::parse_named`](crate::SqlSession::parse_named).
@@ -85,7 +119,7 @@ impl Prepared {
         let version = runner.catalog_version();
         {
             let planned = self.planned.read();
-            if planned.version == version {
+            if planned.version == version || self.command().is_some() {
                 return Ok(planned.clone());
             }
         }

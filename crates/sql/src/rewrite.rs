@@ -4,13 +4,15 @@
 //! | --- | --- |
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
 //! | `TABLE a` | `SELECT * FROM a` |
+//! | `FROM generate_series(1, 3) AS a` | `FROM (SELECT CAST(s AS int) FROM generate_series(1, 3) AS s (s)) AS a (a)` |
 //! | `SELECT generate_series(1, n), b FROM a` | `SELECT generate_series, b FROM a CROSS JOIN generate_series(1, n)` |
 //!
 //! The last one only where the arguments do not depend on the rows and no clause stands between rows and select list.
 
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    self, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -70,6 +72,11 @@ impl VisitorMut for Rewriter {
         series_as_table(select);
         ControlFlow::Continue(())
     }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        name_series(factor);
+        ControlFlow::Continue(())
+    }
 }
 
 fn fetch_as_limit(query: &mut ast::Query) {
@@ -115,20 +122,13 @@ fn series_as_table(select: &mut ast::Select) {
     let mut calls = Calls::default();
     let _ = select.projection.visit(&mut calls);
     let (1, Some(arguments), false) = (calls.found, calls.arguments, calls.is_in_the_way) else { return };
-    let is_integer = arguments.iter().all(is_small);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = VisitMut::visit(expr, &mut Replace { is_integer });
+            let _ = VisitMut::visit(expr, &mut Replace);
         }
     }
-    let alias = ast::TableAlias {
-        explicit: true,
-        name: Ident::new(SERIES),
-        columns: vec![ast::TableAliasColumnDef::from_name(SERIES)],
-        at: None,
-    };
     let arguments = ast::TableFunctionArgs { args: arguments, settings: None };
-    let relation = table_factor(ObjectName::from(vec![Ident::new(SERIES)]), Some(arguments), Some(alias));
+    let relation = table_factor(ObjectName::from(vec![Ident::new(SERIES)]), Some(arguments), None);
     select.from.push(ast::TableWithJoins { relation, joins: Vec::new() });
 }
 
@@ -188,6 +188,67 @@ fn is_constant(argument: &ast::FunctionArg) -> bool {
     argument.visit(&mut Names).is_continue()
 }
 
+struct Replace;
+
+impl VisitorMut for Replace {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Function(function) if is_series(function)) {
+            *expr = Expr::CompoundIdentifier(vec![Ident::new(SERIES), Ident::new(SERIES)]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Names the column of a series in FROM as its relation, if it has no name of its own, and makes one of integers a series of
+/// integers.
+fn name_series(factor: &mut TableFactor) {
+    let TableFactor::Table { name, args: Some(arguments), alias, .. } = factor else { return };
+    let is_series =
+        matches!(name.0.as_slice(), [name] if name.as_ident().is_some_and(|name| folded(name) == SERIES));
+    if !is_series {
+        return;
+    }
+    let mut given = alias.take().unwrap_or_else(|| named(Ident::new(SERIES)));
+    if given.columns.is_empty() {
+        given.columns = named(given.name.clone()).columns;
+    }
+    if !arguments.args.iter().all(is_small) {
+        *alias = Some(given);
+        return;
+    }
+    *alias = Some(named(Ident::new(SERIES)));
+    let mut select = select_all(factor.clone());
+    let column = Expr::CompoundIdentifier(vec![Ident::new(SERIES), Ident::new(SERIES)]);
+    select.projection = vec![SelectItem::UnnamedExpr(Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(column),
+        data_type: ast::DataType::Integer(None),
+        array: false,
+        format: None,
+    })];
+    let subquery = Box::new(ast::Query {
+        with: None,
+        body: Box::new(SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    });
+    *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(given), sample: None };
+}
+
+/// An alias with one column of the same name.
+fn named(name: Ident) -> ast::TableAlias {
+    let columns = vec![ast::TableAliasColumnDef { name: name.clone(), data_type: None }];
+    ast::TableAlias { explicit: true, name, columns, at: None }
+}
+
 /// Whether the argument is an integer; the series is of bigints otherwise.
 fn is_small(argument: &ast::FunctionArg) -> bool {
     let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else { return false };
@@ -203,28 +264,33 @@ fn is_small(argument: &ast::FunctionArg) -> bool {
     }
 }
 
-struct Replace {
-    is_integer: bool,
-}
-
-impl VisitorMut for Replace {
-    type Break = ();
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::Function(function) if is_series(function)) {
-            let column = Expr::CompoundIdentifier(vec![Ident::new(SERIES), Ident::new(SERIES)]);
-            *expr = match self.is_integer {
-                true => Expr::Cast {
-                    kind: ast::CastKind::Cast,
-                    expr: Box::new(column),
-                    data_type: ast::DataType::Integer(None),
-                    array: false,
-                    format: None,
-                },
-                false => column,
-            };
-        }
-        ControlFlow::Continue(())
+fn select_all(from: TableFactor) -> ast::Select {
+    let from = ast::TableWithJoins { relation: from, joins: Vec::new() };
+    ast::Select {
+        select_token: ast::helpers::attached_token::AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection: Vec::new(),
+        exclude: None,
+        into: None,
+        from: vec![from],
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection: None,
+        connect_by: Vec::new(),
+        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: ast::SelectFlavor::Standard,
     }
 }
 
@@ -242,7 +308,7 @@ mod tests {
             ("TABLE a UNION ALL TABLE public.b", "SELECT * FROM a UNION ALL SELECT * FROM public.b"),
             (
                 "SELECT generate_series(1, 3) + 1 AS a, 'x'",
-                "SELECT CAST(generate_series.generate_series AS INTEGER) + 1 AS a, 'x' FROM generate_series(1, 3) AS generate_series (generate_series)",
+                "SELECT generate_series.generate_series + 1 AS a, 'x' FROM (SELECT CAST(generate_series.generate_series AS INTEGER) FROM generate_series(1, 3) AS generate_series (generate_series)) AS generate_series (generate_series)",
             ),
         ];
         for (sql, expected) in cases {

@@ -35,6 +35,23 @@ enum Content {
 }
 
 impl Batch {
+    /// Rows of values.
+    pub(crate) fn of_rows(rows: Vec<Vec<Value>>) -> Batch {
+        Batch(Content::Values(rows))
+    }
+
+    /// So many rows from a position on. Copies values, but not the arrays of the OLAP path.
+    pub(crate) fn slice(&self, from: usize, count: usize) -> Result<Batch> {
+        Ok(Batch(match &self.0 {
+            Content::Values(rows) => Content::Values(rows[from..from + count].to_vec()),
+            Content::Columns(batch, _) => {
+                let batch = batch.slice(from, count);
+                let columns = Columns::new(&batch)?;
+                Content::Columns(batch, columns)
+            }
+        }))
+    }
+
     /// The number of rows.
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -139,12 +156,20 @@ impl RunEnd {
 pub struct ResultRows {
     columns: Arc<[OutputColumn]>,
     tag: Option<String>,
+    /// The first word of the tag if there is no other.
+    verb: &'static str,
+    is_binary: bool,
     source: Source,
 }
+
+/// Gives the next rows.
+type Pull = Box<dyn FnMut() -> Result<Option<Batch>> + Send + Sync>;
 
 enum Source {
     Ready(Batch),
     Running(mpsc::Receiver<Result<Batch>>),
+    /// Rows of a cursor.
+    Pulled(Pull),
     Ended,
 }
 
@@ -155,7 +180,13 @@ impl ResultRows {
         rows: Vec<Vec<Value>>,
         tag: Option<String>,
     ) -> ResultRows {
-        ResultRows { columns, tag, source: Source::Ready(Batch(Content::Values(rows))) }
+        let source = Source::Ready(Batch(Content::Values(rows)));
+        ResultRows { columns, tag, verb: "SELECT", is_binary: false, source }
+    }
+
+    /// Rows that a cursor gives as they are asked for.
+    pub(crate) fn fetched(columns: Arc<[OutputColumn]>, is_binary: bool, pull: Pull) -> ResultRows {
+        ResultRows { columns, tag: None, verb: "FETCH", is_binary, source: Source::Pulled(pull) }
     }
 
     /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it, and tells `end`, when it is
@@ -194,12 +225,17 @@ impl ResultRows {
             // The reader may be gone; then the error is dropped.
             let _ = sender.send(Err(error)).await;
         });
-        ResultRows { columns, tag: None, source: Source::Running(receiver) }
+        ResultRows { columns, tag: None, verb: "SELECT", is_binary: false, source: Source::Running(receiver) }
     }
 
     /// Whether all rows are there already.
     pub(crate) fn is_complete(&self) -> bool {
-        !matches!(self.source, Source::Running(_))
+        !matches!(self.source, Source::Running(_) | Source::Pulled(_))
+    }
+
+    /// Whether a client that has not said anything about formats gets values in binary: the cursor is a BINARY one.
+    pub fn is_binary(&self) -> bool {
+        self.is_binary
     }
 
     /// Names and types.
@@ -220,8 +256,28 @@ impl ResultRows {
                 let received = futures::executor::block_on(receiver.recv());
                 self.received(received)
             }
+            Source::Pulled(pull) => {
+                let pulled = pull().transpose();
+                self.received(pulled)
+            }
             _ => Ok(self.take_ready()),
         }
+    }
+
+    /// The next rows, for a reader that another statement may end than the one that began the query.
+    ///
+    /// # Errors
+    /// Those of the query, and of that statement's interrupt.
+    pub(crate) fn next_batch_unless(&mut self, cancel: &CancelHandle) -> Result<Option<Batch>> {
+        let Source::Running(receiver) = &mut self.source else { return self.next_batch() };
+        let received = futures::executor::block_on(async {
+            tokio::select! {
+                biased;
+                error = cancel.raised() => Some(Err(error)),
+                received = receiver.recv() => received,
+            }
+        });
+        self.received(received)
     }
 
     fn received(&mut self, received: Option<Result<Batch>>) -> Result<Option<Batch>> {
@@ -247,7 +303,7 @@ impl ResultRows {
 
     /// The command tag once all `rows` rows were read.
     pub fn tag(&self, rows: usize) -> String {
-        self.tag.clone().unwrap_or_else(|| format!("SELECT {rows}"))
+        self.tag.clone().unwrap_or_else(|| format!("{} {rows}", self.verb))
     }
 }
 

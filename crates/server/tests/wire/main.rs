@@ -13,4 +13,5 @@ mod psql;
 mod script;
 mod serializable;
 mod server;
+mod session;
 mod startup;

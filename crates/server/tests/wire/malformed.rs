@@ -134,7 +134,7 @@ fn names_and_counts_that_do_not_exist() {
     refused(&[parse("", "SELECT 1; SELECT 2", &[])], "42601");
     refused(&[parse("", "SELECT $1", &[600])], "0A000");
     refused(&[parse("twice", "SELECT 1", &[]), parse("twice", "SELECT 1", &[])], "42P05");
-    refused(&[parse("", "SELECT 1", &[]), bind("p", "", &[]), bind("p", "", &[])], "34000");
+    refused(&[parse("", "SELECT 1", &[]), bind("p", "", &[]), bind("p", "", &[])], "42P03");
     // One column, three formats; an unknown format.
     let formats = b"\0\0\0\0\0\0\0\x03\0\0\0\x01\0\0";
     refused(&[parse("", "SELECT 1", &[]), message(b'B', formats)], "08P01");

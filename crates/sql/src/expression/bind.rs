@@ -9,7 +9,7 @@ use super::types::{
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
-use crate::parse::too_deep;
+use crate::syntax_error::too_deep;
 use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, Value};
 use ankerdb_value::{cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};

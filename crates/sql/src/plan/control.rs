@@ -27,7 +27,10 @@ pub(crate) enum Utility {
     Set(Setting),
     Reset(Option<String>),
     Show(String),
-    DiscardAll,
+    /// Forgets everything that the session has of its own, or which numbers of sequences it has got.
+    Discard {
+        all: bool,
+    },
     /// A statement that changes nothing on this server; the words are its tag.
     Accepted(&'static str),
 }
@@ -86,9 +89,12 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
             ast::Reset::ConfigurationParameter(name) => Utility::Reset(Some(dotted(name))),
         },
         Statement::ShowVariable { variable } => Utility::Show(shown_name(variable)),
-        Statement::Discard { object_type: ast::DiscardObject::ALL } => Utility::DiscardAll,
-        Statement::Discard { .. } => Utility::Accepted("DISCARD"),
-        Statement::Deallocate { .. } => Utility::Accepted("DEALLOCATE"),
+        Statement::Discard { object_type: ast::DiscardObject::ALL } => Utility::Discard { all: true },
+        Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => Utility::Discard { all: false },
+        // Plans are made again when they have to be.
+        Statement::Discard { object_type: ast::DiscardObject::PLANS } => Utility::Accepted("DISCARD PLANS"),
+        // There are no temporary tables.
+        Statement::Discard { object_type: ast::DiscardObject::TEMP } => Utility::Accepted("DISCARD TEMP"),
         Statement::Analyze(_) => Utility::Accepted("ANALYZE"),
         Statement::Vacuum(_) => Utility::Accepted("VACUUM"),
         other => return Err(not_supported(&command_words(other))),

@@ -41,7 +41,8 @@ impl Planner<'_> {
             | PlanKind::Define(_)
             | PlanKind::Utility(_)
             | PlanKind::Copy(_)
-            | PlanKind::Explain(_) => Ok(vec!["Utility statements have no plan structure".to_owned()]),
+            | PlanKind::Explain(_)
+            | PlanKind::Command => Ok(vec!["Utility statements have no plan structure".to_owned()]),
         }
     }
 

@@ -67,6 +67,8 @@ pub(crate) enum PlanKind {
     Copy(Arc<ast::Statement>),
     /// The lines that describe another plan.
     Explain(Vec<String>),
+    /// About prepared statements and cursors.
+    Command,
 }
 
 impl PlanKind {

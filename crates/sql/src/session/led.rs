@@ -74,7 +74,7 @@ impl SqlSession {
             }
             PlanKind::Define(definition) => Err(out_of_place(definition.command())),
             PlanKind::Copy(_) => Err(out_of_place("COPY")),
-            PlanKind::Utility(_) => Err(out_of_place("a statement about the session")),
+            PlanKind::Utility(_) | PlanKind::Command => Err(out_of_place("a statement about the session")),
         }
     }
 }

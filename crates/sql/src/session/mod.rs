@@ -10,8 +10,10 @@
 
 mod autocommit;
 mod cancel;
+mod cursor;
 mod define;
 mod lasting;
+mod named;
 mod notice;
 mod savepoint;
 mod setting;
@@ -38,6 +40,8 @@ use ankerdb_engine::{
     Transaction, Value,
 };
 use autocommit::{Sleeps, Tries};
+use cursor::Cursors;
+use named::NamedStatements;
 use setting::Settings;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +68,8 @@ pub struct SqlSession {
     session: Session,
     settings: Settings,
     block: Block,
+    statements: NamedStatements,
+    cursors: Cursors,
     /// Of the statement that runs, or whose result is being read.
     deadline: Option<Deadline>,
     /// Whether the time of the next statement has begun already, with the message that contains it.
@@ -101,6 +107,8 @@ impl SqlSession {
             session,
             settings,
             block,
+            statements: NamedStatements::default(),
+            cursors: Cursors::default(),
             deadline: None,
             has_begun: false,
             has_set: true,
@@ -140,11 +148,21 @@ impl SqlSession {
         }
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.runner.catch_up() });
-        let prepared = due.and_then(|()| Prepared::new(&self.runner, statement, parameters));
+        let prepared = due.and_then(|()| self.plan(statement, parameters));
         if let Err(error) = &prepared {
             self.fail_for(Some(error));
         }
         prepared.map(Arc::new)
+    }
+
+    fn plan(&mut self, statement: Statement, parameters: &[Option<DataType>]) -> Result<Prepared> {
+        if let Some(command) = &statement.command {
+            return self.prepare_command(command, &statement, parameters);
+        }
+        match self.explain_named(&statement)? {
+            Some(explained) => Ok(explained),
+            None => Prepared::new(&self.runner, statement, parameters),
+        }
     }
 
     /// Notes that a message of the client has arrived: interrupts of earlier statements are forgotten, and
@@ -196,6 +214,10 @@ impl SqlSession {
     fn execute_current(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         check_count(prepared, parameters)?;
         self.check_usable(prepared)?;
+        if prepared.command().is_some() {
+            self.runner.catch_up()?;
+            return self.command(prepared, parameters);
+        }
         let mut tries = Tries::default();
         loop {
             if !prepared.ends_failure() {
@@ -246,6 +268,7 @@ impl SqlSession {
             PlanKind::Define(definition) => self.define(definition, parameters),
             PlanKind::Utility(utility) => self.utility(utility, planned),
             PlanKind::Copy(statement) => copy::start(self, statement),
+            PlanKind::Command => Err(Error::internal("a command has no plan")),
             PlanKind::Explain(lines) => {
                 let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
                 Ok(self.ready(planned, rows, Some("EXPLAIN".into())))
@@ -322,7 +345,17 @@ impl SqlSession {
     }
 
     fn analytical(&mut self, plan: &Arc<OlapPlan>, version: u64, parameters: &[Value]) -> Result<Outcome> {
-        let cancel = self.runner.cancel.clone();
+        self.analytical_until(plan, version, parameters, self.runner.cancel.clone())
+    }
+
+    /// Runs an analytical query that this handle ends.
+    fn analytical_until(
+        &mut self,
+        plan: &Arc<OlapPlan>,
+        version: u64,
+        parameters: &[Value],
+        cancel: CancelHandle,
+    ) -> Result<Outcome> {
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();

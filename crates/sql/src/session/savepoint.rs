@@ -16,6 +16,8 @@ pub(super) struct Savepoints(Vec<Named>);
 struct Named {
     name: String,
     settings: KeptSettings,
+    /// Cursors declared later have this number or a higher one.
+    cursors: u64,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
     savepoint: Option<Savepoint>,
     /// `None` before the transaction has defined anything.
@@ -47,7 +49,8 @@ impl SqlSession {
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
         let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
         let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
-        self.block.savepoints.0.push(Named { name, settings, savepoint, definitions });
+        let cursors = self.cursors.mark();
+        self.block.savepoints.0.push(Named { name, settings, cursors, savepoint, definitions });
         Ok(())
     }
 
@@ -83,6 +86,7 @@ impl SqlSession {
         self.block.savepoints.0.truncate(position + 1);
         let settings = self.block.savepoints.0[position].settings.clone();
         self.restore_settings(settings);
+        self.end_cursors_since(self.block.savepoints.0[position].cursors);
         self.block.failed = false;
         self.runner.catch_up()
     }

@@ -124,15 +124,19 @@ impl SqlSession {
 
     /// Ends the block's transaction, and everything that lasts as long.
     fn end_block(&mut self, commits: bool) -> Result<()> {
+        let held = if commits { self.hold_cursors() } else { Ok(()) };
         let settings = self.block.settings.take();
         let definitions = self.take_definitions();
         let ended = match (definitions, self.block.close()) {
             _ if !commits => Ok(()),
+            _ if held.is_err() => held,
             (Some(definitions), mut transaction) => definitions.commit(transaction.as_mut()),
             (None, Some(mut transaction)) => transaction.commit().map(drop),
             (None, None) => Ok(()),
         };
-        self.leave_settings(settings, commits && ended.is_ok());
+        let is_committed = commits && ended.is_ok();
+        self.leave_settings(settings, is_committed);
+        self.end_cursors(is_committed);
         ended
     }
 
@@ -149,6 +153,7 @@ impl SqlSession {
             let is_over = error.is_some_and(Error::is_retryable);
             if is_over || !self.block.savepoints.can_go_on() {
                 self.forget_transaction();
+                self.end_cursors(false);
             }
             self.block.failed = true;
         }
@@ -164,7 +169,8 @@ impl SqlSession {
 
     /// 25P02 in a transaction that has failed, unless the statement ends it; this precedes all other errors.
     pub(super) fn check_alive(&self, statement: &Statement) -> Result<()> {
-        match self.block.failed && statement.ast.is_some() && !ends_block(statement) {
+        let is_something = statement.ast.is_some() || statement.command.is_some();
+        match self.block.failed && is_something && !ends_block(statement) {
             true => Err(in_failed_transaction()),
             false => Ok(()),
         }
@@ -349,18 +355,25 @@ impl SqlSession {
                 self.change_settings(false, |settings| settings.reset(name.as_deref()))?;
                 tag("RESET")
             }
-            Utility::DiscardAll => {
-                self.prepare_alone("DISCARD ALL")?;
-                self.settings.reset(None)?;
-                self.runner.sequences.forget();
-                tag("DISCARD ALL")
-            }
+            Utility::Discard { all } => self.discard(*all),
             Utility::Show(name) => {
                 let rows = self.show(name)?;
                 Ok(self.ready(planned, rows, Some("SHOW".into())))
             }
             Utility::Accepted(words) => tag(words),
         }
+    }
+
+    /// DISCARD ALL, or else SEQUENCES.
+    fn discard(&mut self, all: bool) -> Result<Outcome> {
+        if all {
+            self.prepare_alone("DISCARD ALL")?;
+            self.change_settings(false, |settings| settings.reset(None))?;
+            self.close_cursors();
+            self.forget_statements();
+        }
+        self.runner.sequences.forget();
+        Ok(Outcome::Command(if all { "DISCARD ALL" } else { "DISCARD SEQUENCES" }.into()))
     }
 
     fn begin(&mut self, modes: Modes) -> Result<()> {

@@ -1,0 +1,199 @@
+//! What a session has of its own: cursors, prepared statements by name, notices, reports of settings.
+
+use crate::cancel::{LONG_QUERY, UNDER_WAY, begin, cancel, prepare};
+use crate::client::{Client, Reply, bind, bind_as, close, describe, execute, parse, startup, sync};
+use crate::server::TestServer;
+
+fn send(client: &mut Client, messages: &[Vec<u8>]) -> Reply {
+    client.send(&[messages.concat(), sync()].concat());
+    client.reply()
+}
+
+/// A server with 4,000 rows, of which queries can make 16 million pairs.
+fn start() -> (TestServer, Client) {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    prepare(&mut client);
+    (server, client)
+}
+
+/// 64 thousand million rows would never end.
+const ENDLESS: &str = "SELECT a.n, b.n, c.n FROM many a, many b, many c";
+
+#[test]
+fn a_cursor_computes_what_is_fetched_and_no_more() {
+    let (_server, mut client) = start();
+    for scroll in ["", "SCROLL", "NO SCROLL"] {
+        client.run("BEGIN");
+        client.run(&format!("DECLARE c {scroll} CURSOR FOR {ENDLESS}"));
+        assert_eq!(client.run("FETCH 3 FROM c").rows.len(), 3);
+        assert_eq!(client.run("MOVE 20000 FROM c").tags, ["MOVE 20000"]);
+        assert_eq!(client.run("FETCH 20000 FROM c").rows.len(), 20000);
+        client.run("COMMIT");
+    }
+}
+
+#[test]
+fn a_cursor_of_which_nothing_was_said_goes_back_a_little() {
+    let (_server, mut client) = start();
+    client.run(&format!("BEGIN; DECLARE c CURSOR FOR {ENDLESS}"));
+    let rows = client.run("FETCH 100 FROM c").text();
+    assert_eq!(client.run("FETCH BACKWARD 1 FROM c").text(), [rows[98].clone()]);
+    client.run("MOVE 40000 FROM c");
+    assert_eq!(client.query("FETCH ABSOLUTE 1 FROM c").code(), "55000");
+}
+
+#[test]
+fn time_limits_and_cancel_requests_end_a_fetch_and_not_the_cursor_of_another_statement() {
+    let (server, mut client) = start();
+    client.run(&format!("BEGIN; DECLARE other CURSOR FOR {ENDLESS}; SAVEPOINT s"));
+    client.run(&format!("DECLARE c CURSOR FOR {LONG_QUERY}"));
+    client.run("SET LOCAL statement_timeout = '150ms'");
+    let reply = client.query("FETCH ALL FROM c");
+    assert_eq!((reply.code(), reply.status), ("57014", b'E'));
+    client.run("ROLLBACK TO s");
+    assert_eq!(client.run("FETCH 2 FROM other").rows.len(), 2);
+    client.run(&format!("DECLARE c CURSOR FOR {LONG_QUERY}"));
+    begin(&mut client, "MOVE ALL FROM c");
+    std::thread::sleep(UNDER_WAY);
+    cancel(&server, client.process, client.secret);
+    assert_eq!(client.reply().code(), "57014");
+    client.run("ROLLBACK TO s");
+    assert_eq!(client.run("FETCH 2 FROM other").rows.len(), 2);
+    // A commit that has to read the rest is ended as well, and commits nothing.
+    client.run("INSERT INTO t VALUES (7, 7)");
+    client.run(&format!("DECLARE held CURSOR WITH HOLD FOR {LONG_QUERY}"));
+    client.run("SET LOCAL statement_timeout = '150ms'");
+    assert_eq!(client.query("COMMIT").code(), "57014");
+    assert_eq!(client.run("SELECT count(*) FROM t WHERE a = 7").cell(), "0");
+    assert_eq!(client.query("FETCH held").code(), "34000");
+}
+
+#[test]
+fn a_binary_cursor_gives_binary_values_to_the_simple_protocol() {
+    let (_server, mut client) = start();
+    client.run("BEGIN; DECLARE c BINARY CURSOR FOR SELECT n FROM many ORDER BY n");
+    let reply = client.run("FETCH 2 FROM c");
+    assert_eq!(reply.columns[0].format, 1);
+    assert_eq!(reply.rows, [[Some(vec![0, 0, 0, 0])], [Some(vec![0, 0, 0, 1])]]);
+}
+
+#[test]
+fn cursors_take_parameters_and_are_fetched_by_both_protocols() {
+    let (_server, mut client) = start();
+    client.run("BEGIN");
+    client.extended("DECLARE c CURSOR FOR SELECT n FROM many WHERE n >= $1 ORDER BY n", &[Some("5")]).ok();
+    assert_eq!(client.extended("FETCH 2 FROM c", &[]).ok().text(), [["5"], ["6"]]);
+    assert_eq!(client.run("FETCH c").text(), [["7"]]);
+    let parts =
+        send(&mut client, &[parse("", "FETCH 4 FROM c", &[]), bind("", "", &[]), execute("", 3)]).ok();
+    assert_eq!(parts.text(), [["8"], ["9"], ["10"]]);
+}
+
+#[test]
+fn portals_and_cursors_share_their_names() {
+    let (_server, mut client) = start();
+    client.run("BEGIN; DECLARE c CURSOR FOR SELECT n FROM many; SAVEPOINT s");
+    assert_eq!(send(&mut client, &[parse("", "SELECT 1", &[]), bind("c", "", &[])]).code(), "42P03");
+    client.run("ROLLBACK TO s");
+    send(&mut client, &[parse("", "SELECT 1", &[]), bind("p", "", &[])]).ok();
+    client.run("SAVEPOINT s");
+    assert_eq!(client.query("DECLARE p CURSOR FOR SELECT 1").code(), "42P03");
+    client.run("ROLLBACK TO s");
+    send(&mut client, &[close(b'P', "p"), close(b'P', "c")]).ok();
+    client.run("DECLARE p CURSOR FOR SELECT 1");
+    client.run("DECLARE c CURSOR FOR SELECT 1");
+    client.run("COMMIT");
+}
+
+#[test]
+fn prepared_statements_of_sql_and_of_the_protocol_share_their_names() {
+    let (_server, mut client) = start();
+    send(&mut client, &[parse("p", "SELECT n + $1 FROM many WHERE n = $2", &[23, 23])]).ok();
+    assert_eq!(client.run("EXECUTE p(1, 2)").cell(), "3");
+    assert_eq!(client.query("PREPARE p AS SELECT 1").code(), "42P05");
+    client.run("PREPARE q (int) AS SELECT n FROM many WHERE n = $1");
+    assert_eq!(send(&mut client, &[parse("q", "SELECT 1", &[])]).code(), "42P05");
+    let reply = send(&mut client, &[bind("", "q", &[Some("9")]), describe(b'P', ""), execute("", 0)]).ok();
+    assert_eq!(reply.text(), [["9"]]);
+    let reply = send(
+        &mut client,
+        &[parse("", "EXECUTE q(8)", &[]), describe(b'S', ""), bind("", "", &[]), execute("", 0)],
+    );
+    assert_eq!(reply.ok().text(), [["8"]]);
+    send(&mut client, &[close(b'S', "q")]).ok();
+    assert_eq!(client.query("EXECUTE q(1)").code(), "26000");
+    // Neither may run itself.
+    send(&mut client, &[parse("again", "EXECUTE p(1, 2)", &[])]).ok();
+    assert_eq!(client.query("EXECUTE again").code(), "0A000");
+    client.run("DEALLOCATE ALL");
+    assert_eq!(send(&mut client, &[bind("", "p", &[Some("1"), Some("2")])]).code(), "26000");
+}
+
+#[test]
+fn binary_and_text_parameters_reach_a_statement_of_prepare() {
+    let (_server, mut client) = start();
+    client.run("PREPARE q AS SELECT n FROM many WHERE n = $1");
+    let bound = bind_as("", "q", 1, &[Some(&[0, 0, 0, 6])], 1);
+    assert_eq!(send(&mut client, &[bound, execute("", 0)]).ok().rows, [[Some(vec![0, 0, 0, 6])]]);
+}
+
+#[test]
+fn explain_execute_shows_the_plan_of_the_named_statement() {
+    let (_server, mut client) = start();
+    client.run("PREPARE q AS SELECT n FROM many WHERE n = $1");
+    let lines = client.run("EXPLAIN EXECUTE q(1)").text();
+    assert_eq!(lines[0], ["Index Scan using many_pkey on many"]);
+    assert_eq!(client.query("EXPLAIN EXECUTE q").code(), "42601");
+    assert_eq!(client.query("EXPLAIN EXECUTE nothing").code(), "26000");
+}
+
+#[test]
+fn a_client_is_warned_and_notified_as_much_as_it_wants() {
+    let (_server, mut client) = start();
+    assert_eq!(client.query("COMMIT").kinds, "NCZ");
+    assert_eq!(client.query("ROLLBACK").kinds, "NCZ");
+    assert_eq!(client.query("SET LOCAL lock_timeout = 1").kinds, "NCZ");
+    assert_eq!(client.query("DROP TABLE IF EXISTS nothing, nobody").kinds, "NNCZ");
+    assert_eq!(client.query("CREATE TABLE IF NOT EXISTS many (n int)").kinds, "NCZ");
+    assert_eq!(client.query("BEGIN").kinds, "CZ");
+    assert_eq!(client.query("BEGIN").kinds, "NCZ");
+    assert_eq!(client.extended("BEGIN", &[]).kinds, "12nNCZ");
+    assert_eq!(client.query("COMMIT").kinds, "CZ");
+    client.run("SET client_min_messages = warning");
+    assert_eq!(client.query("DROP TABLE IF EXISTS nothing").kinds, "CZ");
+    assert_eq!(client.query("COMMIT").kinds, "NCZ");
+    client.run("SET client_min_messages = error");
+    assert_eq!(client.query("COMMIT").kinds, "CZ");
+}
+
+#[test]
+fn settings_that_change_are_reported() {
+    let (_server, mut client) = start();
+    assert_eq!(client.query("SET application_name = 'mine'").kinds, "CSZ");
+    assert_eq!(client.query("SET application_name = 'mine'").kinds, "CZ");
+    assert_eq!(client.query("SET work_mem = '8MB'").kinds, "CZ");
+    assert_eq!(client.query("BEGIN").kinds, "CZ");
+    assert_eq!(client.query("SET default_transaction_read_only = on").kinds, "CSZ");
+    assert_eq!(client.query("ROLLBACK").kinds, "CSZ");
+}
+
+#[test]
+fn reset_goes_back_to_what_the_client_connected_with() {
+    let (server, _client) = start();
+    let mut client = crate::client::raw(server.address);
+    let parameters = [
+        ("user", "me"),
+        ("database", "ankerdb"),
+        ("options", "-c work_mem=9MB"),
+        ("TimeZone", "Europe/Berlin"),
+    ];
+    client.send(&startup(196_608, &parameters));
+    client.greeted().unwrap();
+    assert_eq!(client.parameters["TimeZone"], "UTC");
+    client.run("SET work_mem = '1MB'");
+    client.run("RESET work_mem");
+    assert_eq!(client.run("SHOW work_mem").cell(), "9MB");
+    client.run("SET work_mem = '1MB'; DISCARD ALL");
+    assert_eq!(client.run("SHOW work_mem").cell(), "9MB");
+}

@@ -1,0 +1,439 @@
+//! Statements about a session's own things: prepared statements, cursors, channels.
+//!
+//! The parser of SQL knows few of their forms, so they are read here, token by token; what is SQL inside of them it parses.
+
+use crate::syntax_error::{near, syntax_error};
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{self, Expr};
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::sync::Arc;
+
+/// A statement about the session's own things.
+pub(crate) enum Command {
+    Prepare {
+        name: String,
+        types: Vec<ast::DataType>,
+        statement: Arc<ast::Statement>,
+    },
+    Execute {
+        name: String,
+        arguments: Vec<Expr>,
+    },
+    /// All of them if it names none.
+    Deallocate(Option<String>),
+    Declare(Declaration),
+    Fetch(Fetch),
+    /// All of them if it names none.
+    Close(Option<String>),
+}
+
+/// DECLARE name CURSOR FOR query.
+pub(crate) struct Declaration {
+    pub name: String,
+    pub query: Arc<ast::Statement>,
+    pub is_binary: bool,
+    pub scroll: Scroll,
+    /// Whether it outlives its transaction.
+    pub holds: bool,
+}
+
+/// Whether a cursor may go backward.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scroll {
+    /// As long as that costs little.
+    Unsaid,
+    Always,
+    Never,
+}
+
+/// FETCH, or MOVE.
+pub(crate) struct Fetch {
+    pub cursor: String,
+    pub motion: Motion,
+    /// Whether rows are passed over only.
+    pub is_move: bool,
+}
+
+/// Which way a cursor goes, and which rows that gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Motion {
+    /// The next so many rows.
+    Forward(u64),
+    /// The previous so many rows, the nearest first.
+    Backward(u64),
+    /// The row at a position counted from 1, or from the end by negative numbers; 0 is before the first.
+    Absolute(i64),
+    /// The row so far away.
+    Relative(i64),
+}
+
+/// All rows that are left.
+const ALL: u64 = u64::MAX;
+
+impl Command {
+    /// The first words, which are the tag as well.
+    pub(crate) fn tag(&self) -> &'static str {
+        match self {
+            Command::Prepare { .. } => "PREPARE",
+            Command::Execute { .. } => "EXECUTE",
+            Command::Deallocate(None) => "DEALLOCATE ALL",
+            Command::Deallocate(Some(_)) => "DEALLOCATE",
+            Command::Declare(_) => "DECLARE CURSOR",
+            Command::Fetch(Fetch { is_move: false, .. }) => "FETCH",
+            Command::Fetch(Fetch { is_move: true, .. }) => "MOVE",
+            Command::Close(None) => "CLOSE CURSOR ALL",
+            Command::Close(Some(_)) => "CLOSE CURSOR",
+        }
+    }
+}
+
+/// Which command a statement is, by its first words.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Prepare,
+    Execute,
+    Deallocate,
+    Declare,
+    Fetch,
+    Move,
+    Close,
+}
+
+/// The kind of the command that the tokens of one statement are; `None` if it is none of these.
+pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
+    let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut word = || match words.next().map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    Some(match word().as_str() {
+        "prepare" if word() != "transaction" => Kind::Prepare,
+        "execute" => Kind::Execute,
+        "deallocate" => Kind::Deallocate,
+        "declare" => Kind::Declare,
+        "fetch" => Kind::Fetch,
+        "move" => Kind::Move,
+        "close" => Kind::Close,
+        _ => return None,
+    })
+}
+
+/// Reads the command.
+///
+/// # Errors
+/// `SyntaxError`, and for cursors those of options that do not go together.
+pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
+    let mut reader = Reader { parser };
+    reader.skip();
+    match kind {
+        Kind::Prepare => reader.prepare(),
+        Kind::Execute => reader.execute(),
+        Kind::Deallocate => reader.deallocate(),
+        Kind::Declare => reader.declare(),
+        Kind::Fetch => reader.fetch(false),
+        Kind::Move => reader.fetch(true),
+        Kind::Close => reader.close(),
+    }
+}
+
+struct Reader<'a, 'p> {
+    parser: &'a mut Parser<'p>,
+}
+
+impl Reader<'_, '_> {
+    fn prepare(&mut self) -> Result<Command> {
+        let name = self.name()?;
+        let mut types = Vec::new();
+        if self.parser.consume_token(&Token::LParen) {
+            types = self.parser.parse_comma_separated(Parser::parse_data_type).map_err(syntax_error)?;
+            self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
+        }
+        self.expect("as")?;
+        let mut inner = self.parser.parse_statement().map_err(syntax_error)?;
+        crate::rewrite::rewrite(&mut inner);
+        use ast::Statement::{Delete, Insert, Merge, Query, Update};
+        if !matches!(inner, Query(_) | Insert(_) | Update(_) | Delete(_) | Merge(_)) {
+            return Err(near(inner.to_string().split(' ').next().unwrap_or_default()));
+        }
+        Ok(Command::Prepare { name, types, statement: Arc::new(inner) })
+    }
+
+    fn execute(&mut self) -> Result<Command> {
+        let name = self.name()?;
+        let mut arguments = Vec::new();
+        if self.parser.consume_token(&Token::LParen) {
+            arguments = self.parser.parse_comma_separated(Parser::parse_expr).map_err(syntax_error)?;
+            self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
+        }
+        Ok(Command::Execute { name, arguments })
+    }
+
+    fn deallocate(&mut self) -> Result<Command> {
+        self.word("prepare");
+        if self.word("all") {
+            return Ok(Command::Deallocate(None));
+        }
+        Ok(Command::Deallocate(Some(self.name()?)))
+    }
+
+    fn declare(&mut self) -> Result<Command> {
+        let name = self.name()?;
+        let (mut is_binary, mut scroll) = (false, Scroll::Unsaid);
+        let (mut is_insensitive, mut is_asensitive) = (false, false);
+        let mut says = |said: Scroll| match scroll == Scroll::Unsaid || scroll == said {
+            true => {
+                scroll = said;
+                Ok(())
+            }
+            false => Err(exclusive("SCROLL", "NO SCROLL")),
+        };
+        loop {
+            if self.word("binary") {
+                is_binary = true;
+            } else if self.word("insensitive") {
+                is_insensitive = true;
+            } else if self.word("asensitive") {
+                is_asensitive = true;
+            } else if self.word("scroll") {
+                says(Scroll::Always)?;
+            } else if self.word("no") {
+                self.expect("scroll")?;
+                says(Scroll::Never)?;
+            } else {
+                break;
+            }
+        }
+        self.expect("cursor")?;
+        let holds = self.word("with");
+        if holds || self.word("without") {
+            self.expect("hold")?;
+        }
+        self.expect("for")?;
+        let query = self.parser.parse_query().map_err(syntax_error)?;
+        use ast::SetExpr::{Delete, Insert, Merge, Update};
+        if matches!(&*query.body, Insert(_) | Update(_) | Delete(_) | Merge(_)) {
+            return Err(near(query.body.to_string().split(' ').next().unwrap_or_default()));
+        }
+        if is_insensitive && is_asensitive {
+            return Err(exclusive("INSENSITIVE", "ASENSITIVE"));
+        }
+        if !query.locks.is_empty() {
+            check_locking(&query, is_insensitive, scroll, holds)?;
+        }
+        let mut inner = ast::Statement::Query(query);
+        crate::rewrite::rewrite(&mut inner);
+        Ok(Command::Declare(Declaration { name, query: Arc::new(inner), is_binary, scroll, holds }))
+    }
+
+    fn fetch(&mut self, is_move: bool) -> Result<Command> {
+        let motion = self.motion()?;
+        let _ = self.word("from") || self.word("in");
+        Ok(Command::Fetch(Fetch { cursor: self.name()?, motion, is_move }))
+    }
+
+    fn motion(&mut self) -> Result<Motion> {
+        let one = Motion::Forward(1);
+        // A cursor may have a name like one of these words.
+        let is_last = !matches!(
+            self.parser.peek_nth_token(1).token,
+            Token::Word(_) | Token::Number(..) | Token::Minus | Token::Plus
+        );
+        if is_last {
+            return Ok(one);
+        }
+        if let Some(count) = self.count()? {
+            return Ok(forward(count));
+        }
+        Ok(if self.word("next") {
+            one
+        } else if self.word("prior") {
+            Motion::Backward(1)
+        } else if self.word("first") {
+            Motion::Absolute(1)
+        } else if self.word("last") {
+            Motion::Absolute(-1)
+        } else if self.word("absolute") {
+            Motion::Absolute(self.needed_count()?)
+        } else if self.word("relative") {
+            Motion::Relative(self.needed_count()?)
+        } else if self.word("all") {
+            Motion::Forward(ALL)
+        } else if self.word("forward") {
+            match self.word("all") {
+                true => Motion::Forward(ALL),
+                false => self.count()?.map_or(one, forward),
+            }
+        } else if self.word("backward") {
+            match self.word("all") {
+                true => Motion::Backward(ALL),
+                false => self.count()?.map_or(Motion::Backward(1), |count| forward(-count)),
+            }
+        } else {
+            one
+        })
+    }
+
+    fn close(&mut self) -> Result<Command> {
+        if self.word("all") {
+            return Ok(Command::Close(None));
+        }
+        Ok(Command::Close(Some(self.name()?)))
+    }
+
+    /// An integer with its sign.
+    fn count(&mut self) -> Result<Option<i64>> {
+        let sign = match self.parser.peek_token().token {
+            Token::Minus => Some(-1),
+            Token::Plus => Some(1),
+            Token::Number(..) => None,
+            _ => return Ok(None),
+        };
+        if sign.is_some() {
+            self.skip();
+        }
+        let token = self.parser.next_token().token;
+        let number = match &token {
+            Token::Number(text, _) => text.parse::<i32>().ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| near(&token.to_string()))?;
+        Ok(Some(i64::from(number) * sign.unwrap_or(1)))
+    }
+
+    fn needed_count(&mut self) -> Result<i64> {
+        let found = self.count()?;
+        found.ok_or_else(|| near(&self.parser.peek_token().token.to_string()))
+    }
+
+    fn name(&mut self) -> Result<String> {
+        let ident = self.parser.parse_identifier().map_err(syntax_error)?;
+        Ok(crate::name::folded(&ident))
+    }
+
+    fn skip(&mut self) {
+        let _ = self.parser.next_token();
+    }
+
+    /// Takes the word if it comes next.
+    fn word(&mut self, word: &str) -> bool {
+        let is_next = matches!(
+            self.parser.peek_token().token,
+            Token::Word(next) if next.quote_style.is_none() && next.value.eq_ignore_ascii_case(word)
+        );
+        if is_next {
+            self.skip();
+        }
+        is_next
+    }
+
+    fn expect(&mut self, word: &str) -> Result<()> {
+        match self.word(word) {
+            true => Ok(()),
+            false => match self.parser.peek_token().token {
+                Token::EOF => Err(Error::new(SqlState::SyntaxError, "syntax error at end of input")),
+                other => Err(near(&other.to_string())),
+            },
+        }
+    }
+}
+
+fn forward(count: i64) -> Motion {
+    match count {
+        0 => Motion::Relative(0),
+        1.. => Motion::Forward(count.unsigned_abs()),
+        _ => Motion::Backward(count.unsigned_abs()),
+    }
+}
+
+fn exclusive(one: &str, other: &str) -> Error {
+    Error::new(SqlState::InvalidCursorDefinition, format!("cannot specify both {one} and {other}"))
+}
+
+fn check_locking(query: &ast::Query, is_insensitive: bool, scroll: Scroll, holds: bool) -> Result<()> {
+    let lock = query.locks.first().map_or("UPDATE".to_owned(), |lock| lock.lock_type.to_string());
+    let refused = match () {
+        () if holds => "WITH HOLD ",
+        () if scroll == Scroll::Always => "SCROLL ",
+        () if is_insensitive => {
+            let message = format!("DECLARE INSENSITIVE CURSOR ... FOR {lock} is not valid");
+            let detail = "Insensitive cursors must be READ ONLY.";
+            return Err(Error::new(SqlState::InvalidCursorDefinition, message).with_detail(detail));
+        }
+        () => return Ok(()),
+    };
+    let message = match refused {
+        "SCROLL " => format!("DECLARE SCROLL CURSOR ... FOR {lock} is not supported"),
+        _ => format!("DECLARE CURSOR WITH HOLD ... FOR {lock} is not supported"),
+    };
+    Err(Error::new(SqlState::FeatureNotSupported, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(sql: &str) -> Result<Arc<Command>> {
+        let statement = crate::parse::parse(sql)?.remove(0);
+        Ok(statement.command.unwrap_or_else(|| panic!("{sql} is a command")))
+    }
+
+    fn motion(sql: &str) -> (Motion, String) {
+        match &*read(sql).unwrap_or_else(|error| panic!("{sql}: {error}")) {
+            Command::Fetch(fetch) => (fetch.motion, fetch.cursor.clone()),
+            other => panic!("{}", other.tag()),
+        }
+    }
+
+    #[test]
+    fn cursors_move_in_many_ways() {
+        for (words, expected) in [
+            ("", Motion::Forward(1)),
+            ("FROM", Motion::Forward(1)),
+            ("NEXT", Motion::Forward(1)),
+            ("5 FROM", Motion::Forward(5)),
+            ("-5 IN", Motion::Backward(5)),
+            ("ALL", Motion::Forward(ALL)),
+            ("FORWARD", Motion::Forward(1)),
+            ("FORWARD 3", Motion::Forward(3)),
+            ("FORWARD -3 FROM", Motion::Backward(3)),
+            ("FORWARD ALL IN", Motion::Forward(ALL)),
+            ("BACKWARD", Motion::Backward(1)),
+            ("BACKWARD 0", Motion::Relative(0)),
+            ("BACKWARD ALL", Motion::Backward(ALL)),
+            ("PRIOR", Motion::Backward(1)),
+            ("FIRST FROM", Motion::Absolute(1)),
+            ("LAST", Motion::Absolute(-1)),
+            ("ABSOLUTE -2", Motion::Absolute(-2)),
+            ("RELATIVE +2 FROM", Motion::Relative(2)),
+        ] {
+            assert_eq!(motion(&format!("FETCH {words} Crs")), (expected, "crs".to_owned()), "{words}");
+            assert_eq!(motion(&format!("move {words} \"Crs\"")), (expected, "Crs".to_owned()), "{words}");
+        }
+        assert_eq!(motion("FETCH next"), (Motion::Forward(1), "next".to_owned()));
+        for wrong in
+            ["FETCH", "FETCH 1.5 c", "FETCH ABSOLUTE c", "FETCH 99999999999 c", "FETCH NEXT FROM c d"]
+        {
+            assert_eq!(read(wrong).err().map(|error| error.state()), Some(SqlState::SyntaxError), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn options_of_cursors_that_exclude_each_other_are_refused() {
+        let state = |sql: &str| read(sql).err().map(|error| error.state().code());
+        assert_eq!(state("DECLARE c SCROLL NO SCROLL CURSOR FOR SELECT 1"), Some("42P11"));
+        assert_eq!(state("DECLARE c INSENSITIVE ASENSITIVE CURSOR FOR SELECT 1"), Some("42P11"));
+        assert_eq!(state("DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t FOR UPDATE"), Some("0A000"));
+        assert_eq!(state("DECLARE c BINARY NO SCROLL CURSOR WITHOUT HOLD FOR TABLE t"), None);
+        assert_eq!(state("DECLARE c CURSOR SELECT 1"), Some("42601"));
+    }
+
+    #[test]
+    fn only_statements_of_data_can_be_prepared() {
+        let state = |sql: &str| read(sql).err().map(|error| error.state().code());
+        assert_eq!(state("PREPARE p AS SELECT 1"), None);
+        assert_eq!(state("PREPARE p (int, text) AS UPDATE t SET a = $1 WHERE b = $2"), None);
+        assert_eq!(state("PREPARE p AS COMMIT"), Some("42601"));
+        assert_eq!(state("PREPARE p AS PREPARE q AS SELECT 1"), Some("42601"));
+    }
+}

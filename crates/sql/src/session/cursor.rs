@@ -1,0 +1,175 @@
+//! DECLARE, FETCH, MOVE and CLOSE.
+//!
+//! A cursor ends with its transaction, or with the savepoint after which it was declared. One WITH HOLD reads everything that is left
+//! of its rows when its transaction commits, and stays until it is closed.
+
+use super::SqlSession;
+use crate::command::{Declaration, Fetch};
+use crate::cursor::{CursorRows, Walk};
+use crate::name::quoted;
+use crate::plan::{PlanKind, QueryPlan};
+use crate::prepared::Prepared;
+use crate::{CancelHandle, Outcome, OutputColumn, ResultRows};
+use ankerdb_engine::{Claim, Error, Result, SqlState, Value};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// A session's cursors.
+#[derive(Default)]
+pub(super) struct Cursors {
+    open: HashMap<String, Cursor>,
+    /// Names of the protocol's portals, which no cursor may have.
+    portals: HashSet<String>,
+    /// The number of the next cursor.
+    next: u64,
+}
+
+impl Cursors {
+    /// Cursors that are declared from now on have this number or a higher one.
+    pub(super) fn mark(&self) -> u64 {
+        self.next
+    }
+}
+
+pub(super) struct Cursor {
+    pub(super) columns: Arc<[OutputColumn]>,
+    rows: Arc<Mutex<CursorRows>>,
+    number: u64,
+    holds: bool,
+    /// Whether its transaction has committed.
+    is_held: bool,
+    is_binary: bool,
+}
+
+impl SqlSession {
+    /// 34000 if there is none.
+    pub(super) fn cursor(&self, name: &str) -> Result<&Cursor> {
+        self.cursors.open.get(name).ok_or_else(|| {
+            Error::new(SqlState::InvalidCursorName, format!("cursor {} does not exist", quoted(name)))
+        })
+    }
+
+    pub(super) fn declare(
+        &mut self,
+        declaration: &Declaration,
+        query: &Prepared,
+        parameters: &[Value],
+    ) -> Result<()> {
+        if !declaration.holds && !self.block.is_open() {
+            let message = "DECLARE CURSOR can only be used in transaction blocks";
+            return Err(Error::new(SqlState::NoActiveSqlTransaction, message));
+        }
+        self.check_cursor_name(&declaration.name)?;
+        self.check_room()?;
+        let rows = self.open_query(query, parameters)?;
+        let limit = self.runner.engine.database().memory_limit();
+        let mut cursor = CursorRows::new(rows, declaration.scroll, limit);
+        let is_held = !self.block.is_open();
+        if is_held {
+            // Its transaction ends here.
+            cursor.read_all(&self.runner.cancel)?;
+        }
+        let number = self.cursors.next;
+        self.cursors.next += 1;
+        let (holds, is_binary) = (declaration.holds, declaration.is_binary);
+        let columns = query.output().unwrap_or_default().into();
+        let cursor =
+            Cursor { columns, rows: Arc::new(Mutex::new(cursor)), number, holds, is_held, is_binary };
+        self.cursors.open.insert(declaration.name.clone(), cursor);
+        Ok(())
+    }
+
+    /// The rows of a query that goes on after this statement.
+    fn open_query(&mut self, query: &Prepared, parameters: &[Value]) -> Result<ResultRows> {
+        let planned = query.current(&self.runner)?;
+        if let Some(command) = planned.kind.writes() {
+            self.check_writable(command)?;
+        }
+        let outcome = match &planned.kind {
+            PlanKind::Query(QueryPlan::Select(plan)) => self.select(&planned, plan, parameters)?,
+            PlanKind::Query(QueryPlan::Analytical(plan)) => {
+                self.analytical_until(plan, planned.version, parameters, CancelHandle::default())?
+            }
+            _ => return Err(crate::name::not_supported("a cursor over such a query")),
+        };
+        match outcome {
+            Outcome::Rows(rows) => Ok(rows),
+            _ => Err(Error::internal("a query without rows")),
+        }
+    }
+
+    pub(super) fn fetch(&mut self, fetch: &Fetch, promised: Option<&[OutputColumn]>) -> Result<Outcome> {
+        let cursor = self.cursor(&fetch.cursor)?;
+        if !fetch.is_move && promised != Some(&*cursor.columns) {
+            return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
+        }
+        let mut walk = Walk::begin(&cursor.rows, &fetch.cursor, fetch.motion, self.runner.cancel.clone())?;
+        if fetch.is_move {
+            return Ok(Outcome::Command(format!("MOVE {}", walk.pass()?)));
+        }
+        let pull = Box::new(move || walk.next_batch());
+        Ok(Outcome::Rows(ResultRows::fetched(cursor.columns.clone(), cursor.is_binary, pull)))
+    }
+
+    /// Closes a cursor; whether there was one.
+    pub fn close_cursor(&mut self, name: &str) -> bool {
+        self.cursors.open.remove(name).is_some()
+    }
+
+    pub(super) fn close_cursors(&mut self) {
+        self.cursors.open.clear();
+    }
+
+    /// Whether a cursor or portal may have this name.
+    fn check_cursor_name(&self, name: &str) -> Result<()> {
+        if self.cursors.open.contains_key(name) || self.cursors.portals.contains(name) {
+            let message = format!("cursor {} already exists", quoted(name));
+            return Err(Error::new(SqlState::DuplicateCursor, message));
+        }
+        Ok(())
+    }
+
+    /// Gives a portal of the protocol a name, which it keeps until [`release_portal`](Self::release_portal).
+    ///
+    /// # Errors
+    /// `DuplicateCursor` if a cursor or another portal has it, and `OutOfMemory`: the client decides how many there are.
+    pub fn name_portal(&mut self, name: &str) -> Result<()> {
+        self.check_cursor_name(name)?;
+        self.check_room()?;
+        self.cursors.portals.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Forgets the name of a portal.
+    pub fn release_portal(&mut self, name: &str) {
+        self.cursors.portals.remove(name);
+    }
+
+    /// Whether a session may keep one more statement or cursor.
+    pub(super) fn check_room(&self) -> Result<()> {
+        self.runner.engine.database().memory_limit().check(Claim::Write, 0)
+    }
+
+    /// Before a commit: cursors WITH HOLD read what is left.
+    pub(super) fn hold_cursors(&mut self) -> Result<()> {
+        let waiting = self.cursors.open.values().filter(|cursor| cursor.holds && !cursor.is_held);
+        for cursor in waiting {
+            cursor.rows.lock().read_all(&self.runner.cancel)?;
+        }
+        Ok(())
+    }
+
+    /// The transaction has ended, and its cursors with it.
+    pub(super) fn end_cursors(&mut self, is_committed: bool) {
+        self.cursors.open.retain(|_, cursor| {
+            cursor.is_held |= is_committed && cursor.holds;
+            cursor.is_held
+        });
+    }
+
+    /// Goes back to a savepoint, after which cursors of this number and later ones were declared.
+    pub(super) fn end_cursors_since(&mut self, mark: u64) {
+        self.cursors.open.retain(|_, cursor| cursor.is_held || cursor.number < mark);
+    }
+}
