@@ -98,6 +98,8 @@ sql_states! {
     InvalidSqlStatementName = "26000",
     /// A database does not exist.
     InvalidCatalogName = "3D000",
+    /// A schema does not exist.
+    InvalidSchemaName = "3F000",
     /// A cursor or portal does not exist.
     InvalidCursorName = "34000",
     /// The transaction must be tried again.

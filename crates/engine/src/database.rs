@@ -207,4 +207,9 @@ impl Database {
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }
     }
+
+    /// Approximate bytes that the newest values of a table's rows take. Looks at each of its blocks.
+    pub fn table_bytes(table: &Table) -> usize {
+        table.memory_bytes(&crossbeam_epoch::pin())
+    }
 }

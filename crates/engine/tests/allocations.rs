@@ -112,6 +112,7 @@ impl Stage {
             columns: vec![column],
             unique,
             primary: false,
+            is_constraint: false,
             kind,
         };
         let mut definition = TableDefinition::new("t")

@@ -45,6 +45,7 @@ fn index_on_kind(name: &str, unique: bool) -> IndexDefinition {
         columns: vec![KIND],
         unique,
         primary: false,
+        is_constraint: false,
         kind: IndexKind::Ordered,
     }
 }

@@ -58,6 +58,7 @@ impl Stage {
             columns: vec![1, 2],
             unique: false,
             primary: false,
+            is_constraint: false,
             kind: IndexKind::Ordered,
         };
         let mut definition = TableDefinition::new("t")

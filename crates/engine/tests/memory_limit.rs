@@ -268,6 +268,7 @@ fn an_index_that_does_not_fit_is_refused_and_nothing_remains_of_it() {
         columns: vec![1],
         unique: false,
         primary: false,
+        is_constraint: false,
         kind: IndexKind::Ordered,
     };
     assert_is_refusal(&stage.database.create_index("t", index.clone()).unwrap_err());

@@ -4,8 +4,11 @@
 //! here. A numeric is a run of base-10,000 digits.
 
 use crate::frontend::utf8;
+use crate::types::wire_type;
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, Decimal, MAX_NUMERIC_PRECISION, Value, ValueRef};
+use ankerdb_value::{
+    DataType, Decimal, ListType, MAX_NUMERIC_PRECISION, SystemType, Value, ValueRef, parse_text,
+};
 use bytes::{BufMut, BytesMut};
 
 /// Days from 1970-01-01 to 2000-01-01.
@@ -35,7 +38,14 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         },
         ValueRef::Double(value) => out.put_f64(value),
         ValueRef::Numeric(value) => encode_numeric(value, out),
-        ValueRef::Text(text) => encode_text(text, data_type, out),
+        ValueRef::Text(text) => match data_type {
+            DataType::System(SystemType::List(list)) => encode_list(text, list, out)?,
+            DataType::System(SystemType::Object(_)) => {
+                let message = format!("binary values of type {data_type} are not supported");
+                return Err(Error::new(SqlState::FeatureNotSupported, message));
+            }
+            _ => encode_text(text, data_type, out),
+        },
         ValueRef::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
         ValueRef::Timestamp(microseconds) | ValueRef::TimestampTz(microseconds) => {
             out.put_i64(microseconds.wrapping_sub(EPOCH_MICROSECONDS))
@@ -59,10 +69,82 @@ fn encode_integer(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) 
     match data_type {
         DataType::SmallInt => out.put_i16(i16::try_from(wide).map_err(misfit)?),
         DataType::Integer => out.put_i32(i32::try_from(wide).map_err(misfit)?),
+        DataType::System(_) => out.put_u32(u32::try_from(wide).map_err(misfit)?),
         DataType::Numeric { .. } => encode_numeric(Decimal::new(wide as i128, 0), out),
         _ => out.put_i64(wide),
     }
     Ok(())
+}
+
+/// A list: dimensions, whether NULL occurs, the type of the items, their number, where they begin to count; then each with its
+/// length. Vectors count from 0.
+fn encode_list(text: &str, list: ListType, out: &mut BytesMut) -> Result<()> {
+    let element = element_type(list);
+    let is_vector = matches!(list, ListType::SmallIntVector | ListType::OidVector);
+    let items = list_items(text, is_vector);
+    out.put_i32(i32::from(!items.is_empty() || is_vector));
+    out.put_i32(i32::from(items.contains(&None)));
+    out.put_u32(wire_type(element).oid);
+    if items.is_empty() && !is_vector {
+        return Ok(());
+    }
+    let misfit = |_| Error::new(SqlState::ProgramLimitExceeded, "a list is too long");
+    out.put_i32(i32::try_from(items.len()).map_err(misfit)?);
+    out.put_i32(i32::from(!is_vector));
+    for item in items {
+        let Some(item) = item else {
+            out.put_i32(-1);
+            continue;
+        };
+        let start = out.len();
+        out.put_u32(0);
+        encode((&parse_text(element, &item)?).into(), element, out)?;
+        let length = i32::try_from(out.len() - start - 4).map_err(misfit)?;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+    Ok(())
+}
+
+fn element_type(list: ListType) -> DataType {
+    match list {
+        ListType::SmallIntVector | ListType::SmallInt => DataType::SmallInt,
+        ListType::OidVector | ListType::Oid => DataType::System(SystemType::Oid),
+        ListType::Boolean => DataType::Boolean,
+        ListType::Integer => DataType::Integer,
+        ListType::BigInt => DataType::BigInt,
+        ListType::DoublePrecision => DataType::DoublePrecision,
+        ListType::Text => DataType::Text,
+        ListType::Name => DataType::System(SystemType::Name),
+        ListType::Char => DataType::System(SystemType::Char),
+    }
+}
+
+/// The items of a list's text, which this server has written.
+fn list_items(text: &str, is_vector: bool) -> Vec<Option<String>> {
+    if is_vector {
+        return text.split_ascii_whitespace().map(|item| Some(item.to_owned())).collect();
+    }
+    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
+    if inner.is_empty() {
+        return Vec::new();
+    }
+    let (mut items, mut item, mut is_quoted, mut was_quoted) = (Vec::new(), String::new(), false, false);
+    let finished = |item: &mut String, was_quoted: &mut bool| {
+        let text = std::mem::take(item);
+        let is_null = text == "NULL" && !std::mem::take(was_quoted);
+        (!is_null).then_some(text)
+    };
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => item.extend(characters.next()),
+            '"' => (is_quoted, was_quoted) = (!is_quoted, true),
+            ',' if !is_quoted => items.push(finished(&mut item, &mut was_quoted)),
+            other => item.push(other),
+        }
+    }
+    items.push(finished(&mut item, &mut was_quoted));
+    items
 }
 
 fn encode_text(text: &str, data_type: DataType, out: &mut BytesMut) {
@@ -111,7 +193,10 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Real => Value::Real(f32::from_be_bytes(fixed(bytes)?)),
         DataType::DoublePrecision => Value::Double(f64::from_be_bytes(fixed(bytes)?)),
         DataType::Numeric { .. } => Value::Numeric(decode_numeric(bytes)?),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Value::text(utf8(bytes)?),
+        DataType::System(SystemType::Oid) => Value::BigInt(u32::from_be_bytes(fixed(bytes)?).into()),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::System(_) => {
+            Value::text(utf8(bytes)?)
+        }
         DataType::Date => Value::Date(decode_date(i32::from_be_bytes(fixed(bytes)?))?),
         DataType::Timestamp => Value::Timestamp(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
         DataType::TimestampTz => Value::TimestampTz(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
@@ -254,6 +339,18 @@ mod tests {
             assert_eq!(decode(&bytes, NUMERIC).unwrap_err().state(), state, "{bytes:?}");
         }
         assert_eq!(decode(&words(&[1, 0x8000, 0, 2, 1]), NUMERIC).unwrap(), numeric(0, 2));
+    }
+
+    #[test]
+    fn lists_are_sent_with_their_items() {
+        let list = |text: &str, list| sent(&Value::text(text), DataType::System(SystemType::List(list)));
+        let words = |words: &[i32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+        assert_eq!(list("{}", ListType::Text), words(&[0, 0, 25]));
+        assert_eq!(list("{7,NULL}", ListType::Integer), words(&[1, 1, 23, 2, 1, 4, 7, -1]));
+        assert_eq!(list("16 17", ListType::OidVector), words(&[1, 0, 26, 2, 0, 4, 16, 4, 17]));
+        let mut text = words(&[1, 0, 25, 2, 1, 4]);
+        text.extend(b"a,\"b\0\0\0\x04NULL");
+        assert_eq!(list(r#"{"a,\"b","NULL"}"#, ListType::Text), text);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! PostgreSQL's numbers for types.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, MAX_NUMERIC_PRECISION};
+use ankerdb_value::{DataType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType};
 
 /// What a RowDescription says about a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +36,42 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
         }
         DataType::Uuid => (2950, 16, -1),
+        DataType::System(system) => system_type(system),
     };
     WireType { oid, size, modifier }
+}
+
+/// Number and size of a type of the system catalog.
+fn system_type(system: SystemType) -> (u32, i16, i32) {
+    let (oid, size) = match system {
+        SystemType::Oid => (26, 4),
+        SystemType::Name => (19, 64),
+        SystemType::Char => (18, 1),
+        SystemType::Json => (114, -1),
+        SystemType::Object(ObjectKind::Class) => (2205, 4),
+        SystemType::Object(ObjectKind::Type) => (2206, 4),
+        SystemType::Object(ObjectKind::Function) => (24, 4),
+        SystemType::Object(ObjectKind::Namespace) => (4089, 4),
+        SystemType::Object(ObjectKind::Role) => (4096, 4),
+        SystemType::List(list) => (list_type(list), -1),
+    };
+    (oid, size, -1)
+}
+
+fn list_type(list: ListType) -> u32 {
+    match list {
+        ListType::SmallIntVector => 22,
+        ListType::OidVector => 30,
+        ListType::Boolean => 1000,
+        ListType::Char => 1002,
+        ListType::Name => 1003,
+        ListType::SmallInt => 1005,
+        ListType::Integer => 1007,
+        ListType::Text => 1009,
+        ListType::BigInt => 1016,
+        ListType::DoublePrecision => 1022,
+        ListType::Oid => 1028,
+    }
 }
 
 fn length_modifier(length: u32) -> i32 {
@@ -56,7 +90,10 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         20 => DataType::BigInt,
         21 => DataType::SmallInt,
         23 => DataType::Integer,
-        19 | 25 | 1042 | 1043 => DataType::Text,
+        18 => DataType::System(SystemType::Char),
+        19 => DataType::System(SystemType::Name),
+        25 | 1042 | 1043 => DataType::Text,
+        26 => DataType::System(SystemType::Oid),
         700 => DataType::Real,
         701 => DataType::DoublePrecision,
         1082 => DataType::Date,

@@ -5,7 +5,8 @@
 
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TrimWhereField,
+    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart,
+    Query, SelectItem, SetExpr, TrimWhereField,
 };
 
 /// A name, and whether it stays when a cast or CASE stands around it.
@@ -26,7 +27,9 @@ fn figured(expression: &Expr) -> Option<Name> {
         Expr::CompoundIdentifier(parts) => strong(&folded(parts.last()?)),
         Expr::Nested(inner) => figured(inner),
         Expr::Collate { expr, .. } => figured(expr),
-        Expr::Function(function) => strong(&last_part(&function.name)?),
+        Expr::Function(function) => strong(respelled(function).unwrap_or(&last_part(&function.name)?)),
+        // An item of a list has the list's name.
+        Expr::CompoundFieldAccess { root, .. } => figured(root),
         Expr::Cast { expr, data_type, .. } => or_weak(figured(expr), &type_name(data_type)),
         Expr::TypedString(typed) => or_weak(None, &type_name(&typed.data_type)),
         Expr::Interval(_) => or_weak(None, "interval"),
@@ -52,6 +55,18 @@ fn figured(expression: &Expr) -> Option<Name> {
             SelectItem::ExprWithAlias { alias, .. } => strong(&folded(alias)),
             _ => None,
         },
+        _ => None,
+    }
+}
+
+/// The name of what the call stands for; see `olap/spelling.rs`.
+fn respelled(function: &Function) -> Option<&'static str> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match (last_part(&function.name)?.as_str(), list.args.as_slice()) {
+        ("array_or_empty", _) => Some("array"),
+        ("unnest", [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))]) => {
+            (last_part(&inner.name)? == "array_subscripts").then_some("generate_subscripts")
+        }
         _ => None,
     }
 }
@@ -89,7 +104,10 @@ fn type_name(data_type: &DataType) -> String {
     };
     let name = format!("{}{behind}", before.trim_end());
     let name = name.trim_start_matches("pg_catalog.");
+    // A list is called by its items.
+    let name = name.trim_end_matches("[]");
     match name {
+        "\"char\"" => "char",
         "int" | "integer" => "int4",
         "smallint" => "int2",
         "bigint" => "int8",

@@ -55,7 +55,8 @@ impl SqlEngine {
     /// table among them: for documentation and completion.
     pub fn function_names(&self) -> BTreeSet<String> {
         let ours = function::names().map(str::to_owned);
-        ours.chain(self.0.olap.function_names()).collect()
+        let system = crate::system::function_names().map(str::to_owned);
+        ours.chain(self.0.olap.function_names()).chain(system).collect()
     }
 
     /// How often queries ran in copies of the process, and what making them cost.

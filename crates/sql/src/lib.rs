@@ -41,6 +41,7 @@ mod session;
 mod session_sequences;
 mod size;
 mod syntax_error;
+mod system;
 mod version;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};

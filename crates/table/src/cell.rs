@@ -48,6 +48,8 @@ impl CellLayout {
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
             DataType::Numeric { .. } | DataType::Uuid => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
+            DataType::System(system) if system.is_number() => CellLayout::Word,
+            DataType::System(_) => CellLayout::View,
         }
     }
 

@@ -62,6 +62,8 @@ pub struct IndexDefinition {
     pub unique: bool,
     /// Whether it is the primary key: unique, and its columns forbid NULL.
     pub primary: bool,
+    /// Whether it was declared as a constraint, which a unique index need not be. Clients are told; nothing else depends on it.
+    pub is_constraint: bool,
     /// How it finds its entries.
     pub kind: IndexKind,
 }
@@ -103,7 +105,14 @@ impl TableDefinition {
         let name = format!("{}_pkey", self.name);
         self.indexes.insert(
             0,
-            IndexDefinition { name, columns, unique: true, primary: true, kind: IndexKind::Ordered },
+            IndexDefinition {
+                name,
+                columns,
+                unique: true,
+                primary: true,
+                is_constraint: true,
+                kind: IndexKind::Ordered,
+            },
         );
         self
     }
@@ -112,7 +121,14 @@ impl TableDefinition {
     pub fn index(mut self, name: impl Into<String>, columns: &[&str], unique: bool) -> TableDefinition {
         let columns = columns.iter().map(|name| self.position_or_panic(name)).collect();
         let kind = IndexKind::Ordered;
-        self.indexes.push(IndexDefinition { name: name.into(), columns, unique, primary: false, kind });
+        self.indexes.push(IndexDefinition {
+            name: name.into(),
+            columns,
+            unique,
+            primary: false,
+            is_constraint: false,
+            kind,
+        });
         self
     }
 

@@ -7,7 +7,7 @@
 use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::check_real;
-use crate::{DataType, Decimal, Value, format_text, parse_text};
+use crate::{DataType, Decimal, SystemType, Value, format_text, parse_text};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// `CAST(value AS data_type)`. Text longer than `char(n)` or `varchar(n)` is cut silently.
@@ -60,6 +60,19 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
             }
         }
         (Value::Text(text), _) => parse_text(data_type, &text),
+        (value @ Value::BigInt(_), DataType::System(SystemType::Object(_))) => Ok(value),
+        (value @ (Value::SmallInt(_) | Value::Integer(_)), DataType::System(system))
+            if system.is_number() =>
+        {
+            parse_text(data_type, &text_of(&value))
+        }
+        (Value::BigInt(value), DataType::System(system)) if system.is_number() => {
+            match u32::try_from(value) {
+                Ok(oid) => Ok(Value::BigInt(i64::from(oid))),
+                Err(_) => Err(out_of_range("OID")),
+            }
+        }
+        (value, DataType::System(system)) if system.is_text() => fit_text(&text_of(&value), data_type),
         (value, DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
             fit_text(&text_of(&value), data_type)
         }

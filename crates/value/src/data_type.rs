@@ -1,5 +1,6 @@
 //! What a column can be declared as.
 
+use crate::SystemType;
 use std::fmt;
 
 /// The most digits a numeric can have: those of a 128-bit integer.
@@ -52,12 +53,18 @@ pub enum DataType {
     Bytea,
     /// `uuid`
     Uuid,
+    /// A type of the system catalog, which columns of tables cannot have.
+    System(SystemType),
 }
 
 impl DataType {
     /// Whether values are strings of characters.
     pub fn is_text(self) -> bool {
-        matches!(self, DataType::Text | DataType::Varchar(_) | DataType::Char(_))
+        match self {
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => true,
+            DataType::System(system) => system.is_text(),
+            _ => false,
+        }
     }
 
     /// Whether values are numbers.
@@ -93,6 +100,7 @@ impl fmt::Display for DataType {
             DataType::TimestampTz => f.write_str("timestamp with time zone"),
             DataType::Bytea => f.write_str("bytea"),
             DataType::Uuid => f.write_str("uuid"),
+            DataType::System(system) => f.write_str(system.name()),
         }
     }
 }

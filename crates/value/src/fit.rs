@@ -8,7 +8,7 @@ pub(crate) fn fit_text(text: &str, data_type: DataType) -> Result<Value> {
     let (length, kind) = match data_type {
         DataType::Varchar(length) => (length, "character varying"),
         DataType::Char(length) => (length, "character"),
-        _ => return Ok(Value::text(text)),
+        _ => return Ok(cut_text(text, data_type)),
     };
     let excess = &text[prefix_of(text, length).len()..];
     if excess.bytes().any(|byte| byte != b' ') {
@@ -23,6 +23,10 @@ pub fn cut(text: &str, data_type: DataType) -> &str {
     match data_type {
         DataType::Varchar(length) => prefix_of(text, length),
         DataType::Char(length) => prefix_of(text, length).trim_end_matches(' '),
+        DataType::System(system) => match system.bytes_max() {
+            Some(bytes) => &text[..text.floor_char_boundary(bytes)],
+            None => text,
+        },
         _ => text,
     }
 }
@@ -32,6 +36,7 @@ pub(crate) fn is_stored_form(text: &str, data_type: DataType) -> bool {
     match data_type {
         DataType::Varchar(length) => text.len() <= length as usize,
         DataType::Char(length) => text.len() <= length as usize && !text.ends_with(' '),
+        DataType::System(system) => system.bytes_max().is_none_or(|bytes| text.len() <= bytes),
         _ => true,
     }
 }

@@ -51,6 +51,7 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             .prop_map(|bytes| Value::Bytea(bytes.into()))
             .boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
+        DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
     }
 }
 

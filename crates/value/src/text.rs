@@ -43,6 +43,8 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text)?),
         DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
+        DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
+        DataType::System(_) => fit_text(text, data_type)?,
     })
 }
 
@@ -112,6 +114,19 @@ fn parse_boolean(text: &str) -> Result<bool> {
         Ok(false)
     } else {
         Err(malformed("boolean", text))
+    }
+}
+
+/// A number of 32 bits; a negative one counts from the end, as PostgreSQL reads them.
+fn parse_oid(text: &str) -> Result<i64> {
+    let wide: i64 = parse_integer(text, "oid")?;
+    match (i32::try_from(wide), u32::try_from(wide)) {
+        (_, Ok(oid)) => Ok(i64::from(oid)),
+        (Ok(negative), _) => Ok(i64::from(negative as u32)),
+        _ => {
+            let message = format!("value \"{text}\" is out of range for type oid");
+            Err(Error::new(SqlState::NumericValueOutOfRange, message))
+        }
     }
 }
 

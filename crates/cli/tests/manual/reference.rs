@@ -4,7 +4,7 @@ use crate::chapter::{blocks, chapter, front_page, quoted, root, table_rows};
 use crate::client::Client;
 use crate::support::server::Server;
 use crate::support::{run, text};
-use ankerdb_engine::{DataType, Database};
+use ankerdb_engine::{DataType, Database, ObjectKind, SystemType};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,11 +69,12 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::TimestampTz => "timestamptz",
         DataType::Bytea => "bytea",
         DataType::Uuid => "uuid",
+        DataType::System(system) => system.name(),
     }
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 15] = [
+const TYPES: [DataType; 23] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -89,6 +90,14 @@ const TYPES: [DataType; 15] = [
     DataType::TimestampTz,
     DataType::Bytea,
     DataType::Uuid,
+    DataType::System(SystemType::Oid),
+    DataType::System(SystemType::Name),
+    DataType::System(SystemType::Char),
+    DataType::System(SystemType::Object(ObjectKind::Class)),
+    DataType::System(SystemType::Object(ObjectKind::Type)),
+    DataType::System(SystemType::Object(ObjectKind::Function)),
+    DataType::System(SystemType::Object(ObjectKind::Namespace)),
+    DataType::System(SystemType::Object(ObjectKind::Role)),
 ];
 
 #[test]

@@ -426,6 +426,7 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         }
         DataType::Numeric { scale, .. } => Value::Numeric(Decimal::new(i128::from_le_bytes(wide()), scale)),
         DataType::Uuid => Value::Uuid(wide()),
+        DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
         DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
             Value::text(std::str::from_utf8(view_bytes(column, &wide())).unwrap())

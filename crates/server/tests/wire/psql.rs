@@ -63,3 +63,51 @@ fn unknown_databases_are_refused() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(err.contains("database \"nothing\" does not exist"), "{err}");
 }
+
+/// What psql of PostgreSQL 15 shows of these tables on a server of PostgreSQL 15, whose owner is called `ankerdb`.
+const DESCRIBED: &str = include_str!("described.txt");
+
+#[test]
+fn tables_are_described_as_on_postgresql() {
+    let server = TestServer::start();
+    let script = "
+        CREATE TABLE author (id serial PRIMARY KEY, name varchar(40) NOT NULL UNIQUE, born date, rating numeric(5,2) DEFAULT 0);
+        CREATE TABLE book (isbn char(13) NOT NULL, author_id int NOT NULL, title text NOT NULL DEFAULT 'untitled', added timestamptz DEFAULT now(), PRIMARY KEY (isbn, author_id));
+        CREATE INDEX book_title ON book (title);
+        CREATE UNIQUE INDEX book_added_title ON book (added, title);
+        CREATE TABLE \"Odd name\" (id bigint GENERATED ALWAYS AS IDENTITY, \"select\" boolean);
+        CREATE SEQUENCE counter INCREMENT BY 5 START 10;
+        \\d
+        \\dt
+        \\di
+        \\ds
+        \\d author
+        \\d book
+        \\d \"Odd name\"
+        \\d author_pkey
+        \\d author_id_seq
+        \\d counter
+        \\dt b*
+        \\dv
+        \\d missing
+    ";
+    let Some(output) = psql(&server, &["-q"], script) else { return };
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(err, "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    for (number, (found, expected)) in out.lines().zip(DESCRIBED.lines()).enumerate() {
+        assert_eq!(found.trim_end(), expected.trim_end(), "line {}", number + 1);
+    }
+    assert_eq!(out.lines().count(), DESCRIBED.lines().count());
+}
+
+#[test]
+fn databases_and_schemas_are_listed() {
+    let server = TestServer::start();
+    let script = "\\l\n\\dn\n\\du\n\\df\n\\db\n";
+    let Some(output) = psql(&server, &["-q", "-A", "-t"], script) else { return };
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let expected = "ankerdb|ankerdb|UTF8|C|C||libc|\npublic|ankerdb\nankerdb|Superuser, Create role, Create DB|{}\n\
+        pg_default|ankerdb|\n";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}

@@ -52,7 +52,14 @@ pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<Stri
             };
             let columns = positions(&table, columns)?;
             if !(*if_not_exists && catalog.has_relation(&name)) {
-                let index = IndexDefinition { name, columns, unique: *unique, primary: false, kind: *kind };
+                let index = IndexDefinition {
+                    name,
+                    columns,
+                    unique: *unique,
+                    primary: false,
+                    is_constraint: false,
+                    kind: *kind,
+                };
                 definitions.create_index(table.name(), index)?;
             }
         }

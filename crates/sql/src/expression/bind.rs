@@ -10,7 +10,7 @@ use super::types::{
 use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{folded, quoted, undefined_column, undefined_table};
 use crate::syntax_error::too_deep;
-use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, Value};
+use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, SystemType, Value};
 use ankerdb_value::{cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
@@ -283,6 +283,8 @@ impl<'a> Binder<'a> {
                 ..
             } => {
                 let target = match data_type(to) {
+                    // Names of objects are looked up in the system catalog.
+                    Ok(DataType::System(SystemType::Object(_))) => return elsewhere(format!("type {to}")),
                     Ok(target) => target,
                     // Types that only the OLAP path has, such as intervals.
                     Err(_) => return elsewhere(format!("type {to}")),
@@ -580,7 +582,8 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::TimestampTz => Value::TimestampTz(0),
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => return Ok(()),
+        DataType::System(system) if system.is_number() => Value::BigInt(0),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::System(_) => return Ok(()),
     };
     match cast(sample, to) {
         Err(error) if error.state() == SqlState::CannotCoerce => Err(error),

@@ -1,6 +1,6 @@
 //! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
-use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, SystemType, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
@@ -10,7 +10,11 @@ pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
 
 /// The type that a parsed type name stands for. 42704 if there is none.
 pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
-    let text = parsed.to_string().to_lowercase().replace('"', "");
+    let text = parsed.to_string().to_lowercase();
+    if matches!(text.as_str(), "\"char\"" | "pg_catalog.\"char\"") {
+        return Ok(DataType::System(SystemType::Char));
+    }
+    let text = text.replace('"', "");
     let (name, modifiers) = match (text.find('('), text.find(')')) {
         (Some(open), Some(close)) if open < close => {
             let modifiers = text[open + 1..close].split(',').map(|modifier| modifier.trim().parse::<u32>());
@@ -25,6 +29,9 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
         return Err(Error::new(SqlState::FeatureNotSupported, format!("type {text} is not supported")));
     }
     let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
+    if let Some(system) = SystemType::by_name(name).filter(|_| modifiers.is_empty()) {
+        return Ok(DataType::System(system));
+    }
     // Fractional digits of seconds: always six here.
     let modifiers = if name.starts_with("timestamp") { &[] } else { modifiers.as_slice() };
     type_by_name(name, modifiers)
@@ -47,6 +54,7 @@ pub(crate) enum Family {
     TimestampTz,
     Bytea,
     Uuid,
+    List,
 }
 
 /// The type's family.
@@ -66,6 +74,9 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::TimestampTz => Family::TimestampTz,
         DataType::Bytea => Family::Bytea,
         DataType::Uuid => Family::Uuid,
+        DataType::System(system) if system.is_number() => Family::BigInt,
+        DataType::System(SystemType::List(_)) => Family::List,
+        DataType::System(_) => Family::Text,
     }
 }
 
@@ -93,7 +104,7 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
             numeric(scale_of(left).max(scale_of(right)))
         }
         (SmallInt, Integer) | (Integer, SmallInt) => DataType::Integer,
-        (BigInt, SmallInt | Integer) | (SmallInt | Integer, BigInt) => DataType::BigInt,
+        (BigInt, SmallInt | Integer | BigInt) | (SmallInt | Integer, BigInt) => DataType::BigInt,
         (Real | DoublePrecision | Numeric | SmallInt | Integer | BigInt, Real | DoublePrecision)
         | (Real | DoublePrecision, Numeric | SmallInt | Integer | BigInt) => DataType::DoublePrecision,
         (Char, Char) => ANY_CHAR,

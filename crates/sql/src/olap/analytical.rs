@@ -76,7 +76,7 @@ pub struct MemoryBaseline {
 struct Tables(HashMap<String, Arc<MemTable>>);
 
 impl TableSources for Tables {
-    fn source(&self, name: &str) -> Result<Arc<dyn TableSource>> {
+    fn source(&self, _schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
         match self.0.get(name) {
             Some(table) => Ok(provider_as_source(table.clone())),
             None => Err(Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))),

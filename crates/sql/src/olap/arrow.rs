@@ -56,6 +56,8 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
+        DataType::System(system) if system.is_number() => ArrowType::Int64,
+        DataType::System(_) => ArrowType::Utf8View,
     }
 }
 
@@ -153,6 +155,7 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             let buffer = lent_buffer(values, rows * 16)?.slice_with_length(0, rows * 16);
             Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
         }
+        DataType::System(_) => return Err(Error::internal("a column of a type of the system catalog")),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap and is UTF-8; it is the engine that wrote both.

@@ -3,7 +3,7 @@
 use super::arrow::wide_type;
 use super::kernel;
 use super::operation::{Operation, by_value};
-use super::value::with_type;
+use super::value::{is_told, with_type};
 use ankerdb_engine::DataType;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::error::Result;
@@ -21,7 +21,7 @@ pub(super) fn call(operation: Operation, arguments: Vec<Expr>, result: DataType)
 /// This call with a field that does not tell its text type; `None` if the field does not anyway.
 pub(super) fn without_text_type(call: &ScalarFunction) -> Option<ScalarFunction> {
     let computed = call.func.inner().downcast_ref::<Computed>()?;
-    let is_told = computed.is_told && matches!(computed.result, DataType::Varchar(_) | DataType::Char(_));
+    let is_told = computed.is_told && is_told(computed.result);
     let plain = || Computed::new(computed.operation.clone(), computed.result, false);
     is_told.then(|| plain().call(call.args.clone()))
 }

@@ -10,6 +10,7 @@
 
 use super::names::HIDDEN;
 use super::planner::TableSources;
+use super::wildcard::schema_name;
 use crate::column_name::column_name;
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
@@ -81,7 +82,8 @@ impl Work for Relations<'_> {
     fn relation(&mut self, relation: &ObjectName) {
         let name = relation.0.last().and_then(|part| part.as_ident()).map(folded);
         // What is no table may be a common table expression, or an error that the planner reports.
-        if let Some(Ok(source)) = name.map(|name| self.tables.source(&name)) {
+        let schema = schema_name(relation);
+        if let Some(Ok(source)) = name.map(|name| self.tables.source(schema.as_deref(), &name)) {
             self.columns.extend(source.schema().fields().iter().map(|field| field.name().clone()));
         }
     }

@@ -22,6 +22,7 @@ pub(crate) mod arrow;
 mod checked;
 mod computed;
 mod cooperate;
+mod dependent;
 mod distinct;
 mod duplicate;
 mod error;
@@ -29,8 +30,10 @@ mod existence;
 mod extreme;
 mod forked;
 mod function;
+mod json;
 mod kernel;
 mod limited;
+mod lists;
 mod memory;
 mod names;
 mod narrow;
@@ -40,7 +43,9 @@ mod planner;
 mod project;
 mod scan;
 mod single;
+mod spelling;
 pub(crate) mod step;
+mod system;
 pub(crate) mod target;
 mod typing;
 mod untyped;
@@ -55,6 +60,7 @@ pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
 use crate::rows::{Lasting, ResultRows, RunEnd};
+use crate::system::oids::Oids;
 use crate::{CancelHandle, OutputColumn, SqlOptions};
 use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
@@ -74,7 +80,7 @@ use datafusion::sql::sqlparser::ast::Statement;
 use error::{from_datafusion, from_optimizer};
 use futures::StreamExt;
 use memory::LimitedPool;
-use planner::TableSources;
+use planner::{CatalogSources, TableSources};
 use scan::TableHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,6 +95,7 @@ pub(crate) struct OlapEngine {
     tasks: Arc<TaskContext>,
     threads: Arc<Threads>,
     forks: Option<Arc<forked::Forks>>,
+    oids: Arc<Oids>,
 }
 
 /// The analytical threads, and one that watches over queries: it has next to nothing to do, so that a cancel
@@ -203,7 +210,14 @@ impl OlapEngine {
         let state = Arc::new(session_state(threads, pool, true)?);
         let tasks = state.task_ctx();
         let threads = Arc::new(Threads::start(threads)?);
-        let mut olap = OlapEngine { database: database.clone(), state, tasks, threads, forks: None };
+        let mut olap = OlapEngine {
+            database: database.clone(),
+            state,
+            tasks,
+            threads,
+            forks: None,
+            oids: Arc::default(),
+        };
         if database.configuration() == Configuration::HeeFork {
             olap.make_statics()?;
             olap.forks = Some(Arc::new(forked::Forks::new(database, options)?));
@@ -218,7 +232,7 @@ impl OlapEngine {
         catalog: &Arc<Catalog>,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
-        self.plan_over(query, catalog, declared)
+        self.plan_over(query, &self.sources(catalog), declared)
     }
 
     fn plan_over(
@@ -227,6 +241,7 @@ impl OlapEngine {
         tables: &dyn TableSources,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
+        let query = &spelling::respelled(query)?;
         let query = &wildcard::written_out(query, tables);
         let (named, parameters) = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;
         let (bound, mut known) =
@@ -259,6 +274,11 @@ impl OlapEngine {
         let mut state = self.state.as_ref().clone();
         state.mark_start_execution();
         state.optimize(&filled).map_err(from_optimizer)
+    }
+
+    /// The relations and functions of a catalog.
+    pub(crate) fn sources(&self, catalog: &Arc<Catalog>) -> CatalogSources {
+        CatalogSources::new(catalog.clone(), self.oids.clone())
     }
 
     /// Plans like [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement
@@ -408,6 +428,8 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         functions.push(Arc::new(named));
     }
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
+    builder.scalar_functions().get_or_insert_default().extend(lists::functions());
+    builder.scalar_functions().get_or_insert_default().extend(json::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
     builder.aggregate_functions().get_or_insert_default().extend(distinct::statistics());

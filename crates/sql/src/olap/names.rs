@@ -1,8 +1,9 @@
 //! The columns of a result: their names and types as PostgreSQL gives them.
 
-use super::value::{field_type, sql_type};
+use super::value::{sql_type, told_type};
 use crate::OutputColumn;
 use crate::column_name::column_name;
+use ankerdb_engine::{DataType, SystemType};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr, Statement};
 
@@ -22,12 +23,21 @@ pub(crate) fn output(query: &Statement, bound: &LogicalPlan, optimized: &Logical
     columns
         .map(|(position, (field, coerced))| {
             let computed = sql_type(coerced.data_type());
-            let text = field_type(field).filter(|known| known.is_text() && computed.is_text());
+            let text = told_type(field).filter(|known| is_shown_as(*known, computed));
             let name =
                 written.get(position).cloned().flatten().unwrap_or_else(|| visible(field.name()).to_owned());
             OutputColumn { name, data_type: text.unwrap_or(computed) }
         })
         .collect()
+}
+
+/// Whether values of an Arrow column of `computed` may be values of the told type.
+fn is_shown_as(told: DataType, computed: DataType) -> bool {
+    match told {
+        DataType::System(SystemType::Oid) => computed == DataType::BigInt,
+        DataType::System(_) => computed == DataType::Text,
+        other => other.is_text() && computed.is_text(),
+    }
 }
 
 /// Names by position; `None` where the plan's own name is right (columns of a wildcard).

@@ -5,15 +5,21 @@
 //! is built ([`typing`]).
 
 use super::arrow::UTC;
+use super::arrow::wide_type;
+use super::dependent;
 use super::error::external;
 use super::existence;
 use super::limited;
 use super::scan::TableHandle;
+use super::system::{self, SystemTable};
 use super::value::{sql_type, with_type};
 use super::{typing, written};
 use crate::expression::Parameters;
 use crate::expression::types::data_type;
-use ankerdb_engine::{Catalog, DataType, Error, SqlState};
+use crate::name::{SCHEMA, undefined_table};
+use crate::system::SystemCatalog;
+use crate::system::oids::Oids;
+use ankerdb_engine::{Catalog, DataType, Error, ObjectKind, SqlState, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
@@ -26,17 +32,52 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Where a plan's tables come from.
 pub(crate) trait TableSources {
-    /// The table with this name; 42P01 if there is none.
-    fn source(&self, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>>;
+    /// The relation with this name; 42P01 if there is none.
+    fn source(&self, schema: Option<&str>, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>>;
+
+    /// The function of the system catalog with this name.
+    fn function(&self, _name: &str) -> Option<Arc<ScalarUDF>> {
+        None
+    }
 }
 
-impl TableSources for Arc<Catalog> {
-    fn source(&self, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>> {
-        Ok(provider_as_source(Arc::new(TableHandle::new(self.table(name)?))))
+/// One catalog, and the system catalog that shows it.
+pub(crate) struct CatalogSources {
+    catalog: Arc<Catalog>,
+    oids: Arc<Oids>,
+    /// Described when it is first asked for.
+    system: OnceLock<Arc<SystemCatalog>>,
+}
+
+impl CatalogSources {
+    pub(crate) fn new(catalog: Arc<Catalog>, oids: Arc<Oids>) -> CatalogSources {
+        CatalogSources { catalog, oids, system: OnceLock::new() }
+    }
+
+    fn system(&self) -> Arc<SystemCatalog> {
+        self.system.get_or_init(|| Arc::new(SystemCatalog::describe(&self.catalog, &self.oids))).clone()
+    }
+}
+
+impl TableSources for CatalogSources {
+    fn source(&self, schema: Option<&str>, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>> {
+        if let Some(relation) = crate::system::relation(schema, name) {
+            return Ok(provider_as_source(Arc::new(SystemTable::new(relation, self.system()))));
+        }
+        match schema {
+            None | Some(SCHEMA) => {
+                Ok(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(name)?))))
+            }
+            Some(schema) => Err(undefined_table(&format!("{schema}.{name}"))),
+        }
+    }
+
+    fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        crate::system::function(name).map(|function| system::function(function, self.system()))
     }
 }
 
@@ -54,10 +95,13 @@ pub(crate) fn bind(
     let fields = super::parameter::fields(declared);
     let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
     let plan = planner.sql_statement_to_plan_with_context(query.clone(), &mut context)?;
-    let functions = |name: &str| state.scalar_functions().get(name).cloned();
+    let functions =
+        |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);
     let plan = typing::typed(existence::as_values(plan)?, &mut parameters, &functions)?;
-    Ok((limited::numbered(plan)?, parameters.known().to_vec()))
+    let plan = dependent::independent(limited::numbered(plan)?)?;
+    let plan = system::shown(plan, &functions)?;
+    Ok((plan, parameters.known().to_vec()))
 }
 
 /// What names mean.
@@ -73,13 +117,7 @@ fn unqualified(name: &str) -> &str {
 
 impl ContextProvider for Names<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
-        match name.schema() {
-            None | Some("public") => self.tables.source(name.table()).map_err(external),
-            Some(schema) => {
-                let message = format!("relation \"{schema}.{}\" does not exist", name.table());
-                Err(external(Error::new(SqlState::UndefinedTable, message)))
-            }
-        }
+        self.tables.source(name.schema(), name.table()).map_err(external)
     }
 
     fn get_table_function_source(&self, name: &str, arguments: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
@@ -114,7 +152,8 @@ impl ContextProvider for Names<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = unqualified(name);
-        written::function(name).or_else(|| self.state.scalar_functions().get(name).cloned())
+        let known = || self.state.scalar_functions().get(name).cloned();
+        written::function(name).or_else(|| self.tables.function(name)).or_else(known)
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -179,6 +218,15 @@ fn literal_argument(argument: Expr) -> Result<Expr> {
 #[derive(Debug)]
 struct PostgresTypes;
 
+impl PostgresTypes {
+    /// A type that is written with its schema.
+    fn renamed(&self, name: &str) -> Result<Option<FieldRef>> {
+        let Some(own) = name.strip_prefix("pg_catalog.") else { return Ok(None) };
+        let Ok(data_type) = ankerdb_value::type_by_name(own, &[]) else { return Ok(None) };
+        Ok(Some(Arc::new(with_type(Field::new("", wide_type(data_type), true), data_type))))
+    }
+}
+
 impl TypePlanner for PostgresTypes {
     fn plan_type_field(&self, sql: &ast::DataType) -> Result<Option<FieldRef>> {
         use ast::{DataType as Sql, TimezoneInfo};
@@ -205,14 +253,23 @@ impl TypePlanner for PostgresTypes {
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
             Sql::Int8(_) => ArrowType::Int64,
             Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
-                "name" | "regtype" | "regclass" => ArrowType::Utf8View,
-                "oid" => ArrowType::Int64,
-                _ => return Ok(None),
+                "name" => return Ok(Some(system_type(SystemType::Name))),
+                "\"char\"" => return Ok(Some(system_type(SystemType::Char))),
+                other => match SystemType::by_name(other.strip_prefix("pg_catalog.").unwrap_or(other)) {
+                    Some(system) if system.is_number() => return Ok(Some(system_type(system))),
+                    _ => return self.renamed(other),
+                },
             },
+            Sql::Regclass => return Ok(Some(system_type(SystemType::Object(ObjectKind::Class)))),
             _ => return Ok(None),
         };
         Ok(Some(Arc::new(Field::new("", arrow, true))))
     }
+}
+
+fn system_type(system: SystemType) -> FieldRef {
+    let data_type = DataType::System(system);
+    Arc::new(with_type(Field::new("", wide_type(data_type), true), data_type))
 }
 
 /// `numeric` without precision and scale.

@@ -15,7 +15,7 @@
 
 use super::error::external;
 use super::names::HIDDEN;
-use super::value::{field_type, with_type};
+use super::value::{field_type, is_told, with_type};
 use ankerdb_engine::{DataType as SqlType, Error, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, StructArray, UInt32Array, make_array, new_null_array,
@@ -50,7 +50,7 @@ pub(super) fn value_of(subquery: Subquery) -> Result<Expr> {
         Arc::new(AggregateUDF::new_from_impl(Single { signature }))
     });
     let column = Column::from(schema.qualified_field(0));
-    let text = field_type(schema.field(0)).filter(|known| known.is_text());
+    let text = field_type(schema.field(0)).filter(|known| known.is_text() || is_told(*known));
     // A name that clients see as it was, and that no column of the query around it has.
     let name = format!("{}{HIDDEN}value", column.name);
     let mut rows = LogicalPlanBuilder::from(subquery.subquery.clone());

@@ -5,13 +5,13 @@
 //! the name that the transaction has for the row. See `docs/design/joined-writes.md`.
 
 use super::names::HIDDEN;
-use super::planner::TableSources;
+use super::planner::{CatalogSources, TableSources};
 use super::scan::TableHandle;
 use super::step::StepHandle;
 use crate::name::quoted;
-use ankerdb_engine::{Catalog, Error, Result, RowId, SqlState, Table};
+use ankerdb_engine::{Error, Result, RowId, SqlState, Table};
 use datafusion::catalog::default_table_source::provider_as_source;
-use datafusion::logical_expr::TableSource;
+use datafusion::logical_expr::{ScalarUDF, TableSource};
 use datafusion::sql::sqlparser::ast::Ident;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) const ROW_IDENTITY: &str = "\0row";
 
 /// What the names of relations in a statement stand for.
 pub(crate) struct Relations {
-    pub catalog: Arc<Catalog>,
+    pub catalog: CatalogSources,
     /// What [`TARGET`] stands for.
     pub target: Option<Arc<Table>>,
     /// Statements behind WITH that write. They hide tables of the same name.
@@ -38,18 +38,22 @@ pub(crate) struct NamedStep {
 }
 
 impl TableSources for Relations {
-    fn source(&self, name: &str) -> Result<Arc<dyn TableSource>> {
+    fn source(&self, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
         if let (TARGET, Some(target)) = (name, &self.target) {
             return Ok(provider_as_source(Arc::new(TableHandle::identified(target.clone()))));
         }
-        match self.steps.iter().find(|step| step.name == name) {
-            None => self.catalog.source(name),
+        match self.steps.iter().find(|step| schema.is_none() && step.name == name) {
+            None => self.catalog.source(schema, name),
             Some(NamedStep { handle: Some(handle), .. }) => Ok(provider_as_source(handle.clone())),
             Some(_) => {
                 let message = format!("WITH query {} does not have a RETURNING clause", quoted(name));
                 Err(Error::new(SqlState::FeatureNotSupported, message))
             }
         }
+    }
+
+    fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.catalog.function(name)
     }
 }
 

@@ -2,7 +2,7 @@
 //! through [`crate::columns`].)
 
 use super::arrow::UTC;
-use ankerdb_engine::{DataType, Error, Result, Value};
+use ankerdb_engine::{DataType, Error, Result, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::scalar::ScalarValue;
 
@@ -33,36 +33,48 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
     }
 }
 
-/// The key under which a field of text says which of SQL's text types it has: Arrow has one for all of them.
-const TEXT_TYPE: &str = "ankerdb.text";
+/// The key under which a field says which SQL type it has, where several share one of Arrow's: the text types do, and those of
+/// the system catalog with others.
+const TOLD_TYPE: &str = "ankerdb.type";
+
+/// Whether the type shows in a field only if the field tells it.
+pub(crate) fn is_told(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Varchar(_) | DataType::Char(_) | DataType::System(_))
+}
 
 /// The field with its SQL type, where Arrow's does not tell it.
 pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
     let text = match data_type {
         DataType::Varchar(length) => format!("varchar {length}"),
         DataType::Char(length) => format!("char {length}"),
+        DataType::System(system) => format!("system {system}"),
         _ => return field,
     };
-    field.with_metadata([(TEXT_TYPE.to_owned(), text)].into())
+    field.with_metadata([(TOLD_TYPE.to_owned(), text)].into())
 }
 
 /// The SQL type of a field; `None` where SQL here has no type like it, such as for intervals and lists.
 pub(crate) fn field_type(field: &Field) -> Option<DataType> {
     match field.data_type() {
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => Some(text_type(field)),
-        arrow => match sql_type(arrow) {
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => {
+            Some(told_type(field).unwrap_or(DataType::Text))
+        }
+        ArrowType::List(_) => None,
+        arrow => match told_type(field).unwrap_or(sql_type(arrow)) {
             DataType::Text => None,
             known => Some(known),
         },
     }
 }
 
-fn text_type(field: &Field) -> DataType {
-    let told = field.metadata().get(TEXT_TYPE).and_then(|told| told.split_once(' '));
-    match told.map(|(name, length)| (name, length.parse::<u32>())) {
-        Some(("varchar", Ok(length))) => DataType::Varchar(length),
-        Some(("char", Ok(length))) => DataType::Char(length),
-        _ => DataType::Text,
+/// The type that the field tells.
+pub(crate) fn told_type(field: &Field) -> Option<DataType> {
+    let (name, rest) = field.metadata().get(TOLD_TYPE)?.split_once(' ')?;
+    match (name, rest.parse::<u32>()) {
+        ("varchar", Ok(length)) => Some(DataType::Varchar(length)),
+        ("char", Ok(length)) => Some(DataType::Char(length)),
+        ("system", _) => SystemType::by_name(rest).map(DataType::System),
+        _ => None,
     }
 }
 

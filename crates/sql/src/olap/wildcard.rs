@@ -190,13 +190,19 @@ impl Scope<'_> {
         {
             return columns.clone();
         }
-        let source = self.tables.source(&own).ok()?;
+        let schema = schema_name(name);
+        let source = self.tables.source(schema.as_deref(), &own).ok()?;
         Some(source.schema().fields().iter().map(|field| field.name().clone()).collect())
     }
 }
 
 fn is_wildcard(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
+/// The schema that a name is qualified with.
+pub(super) fn schema_name(name: &ObjectName) -> Option<String> {
+    name.0.iter().rev().nth(1)?.as_ident().map(folded)
 }
 
 fn last_name(name: &ObjectName) -> Option<String> {

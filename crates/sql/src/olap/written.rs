@@ -139,7 +139,11 @@ impl ScalarUDFImpl for Written {
         Ok(match self.result {
             Rough::Boolean => DataType::Boolean,
             Rough::Integer => DataType::Int32,
-            Rough::Text => DataType::Utf8View,
+            Rough::Text => match arguments.iter().find(|argument| matches!(argument, DataType::List(_))) {
+                // Lists are concatenated, too.
+                Some(list) if self.name == "||" => list.clone(),
+                _ => DataType::Utf8View,
+            },
             Rough::Double => DataType::Float64,
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),

@@ -14,8 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 /// Functions that give several rows for one.
-const SET_RETURNING: &[&str] =
-    &["generate_series", "generate_subscripts", "regexp_split_to_table", "regexp_matches"];
+const SET_RETURNING: &[&str] = &["generate_series", "regexp_split_to_table", "regexp_matches"];
 
 /// 0A000 or 42601 for a statement with clauses that would be ignored.
 pub(super) fn check(statement: &Statement) -> Result<()> {

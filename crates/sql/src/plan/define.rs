@@ -6,8 +6,8 @@ use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
 use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
 use ankerdb_engine::{
-    ColumnDefinition, Error, Identity, IndexDefinition, IndexKind, Result, SequenceDefinition, SqlState,
-    TableDefinition,
+    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, Result, SequenceDefinition,
+    SqlState, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
@@ -217,6 +217,9 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
     let name = folded(&column.name);
     let serial = serial_type(&column.data_type);
     let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
+    if let DataType::System(system) = data_type {
+        return Err(not_supported(&format!("a column of type {system}")));
+    }
     let mut definition = ColumnDefinition::new(name.clone(), data_type);
     definition.nullable = serial.is_none();
     let mut counted = serial.map(|data_type| sequence(String::new(), data_type, &[])).transpose()?;
@@ -292,7 +295,7 @@ pub(crate) fn key_definition(table: &mut TableDefinition, key: Key) -> Result<In
         false => format!("{}_{}_key", table.name, key.columns.join("_")),
     });
     let Key { primary, kind, .. } = key;
-    Ok(IndexDefinition { name, columns, unique: true, primary, kind })
+    Ok(IndexDefinition { name, columns, unique: true, primary, is_constraint: true, kind })
 }
 
 /// The name of a key column. Every index is ascending with NULLs last; it is read backward where the order

@@ -217,7 +217,7 @@ impl<'a> Planner<'a> {
 
     /// What names of relations stand for in queries of the OLAP path.
     fn relations(&self, target: Option<Arc<Table>>) -> Relations {
-        Relations { catalog: self.catalog.clone(), target, steps: self.steps.clone() }
+        Relations { catalog: self.engine.olap().sources(&self.catalog), target, steps: self.steps.clone() }
     }
 
     /// The table that a name stands for. 42P01 if there is none.

@@ -3,7 +3,7 @@
 use crate::execute::defining::{Defining, counted, numbered};
 use crate::expression::bind::type_name;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
-use crate::name::identifier;
+use crate::name::{SCHEMA, identifier};
 use crate::olap::OlapPlan;
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::default::{default, parsed};
@@ -250,11 +250,12 @@ pub(super) fn visit_rows(
 fn all_rows(table: &Table, catalog: &Arc<Catalog>, defining: &Defining) -> Result<Arc<OlapPlan>> {
     let columns: Vec<String> =
         table.columns().iter().map(|column| identifier(&column.name).to_string()).collect();
-    let text = format!("SELECT {} FROM {}", columns.join(", "), identifier(table.name()));
+    let text = format!("SELECT {} FROM {SCHEMA}.{}", columns.join(", "), identifier(table.name()));
     let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
     let statement = statement.ok_or_else(|| Error::internal("the query of a table is no statement"))?;
     let olap = defining.runner.engine.olap();
-    let plan = olap.plan_apart((*statement).clone(), catalog.clone(), Vec::new(), &defining.runner.cancel)?;
+    let plan =
+        olap.plan_apart((*statement).clone(), olap.sources(catalog), Vec::new(), &defining.runner.cancel)?;
     Ok(Arc::new(plan))
 }
 

@@ -8,15 +8,17 @@ use crate::expression::{
 };
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
+use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::single;
-use crate::olap::value::{field_type, with_type};
+use crate::olap::system::{input_function, output_function};
+use crate::olap::value::{field_type, is_told, with_type};
 use crate::olap::written;
-use ankerdb_engine::{DataType, Decimal, Error, SqlState, Value};
+use ankerdb_engine::{DataType, Decimal, Error, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder,
     ScalarFunction, SetComparison, WindowFunction,
@@ -38,6 +40,9 @@ pub(super) struct Reader<'r, 't> {
     /// What stands for the columns of bound expressions.
     leaves: Vec<Expr>,
 }
+
+/// The numbers of objects.
+const OID: DataType = DataType::System(SystemType::Oid);
 
 /// Whether the constant takes the type of what it meets.
 pub(super) fn is_unknown(expression: &Expr) -> bool {
@@ -76,11 +81,8 @@ impl<'r, 't> Reader<'r, 't> {
         if let (DataType::Text, Expr::Literal(ScalarValue::Utf8(Some(text)), _)) = (known, &expression) {
             return Ok(lit(ScalarValue::Utf8View(Some(text.clone()))));
         }
-        let is_other_text = match known {
-            DataType::Varchar(_) | DataType::Char(_) => field_type(&field) != Some(known),
-            _ => false,
-        };
-        Ok(match is_other_text || is_null {
+        let is_untold = is_told(known) && field_type(&field) != Some(known);
+        Ok(match is_untold || is_null {
             true => {
                 let field = with_type(Field::new("", wide_type(known), true), known);
                 Expr::Cast(Cast::new_from_field(Box::new(expression), Arc::new(field)))
@@ -284,6 +286,7 @@ impl<'r, 't> Reader<'r, 't> {
         let (left, right) = match (left, right) {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
+                let (left, right) = self.as_lists(left, right)?;
                 let native = native(op, self.emit(left)?, self.emit(right)?, self.schema)?;
                 return self.leaf(native);
             }
@@ -317,6 +320,26 @@ impl<'r, 't> Reader<'r, 't> {
                 self.leaf(native)
             }
         }
+    }
+
+    /// A constant without a type beside a list is a list, too.
+    fn as_lists(&mut self, left: Operand, right: Operand) -> Result<(Operand, Operand)> {
+        let items = |operand: &Operand| match operand {
+            Operand::Foreign(list) => match list.get_type(self.schema.as_ref()) {
+                Ok(ArrowType::List(items)) => Some(items),
+                _ => None,
+            },
+            Operand::Typed(_) => None,
+        };
+        let list = |operand: Operand, items: Option<Arc<Field>>| match (operand, items) {
+            (
+                Operand::Typed(Typed { expression: Expression::Literal(Value::Text(text)), data_type: None }),
+                Some(items),
+            ) => Ok(Operand::Foreign(Expr::Literal(lists::parsed(&text, &items)?, None))),
+            (operand, _) => Ok::<Operand, DataFusionError>(operand),
+        };
+        let (of_left, of_right) = (items(&left), items(&right));
+        Ok((list(left, of_right)?, list(right, of_left)?))
     }
 
     /// A chain of ANDs or of ORs, as one flat list.
@@ -364,6 +387,9 @@ impl<'r, 't> Reader<'r, 't> {
             None => call.func.clone(),
             Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
         };
+        let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
+        let function =
+            lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
         self.leaf(Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments)))
     }
 
@@ -519,6 +545,27 @@ impl<'r, 't> Reader<'r, 't> {
     fn cast(&mut self, whole: &Cast) -> Result<Operand> {
         let operand = self.read(&whole.expr)?;
         let operand = self.as_constant(operand);
+        let operand = match (operand, field_type(&whole.field)) {
+            (Operand::Typed(Typed { expression: Expression::Literal(Value::Text(text)), .. }), _)
+                if let ArrowType::List(items) = whole.field.data_type() =>
+            {
+                return self.leaf(Expr::Literal(lists::parsed(&text, items)?, None));
+            }
+            (Operand::Typed(typed), Some(DataType::System(SystemType::Object(kind)))) => {
+                return self.cast_to_object(typed, kind);
+            }
+            (
+                Operand::Typed(Typed {
+                    expression,
+                    data_type: Some(DataType::System(SystemType::Object(kind))),
+                }),
+                Some(target),
+            ) if target.is_text() => {
+                let number = Typed::new(expression, OID);
+                self.system_call(output_function(kind), number)?
+            }
+            (operand, _) => operand,
+        };
         match (operand, field_type(&whole.field)) {
             (Operand::Typed(typed), Some(target)) => {
                 let bound = match *whole.field.data_type() == UNCONSTRAINED_NUMERIC {
@@ -541,6 +588,27 @@ impl<'r, 't> Reader<'r, 't> {
                 self.leaf(Expr::Cast(Cast::new_from_field(operand, whole.field.clone())))
             }
         }
+    }
+
+    /// A name or a number as what stands for an object.
+    fn cast_to_object(&mut self, typed: Typed, kind: ObjectKind) -> Result<Operand> {
+        let target = DataType::System(SystemType::Object(kind));
+        let is_text = typed.data_type.is_none_or(DataType::is_text);
+        if is_text && !matches!(typed.expression, Expression::Literal(Value::Null)) {
+            let name = self.binder().cast(typed, DataType::Text).map_err(refused)?;
+            return self.system_call(input_function(kind), name);
+        }
+        let number = self.binder().cast(typed, OID).map_err(refused)?;
+        let emitted = self.emit(Operand::Typed(number))?;
+        let field = with_type(Field::new("", wide_type(target), true), target);
+        self.leaf(Expr::Cast(Cast::new_from_field(Box::new(emitted), Arc::new(field))))
+    }
+
+    /// A call of a function of the system catalog.
+    fn system_call(&mut self, name: &str, argument: Typed) -> Result<Operand> {
+        let argument = self.emit(Operand::Typed(argument))?;
+        let function = (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?;
+        self.leaf(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![argument])))
     }
 
     fn emitted(&mut self, expression: &Expr) -> Result<Expr> {
@@ -718,6 +786,9 @@ fn like_syntax(like: &Like) -> PatternSyntax {
 fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
     let timestamp = || wide_type(DataType::Timestamp);
+    if let (Operator::StringConcat, (ArrowType::List(_), _) | (_, ArrowType::List(_))) = (op, &types) {
+        return Ok(datafusion::functions_nested::expr_fn::array_concat(vec![left, right]));
+    }
     let (left, right) = match types {
         (ArrowType::Date32, ArrowType::Interval(_)) => (cast(left, timestamp()), right),
         (ArrowType::Interval(_), ArrowType::Date32) => (left, cast(right, timestamp())),

@@ -4,9 +4,11 @@
 //! some places while it optimizes and plans, and not all of its rewritten expressions keep the text type.
 
 use super::super::computed;
+use super::super::json;
 use super::super::scan::TableHandle;
 use super::super::single;
 use super::super::step::StepHandle;
+use super::super::system::{self, SystemTable};
 use datafusion::arrow::datatypes::Field;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -31,6 +33,9 @@ pub(in crate::olap) fn without_text_types(plan: LogicalPlan) -> Result<LogicalPl
                 }
                 if let Some(handle) = provider.downcast_ref::<StepHandle>() {
                     scan.source = provider_as_source(Arc::new(handle.without_text_types()));
+                }
+                if let Some(system) = provider.downcast_ref::<SystemTable>() {
+                    scan.source = provider_as_source(Arc::new(system.without_text_types()));
                 }
                 scan.projected_schema = shed_schema(&scan.projected_schema)?;
                 return Ok(Transformed::yes(LogicalPlan::TableScan(scan)));
@@ -80,7 +85,9 @@ fn shed_expression(part: Expr) -> Result<Transformed<Expr>> {
             Transformed::yes(Expr::Cast(Cast::new_from_field(expr, shed_field(&field))))
         }
         Expr::ScalarFunction(call) => {
-            match computed::without_text_type(&call).or_else(|| single::without_text_type(&call)) {
+            let shed = computed::without_text_type(&call).or_else(|| single::without_text_type(&call));
+            let shed = shed.or_else(|| system::without_text_type(&call));
+            match shed.or_else(|| json::without_text_type(&call)) {
                 Some(shed) => Transformed::yes(Expr::ScalarFunction(shed)),
                 None => Transformed::no(Expr::ScalarFunction(call)),
             }

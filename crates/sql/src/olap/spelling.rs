@@ -1,0 +1,266 @@
+//! Spellings of PostgreSQL that DataFusion's planner does not know, in those that it does.
+//!
+//! - `x COLLATE "C"`, and other names for the order that texts have here: `x`
+//! - `a OPERATOR(pg_catalog.~) b`: `a ~ b`
+//! - `ARRAY(SELECT x FROM ...)`: the subquery as an aggregate, which gives a list
+//! - `generate_subscripts(list, 1)`: the positions, unnested
+//! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
+
+use super::duplicate::{Work, visit};
+use crate::name::{dotted, folded, not_supported};
+use ankerdb_engine::{Error, Result, SqlState};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByKind, Query,
+    Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    Value, visit_expressions,
+};
+use std::ops::ControlFlow;
+
+/// The name of the function that gives an empty list for none; see [`lists`](super::lists).
+pub(super) const OR_EMPTY: &str = "array_or_empty";
+/// The name of the function that gives the positions of a list's items.
+pub(super) const SUBSCRIPTS: &str = "array_subscripts";
+
+/// The query in other words.
+///
+/// # Errors
+/// 42704 for a collation that there is not, 0A000 for what has no other words.
+pub(super) fn respelled(query: &Statement) -> Result<Statement> {
+    let mut query = query.clone();
+    let mut spelling = Spelling { refused: None };
+    visit(&mut query, &mut spelling);
+    spelling.refused.map_or(Ok(query), Err)
+}
+
+struct Spelling {
+    refused: Option<Error>,
+}
+
+impl Work for Spelling {
+    fn query(&mut self, query: &mut Query) {
+        let mut bodies = vec![query.body.as_mut()];
+        while let Some(body) = bodies.pop() {
+            match body {
+                SetExpr::Select(select) => select.from.iter_mut().for_each(respell_from),
+                SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+                // Queries in parentheses are visited by themselves.
+                _ => {}
+            }
+        }
+    }
+
+    fn expression(&mut self, expression: &mut Expr) {
+        let respelled = match expression {
+            Expr::Collate { expr, collation } => without_collation(expr, collation),
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(names) = op
+                    && let Some(known) = operator(names)
+                {
+                    *op = known;
+                }
+                return;
+            }
+            Expr::Function(function) => match list_of_subquery(function).or_else(|| subscripts(function)) {
+                Some(list) => list,
+                None => return,
+            },
+            _ => return,
+        };
+        match respelled {
+            Ok(respelled) => *expression = respelled,
+            Err(error) => self.refused = Some(error),
+        }
+    }
+}
+
+fn respell_from(from: &mut TableWithJoins) {
+    let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+    for factor in std::iter::once(&mut from.relation).chain(joined) {
+        respell_factor(factor);
+    }
+}
+
+/// A function in FROM without its schema, with a name for its column; one of other than constants as a list.
+fn respell_factor(factor: &mut TableFactor) {
+    if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor {
+        if alias.columns.is_empty() && array_exprs.len() == 1 {
+            name_column(alias);
+        }
+        return;
+    }
+    let TableFactor::Table { name, alias, args: Some(arguments), with_ordinality: false, .. } = factor else {
+        return;
+    };
+    let whole = dotted(name);
+    let function = whole.strip_prefix("pg_catalog.").unwrap_or(&whole).to_owned();
+    let given = arguments.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(given)) => Some(given.clone()),
+        _ => None,
+    });
+    let Some(given) = given.collect::<Option<Vec<_>>>() else { return };
+    let array_exprs = match function.as_str() {
+        "unnest" => given,
+        "generate_series" if given.iter().any(is_computed) => vec![calls(&function, given, Vec::new())],
+        _ => {
+            *name = ObjectName::from(vec![Ident::new(function)]);
+            return;
+        }
+    };
+    let mut alias = alias.clone();
+    if let Some(alias) = alias.as_mut().filter(|alias| alias.columns.is_empty()) {
+        name_column(alias);
+    }
+    *factor = TableFactor::UNNEST {
+        alias,
+        array_exprs,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+}
+
+/// The only column of a function has the name that the function is given.
+fn name_column(alias: &mut TableAlias) {
+    alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+}
+
+/// Whether there is a call or a column in the expression.
+fn is_computed(expression: &Expr) -> bool {
+    let mut is_computed = false;
+    let _ = visit_expressions(expression, |part| {
+        is_computed |= matches!(part, Expr::Function(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        ControlFlow::<()>::Continue(())
+    });
+    is_computed
+}
+
+/// `generate_subscripts(list, 1)`; `None` for other calls. Lists have one dimension here.
+fn subscripts(function: &Function) -> Option<Result<Expr>> {
+    let name = dotted(&function.name);
+    if name.strip_prefix("pg_catalog.").unwrap_or(&name) != "generate_subscripts" {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    Some(match list.args.as_slice() {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(list)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(dimension)),
+        ] if dimension.to_string() == "1" => {
+            Ok(call("unnest", call(SUBSCRIPTS, list.clone(), Vec::new()), Vec::new()))
+        }
+        _ => Err(not_supported("generate_subscripts with such arguments")),
+    })
+}
+
+/// Texts are compared byte by byte, which some collations are names for.
+fn without_collation(expr: &Expr, collation: &ObjectName) -> Result<Expr> {
+    let name = dotted(collation);
+    match name.strip_prefix("pg_catalog.").unwrap_or(&name) {
+        "default" | "C" | "POSIX" | "ucs_basic" => Ok(expr.clone()),
+        other => {
+            let message = format!("collation \"{other}\" for encoding \"UTF8\" does not exist");
+            Err(Error::new(SqlState::UndefinedObject, message))
+        }
+    }
+}
+
+/// The operator that `OPERATOR(...)` names.
+fn operator(names: &[String]) -> Option<BinaryOperator> {
+    let (symbol, schema) = names.split_last()?;
+    if !matches!(schema, [] | [_]) || schema.first().is_some_and(|schema| schema != "pg_catalog") {
+        return None;
+    }
+    Some(match symbol.as_str() {
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
+        "||" => BinaryOperator::StringConcat,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "~~*" => BinaryOperator::PGILikeMatch,
+        "!~~" => BinaryOperator::PGNotLikeMatch,
+        "!~~*" => BinaryOperator::PGNotILikeMatch,
+        _ => return None,
+    })
+}
+
+/// `ARRAY(SELECT ...)`; `None` for other calls.
+fn list_of_subquery(function: &Function) -> Option<Result<Expr>> {
+    let [name] = function.name.0.as_slice() else { return None };
+    let FunctionArguments::Subquery(query) = &function.args else { return None };
+    if folded(name.as_ident()?) != "array" {
+        return None;
+    }
+    let mut query = query.clone();
+    Some(match aggregate(&mut query) {
+        Some(()) => Ok(call(OR_EMPTY, Expr::Subquery(query), Vec::new())),
+        None => Err(not_supported("ARRAY(SELECT ...) with such a subquery")),
+    })
+}
+
+/// Makes the query's only column a list; `None` if it is not plain enough.
+fn aggregate(query: &mut Query) -> Option<()> {
+    let order = query.order_by.take();
+    let is_plain = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let item = match select.projection.as_slice() {
+        [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => item.clone(),
+        _ => return None,
+    };
+    if !is_plain || !has_rows_of_tables(select) {
+        return None;
+    }
+    let order = match order.map(|order| order.kind) {
+        None => Vec::new(),
+        Some(OrderByKind::Expressions(order)) => {
+            order.into_iter().map(|part| resolved(part, &item)).collect()
+        }
+        Some(OrderByKind::All(_)) => return None,
+    };
+    let clauses = if order.is_empty() { Vec::new() } else { vec![FunctionArgumentClause::OrderBy(order)] };
+    select.projection = vec![SelectItem::UnnamedExpr(call("array_agg", item, clauses))];
+    Some(())
+}
+
+/// A number in ORDER BY stands for the only column.
+fn resolved(part: OrderByExpr, item: &Expr) -> OrderByExpr {
+    let is_number = matches!(&part.expr, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    if is_number { OrderByExpr { expr: item.clone(), ..part } } else { part }
+}
+
+/// Whether the rows are those of FROM and WHERE.
+fn has_rows_of_tables(select: &Select) -> bool {
+    let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(list, modifiers) if list.is_empty() && modifiers.is_empty());
+    is_ungrouped && select.distinct.is_none() && select.having.is_none()
+}
+
+fn call(name: &str, argument: Expr, clauses: Vec<FunctionArgumentClause>) -> Expr {
+    calls(name, vec![argument], clauses)
+}
+
+fn calls(name: &str, arguments: Vec<Expr>, clauses: Vec<FunctionArgumentClause>) -> Expr {
+    let args =
+        arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}

@@ -1,0 +1,255 @@
+//! Relations and their columns: `pg_class`, `pg_attribute`.
+
+use super::objects::{OWNER_OID, schema_oid};
+use super::types::{TypeEntry, by_oid, type_of};
+use super::{
+    ColumnEntry, Datum, IndexEntry, NULL, PUBLIC_OID, Rows, SystemCatalog, SystemColumn, SystemRelation,
+    TableEntry, column_number, relations, row,
+};
+use ankerdb_engine::{DataType, Identity, IndexKind};
+
+/// Bytes of what PostgreSQL calls a page.
+const PAGE_BYTES: i64 = 8192;
+
+/// What differs between relations.
+struct Class {
+    oid: u32,
+    name: String,
+    schema_oid: u32,
+    /// The access method.
+    method: u32,
+    /// Pages and rows, as an estimate.
+    pages: i64,
+    rows: f64,
+    has_index: bool,
+    kind: char,
+    columns: usize,
+    checks: usize,
+}
+
+pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
+    let mut classes: Vec<Class> = Vec::new();
+    for table in &catalog.tables {
+        classes.push(table_class(table));
+        classes.extend(table.indexes.iter().map(index_class));
+    }
+    classes.extend(catalog.sequences.iter().map(|sequence| Class {
+        oid: sequence.oid,
+        name: sequence.definition.name.clone(),
+        schema_oid: PUBLIC_OID,
+        method: 0,
+        pages: 1,
+        rows: 1.0,
+        has_index: false,
+        kind: 'S',
+        columns: SEQUENCE_COLUMNS.len(),
+        checks: 0,
+    }));
+    classes.extend(relations().iter().map(system_class));
+    classes.into_iter().map(class_row).collect()
+}
+
+fn table_class(table: &TableEntry) -> Class {
+    let (rows, bytes) = size(table);
+    Class {
+        oid: table.oid,
+        name: table.name.clone(),
+        schema_oid: PUBLIC_OID,
+        method: 2,
+        pages: (bytes + PAGE_BYTES - 1) / PAGE_BYTES,
+        rows: rows as f64,
+        has_index: !table.indexes.is_empty(),
+        kind: 'r',
+        columns: table.columns.len(),
+        checks: table.checks.len(),
+    }
+}
+
+fn index_class(index: &IndexEntry) -> Class {
+    Class {
+        oid: index.oid,
+        name: index.definition.name.clone(),
+        schema_oid: PUBLIC_OID,
+        method: method_oid(index.definition.kind),
+        pages: 1,
+        rows: 0.0,
+        has_index: false,
+        kind: 'i',
+        columns: index.definition.columns.len(),
+        checks: 0,
+    }
+}
+
+fn system_class(relation: &SystemRelation) -> Class {
+    Class {
+        oid: relation.definition.oid,
+        name: relation.name().to_owned(),
+        schema_oid: schema_oid(relation.schema).unwrap_or(0),
+        method: if relation.definition.is_view { 0 } else { 2 },
+        pages: 0,
+        rows: -1.0,
+        has_index: false,
+        kind: if relation.definition.is_view { 'v' } else { 'r' },
+        columns: relation.columns.len(),
+        checks: 0,
+    }
+}
+
+pub(super) fn method_oid(kind: IndexKind) -> u32 {
+    match kind {
+        IndexKind::Ordered => 403,
+        IndexKind::Hash => 405,
+    }
+}
+
+/// Rows of a table, and the bytes that they take; zero if it is gone.
+pub(super) fn size(table: &TableEntry) -> (i64, i64) {
+    let Some(table) = table.table() else { return (0, 0) };
+    let wide = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    (wide(table.row_count()), wide(super::functions::memory_bytes(&table)))
+}
+
+fn class_row(class: Class) -> Vec<Datum> {
+    row![
+        class.oid,
+        class.name,
+        class.schema_oid,
+        0,
+        0,
+        OWNER_OID,
+        class.method,
+        class.oid,
+        0,
+        class.pages,
+        class.rows,
+        0,
+        0,
+        class.has_index,
+        false,
+        "p",
+        class.kind.to_string(),
+        class.columns,
+        class.checks,
+        false,
+        false,
+        false,
+        false,
+        false,
+        true,
+        if matches!(class.kind, 'r') { "d" } else { "n" },
+        false,
+        0,
+        0,
+        0,
+        NULL,
+        NULL,
+        NULL,
+    ]
+}
+
+/// The columns that a sequence has as a relation.
+const SEQUENCE_COLUMNS: [(&str, DataType); 3] =
+    [("last_value", DataType::BigInt), ("log_cnt", DataType::BigInt), ("is_called", DataType::Boolean)];
+
+pub(super) fn attributes(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        let columns = table.columns.iter().enumerate();
+        rows.extend(columns.map(|(position, column)| table_column(table.oid, position, column)));
+        for index in &table.indexes {
+            rows.extend(index_columns(table, index));
+        }
+    }
+    for sequence in &catalog.sequences {
+        let columns = SEQUENCE_COLUMNS.iter().enumerate();
+        rows.extend(columns.map(|(position, &(name, data_type))| {
+            attribute(
+                sequence.oid,
+                position,
+                name,
+                data_type,
+                &Traits { is_not_null: true, ..Traits::default() },
+            )
+        }));
+    }
+    for relation in relations() {
+        let columns = relation.columns.iter().enumerate();
+        rows.extend(columns.map(|(position, column)| system_column(relation, position, column)));
+    }
+    rows
+}
+
+/// What a column is besides its type.
+#[derive(Default)]
+struct Traits {
+    is_not_null: bool,
+    has_default: bool,
+    /// `a` or `d` for columns that number their rows.
+    identity: &'static str,
+}
+
+fn table_column(table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum> {
+    let definition = &column.definition;
+    let traits = Traits {
+        is_not_null: !definition.nullable,
+        // The numbers of an identity column are no default.
+        has_default: column.default_oid.is_some() && definition.identity.is_none(),
+        identity: identity(definition.identity),
+    };
+    attribute(table, position, &definition.name, definition.data_type, &traits)
+}
+
+fn identity(identity: Option<Identity>) -> &'static str {
+    match identity {
+        None => "",
+        Some(Identity::Always) => "a",
+        Some(Identity::ByDefault) => "d",
+    }
+}
+
+fn index_columns(table: &TableEntry, index: &IndexEntry) -> Vec<Vec<Datum>> {
+    let columns = index.definition.columns.iter().filter_map(|&column| table.columns.get(column));
+    let each = columns.enumerate().map(|(position, column)| {
+        let definition = &column.definition;
+        attribute(index.oid, position, &definition.name, definition.data_type, &Traits::default())
+    });
+    each.collect()
+}
+
+fn system_column(relation: &SystemRelation, position: usize, column: &SystemColumn) -> Vec<Datum> {
+    attribute(relation.definition.oid, position, column.name, column.data_type, &Traits::default())
+}
+
+fn attribute(relation: u32, position: usize, name: &str, data_type: DataType, traits: &Traits) -> Vec<Datum> {
+    let (oid, modifier) = type_of(data_type);
+    let known = by_oid(oid);
+    let letter = |of: fn(&TypeEntry) -> char| known.map(of).unwrap_or('i').to_string();
+    row![
+        relation,
+        name,
+        oid,
+        -1,
+        known.map_or(-1, |known| known.length),
+        column_number(position),
+        0,
+        -1,
+        modifier,
+        known.is_some_and(|known| known.by_value),
+        letter(TypeEntry::align),
+        letter(TypeEntry::storage),
+        "",
+        traits.is_not_null,
+        traits.has_default,
+        false,
+        traits.identity,
+        "",
+        false,
+        true,
+        0,
+        known.map_or(0, |known| known.collation),
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+    ]
+}

@@ -1,0 +1,104 @@
+//! Defaults of columns as PostgreSQL shows them: constants with their type, sequences as relations.
+
+use super::quoting::{quote_ident, quote_literal};
+use crate::name::{folded, sequence_name};
+use ankerdb_engine::{ColumnDefinition, DataType};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
+    UnaryOperator, Value,
+};
+
+/// The column's default; `None` if it has none.
+pub(super) fn default_text(column: &ColumnDefinition) -> Option<String> {
+    let text = column.default.as_ref()?;
+    let shown = parsed(text).and_then(|expression| shown(&expression, column.data_type));
+    Some(shown.unwrap_or_else(|| text.clone()))
+}
+
+fn parsed(text: &str) -> Option<Expr> {
+    let statement = crate::parse::parse(&format!("SELECT {text}")).ok()?.pop()?.ast?;
+    let Statement::Query(query) = &*statement else { return None };
+    let SetExpr::Select(select) = &*query.body else { return None };
+    match select.projection.as_slice() {
+        [SelectItem::UnnamedExpr(expression)] => Some(expression.clone()),
+        _ => None,
+    }
+}
+
+/// `None` where it is shown as it was written.
+fn shown(expression: &Expr, data_type: DataType) -> Option<String> {
+    match expression {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) if data_type.is_numeric() || data_type == DataType::Boolean => {
+                Some(text.trim().to_owned())
+            }
+            Value::SingleQuotedString(text) => {
+                Some(format!("{}::{}", quote_literal(text), plain_type(data_type)))
+            }
+            Value::Boolean(value) => Some(value.to_string()),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_integer(data_type) => {
+            Some(format!("'-{expr}'::{}", plain_type(DataType::Integer)))
+        }
+        Expr::Function(function) => sequence_call(function),
+        _ => None,
+    }
+}
+
+fn is_integer(data_type: DataType) -> bool {
+    matches!(data_type, DataType::SmallInt | DataType::Integer | DataType::BigInt)
+}
+
+/// The type as a cast of a constant names it: without its limits.
+fn plain_type(data_type: DataType) -> String {
+    match data_type {
+        DataType::Char(_) => "bpchar".to_owned(),
+        other => {
+            let mut name = other.to_string();
+            name.truncate(name.find('(').unwrap_or(name.len()));
+            name
+        }
+    }
+}
+
+/// `nextval('name'::regclass)`
+fn sequence_call(function: &Function) -> Option<String> {
+    let name = folded(function.name.0.last()?.as_ident()?);
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
+    let argument = match argument {
+        Expr::Cast { expr, .. } => expr,
+        other => other,
+    };
+    let Expr::Value(value) = argument else { return None };
+    match (&value.value, name.as_str()) {
+        (Value::SingleQuotedString(text), "nextval") => {
+            let sequence = quote_ident(&sequence_name(text).ok()?);
+            Some(format!("nextval({}::regclass)", quote_literal(&sequence)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_shown_with_their_types() {
+        let shown = |text: &str, data_type| {
+            let default = Some(text.to_owned());
+            default_text(&ColumnDefinition { default, ..ColumnDefinition::new("c", data_type) }).unwrap()
+        };
+        assert_eq!(shown("'x'", DataType::Text), "'x'::text");
+        assert_eq!(shown("'x'", DataType::Varchar(4)), "'x'::character varying");
+        assert_eq!(shown("'x'", DataType::Char(4)), "'x'::bpchar");
+        assert_eq!(shown("'5'", DataType::Integer), "5");
+        assert_eq!(shown("-1", DataType::BigInt), "'-1'::integer");
+        assert_eq!(shown("TRUE", DataType::Boolean), "true");
+        assert_eq!(shown("now()", DataType::TimestampTz), "now()");
+        assert_eq!(shown("nextval('\"t_a_seq\"')", DataType::Integer), "nextval('t_a_seq'::regclass)");
+        assert_eq!(shown("nextval('\"A\"')", DataType::Integer), "nextval('\"A\"'::regclass)");
+    }
+}

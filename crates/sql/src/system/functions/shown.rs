@@ -1,0 +1,152 @@
+//! What objects look like in SQL, and how large they are.
+
+use super::{by_number, oid, relation, text};
+use crate::name::DATABASE;
+use crate::system::objects::{OWNER, OWNER_OID};
+use crate::system::{Datum, PUBLIC_OID, SystemCatalog, TableEntry, classes, constraints, quoting, types};
+use ankerdb_engine::{Error, Result, SqlState, Value};
+
+/// Whether the flag for a shorter form is given.
+fn is_brief(flag: Option<&Value>) -> bool {
+    flag == Some(&Value::Boolean(true))
+}
+
+pub(super) fn format_type(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let modifier = match arguments.get(1) {
+        Some(Value::Integer(modifier)) => Some(*modifier),
+        _ => None,
+    };
+    match arguments.first() {
+        Some(Value::BigInt(_)) => Ok(types::format_type(oid(arguments.first()), modifier).into()),
+        _ => Ok(Datum::Null),
+    }
+}
+
+/// Expressions are kept as texts.
+pub(super) fn expression(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(text(arguments.first()).into())
+}
+
+/// The statement that makes an index, or one of its columns.
+pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let Some((table, index)) = catalog.index(oid(arguments.first())) else { return Ok(Datum::Null) };
+    Ok(match arguments.get(1) {
+        Some(Value::Integer(number @ 1..)) => {
+            let column = constraints::index_column(table, index, usize::try_from(*number).unwrap_or(0));
+            column.unwrap_or_default().into()
+        }
+        _ => constraints::index_definition(table, index, is_brief(arguments.get(2))).into(),
+    })
+}
+
+pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let found = constraints::by_number(catalog, oid(arguments.first()));
+    Ok(found.map(|(table, constraint)| constraint.definition(table, is_brief(arguments.get(1)))).into())
+}
+
+pub(super) fn function_result(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(by_number(oid(arguments.first())).map(|known| known.result.to_string()).into())
+}
+
+pub(super) fn function_arguments(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let list = |known: &super::SystemFunction| {
+        known.arguments.iter().map(|argument| argument.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    Ok(by_number(oid(arguments.first())).map(list).into())
+}
+
+pub(super) fn role(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(match oid(arguments.first()) {
+        OWNER_OID => OWNER.into(),
+        other => format!("unknown (OID={other})").into(),
+    })
+}
+
+/// There are no comments but one.
+pub(super) fn description(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let is_schema = arguments.len() == 1 || text(arguments.get(1)) == "pg_namespace";
+    Ok((is_schema && oid(arguments.first()) == PUBLIC_OID).then_some("standard public schema").into())
+}
+
+pub(super) fn encoding(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(match arguments.first() {
+        Some(Value::Integer(6)) => "UTF8".into(),
+        Some(Value::Integer(0)) => "SQL_ASCII".into(),
+        _ => "".into(),
+    })
+}
+
+pub(super) fn quote_ident(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(quoting::quote_ident(text(arguments.first())).into())
+}
+
+pub(super) fn quote_literal(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(quoting::quote_literal(text(arguments.first())).into())
+}
+
+/// Bytes of a table, with its indexes, which are a part of it; none of their own for the others.
+pub(super) fn relation_size(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let oid = relation(catalog, arguments.first())?;
+    if let Some(table) = catalog.table(oid) {
+        return Ok(classes::size(table).1.into());
+    }
+    Ok(catalog.relation_name(oid).map(|_| 0i64).into())
+}
+
+/// Bytes of a table's indexes, which are counted with the table.
+pub(super) fn indexes_size(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let oid = relation(catalog, arguments.first())?;
+    Ok(catalog.relation_name(oid).map(|_| 0i64).into())
+}
+
+pub(super) fn database_size(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let name = text(arguments.first());
+    if name != DATABASE && name.parse::<u32>().is_err() {
+        return Err(Error::new(SqlState::InvalidCatalogName, format!("database \"{name}\" does not exist")));
+    }
+    let bytes = |table: &TableEntry| classes::size(table).1;
+    Ok(catalog.tables.iter().map(bytes).fold(0i64, i64::saturating_add).into())
+}
+
+/// Bytes in the largest unit of which there are at least ten.
+pub(super) fn size_pretty(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let Some(Value::BigInt(bytes)) = arguments.first() else { return Ok(Datum::Null) };
+    Ok(pretty(*bytes).into())
+}
+
+fn pretty(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let limit = 10 * 1024i64;
+    if bytes.unsigned_abs() < limit.unsigned_abs() {
+        return format!("{bytes} bytes");
+    }
+    // Twice the amount, so that the last division can round.
+    let mut doubled = i128::from(bytes) / 512;
+    let mut unit = 1;
+    while unit + 1 < UNITS.len() && doubled.abs() >= i128::from(2 * limit - 1) {
+        doubled /= 1024;
+        unit += 1;
+    }
+    let rounded = if doubled < 0 { (doubled - 1) / 2 } else { (doubled + 1) / 2 };
+    format!("{rounded} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_rounded_to_units() {
+        for (bytes, shown) in [
+            (0, "0 bytes"),
+            (10_239, "10239 bytes"),
+            (10_240, "10 kB"),
+            (8_192_000, "8000 kB"),
+            (10_485_248, "10 MB"),
+            (10_485_247, "10239 kB"),
+            (-20_480, "-20 kB"),
+        ] {
+            assert_eq!(pretty(bytes), shown);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The system catalog: `pg_catalog` and `information_schema`, computed from the [`Catalog`] that a statement is planned with.
+//!
+//! A [`SystemCatalog`] describes the tables, indexes, constraints and sequences of one catalog, each with its number. A relation
+//! of the system catalog is a [`Definition`]: names and types of columns, and a function that makes its rows of such a
+//! description. Nothing is stored, so nothing has to be kept in step with the tables. See docs/design/system-catalog.md.
+//!
+//! ```text
+//! Catalog -- describe --> SystemCatalog -- Definition::rows --> rows of pg_class, pg_attribute, ...
+//!                               └──────── functions --> pg_get_indexdef(oid), 't'::regclass, ...
+//! ```
+//! A description keeps no table alive: what it knows of rows and memory it asks the tables for that still exist when a query
+//! runs.
+//!
+//! Not here: what a session has (settings, temporary objects), and how rows become batches (`olap/system.rs`).
+
+mod catalog_relations;
+mod classes;
+mod constraints;
+mod default_text;
+mod functions;
+mod list;
+mod objects;
+pub(crate) mod oids;
+mod quoting;
+mod sequences;
+mod standard;
+mod standard_relations;
+mod types;
+mod views;
+
+pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
+pub(crate) use list::{list_items, shown_list};
+
+use crate::name::SCHEMA;
+use ankerdb_engine::{
+    Catalog, ColumnDefinition, DataType, IndexDefinition, ListType, ObjectKind, Sequence, SequenceDefinition,
+    SystemType, Table,
+};
+use oids::{ObjectKey, Oids};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Weak};
+
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// Numbers of schemas, as PostgreSQL has them.
+const PG_CATALOG_OID: u32 = 11;
+const PUBLIC_OID: u32 = 2200;
+const INFORMATION_SCHEMA_OID: u32 = 13_207;
+
+/// A value in a row of a relation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Datum {
+    Null,
+    Boolean(bool),
+    /// Of any integer type, and numbers of objects.
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    Integers(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+macro_rules! datum_from {
+    ($($from:ty => |$value:ident| $datum:expr;)*) => {
+        $(impl From<$from> for Datum {
+            fn from($value: $from) -> Datum {
+                $datum
+            }
+        })*
+    };
+}
+
+datum_from! {
+    bool => |value| Datum::Boolean(value);
+    u32 => |value| Datum::Integer(i64::from(value));
+    i32 => |value| Datum::Integer(i64::from(value));
+    i64 => |value| Datum::Integer(value);
+    usize => |value| Datum::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    f64 => |value| Datum::Float(value);
+    &str => |value| Datum::Text(value.to_owned());
+    String => |value| Datum::Text(value);
+    Vec<i64> => |value| Datum::Integers(value);
+    Vec<String> => |value| Datum::Texts(value);
+}
+
+impl<T: Into<Datum>> From<Option<T>> for Datum {
+    fn from(value: Option<T>) -> Datum {
+        value.map_or(Datum::Null, Into::into)
+    }
+}
+
+/// A row of values that become [`Datum`]s.
+macro_rules! row {
+    ($($value:expr),* $(,)?) => { vec![$($crate::system::Datum::from($value)),*] };
+}
+use row;
+
+/// NULL, in a row.
+const NULL: Datum = Datum::Null;
+
+/// What a relation's function makes.
+type Rows = Vec<Vec<Datum>>;
+
+/// A relation of the system catalog.
+pub(crate) struct Definition {
+    name: &'static str,
+    oid: u32,
+    is_view: bool,
+    /// Names and types, parted by commas.
+    columns: &'static str,
+    rows: fn(&SystemCatalog) -> Rows,
+}
+
+/// The rows of what AnKerDB does not have.
+fn nothing(_: &SystemCatalog) -> Rows {
+    Vec::new()
+}
+
+/// A column of a relation.
+#[derive(Clone, Debug)]
+pub(crate) struct SystemColumn {
+    pub name: &'static str,
+    pub data_type: DataType,
+}
+
+/// A relation with its columns read.
+pub(crate) struct SystemRelation {
+    definition: &'static Definition,
+    schema: &'static str,
+    columns: Vec<SystemColumn>,
+}
+
+impl SystemRelation {
+    pub(crate) fn name(&self) -> &'static str {
+        self.definition.name
+    }
+
+    pub(crate) fn columns(&self) -> &[SystemColumn] {
+        &self.columns
+    }
+
+    /// Its rows, of as many values as there are columns. Costs the making of all rows.
+    pub(crate) fn rows(&self, catalog: &SystemCatalog) -> Vec<Vec<Datum>> {
+        (self.definition.rows)(catalog)
+    }
+}
+
+/// All relations, by schema.
+fn relations() -> &'static [SystemRelation] {
+    static RELATIONS: LazyLock<Vec<SystemRelation>> = LazyLock::new(|| {
+        let read = |schema| {
+            move |definition: &'static Definition| SystemRelation {
+                definition,
+                schema,
+                columns: columns(definition.columns),
+            }
+        };
+        let catalog = catalog_relations::RELATIONS.iter().map(read(PG_CATALOG));
+        catalog.chain(standard_relations::RELATIONS.iter().map(read(INFORMATION_SCHEMA))).collect()
+    });
+    &RELATIONS
+}
+
+/// The relation that a name stands for. Without a schema those of `pg_catalog` are found, before all tables.
+pub(crate) fn relation(schema: Option<&str>, name: &str) -> Option<&'static SystemRelation> {
+    let schema = schema.unwrap_or(PG_CATALOG);
+    relations().iter().find(|relation| relation.schema == schema && relation.name() == name)
+}
+
+fn columns(text: &'static str) -> Vec<SystemColumn> {
+    let column = |text: &'static str| {
+        let (name, declared) = text.trim().split_once(' ').unwrap_or((text, "text"));
+        SystemColumn { name, data_type: column_type(declared) }
+    };
+    text.split(',').map(column).collect()
+}
+
+/// `character varying` without a length.
+const ANY_VARCHAR: DataType = DataType::Varchar(u32::MAX);
+
+/// What a declared type of PostgreSQL's catalog is here.
+fn column_type(declared: &str) -> DataType {
+    use DataType::System;
+    use SystemType::{List, Object};
+    match declared {
+        "bool" => DataType::Boolean,
+        "int2" => DataType::SmallInt,
+        "int4" | "cardinal_number" => DataType::Integer,
+        "int8" | "xid" => DataType::BigInt,
+        "float4" => DataType::Real,
+        "float8" => DataType::DoublePrecision,
+        "oid" => System(SystemType::Oid),
+        "name" => System(SystemType::Name),
+        "\"char\"" => System(SystemType::Char),
+        "regproc" => System(Object(ObjectKind::Function)),
+        "regtype" => System(Object(ObjectKind::Type)),
+        "timestamptz" | "time_stamp" => DataType::TimestampTz,
+        "int2vector" => System(List(ListType::SmallIntVector)),
+        "oidvector" => System(List(ListType::OidVector)),
+        "int2[]" => System(List(ListType::SmallInt)),
+        "oid[]" | "regtype[]" => System(List(ListType::Oid)),
+        "name[]" => System(List(ListType::Name)),
+        "\"char\"[]" => System(List(ListType::Char)),
+        "text[]" | "aclitem[]" | "anyarray" => System(List(ListType::Text)),
+        "character_data" => ANY_VARCHAR,
+        "yes_or_no" => DataType::Varchar(3),
+        // Texts, and types that have no values here: trees of expressions, addresses, bytes.
+        _ => DataType::Text,
+    }
+}
+
+/// One catalog, described.
+#[derive(Debug)]
+pub(crate) struct SystemCatalog {
+    tables: Vec<TableEntry>,
+    sequences: Vec<SequenceEntry>,
+    /// Names of relations, by number.
+    names: HashMap<u32, String>,
+}
+
+/// A table.
+#[derive(Debug)]
+struct TableEntry {
+    oid: u32,
+    name: String,
+    columns: Vec<ColumnEntry>,
+    indexes: Vec<IndexEntry>,
+    checks: Vec<CheckEntry>,
+    table: Weak<Table>,
+}
+
+#[derive(Debug)]
+struct ColumnEntry {
+    definition: ColumnDefinition,
+    /// The number of its default.
+    default_oid: Option<u32>,
+}
+
+#[derive(Debug)]
+struct IndexEntry {
+    oid: u32,
+    definition: IndexDefinition,
+    /// The number of its constraint.
+    constraint_oid: Option<u32>,
+}
+
+#[derive(Debug)]
+struct CheckEntry {
+    oid: u32,
+    name: String,
+    text: String,
+    columns: Vec<usize>,
+}
+
+#[derive(Debug)]
+struct SequenceEntry {
+    oid: u32,
+    definition: SequenceDefinition,
+    sequence: Weak<Sequence>,
+}
+
+impl SystemCatalog {
+    /// Describes the catalog. Costs a copy of all definitions.
+    pub(crate) fn describe(catalog: &Catalog, oids: &Oids) -> SystemCatalog {
+        let mut oids = oids.lock();
+        let tables: Vec<TableEntry> =
+            catalog.tables().map(|table| describe_table(catalog, table, &mut oids)).collect();
+        let sequences = catalog.sequences().map(|sequence| SequenceEntry {
+            oid: oids.of(ObjectKey::Sequence(sequence.name().to_owned()), || sequence.into()),
+            definition: sequence.definition().clone(),
+            sequence: Arc::downgrade(sequence),
+        });
+        let sequences: Vec<SequenceEntry> = sequences.collect();
+        let indexes = tables.iter().flat_map(|table| &table.indexes);
+        let names = tables
+            .iter()
+            .map(|table| (table.oid, table.name.clone()))
+            .chain(indexes.map(|index| (index.oid, index.definition.name.clone())))
+            .chain(sequences.iter().map(|sequence| (sequence.oid, sequence.definition.name.clone())))
+            .collect();
+        SystemCatalog { tables, sequences, names }
+    }
+
+    fn table(&self, oid: u32) -> Option<&TableEntry> {
+        self.tables.iter().find(|table| table.oid == oid)
+    }
+
+    fn table_by_name(&self, name: &str) -> Option<&TableEntry> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    fn index(&self, oid: u32) -> Option<(&TableEntry, &IndexEntry)> {
+        self.indexes().find(|(_, index)| index.oid == oid)
+    }
+
+    /// All indexes, with their tables.
+    fn indexes(&self) -> impl Iterator<Item = (&TableEntry, &IndexEntry)> {
+        self.tables.iter().flat_map(|table| table.indexes.iter().map(move |index| (table, index)))
+    }
+
+    /// The number of the relation with that name, in a schema or where names without one are looked for.
+    fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        if let Some(relation) = relation(schema, name) {
+            return Some(relation.definition.oid);
+        }
+        if !matches!(schema, None | Some(SCHEMA)) {
+            return None;
+        }
+        self.names.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
+    }
+
+    /// Schema and name of the relation.
+    fn relation_name(&self, oid: u32) -> Option<(&'static str, &str)> {
+        if let Some(name) = self.names.get(&oid) {
+            return Some((SCHEMA, name));
+        }
+        let relation = relations().iter().find(|relation| relation.definition.oid == oid)?;
+        Some((relation.schema, relation.name()))
+    }
+}
+
+impl TableEntry {
+    fn column_name(&self, position: usize) -> &str {
+        self.columns.get(position).map_or("", |column| column.definition.name.as_str())
+    }
+
+    /// The table, if it still exists.
+    fn table(&self) -> Option<Arc<Table>> {
+        self.table.upgrade()
+    }
+}
+
+/// A number of a column: from 1.
+fn column_number(position: usize) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX - 1) + 1
+}
+
+fn describe_table(catalog: &Catalog, table: &Arc<Table>, oids: &mut oids::Known) -> TableEntry {
+    let id = table.id();
+    let mut oid = |key: ObjectKey| oids.of(key, || table.into());
+    let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
+        definition: definition.clone(),
+        default_oid: definition.default.is_some().then(|| oid(ObjectKey::Default(id, position))),
+    };
+    let columns = table.columns().iter().enumerate().map(column).collect();
+    let mut index = |definition: &IndexDefinition| {
+        let name = definition.name.clone();
+        let constraint = definition.is_constraint.then(|| oid(ObjectKey::Constraint(id, name.clone())));
+        IndexEntry {
+            oid: oid(ObjectKey::Index(id, name)),
+            definition: definition.clone(),
+            constraint_oid: constraint,
+        }
+    };
+    let indexes = catalog.indexes_of(table).map(|found| index(found.definition())).collect();
+    let check = |check: &ankerdb_engine::Check| CheckEntry {
+        oid: oid(ObjectKey::Constraint(id, check.name.clone())),
+        name: check.name.clone(),
+        text: check.text.clone(),
+        columns: (0..table.columns().len()).filter(|&column| check.columns.contains(column)).collect(),
+    };
+    let checks = table.checks().iter().map(check).collect();
+    TableEntry {
+        oid: oid(ObjectKey::Table(id)),
+        name: table.name().to_owned(),
+        columns,
+        indexes,
+        checks,
+        table: Arc::downgrade(table),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_relation_has_its_own_number_and_name() {
+        let mut seen = HashSet::new();
+        for relation in relations() {
+            assert!(seen.insert(relation.definition.oid.to_string()), "{}", relation.name());
+            assert!(seen.insert(format!("{}.{}", relation.schema, relation.name())));
+        }
+    }
+}

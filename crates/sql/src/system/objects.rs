@@ -1,0 +1,114 @@
+//! What every database has: schemas, the role, the database itself, access methods, settings.
+
+use super::{
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, PUBLIC_OID, Rows,
+    SystemCatalog, row,
+};
+use crate::name::{DATABASE, SCHEMA};
+use crate::version::SERVER_VERSION;
+
+/// The role that owns everything.
+pub(super) const OWNER: &str = "ankerdb";
+pub(super) const OWNER_OID: u32 = 10;
+/// The numbers of the database and of the place where its tables are.
+const DATABASE_OID: u32 = 5;
+const TABLESPACE_OID: u32 = 1663;
+/// The number of UTF-8.
+const UTF8: i32 = 6;
+
+/// The schemas and their numbers.
+pub(super) const SCHEMAS: [(u32, &str); 3] =
+    [(PG_CATALOG_OID, PG_CATALOG), (PUBLIC_OID, SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
+
+/// The number of a schema.
+pub(super) fn schema_oid(name: &str) -> Option<u32> {
+    SCHEMAS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
+}
+
+pub(super) fn namespaces(_: &SystemCatalog) -> Rows {
+    SCHEMAS.iter().map(|&(oid, name)| row![oid, name, OWNER_OID, NULL]).collect()
+}
+
+pub(super) fn access_methods(_: &SystemCatalog) -> Rows {
+    vec![row![2, "heap", 0, "t"], row![403, "btree", 0, "i"], row![405, "hash", 0, "i"]]
+}
+
+pub(super) fn databases(_: &SystemCatalog) -> Rows {
+    vec![row![
+        DATABASE_OID,
+        DATABASE,
+        OWNER_OID,
+        UTF8,
+        "c",
+        false,
+        true,
+        -1,
+        0,
+        0,
+        TABLESPACE_OID,
+        "C",
+        "C",
+        NULL,
+        NULL,
+        NULL
+    ]]
+}
+
+pub(super) fn tablespaces(_: &SystemCatalog) -> Rows {
+    vec![row![TABLESPACE_OID, "pg_default", OWNER_OID, NULL, NULL]]
+}
+
+pub(super) fn roles(_: &SystemCatalog) -> Rows {
+    vec![row![OWNER, true, true, true, true, true, false, -1, "********", NULL, false, NULL, OWNER_OID]]
+}
+
+pub(super) fn authids(_: &SystemCatalog) -> Rows {
+    vec![row![OWNER_OID, OWNER, true, true, true, true, true, false, false, -1, NULL, NULL]]
+}
+
+pub(super) fn users(_: &SystemCatalog) -> Rows {
+    vec![row![OWNER, OWNER_OID, true, true, false, false, "********", NULL, NULL]]
+}
+
+pub(super) fn languages(_: &SystemCatalog) -> Rows {
+    vec![row![12, "internal", OWNER_OID, false, false, 0, 0, 0, NULL]]
+}
+
+pub(super) fn descriptions(_: &SystemCatalog) -> Rows {
+    vec![row![PUBLIC_OID, 2615, 0, "standard public schema"]]
+}
+
+/// Settings that no session changes.
+pub(super) fn settings(_: &SystemCatalog) -> Rows {
+    let fixed = [
+        ("block_size", "8192", "integer"),
+        ("integer_datetimes", "on", "bool"),
+        ("max_identifier_length", "63", "integer"),
+        ("max_index_keys", "32", "integer"),
+        ("server_encoding", "UTF8", "string"),
+        ("server_version", SERVER_VERSION, "string"),
+        ("server_version_num", "150000", "integer"),
+    ];
+    let setting = |(name, value, kind): (&str, &'static str, &str)| {
+        row![
+            name,
+            value,
+            NULL,
+            "Preset Options",
+            NULL,
+            NULL,
+            "internal",
+            kind,
+            "default",
+            NULL,
+            NULL,
+            NULL,
+            value,
+            value,
+            NULL,
+            NULL,
+            false
+        ]
+    };
+    fixed.into_iter().map(setting).collect()
+}

@@ -1,0 +1,119 @@
+//! Numbers of objects.
+//!
+//! An object gets the next number when a description first meets it, and keeps it as long as the database lives that has it.
+//! Numbers are counted from PostgreSQL's first for users' objects. A table's parts are known by the table and their names, so
+//! that whoever describes the same table finds the same numbers, also from another version of the catalog.
+
+use ankerdb_engine::{Sequence, Table, TableId};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// PostgreSQL's first number for objects of users.
+const FIRST: u32 = 16_384;
+/// How many numbers are kept before those of objects that are gone are looked for.
+const KEPT_MIN: usize = 1024;
+
+/// What has a number.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum ObjectKey {
+    Table(TableId),
+    Index(TableId, String),
+    Constraint(TableId, String),
+    Default(TableId, usize),
+    Sequence(String),
+}
+
+/// The object whose life is that of the number.
+pub(crate) enum Owner {
+    Table(Weak<Table>),
+    Sequence(Weak<Sequence>),
+}
+
+impl From<&Arc<Table>> for Owner {
+    fn from(table: &Arc<Table>) -> Owner {
+        Owner::Table(Arc::downgrade(table))
+    }
+}
+
+impl From<&Arc<Sequence>> for Owner {
+    fn from(sequence: &Arc<Sequence>) -> Owner {
+        Owner::Sequence(Arc::downgrade(sequence))
+    }
+}
+
+impl Owner {
+    fn is_gone(&self) -> bool {
+        match self {
+            Owner::Table(table) => table.strong_count() == 0,
+            Owner::Sequence(sequence) => sequence.strong_count() == 0,
+        }
+    }
+}
+
+/// The numbers of one database's objects.
+#[derive(Default)]
+pub(crate) struct Oids(Mutex<Known>);
+
+impl Oids {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Known {
+    given: u32,
+    oids: HashMap<ObjectKey, (u32, Owner)>,
+    /// When those that are gone are looked for next.
+    kept_max: usize,
+}
+
+impl Known {
+    /// The object's number: the one that it has, or the next.
+    pub(crate) fn of(&mut self, key: ObjectKey, owner: impl FnOnce() -> Owner) -> u32 {
+        if let Some((oid, kept)) = self.oids.get_mut(&key) {
+            if kept.is_gone() {
+                *kept = owner();
+            }
+            return *oid;
+        }
+        if self.oids.len() >= self.kept_max.max(KEPT_MIN) {
+            self.oids.retain(|_, (_, owner)| !owner.is_gone());
+            self.kept_max = self.oids.len() * 2;
+        }
+        // After four billion objects the first numbers come again.
+        let oid = FIRST + self.given % (u32::MAX - FIRST);
+        self.given = self.given.wrapping_add(1);
+        self.oids.insert(key, (oid, owner()));
+        oid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone() -> Owner {
+        Owner::Table(Weak::new())
+    }
+
+    #[test]
+    fn an_object_keeps_its_number() {
+        let mut known = Known::default();
+        let key = || ObjectKey::Sequence("s".into());
+        let first = known.of(key(), gone);
+        let second = known.of(ObjectKey::Sequence("t".into()), gone);
+        assert_eq!((first, second), (FIRST, FIRST + 1));
+        assert_eq!(known.of(key(), gone), first);
+    }
+
+    #[test]
+    fn numbers_of_what_is_gone_are_forgotten() {
+        let mut known = Known::default();
+        for number in 0..10 * KEPT_MIN {
+            known.of(ObjectKey::Sequence(number.to_string()), gone);
+        }
+        assert!(known.oids.len() <= KEPT_MIN);
+    }
+}

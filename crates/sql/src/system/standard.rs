@@ -1,0 +1,343 @@
+//! The standard's schema: what `information_schema` shows.
+
+use super::constraints::of_table;
+use super::default_text::default_text;
+use super::objects::{OWNER, SCHEMAS};
+use super::types::{by_oid, type_of};
+use super::{
+    ColumnEntry, Datum, NULL, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number, relations, row,
+};
+use crate::name::{DATABASE, SCHEMA};
+use ankerdb_engine::{DataType, Identity, SystemType};
+
+fn yes_or_no(is: bool) -> &'static str {
+    if is { "YES" } else { "NO" }
+}
+
+pub(super) fn catalog_name(_: &SystemCatalog) -> Rows {
+    vec![row![DATABASE]]
+}
+
+pub(super) fn enabled_roles(_: &SystemCatalog) -> Rows {
+    vec![row![OWNER]]
+}
+
+pub(super) fn character_sets(_: &SystemCatalog) -> Rows {
+    vec![row![NULL, NULL, "UTF8", "UCS", "UTF8", DATABASE, "pg_catalog", "C"]]
+}
+
+pub(super) fn schemata(_: &SystemCatalog) -> Rows {
+    SCHEMAS.iter().map(|(_, name)| row![DATABASE, *name, OWNER, NULL, NULL, NULL, NULL]).collect()
+}
+
+pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
+    let table = |schema: &str, name: &str, kind: &str, is_writable: bool| {
+        let writable = yes_or_no(is_writable);
+        row![DATABASE, schema, name, kind, NULL, NULL, NULL, NULL, NULL, writable, "NO", NULL]
+    };
+    let own = catalog.tables.iter().map(|entry| table(SCHEMA, &entry.name, "BASE TABLE", true));
+    let system = relations().iter().map(|relation| {
+        let kind = if relation.definition.is_view { "VIEW" } else { "BASE TABLE" };
+        table(relation.schema, relation.name(), kind, false)
+    });
+    own.chain(system).collect()
+}
+
+/// What a column's type says about its values.
+#[derive(Default)]
+struct Limits {
+    characters: Option<i64>,
+    octets: Option<i64>,
+    precision: Option<i64>,
+    radix: Option<i64>,
+    scale: Option<i64>,
+    datetime: Option<i64>,
+}
+
+fn limits(data_type: DataType) -> Limits {
+    /// The most bytes of a text in PostgreSQL, and of one of its characters.
+    const OCTETS_MAX: i64 = 1 << 30;
+    const CHARACTER_OCTETS: i64 = 4;
+    let binary = |bits| Limits { precision: Some(bits), radix: Some(2), ..Limits::default() };
+    let exact = |bits| Limits { scale: Some(0), ..binary(bits) };
+    match data_type {
+        DataType::SmallInt => exact(16),
+        DataType::Integer => exact(32),
+        DataType::BigInt => exact(64),
+        DataType::Real => binary(24),
+        DataType::DoublePrecision => binary(53),
+        DataType::Numeric { precision, scale } => Limits {
+            precision: Some(precision.into()),
+            radix: Some(10),
+            scale: Some(scale.into()),
+            ..Limits::default()
+        },
+        DataType::Text | super::ANY_VARCHAR => Limits { octets: Some(OCTETS_MAX), ..Limits::default() },
+        DataType::Varchar(length) | DataType::Char(length) => Limits {
+            characters: Some(length.into()),
+            octets: Some(i64::from(length) * CHARACTER_OCTETS),
+            ..Limits::default()
+        },
+        DataType::Date => Limits { datetime: Some(0), ..Limits::default() },
+        DataType::Timestamp | DataType::TimestampTz => Limits { datetime: Some(6), ..Limits::default() },
+        _ => Limits::default(),
+    }
+}
+
+/// The type's name without its limits.
+fn plain_name(data_type: DataType) -> String {
+    match data_type {
+        DataType::System(SystemType::List(_)) => "ARRAY".to_owned(),
+        other => {
+            let mut name = other.to_string();
+            name.truncate(name.find('(').unwrap_or(name.len()));
+            name
+        }
+    }
+}
+
+pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
+    let own = catalog.tables.iter().flat_map(|table| {
+        let columns = table.columns.iter().enumerate();
+        columns.map(move |(position, column)| own_column(catalog, table, position, column))
+    });
+    let system = relations().iter().flat_map(|relation| {
+        relation.columns.iter().enumerate().map(move |(position, column)| {
+            let place = (relation.schema, relation.name(), column.name, position);
+            column_row(place, column.data_type, NULL, true, identity_columns(None), false)
+        })
+    });
+    own.chain(system).collect()
+}
+
+fn own_column(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    position: usize,
+    column: &ColumnEntry,
+) -> Vec<Datum> {
+    let definition = &column.definition;
+    let counted = definition.identity.and_then(|identity| {
+        let owns = |entry: &&SequenceEntry| {
+            super::sequences::owner(catalog, entry)
+                .is_some_and(|(owner, at)| owner.oid == table.oid && at == position)
+        };
+        Some((identity, catalog.sequences.iter().find(owns)?))
+    });
+    let default = match definition.identity {
+        Some(_) => NULL,
+        None => Datum::from(default_text(definition)),
+    };
+    let place = (SCHEMA, table.name.as_str(), definition.name.as_str(), position);
+    column_row(place, definition.data_type, default, definition.nullable, identity_columns(counted), true)
+}
+
+/// `is_identity` and what follows about it.
+fn identity_columns(counted: Option<(Identity, &SequenceEntry)>) -> Vec<Datum> {
+    match counted {
+        None => row!["NO", NULL, NULL, NULL, NULL, NULL, "NO"],
+        Some((identity, sequence)) => {
+            let definition = &sequence.definition;
+            row![
+                "YES",
+                match identity {
+                    Identity::Always => "ALWAYS",
+                    Identity::ByDefault => "BY DEFAULT",
+                },
+                definition.start.to_string(),
+                definition.increment.to_string(),
+                definition.maximum.to_string(),
+                definition.minimum.to_string(),
+                yes_or_no(definition.cycle),
+            ]
+        }
+    }
+}
+
+fn column_row(
+    (schema, relation, name, position): (&str, &str, &str, usize),
+    data_type: DataType,
+    default: Datum,
+    is_nullable: bool,
+    identity: Vec<Datum>,
+    is_updatable: bool,
+) -> Vec<Datum> {
+    let limits = limits(data_type);
+    let udt = by_oid(type_of(data_type).0).map_or("", |known| known.name);
+    let number = column_number(position);
+    let mut row = row![
+        DATABASE,
+        schema,
+        relation,
+        name,
+        number,
+        default,
+        yes_or_no(is_nullable),
+        plain_name(data_type),
+        limits.characters,
+        limits.octets,
+        limits.precision,
+        limits.radix,
+        limits.scale,
+        limits.datetime,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        DATABASE,
+        "pg_catalog",
+        udt,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        number.to_string(),
+        "NO",
+    ];
+    row.extend(identity);
+    row.extend(row!["NEVER", NULL, yes_or_no(is_updatable)]);
+    row
+}
+
+pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        let mut push = |name: &str, kind: &str, distinct: Datum| {
+            rows.push(row![
+                DATABASE,
+                SCHEMA,
+                name,
+                DATABASE,
+                SCHEMA,
+                table.name.as_str(),
+                kind,
+                "NO",
+                "NO",
+                "YES",
+                distinct
+            ]);
+        };
+        for constraint in of_table(table) {
+            let distinct = if constraint.kind() == "UNIQUE" { "YES".into() } else { NULL };
+            push(constraint.name(), constraint.kind(), distinct);
+        }
+        not_null_checks(table).for_each(|(name, _)| push(&name, "CHECK", NULL));
+    }
+    rows
+}
+
+/// The standard takes NOT NULL for a condition; names of these, and the conditions.
+fn not_null_checks(table: &TableEntry) -> impl Iterator<Item = (String, String)> {
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.definition.nullable);
+    columns.map(|(position, column)| {
+        let name = format!("{}_{}_{}_not_null", super::PUBLIC_OID, table.oid, position + 1);
+        (name, format!("{} IS NOT NULL", super::quoting::quote_ident(&column.definition.name)))
+    })
+}
+
+pub(super) fn check_constraints(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        let declared = table.checks.iter().map(|check| (check.name.clone(), format!("(({}))", check.text)));
+        rows.extend(
+            declared.chain(not_null_checks(table)).map(|(name, clause)| row![DATABASE, SCHEMA, name, clause]),
+        );
+    }
+    rows
+}
+
+pub(super) fn key_column_usage(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        for constraint in of_table(table).filter(|constraint| constraint.kind() != "CHECK") {
+            let columns = constraint.columns().iter().enumerate();
+            rows.extend(columns.map(|(position, &column)| {
+                row![
+                    DATABASE,
+                    SCHEMA,
+                    constraint.name(),
+                    DATABASE,
+                    SCHEMA,
+                    table.name.as_str(),
+                    table.column_name(column),
+                    column_number(position),
+                    NULL
+                ]
+            }));
+        }
+    }
+    rows
+}
+
+pub(super) fn constraint_column_usage(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        for constraint in of_table(table) {
+            let name = table.name.as_str();
+            rows.extend(constraint.columns().iter().map(|&column| {
+                let column = table.column_name(column);
+                row![DATABASE, SCHEMA, name, column, DATABASE, SCHEMA, constraint.name()]
+            }));
+        }
+    }
+    rows
+}
+
+/// Tables that keys belong to.
+pub(super) fn constraint_table_usage(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        let keys = of_table(table).filter(|constraint| constraint.kind() != "CHECK");
+        rows.extend(
+            keys.map(|key| row![DATABASE, SCHEMA, table.name.as_str(), DATABASE, SCHEMA, key.name()]),
+        );
+    }
+    rows
+}
+
+pub(super) fn sequences(catalog: &SystemCatalog) -> Rows {
+    // Those of identity columns are a part of these.
+    let own = catalog.sequences.iter().filter(|entry| {
+        super::sequences::owner(catalog, entry).is_none_or(|(table, column)| {
+            table.columns.get(column).is_none_or(|column| column.definition.identity.is_none())
+        })
+    });
+    let sequence = |entry: &SequenceEntry| {
+        let definition = &entry.definition;
+        row![
+            DATABASE,
+            SCHEMA,
+            definition.name.as_str(),
+            definition.data_type.to_string(),
+            limits(definition.data_type).precision,
+            2,
+            0,
+            definition.start.to_string(),
+            definition.minimum.to_string(),
+            definition.maximum.to_string(),
+            definition.increment.to_string(),
+            yes_or_no(definition.cycle),
+        ]
+    };
+    own.map(sequence).collect()
+}
+
+/// The owner may do everything with every table.
+pub(super) fn table_privileges(catalog: &SystemCatalog) -> Rows {
+    const PRIVILEGES: [&str; 7] =
+        ["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+    let of_table = |table: &TableEntry| {
+        PRIVILEGES.map(|privilege| {
+            let hierarchy = yes_or_no(privilege == "SELECT");
+            row![OWNER, OWNER, DATABASE, SCHEMA, table.name.as_str(), privilege, "YES", hierarchy]
+        })
+    };
+    catalog.tables.iter().flat_map(of_table).collect()
+}

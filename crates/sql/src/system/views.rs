@@ -1,0 +1,47 @@
+//! PostgreSQL's views for people: `pg_tables`, `pg_indexes`, statistics of tables.
+
+use super::classes::size;
+use super::constraints::index_definition;
+use super::objects::OWNER;
+use super::{NULL, Rows, SystemCatalog, relations, row};
+use crate::name::SCHEMA;
+
+pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
+    let own = catalog.tables.iter().map(|table| {
+        row![SCHEMA, table.name.as_str(), OWNER, NULL, !table.indexes.is_empty(), false, false, false]
+    });
+    let system = relations().iter().filter(|relation| !relation.definition.is_view);
+    own.chain(
+        system
+            .map(|relation| row![relation.schema, relation.name(), OWNER, NULL, false, false, false, false]),
+    )
+    .collect()
+}
+
+pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
+    let index = |(table, index): (&super::TableEntry, &super::IndexEntry)| {
+        let definition = index_definition(table, index, false);
+        row![SCHEMA, table.name.as_str(), index.definition.name.as_str(), NULL, definition]
+    };
+    catalog.indexes().map(index).collect()
+}
+
+/// How many rows tables have. What AnKerDB does not count is NULL.
+pub(super) fn table_statistics(catalog: &SystemCatalog) -> Rows {
+    let table = |table: &super::TableEntry| {
+        let mut row = row![table.oid, SCHEMA, table.name.as_str()];
+        row.extend(std::iter::repeat_n(NULL, 8));
+        row.push(size(table).0.into());
+        row.extend(std::iter::repeat_n(NULL, 11));
+        row
+    };
+    catalog.tables.iter().map(table).collect()
+}
+
+pub(super) fn index_statistics(catalog: &SystemCatalog) -> Rows {
+    let index = |(table, index): (&super::TableEntry, &super::IndexEntry)| {
+        let (own, name) = (table.name.as_str(), index.definition.name.as_str());
+        row![table.oid, index.oid, SCHEMA, own, name, NULL, NULL, NULL]
+    };
+    catalog.indexes().map(index).collect()
+}
