@@ -1,7 +1,7 @@
 //! Functions of lists that queries of the system catalog need and DataFusion does not have.
 
 use super::error::external;
-use super::spelling::{OR_EMPTY, SUBSCRIPTS};
+use super::spelling::{OR_EMPTY, ORDINALS, SUBSCRIPTS};
 use super::value::told_type;
 use ankerdb_engine::{DataType as SqlType, Error, ListType, SqlState, SystemType};
 use datafusion::arrow::array::{
@@ -26,7 +26,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = Signature::user_defined(Volatility::Immutable);
     vec![
         Arc::new(ScalarUDF::new_from_impl(OrEmpty { signature })),
-        Subscripts::function(1),
+        Subscripts::function(SUBSCRIPTS, 1),
+        Subscripts::function(ORDINALS, 1),
         Upper::function(1),
     ]
 }
@@ -43,7 +44,7 @@ pub(super) fn settled(
         Some(SqlType::System(SystemType::List(ListType::SmallIntVector | ListType::OidVector)))
     );
     match function.name() {
-        SUBSCRIPTS if is_vector => return Subscripts::function(0),
+        SUBSCRIPTS if is_vector => return Subscripts::function(SUBSCRIPTS, 0),
         UPPER if is_vector => return Upper::function(0),
         "array_element" if is_vector => {
             if let [_, position] = arguments {
@@ -120,24 +121,25 @@ impl ScalarUDFImpl for Upper {
     }
 }
 
-/// The positions of a list's items.
+/// The positions of a list's items: none in other dimensions than the first.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Subscripts {
+    name: &'static str,
     /// The position of the first one.
     first: i32,
     signature: Signature,
 }
 
 impl Subscripts {
-    fn function(first: i32) -> Arc<ScalarUDF> {
+    fn function(name: &'static str, first: i32) -> Arc<ScalarUDF> {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Subscripts { first, signature }))
+        Arc::new(ScalarUDF::new_from_impl(Subscripts { name, first, signature }))
     }
 }
 
 impl ScalarUDFImpl for Subscripts {
     fn name(&self) -> &str {
-        SUBSCRIPTS
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -145,28 +147,42 @@ impl ScalarUDFImpl for Subscripts {
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        match arguments {
-            [DataType::List(_) | DataType::Null] => Ok(arguments.to_vec()),
-            _ => plan_err!("{SUBSCRIPTS} takes a list"),
+        match (self.name, arguments) {
+            (ORDINALS, [DataType::List(_) | DataType::Null]) => Ok(arguments.to_vec()),
+            (SUBSCRIPTS, [list @ (DataType::List(_) | DataType::Null), _]) => {
+                Ok(vec![list.clone(), DataType::Int64])
+            }
+            _ => plan_err!("{} takes a list", self.name),
         }
     }
 
     fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true))))
+        let position = if self.name == ORDINALS { DataType::Int64 } else { DataType::Int32 };
+        Ok(DataType::List(Arc::new(Field::new_list_field(position, true))))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let lists = args.args[0].to_array(args.number_rows)?;
+        let dimensions =
+            args.args.get(1).map(|dimensions| dimensions.to_array(args.number_rows)).transpose()?;
+        let is_first = |row: usize| match &dimensions {
+            None => true,
+            Some(dimensions) => {
+                let dimensions = dimensions.as_primitive::<Int64Type>();
+                dimensions.is_valid(row) && dimensions.value(row) == 1
+            }
+        };
         let mut positions = ListBuilder::new(Int32Builder::new());
         for row in 0..lists.len() {
-            match lists.as_list_opt::<i32>().filter(|known| known.is_valid(row)) {
+            match lists.as_list_opt::<i32>().filter(|known| known.is_valid(row) && is_first(row)) {
                 Some(known) => {
                     positions.append_value((self.first..self.first + known.value_length(row)).map(Some))
                 }
                 None => positions.append_null(),
             }
         }
-        Ok(ColumnarValue::Array(Arc::new(positions.finish())))
+        let positions: ArrayRef = Arc::new(positions.finish());
+        Ok(ColumnarValue::Array(cast(&positions, args.return_field.data_type())?))
     }
 }
 

@@ -5,6 +5,7 @@
 //! - `ARRAY(SELECT x FROM ...)`: the subquery as an aggregate, which gives a list
 //! - `generate_subscripts(list, 1)`: the positions, unnested
 //! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
+//! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
 use super::duplicate::{Work, visit};
 use crate::name::{dotted, folded, not_supported};
@@ -21,6 +22,8 @@ use std::ops::ControlFlow;
 pub(super) const OR_EMPTY: &str = "array_or_empty";
 /// The name of the function that gives the positions of a list's items.
 pub(super) const SUBSCRIPTS: &str = "array_subscripts";
+/// The name of the function that numbers a list's items from 1.
+pub(super) const ORDINALS: &str = "array_ordinals";
 
 /// The query in other words.
 ///
@@ -83,6 +86,14 @@ fn respell_from(from: &mut TableWithJoins) {
 
 /// A function in FROM without its schema, with a name for its column; one of other than constants as a list.
 fn respell_factor(factor: &mut TableFactor) {
+    if let TableFactor::UNNEST { array_exprs, with_ordinality: with_ordinality @ true, .. } = factor
+        && let [list] = array_exprs.as_slice()
+    {
+        let ordinals = call(ORDINALS, list.clone(), Vec::new());
+        array_exprs.push(ordinals);
+        *with_ordinality = false;
+        return;
+    }
     if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor {
         if alias.columns.is_empty() && array_exprs.len() == 1 {
             name_column(alias);
@@ -135,19 +146,20 @@ fn is_computed(expression: &Expr) -> bool {
     is_computed
 }
 
-/// `generate_subscripts(list, 1)`; `None` for other calls. Lists have one dimension here.
+/// `generate_subscripts(list, dimension)`; `None` for other calls.
 fn subscripts(function: &Function) -> Option<Result<Expr>> {
     let name = dotted(&function.name);
     if name.strip_prefix("pg_catalog.").unwrap_or(&name) != "generate_subscripts" {
         return None;
     }
     let FunctionArguments::List(list) = &function.args else { return None };
-    Some(match list.args.as_slice() {
-        [
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(list)),
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(dimension)),
-        ] if dimension.to_string() == "1" => {
-            Ok(call("unnest", call(SUBSCRIPTS, list.clone(), Vec::new()), Vec::new()))
+    let given = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(given)) => Some(given.clone()),
+        _ => None,
+    });
+    Some(match given.collect::<Option<Vec<_>>>() {
+        Some(given) if given.len() == 2 => {
+            Ok(call("unnest", calls(SUBSCRIPTS, given, Vec::new()), Vec::new()))
         }
         _ => Err(not_supported("generate_subscripts with such arguments")),
     })

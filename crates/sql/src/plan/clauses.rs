@@ -294,9 +294,9 @@ fn table_factor(factor: &TableFactor) -> Result<()> {
             missing(*with_ordinality, "WITH ORDINALITY")?;
             alias_clauses(alias.as_ref())
         }
-        TableFactor::UNNEST { alias, array_exprs: _, with_offset, with_offset_alias: _, with_ordinality } => {
+        TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias: _, with_ordinality } => {
             foreign(*with_offset, "WITH")?;
-            missing(*with_ordinality, "WITH ORDINALITY")?;
+            missing(*with_ordinality && array_exprs.len() != 1, "WITH ORDINALITY of several lists")?;
             alias_clauses(alias.as_ref())
         }
         TableFactor::NestedJoin { table_with_joins, alias } => {

@@ -16,7 +16,7 @@ mod lasting;
 mod named;
 mod notice;
 mod savepoint;
-mod setting;
+pub(crate) mod setting;
 mod time;
 pub use cancel::CancelHandle;
 pub use notice::{Notice, Severity};

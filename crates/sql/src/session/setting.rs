@@ -69,7 +69,7 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 /// Names and values of settings that cannot be changed.
-const FIXED: &[(&str, &str)] = &[
+pub(crate) const FIXED: &[(&str, &str)] = &[
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
     ("is_superuser", "on"),
@@ -216,7 +216,7 @@ impl Settings {
 
 /// Whether the setting is known here, or has an extension's form `prefix.name`, which PostgreSQL keeps for any
 /// client.
-fn is_known(name: &str) -> bool {
+pub(crate) fn is_known(name: &str) -> bool {
     KEPT.iter().chain(HINTS).any(|(known, _)| *known == name) || name.contains('.')
 }
 

@@ -101,6 +101,7 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("quote_literal", &[Text], 1, Text, shown::quote_literal),
     function("current_schemas", &[Boolean], 1, NAMES, names::current_schemas),
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),
+    function("current_setting", &[Text, Boolean], 1, Text, names::current_setting),
     live("pg_relation_size", &[REGCLASS, Text], 1, BigInt, shown::relation_size),
     live("pg_table_size", &[REGCLASS], 1, BigInt, shown::relation_size),
     live("pg_total_relation_size", &[REGCLASS], 1, BigInt, shown::relation_size),

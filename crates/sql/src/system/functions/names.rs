@@ -1,7 +1,8 @@
 //! From names to numbers of objects, and back.
 
 use super::{numbered, oid, text, undefined};
-use crate::name::SCHEMA;
+use crate::name::{SCHEMA, not_supported};
+use crate::session::setting::{FIXED as FIXED_SETTINGS, is_known as is_setting};
 use crate::system::objects::{OWNER, OWNER_OID, SCHEMAS, schema_oid};
 use crate::system::quoting::quote_ident;
 use crate::system::{Datum, PG_CATALOG, SystemCatalog, sequences, types};
@@ -196,5 +197,24 @@ pub(super) fn has_schema_privilege(_: &SystemCatalog, arguments: &[Value]) -> Re
         (true, _) => Ok(true.into()),
         (false, Some(_)) => Ok(Datum::Null),
         (false, None) => Err(undefined("schema", name, SqlState::InvalidSchemaName)),
+    }
+}
+
+/// A setting that is the same in all sessions. 0A000 for others that there are: SHOW tells these.
+pub(super) fn current_setting(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let name = text(arguments.first()).to_lowercase();
+    let fixed = FIXED_SETTINGS.iter().chain(&[("default_table_access_method", "heap")]);
+    if let Some((_, value)) = fixed.into_iter().find(|(known, _)| *known == name) {
+        return Ok((*value).into());
+    }
+    if arguments.get(1) == Some(&Value::Boolean(true)) && !is_setting(&name) {
+        return Ok(Datum::Null);
+    }
+    match is_setting(&name) {
+        true => Err(not_supported(&format!("current_setting of {name}, which sessions change,"))),
+        false => {
+            let message = format!("unrecognized configuration parameter \"{name}\"");
+            Err(Error::new(SqlState::UndefinedObject, message))
+        }
     }
 }
