@@ -142,6 +142,8 @@ sql_states! {
     DuplicatePreparedStatement = "42P05",
     /// A definition contradicts itself.
     InvalidTableDefinition = "42P16",
+    /// A definition that leads to itself.
+    InvalidObjectDefinition = "42P17",
     /// A value for a column that always generates its own.
     GeneratedAlways = "428C9",
     /// Something else depends on what was to be dropped.

@@ -1,6 +1,7 @@
-//! Which tables and sequences exist.
+//! Which tables, sequences and views exist.
 
 use crate::sequence::Sequence;
+use crate::view::View;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_table::{Index, Table};
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ pub struct Catalog {
     pub(crate) version: u64,
     pub(crate) tables: BTreeMap<String, Arc<Table>>,
     pub(crate) sequences: BTreeMap<String, Arc<Sequence>>,
+    pub(crate) views: BTreeMap<String, Arc<View>>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
     /// Indexes that it has made and that lack rows which it may see, as it began before.
@@ -55,10 +57,21 @@ impl Catalog {
         self.sequences.values()
     }
 
-    /// Whether a table, index or sequence has the name.
+    /// The view with this name, if there is one.
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(name)
+    }
+
+    /// All views, by name.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+
+    /// Whether a table, index, sequence or view has the name.
     pub fn has_relation(&self, name: &str) -> bool {
         self.tables.contains_key(name)
             || self.sequences.contains_key(name)
+            || self.views.contains_key(name)
             || self.table_of_index(name).is_some()
     }
 
@@ -90,6 +103,7 @@ impl Catalog {
         let mut merged = Catalog { hidden, unready, ..current.clone() };
         let mut made = carry(&base.tables, &self.tables, &mut merged.tables)?;
         made.extend(carry(&base.sequences, &self.sequences, &mut merged.sequences)?);
+        made.extend(carry(&base.views, &self.views, &mut merged.views)?);
         let tables = made.iter().filter_map(|name| merged.tables.get(*name));
         let indexes = tables.flat_map(|table| merged.indexes_of(table).map(|index| &index.definition().name));
         let made = made.iter().copied().chain(indexes);
@@ -98,11 +112,16 @@ impl Catalog {
         Ok(merged)
     }
 
-    /// How many tables, indexes and sequences have the name.
+    /// How many relations have the name.
     fn relations(&self, name: &str) -> usize {
         let indexes = self.tables.values().flat_map(|table| self.indexes_of(table));
         let indexes = indexes.filter(|index| index.definition().name == name).count();
-        indexes + usize::from(self.tables.contains_key(name)) + usize::from(self.sequences.contains_key(name))
+        let others = [
+            self.tables.contains_key(name),
+            self.sequences.contains_key(name),
+            self.views.contains_key(name),
+        ];
+        indexes + others.into_iter().filter(|has| *has).count()
     }
 }
 

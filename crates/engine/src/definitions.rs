@@ -18,6 +18,7 @@ use crate::catalog::{Catalog, changed_by_others, relation_exists};
 use crate::database::Database;
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
+use crate::view::View;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
@@ -196,6 +197,32 @@ impl Definitions {
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
         self.catalog()?.sequence(name).map_err(missing)?;
         self.change(|catalog| catalog.sequences.remove(name));
+        Ok(())
+    }
+
+    /// Adds a view, or puts it in the place of the one of the same name.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if another relation has the name, or a view and it is not to be replaced.
+    pub fn create_view(&mut self, view: View, replaces: bool) -> Result<()> {
+        let catalog = self.catalog()?;
+        let may_be = replaces && catalog.view(&view.name).is_some();
+        if !may_be && catalog.has_relation(&view.name) {
+            return Err(relation_exists(&view.name));
+        }
+        self.change(|catalog| catalog.views.insert(view.name.clone(), Arc::new(view)));
+        Ok(())
+    }
+
+    /// Removes a view.
+    ///
+    /// # Errors
+    /// `UndefinedTable`.
+    pub fn drop_view(&mut self, name: &str) -> Result<()> {
+        if self.catalog()?.view(name).is_none() {
+            return Err(Error::new(SqlState::UndefinedTable, format!("view \"{name}\" does not exist")));
+        }
+        self.change(|catalog| catalog.views.remove(name));
         Ok(())
     }
 

@@ -58,6 +58,7 @@ mod pruner;
 mod sequence;
 mod session;
 mod shared;
+mod view;
 
 pub use ankerdb_base::{
     ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp,
@@ -86,3 +87,4 @@ pub use definitions::{DefinitionMark, Definitions};
 pub use options::{Options, default_memory_limit};
 pub use sequence::{Sequence, SequenceDefinition};
 pub use session::Session;
+pub use view::View;

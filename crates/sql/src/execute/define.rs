@@ -1,7 +1,9 @@
 //! Runs definitions.
 
 use super::alter::alter;
+use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
+use super::view::{create_view, drop_tables, drop_views};
 use crate::plan::default::counts_by;
 use crate::plan::{Definition, positions};
 use ankerdb_engine::{Definitions, Error, IndexDefinition, Result, SqlState, Table};
@@ -9,7 +11,7 @@ use std::sync::Arc;
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
 /// session does truncation.
-pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<String> {
+pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
         Definition::CreateTable { definition, sequences, unnamed, if_not_exists } => {
@@ -35,13 +37,15 @@ pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<Stri
         Definition::DropSequences { names, if_exists, cascade } => {
             drop_sequences(names, *if_exists, *cascade, definitions)?;
         }
-        Definition::DropTables { names, if_exists } => {
-            for name in names {
-                match definitions.drop_table(name) {
-                    Err(error) if *if_exists && error.state() == SqlState::UndefinedTable => {}
-                    other => other?,
-                }
-            }
+        Definition::DropTables { names, if_exists, cascade } => {
+            drop_tables(definitions, names, *if_exists, *cascade)?;
+        }
+        Definition::DropViews { names, if_exists, cascade } => {
+            drop_views(definitions, names, *if_exists, *cascade)?;
+        }
+        Definition::CreateView(create) => create_view(&mut defining, create)?,
+        Definition::CreateTableAs { name, columns, query, if_not_exists } => {
+            return create_table_as(&mut defining, name, columns, query, *if_not_exists);
         }
         Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
             let catalog = definitions.catalog()?;
@@ -70,7 +74,7 @@ pub(crate) fn define(defining: Defining, definition: &Definition) -> Result<Stri
                 }
             }
         }
-        Definition::AlterTable(statement) => alter(defining, statement)?,
+        Definition::AlterTable(statement) => alter(&mut defining, statement)?,
         Definition::Truncate { .. } => return Err(Error::internal("TRUNCATE is not a definition")),
     }
     Ok(definition.command().into())

@@ -5,12 +5,14 @@
 //! lock shows that a row has changed, the search begins again with nothing to undo.
 
 mod alter;
+mod create_as;
 pub(crate) mod define;
 pub(crate) mod defining;
 mod joined;
 mod scan;
 mod select;
 mod sort;
+mod view;
 mod write;
 
 pub(crate) use joined::joined;

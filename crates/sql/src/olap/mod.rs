@@ -50,6 +50,8 @@ pub(crate) mod target;
 mod typing;
 mod untyped;
 pub(crate) mod value;
+mod view;
+mod view_source;
 mod wildcard;
 mod written;
 
@@ -76,7 +78,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
 use error::{from_datafusion, from_optimizer};
 use futures::StreamExt;
 use memory::LimitedPool;
@@ -86,6 +88,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use step::StepRows;
 use tokio::runtime::Runtime;
+use view::WithViews;
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
 #[derive(Clone)]
@@ -235,12 +238,22 @@ impl OlapEngine {
         self.plan_over(query, &self.sources(catalog), declared)
     }
 
+    /// A view's query: it gives the same columns when its tables have got more.
+    pub(crate) fn without_wildcards(&self, query: &Query, catalog: &Arc<Catalog>) -> Query {
+        let statement = Statement::Query(Box::new(query.clone()));
+        match wildcard::without_wildcards(&statement, &self.sources(catalog)) {
+            Statement::Query(query) => *query,
+            _ => query.clone(),
+        }
+    }
+
     fn plan_over(
         &self,
         query: &Statement,
         tables: &dyn TableSources,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
+        let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
         let query = &spelling::respelled(query)?;
         let query = &wildcard::written_out(query, tables);
         let (named, parameters) = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;

@@ -13,6 +13,7 @@ use super::limited;
 use super::scan::TableHandle;
 use super::system::{self, SystemTable};
 use super::value::{sql_type, with_type};
+use super::view_source::ViewSource;
 use super::{typing, written};
 use crate::expression::Parameters;
 use crate::expression::types::data_type;
@@ -69,9 +70,12 @@ impl TableSources for CatalogSources {
             return Ok(provider_as_source(Arc::new(SystemTable::new(relation, self.system()))));
         }
         match schema {
-            None | Some(SCHEMA) => {
-                Ok(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(name)?))))
-            }
+            None | Some(SCHEMA) => match self.catalog.view(name) {
+                Some(view) => {
+                    Ok(Arc::new(ViewSource::new(view.clone(), self.catalog.clone(), self.oids.clone())))
+                }
+                None => Ok(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(name)?)))),
+            },
             Some(schema) => Err(undefined_table(&format!("{schema}.{name}"))),
         }
     }
@@ -89,12 +93,7 @@ pub(crate) fn bind(
     query: &Statement,
     declared: &[Option<DataType>],
 ) -> Result<(LogicalPlan, Vec<Option<DataType>>)> {
-    let names = Names { state, tables };
-    let options = ParserOptions::from(&state.config_options().sql_parser);
-    let planner = SqlToRel::new_with_options(&names, options);
-    let fields = super::parameter::fields(declared);
-    let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
-    let plan = planner.sql_statement_to_plan_with_context(query.clone(), &mut context)?;
+    let plan = relational(state, tables, query, declared)?;
     let functions =
         |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);
@@ -102,6 +101,21 @@ pub(crate) fn bind(
     let plan = dependent::independent(limited::numbered(plan)?)?;
     let plan = system::shown(plan, &functions)?;
     Ok((plan, parameters.known().to_vec()))
+}
+
+/// The plan of a query as DataFusion builds it, before its types are settled.
+pub(super) fn relational(
+    state: &SessionState,
+    tables: &dyn TableSources,
+    query: &Statement,
+    declared: &[Option<DataType>],
+) -> Result<LogicalPlan> {
+    let names = Names { state, tables };
+    let options = ParserOptions::from(&state.config_options().sql_parser);
+    let planner = SqlToRel::new_with_options(&names, options);
+    let fields = super::parameter::fields(declared);
+    let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
+    planner.sql_statement_to_plan_with_context(query.clone(), &mut context)
 }
 
 /// What names mean.

@@ -49,7 +49,7 @@ pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-fn field(column: &ColumnDefinition) -> Field {
+pub(super) fn field(column: &ColumnDefinition) -> Field {
     Field::new(&column.name, wide_type(column.data_type), column.nullable)
 }
 

@@ -19,9 +19,20 @@ use std::collections::HashSet;
 /// The query with such wildcards written out.
 pub(super) fn written_out(query: &Statement, tables: &dyn TableSources) -> Statement {
     let mut query = query.clone();
-    let mut lists = Lists { scope: Scope { tables, named: Vec::new() }, depths: Vec::new() };
-    visit(&mut query, &mut lists);
+    write_out(&mut query, tables, false);
     query
+}
+
+/// The query with all wildcards written out whose columns can be told: it gives the same columns when its tables have got more.
+pub(super) fn without_wildcards(query: &Statement, tables: &dyn TableSources) -> Statement {
+    let mut query = query.clone();
+    write_out(&mut query, tables, true);
+    query
+}
+
+fn write_out(query: &mut Statement, tables: &dyn TableSources, all: bool) {
+    let mut lists = Lists { scope: Scope { tables, named: Vec::new(), all }, depths: Vec::new() };
+    visit(query, &mut lists);
 }
 
 struct Lists<'a> {
@@ -48,6 +59,8 @@ struct Scope<'a> {
     tables: &'a dyn TableSources,
     /// Columns of common table expressions, the innermost last; none where they cannot be told.
     named: Vec<(String, Option<Vec<String>>)>,
+    /// Whether wildcards are written out that need not be.
+    all: bool,
 }
 
 /// A column of FROM.
@@ -89,12 +102,12 @@ impl Scope<'_> {
 
     fn write_out_list(&self, select: &mut Select, is_nested: bool) {
         let wildcards = select.projection.iter().filter(|item| is_wildcard(item)).count();
-        if wildcards == 0 || (wildcards == 1 && !is_nested) {
+        if wildcards == 0 || (wildcards == 1 && !is_nested && !self.all) {
             return;
         }
         let Some(from) = self.columns_of_from(&select.from) else { return };
         let mut names = HashSet::new();
-        if wildcards == 1 && from.all.iter().all(|column| names.insert(&column.name)) {
+        if wildcards == 1 && !self.all && from.all.iter().all(|column| names.insert(&column.name)) {
             return;
         }
         let items = select.projection.iter().map(|item| match wildcard_columns(item, &from) {
@@ -106,7 +119,7 @@ impl Scope<'_> {
 
     /// Names of the columns that a query gives.
     fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {
-        let mut inner = Scope { tables: self.tables, named: self.named.clone() };
+        let mut inner = Scope { tables: self.tables, named: self.named.clone(), all: self.all };
         inner.enter(query);
         inner.columns_of_body(&query.body)
     }

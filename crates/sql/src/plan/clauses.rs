@@ -25,7 +25,7 @@ pub(super) fn check(statement: &Statement) -> Result<()> {
 }
 
 /// Whether a query, or one within it, locks rows.
-pub(super) fn locks_rows(query: &ast::Query) -> bool {
+pub(crate) fn locks_rows(query: &ast::Query) -> bool {
     struct Locks;
     impl Visitor for Locks {
         type Break = ();

@@ -33,6 +33,7 @@ pub(crate) enum Definition {
     DropTables {
         names: Vec<String>,
         if_exists: bool,
+        cascade: bool,
     },
     CreateIndex {
         name: Option<String>,
@@ -47,6 +48,19 @@ pub(crate) enum Definition {
         if_exists: bool,
     },
     AlterTable(Box<ast::AlterTable>),
+    CreateTableAs {
+        name: String,
+        /// Names for the columns.
+        columns: Vec<ast::ColumnDef>,
+        query: Box<ast::Query>,
+        if_not_exists: bool,
+    },
+    CreateView(Box<ast::CreateView>),
+    DropViews {
+        names: Vec<String>,
+        if_exists: bool,
+        cascade: bool,
+    },
     Truncate {
         names: Vec<String>,
         /// Whether sequences of their columns begin again.
@@ -65,6 +79,9 @@ impl Definition {
             Definition::CreateIndex { .. } => "CREATE INDEX",
             Definition::DropIndexes { .. } => "DROP INDEX",
             Definition::AlterTable(_) => "ALTER TABLE",
+            Definition::CreateTableAs { .. } => "CREATE TABLE AS",
+            Definition::CreateView(_) => "CREATE VIEW",
+            Definition::DropViews { .. } => "DROP VIEW",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
     }
@@ -75,14 +92,20 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
     Ok(Some(match statement {
         Statement::CreateTable(create) => create_table(create)?,
         Statement::CreateIndex(create) => create_index(create)?,
+        Statement::CreateView(create) => create_view(create)?,
         Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
-            if *cascade && !matches!(object_type, ast::ObjectType::Table | ast::ObjectType::Sequence) {
+            if *cascade && *object_type == ast::ObjectType::Index {
                 return Err(not_supported("DROP ... CASCADE"));
             }
             let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
             match object_type {
-                ast::ObjectType::Table => Definition::DropTables { names, if_exists: *if_exists },
+                ast::ObjectType::Table => {
+                    Definition::DropTables { names, if_exists: *if_exists, cascade: *cascade }
+                }
+                ast::ObjectType::View => {
+                    Definition::DropViews { names, if_exists: *if_exists, cascade: *cascade }
+                }
                 ast::ObjectType::Sequence => {
                     Definition::DropSequences { names, if_exists: *if_exists, cascade: *cascade }
                 }
@@ -116,8 +139,19 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     if create.temporary {
         return Err(not_supported("CREATE TEMPORARY TABLE"));
     }
-    if create.query.is_some() || create.like.is_some() || create.clone.is_some() {
-        return Err(not_supported("CREATE TABLE AS or LIKE"));
+    if let Some(query) = &create.query {
+        if !create.constraints.is_empty() {
+            return Err(not_supported("constraints in CREATE TABLE AS"));
+        }
+        return Ok(Definition::CreateTableAs {
+            name: object_name(&create.name)?,
+            columns: create.columns.clone(),
+            query: query.clone(),
+            if_not_exists: create.if_not_exists,
+        });
+    }
+    if create.like.is_some() || create.clone.is_some() {
+        return Err(not_supported("CREATE TABLE LIKE"));
     }
     if create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
@@ -150,6 +184,32 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     add_checks(&mut table, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
     table.validate()?;
     Ok(Definition::CreateTable { definition: table, sequences, unnamed, if_not_exists: create.if_not_exists })
+}
+
+fn create_view(create: &ast::CreateView) -> Result<Definition> {
+    // What is left are the parts that are read.
+    let plain = ast::CreateView {
+        or_alter: false,
+        materialized: false,
+        secure: false,
+        name_before_not_exists: false,
+        options: ast::CreateTableOptions::None,
+        cluster_by: Vec::new(),
+        comment: None,
+        with_no_schema_binding: false,
+        if_not_exists: false,
+        temporary: false,
+        copy_grants: false,
+        to: None,
+        params: None,
+        ..create.clone()
+    };
+    let has_options =
+        create.columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
+    if plain != *create || has_options {
+        return Err(not_supported("CREATE VIEW that is temporary or materialized, or has options,"));
+    }
+    Ok(Definition::CreateView(Box::new(plain)))
 }
 
 /// 42710 if two conditions have one name.

@@ -19,6 +19,7 @@ mod sequence;
 mod with;
 mod write;
 
+pub(crate) use clauses::locks_rows;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, Key, NewColumn, add_column, key_definition, positions, table_key};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
@@ -222,7 +223,11 @@ impl<'a> Planner<'a> {
 
     /// The table that a name stands for. 42P01 if there is none.
     fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
-        self.catalog.table(&object_name(name)?)
+        let name = object_name(name)?;
+        if self.catalog.view(&name).is_some() {
+            return Err(not_supported("writing to a view"));
+        }
+        self.catalog.table(&name)
     }
 }
 

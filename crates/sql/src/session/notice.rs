@@ -64,8 +64,11 @@ impl SqlSession {
             }
         };
         match definition {
-            Definition::DropTables { names, if_exists: true } => {
+            Definition::DropTables { names, if_exists: true, .. } => {
                 missing("table", names, &|name| catalog.has_relation(name));
+            }
+            Definition::DropViews { names, if_exists: true, .. } => {
+                missing("view", names, &|name| catalog.has_relation(name));
             }
             Definition::DropSequences { names, if_exists: true, .. } => {
                 missing("sequence", names, &|name| catalog.has_relation(name));

@@ -11,6 +11,7 @@ mod constraint;
 mod copy;
 
 use crate::execute::defining::Defining;
+use crate::execute::view::check_readers;
 use crate::name::{object_name, undefined_column_of};
 use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
@@ -18,15 +19,16 @@ use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
 /// Runs the statement. After an error the caller takes back what was done.
-pub(super) fn alter(mut defining: Defining, statement: &ast::AlterTable) -> Result<()> {
+pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Result<()> {
     let name = object_name(&statement.name)?;
     let table = match defining.definitions.catalog()?.table(&name) {
         Err(error) if statement.if_exists && error.state() == SqlState::UndefinedTable => return Ok(()),
         table => table?,
     };
-    let mut altering = Altering { defining: &mut defining, table, rewriting: None };
+    let mut altering = Altering { defining, table, rewriting: None };
     statement.operations.iter().try_for_each(|action| altering.act(action))?;
-    altering.rewrite()
+    altering.rewrite()?;
+    check_readers(&name, defining)
 }
 
 /// A table that is being altered.

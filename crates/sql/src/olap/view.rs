@@ -1,0 +1,62 @@
+//! Views: queries in the place of relations.
+//!
+//! A view's text is parsed and bound wherever its name stands. Its names are those of the catalog, whatever the statement around it
+//! calls by the same names, and its columns are those that it was made with.
+
+use super::error::{external, from_datafusion};
+use super::planner::{self, CatalogSources, TableSources};
+use super::view_source::ViewSource;
+use super::{duplicate, spelling, untyped, wildcard};
+use ankerdb_engine::{Error, Result, SqlState, View};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource};
+use datafusion::sql::sqlparser::ast::Statement;
+use std::sync::Arc;
+
+/// The relations of a statement, with the plans of those that are views.
+pub(super) struct WithViews<'a> {
+    pub(super) state: &'a SessionState,
+    pub(super) tables: &'a dyn TableSources,
+}
+
+impl TableSources for WithViews<'_> {
+    fn source(&self, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
+        let source = self.tables.source(schema, name)?;
+        let Some(view) = source.downcast_ref::<ViewSource>() else { return Ok(source) };
+        let plan = self.plan(view).map_err(from_datafusion)?;
+        Ok(Arc::new(view.bound(plan)))
+    }
+
+    fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.tables.function(name)
+    }
+}
+
+impl WithViews<'_> {
+    /// What the view stands for: its query, with its own names for the columns.
+    fn plan(&self, source: &ViewSource) -> datafusion::error::Result<LogicalPlan> {
+        let ViewSource { view, catalog, oids, .. } = source;
+        let tables = CatalogSources::new(catalog.clone(), oids.clone());
+        let tables = WithViews { state: self.state, tables: &tables };
+        let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
+        let query = wildcard::written_out(&query, &tables);
+        let (query, _) =
+            untyped::with_types(&duplicate::unique_names(&query, &tables), &[]).map_err(external)?;
+        let plan = planner::relational(self.state, &tables, &query, &[])?;
+        let fields = plan.schema().columns();
+        if fields.len() != view.columns.len() {
+            let message =
+                format!("the relations of view \"{}\" have other columns than when it was made", view.name);
+            return Err(external(Error::new(SqlState::FeatureNotSupported, message)));
+        }
+        let named = fields.into_iter().zip(&view.columns);
+        let named = named.map(|(field, column)| Expr::Column(field).alias(column.name.as_str()));
+        LogicalPlanBuilder::from(plan).project(named.collect::<Vec<_>>())?.build()
+    }
+}
+
+fn parsed(view: &View) -> Result<Statement> {
+    let statement = crate::parse::parse(&view.query)?.pop().and_then(|statement| statement.ast);
+    let statement = statement.ok_or_else(|| Error::internal("the query of a view is no statement"))?;
+    Ok((*statement).clone())
+}
