@@ -199,7 +199,7 @@ pub(super) fn drop_views(
             drop_readers(definitions, ("view", name), names, cascade)?;
             definitions.drop_view(name)?;
         } else if catalog.has_relation(name) {
-            return Err(wrong_type(name, "view", "TABLE"));
+            return Err(wrong_type(name, "view", &catalog));
         } else if !if_exists {
             return Err(Error::new(
                 SqlState::UndefinedTable,
@@ -223,7 +223,7 @@ pub(super) fn drop_tables(
             drop_readers(definitions, ("table", name), names, cascade)?;
             definitions.drop_table(name)?;
         } else if catalog.has_relation(name) {
-            return Err(wrong_type(name, "table", "VIEW"));
+            return Err(wrong_type(name, "table", &catalog));
         } else if !if_exists {
             return Err(Error::new(
                 SqlState::UndefinedTable,
@@ -235,8 +235,14 @@ pub(super) fn drop_tables(
 }
 
 /// 42809.
-fn wrong_type(name: &str, kind: &str, other: &str) -> Error {
+fn wrong_type(name: &str, kind: &str, catalog: &Catalog) -> Error {
+    let (drops, other) = match () {
+        () if catalog.table(name).is_ok() => ("TABLE", "a table"),
+        () if catalog.view(name).is_some() => ("VIEW", "a view"),
+        () if catalog.sequence(name).is_ok() => ("SEQUENCE", "a sequence"),
+        () => ("INDEX", "an index"),
+    };
     let message = format!("{} is not a {kind}", quoted(name));
-    let hint = format!("Use DROP {other} to remove a {}.", other.to_lowercase());
+    let hint = format!("Use DROP {drops} to remove {other}.");
     Error::new(SqlState::WrongObjectType, message).with_hint(hint)
 }
