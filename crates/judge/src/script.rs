@@ -176,7 +176,9 @@ impl Script<'_> {
         let writes = ["insert into", "update ", "delete from", "merge into"];
         let wraps = ["select", "with", "values"].iter().any(|word| select.starts_with(word))
             && !(select.starts_with("with") && writes.iter().any(|words| select.contains(words)))
-            && !select.contains("for update");
+            && !["for update", "for share", "for key", "for no key"]
+                .iter()
+                .any(|words| select.contains(words));
         let ways = match reads && outside && record.parameters.is_empty() && wraps {
             true => &[Way::Simple, Way::Extended, Way::Olap][..],
             false => &[Way::Simple],

@@ -152,6 +152,7 @@ impl Reader<'_, '_> {
         self.expect("as")?;
         let mut inner = self.parser.parse_statement().map_err(syntax_error)?;
         crate::rewrite::rewrite(&mut inner);
+        crate::forms::rewrite(&mut inner)?;
         use ast::Statement::{Delete, Insert, Merge, Query, Update};
         if !matches!(inner, Query(_) | Insert(_) | Update(_) | Delete(_) | Merge(_)) {
             return Err(near(inner.to_string().split(' ').next().unwrap_or_default()));
@@ -223,6 +224,7 @@ impl Reader<'_, '_> {
         }
         let mut inner = ast::Statement::Query(query);
         crate::rewrite::rewrite(&mut inner);
+        crate::forms::rewrite(&mut inner)?;
         Ok(Command::Declare(Declaration { name, query: Arc::new(inner), is_binary, scroll, holds }))
     }
 

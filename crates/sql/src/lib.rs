@@ -17,6 +17,7 @@
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
 #![deny(unsafe_code)]
 
+mod clauses;
 mod column_name;
 mod columns;
 mod command;
@@ -26,10 +27,11 @@ mod deadline;
 mod engine;
 mod execute;
 mod expression;
-mod merge_words;
+mod forms;
 mod name;
 mod olap;
 mod parse;
+mod plain_query;
 mod plan;
 mod prepared;
 mod result;
@@ -43,6 +45,7 @@ mod size;
 mod syntax_error;
 mod system;
 mod version;
+mod visit;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use copy::{CopyIn, CopyOut, Lines};

@@ -89,7 +89,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
         crate::sequence_options::reorder(&mut tokens);
-        crate::merge_words::rewrite(&mut tokens);
+        crate::clauses::rewrite(&mut tokens)?;
         crate::rewrite::write_out_tables(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
@@ -147,6 +147,7 @@ fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<
         None => {
             let mut statement = parser.parse_statement().map_err(syntax_error)?;
             crate::rewrite::rewrite(&mut statement);
+            crate::forms::rewrite(&mut statement)?;
             Parsed::Sql(Box::new(statement))
         }
     };

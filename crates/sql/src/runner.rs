@@ -5,7 +5,7 @@ use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment, SharedView};
 use crate::olap::OlapPlan;
 use crate::olap::step::StepRows;
-use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, WithPlan, WritePlan};
+use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, SelectPlan, WithPlan, WritePlan};
 use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{Catalog, Definitions, Error, Interrupt, Isolation, Result, Transaction, Value};
 use std::sync::Arc;
@@ -110,12 +110,7 @@ impl Runner {
         environment: &Environment,
         steps: &[Arc<StepRows>],
     ) -> Result<Done> {
-        let subqueries = plan.subqueries();
-        let mut results = Vec::with_capacity(subqueries.len());
-        for subquery in subqueries {
-            let rows = self.run_query(subquery, transaction, environment, steps)?;
-            results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
-        }
+        let results = self.run_subqueries(plan.subqueries(), transaction, environment, steps)?;
         let environment = Environment { subqueries: &results, ..*environment };
         match plan {
             WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment, steps),
@@ -170,9 +165,39 @@ impl Runner {
         steps: &[Arc<StepRows>],
     ) -> Result<Vec<Vec<Value>>> {
         match query {
-            QueryPlan::Select(plan) => Ok(execute::select(plan, transaction, environment)?.rows),
+            QueryPlan::Select(plan) => Ok(self.run_select(plan, transaction, environment)?.rows),
             QueryPlan::Analytical(plan) => self.run_analytical(plan, transaction, environment, steps),
         }
+    }
+
+    /// Runs a query of the OLTP path, after its subqueries.
+    pub(crate) fn run_select(
+        &self,
+        plan: &SelectPlan,
+        transaction: &mut Transaction,
+        environment: &Environment,
+    ) -> Result<Done> {
+        if plan.subqueries.is_empty() {
+            return execute::select(plan, transaction, environment);
+        }
+        let results = self.run_subqueries(&plan.subqueries, transaction, environment, &[])?;
+        execute::select(plan, transaction, &Environment { subqueries: &results, ..*environment })
+    }
+
+    /// The first columns of what the queries give.
+    fn run_subqueries(
+        &self,
+        subqueries: &[QueryPlan],
+        transaction: &mut Transaction,
+        environment: &Environment,
+        steps: &[Arc<StepRows>],
+    ) -> Result<Vec<Vec<Value>>> {
+        let mut results = Vec::with_capacity(subqueries.len());
+        for subquery in subqueries {
+            let rows = self.run_query(subquery, transaction, environment, steps)?;
+            results.push(rows.into_iter().map(|row| row.into_iter().next().unwrap_or(Value::Null)).collect());
+        }
+        Ok(results)
     }
 
     /// All rows of an analytical query inside a statement that writes.

@@ -13,12 +13,12 @@ use super::planner::TableSources;
 use super::wildcard::schema_name;
 use crate::column_name::column_name;
 use crate::name::folded;
+use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, VisitMut, VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement,
 };
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 /// The text of every expression that contains a subquery.
 const SUBQUERY: &str = "<subquery>";
@@ -30,46 +30,6 @@ pub(super) fn unique_names(query: &Statement, tables: &dyn TableSources) -> Stat
     visit(&mut query, &mut relations);
     visit(&mut query, &mut Lists { columns: relations.columns, is_nested: false });
     query
-}
-
-/// What is done at the parts of a tree.
-pub(super) trait Work {
-    fn relation(&mut self, _relation: &ObjectName) {}
-    /// Before what is in it.
-    fn query(&mut self, _query: &mut Query) {}
-    fn end_of_query(&mut self) {}
-    fn expression(&mut self, _expression: &mut Expr) {}
-}
-
-/// The one visitor: each type of visitor makes the compiler write the walk through all of SQL's grammar once more.
-struct Visitor<'a>(&'a mut dyn Work);
-
-impl VisitorMut for Visitor<'_> {
-    type Break = std::convert::Infallible;
-
-    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<Self::Break> {
-        self.0.relation(relation);
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        self.0.query(query);
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Self::Break> {
-        self.0.end_of_query();
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Self::Break> {
-        self.0.expression(expression);
-        ControlFlow::Continue(())
-    }
-}
-
-pub(super) fn visit(tree: &mut impl VisitMut, work: &mut dyn Work) {
-    let ControlFlow::Continue(()) = tree.visit(&mut Visitor(work));
 }
 
 /// Collects the columns of all tables that a query mentions: what a wildcard may stand for.

@@ -26,7 +26,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ColumnStatistics, Statistics};
+use datafusion::common::{ColumnStatistics, Constraint, Constraints, Statistics};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
@@ -77,6 +77,8 @@ pub(crate) struct TableHandle {
     table: Arc<Table>,
     shown: Shown,
     schema: SchemaRef,
+    /// The primary key, on which the other columns depend.
+    keys: Constraints,
 }
 
 impl TableHandle {
@@ -92,13 +94,14 @@ impl TableHandle {
 
     fn showing(table: Arc<Table>, shown: Shown) -> TableHandle {
         let schema = shown.schema(&table, |column| with_type(field(column), column.data_type));
-        TableHandle { table, shown, schema }
+        let keys = primary_key(&table);
+        TableHandle { table, shown, schema, keys }
     }
 
     /// For plans that are bound.
     pub(crate) fn without_text_types(&self) -> TableHandle {
         let schema = self.shown.schema(&self.table, field);
-        TableHandle { table: self.table.clone(), shown: self.shown, schema }
+        TableHandle { table: self.table.clone(), shown: self.shown, schema, keys: self.keys.clone() }
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -113,6 +116,11 @@ impl TableHandle {
     }
 }
 
+fn primary_key(table: &Table) -> Constraints {
+    let primary = table.usable_indexes().map(|(_, index)| index.definition()).filter(|index| index.primary);
+    Constraints::new_unverified(primary.map(|index| Constraint::PrimaryKey(index.columns.clone())).collect())
+}
+
 impl fmt::Debug for TableHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TableHandle({})", self.table.name())
@@ -123,6 +131,10 @@ impl fmt::Debug for TableHandle {
 impl TableProvider for TableHandle {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.keys)
     }
 
     fn table_type(&self) -> TableType {

@@ -7,8 +7,8 @@
 //! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
 //! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
-use super::duplicate::{Work, visit};
 use crate::name::{dotted, folded, not_supported};
+use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,

@@ -4,8 +4,8 @@
 //! parameter is cast beforehand to what PostgreSQL takes it for: the only type that the aggregate has, or, of several numbers, the
 //! preferred one. Where it has several types and none is preferred, PostgreSQL refuses the call, and so is it here.
 
-use super::duplicate::{Work, visit};
 use crate::name::folded;
+use crate::visit::{Work, visit};
 use ankerdb_engine::{DataType, Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, Value,

@@ -6,10 +6,10 @@
 //! written: tables, subqueries and common table expressions have columns that are known by name. Where they are not (functions,
 //! FULL JOIN ... USING), a wildcard stays one.
 
-use super::duplicate::{Work, visit};
 use super::planner::TableSources;
 use crate::column_name::column_name;
 use crate::name::folded;
+use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,

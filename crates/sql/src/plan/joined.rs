@@ -6,14 +6,15 @@
 //! `docs/design/joined-writes.md`.
 
 use super::select::bind_projection;
-use super::write::{WritePlan, assigned_pairs, bind_new_value, column_position};
+use super::write::{WritePlan, assigned_column, assigned_pairs, bind_new_value};
 use super::{Planner, Returning};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Refusal, Scope};
-use crate::name::{folded, quoted, simple_name};
+use crate::name::{folded, quoted};
 use crate::olap::OlapPlan;
 use crate::olap::target::{ROW_IDENTITY, TARGET, hidden};
+use crate::plain_query::plain_query;
 use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, SelectItem};
 use std::sync::Arc;
@@ -212,7 +213,7 @@ impl<'a> Join<'a> {
     fn columns_of(&self, name: &str, from: &[ast::TableWithJoins]) -> Bound<Vec<ColumnDefinition>> {
         let all = ast::SelectItemQualifiedWildcardKind::ObjectName(Ident::with_quote('"', name).into());
         let item = SelectItem::QualifiedWildcard(all, ast::WildcardAdditionalOptions::default());
-        let query = query(self.with, vec![item], from.to_vec(), None);
+        let query = plain_query(self.with, vec![item], from.to_vec(), None);
         let plan = self.plan(query)?;
         let column = |column: &crate::OutputColumn| {
             ColumnDefinition::new(column.name.clone(), column.data_type).nullable()
@@ -287,7 +288,7 @@ impl<'a> Join<'a> {
         let mut bound: Vec<(usize, Expression)> = Vec::new();
         for assignment in assignments {
             for (name, value) in assigned_pairs(assignment)? {
-                let column = column_position(&self.table, &simple_name(name)?)?;
+                let column = assigned_column(&self.table, name)?;
                 let taken = bound.iter().any(|(other, _)| *other == column);
                 let given = bind_new_value(&self.table.clone(), column, &value, taken, || {
                     self.value(&value, column, Names::All)
@@ -342,7 +343,7 @@ impl<'a> Join<'a> {
             Tables::Listed(from, condition) => {
                 let mut from = from.to_vec();
                 from.insert(0, ast::TableWithJoins { relation: target(&self.alias), joins: Vec::new() });
-                query(self.with, items, from, condition.cloned())
+                plain_query(self.with, items, from, condition.cloned())
             }
             Tables::Merged(source, on, keeps_all) => {
                 let constraint = ast::JoinConstraint::On(on.clone());
@@ -352,7 +353,7 @@ impl<'a> Join<'a> {
                 };
                 let join = ast::Join { relation: target(&self.alias), global: false, join_operator };
                 let from = ast::TableWithJoins { relation: source.clone(), joins: vec![join] };
-                query(self.with, items, vec![from], None)
+                plain_query(self.with, items, vec![from], None)
             }
         };
         let plan = self.plan(query)?;
@@ -474,52 +475,5 @@ fn target(alias: &str) -> ast::TableFactor {
         json_path: None,
         sample: None,
         index_hints: Vec::new(),
-    }
-}
-
-/// A query of these parts.
-fn query(
-    with: Option<&ast::With>,
-    projection: Vec<SelectItem>,
-    from: Vec<ast::TableWithJoins>,
-    selection: Option<Expr>,
-) -> ast::Query {
-    let select = ast::Select {
-        select_token: ast::helpers::attached_token::AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection,
-        exclude: None,
-        into: None,
-        from,
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection,
-        connect_by: Vec::new(),
-        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: ast::SelectFlavor::Standard,
-    };
-    ast::Query {
-        with: with.cloned(),
-        body: Box::new(ast::SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
     }
 }

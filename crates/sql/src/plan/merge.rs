@@ -4,9 +4,9 @@ use super::default::defaults;
 use super::joined::{Action, Clause, Join, Names, Tables};
 use super::write::{WritePlan, check_given, check_width, is_default, target_columns};
 use super::{Planner, joined};
+use crate::clauses::{DEFAULTS, NOTHING};
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::{Expression, Parameters};
-use crate::merge_words::{DEFAULTS, NOTHING};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::sql::sqlparser::ast::{self, MergeAction, MergeClauseKind};
 

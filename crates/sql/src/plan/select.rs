@@ -1,12 +1,12 @@
 //! SELECT on one table or none, for the OLTP path.
 
-use super::Planner;
 use super::access::{Access, Choice, SortKey, choose};
+use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of};
-use crate::name::{folded, unqualified};
+use crate::name::{folded, quoted, unqualified};
 use ankerdb_engine::{ColumnSet, DataType, Error, LockWait, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(crate) struct SelectPlan {
     pub offset: Option<Expression>,
     /// FOR UPDATE and FOR SHARE.
     pub lock: Option<LockWait>,
+    /// What is to be run before it; only where rows are locked.
+    pub subqueries: Vec<QueryPlan>,
 }
 
 impl Planner<'_> {
@@ -40,11 +42,16 @@ impl Planner<'_> {
             }
             _ => return elsewhere("a join"),
         };
+        let lock = lock_wait(&query.locks, &name)?;
         let scope = match &table {
             Some(table) => Scope::default().with(name, table.columns()),
             None => Scope::default(),
         };
+        let mut subqueries = SubqueryPlans::in_rows(self);
         let mut binder = Binder::new(scope, parameters);
+        if lock.is_some() {
+            binder.subqueries = Some(&mut subqueries);
+        }
         let condition = match &select.selection {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
@@ -52,9 +59,9 @@ impl Planner<'_> {
         let (projection, output) = bind_projection(&mut binder, &select.projection)?;
         let order = bind_order(&mut binder, query.order_by.as_ref(), &projection, &output)?;
         let (limit, offset) = bind_limit(&mut binder, query)?;
-        let lock = lock_wait(&query.locks)?;
+        let subqueries = subqueries.plans;
         let Some(table) = table else {
-            if !order.is_empty() || lock.is_some() {
+            if !order.is_empty() {
                 return elsewhere("ORDER BY without a table");
             }
             let filter = condition.map(Arc::new);
@@ -71,7 +78,8 @@ impl Planner<'_> {
                 sort,
                 limit,
                 offset,
-                lock,
+                lock: None,
+                subqueries,
             });
         };
         let read = condition.iter().chain(&projection).chain(order.iter().map(|key| &key.expression));
@@ -92,6 +100,7 @@ impl Planner<'_> {
             limit,
             offset,
             lock,
+            subqueries,
         })
     }
 
@@ -233,7 +242,7 @@ fn ordered_output(expr: &Expr, output: &[OutputColumn]) -> Bound<Option<usize>> 
                 Ok(number @ 1..) if number <= output.len() => Ok(Some(number - 1)),
                 _ => {
                     let message = format!("ORDER BY position {text} is not in select list");
-                    Err(Error::new(SqlState::SyntaxError, message).into())
+                    Err(Error::new(SqlState::InvalidColumnReference, message).into())
                 }
             }
         }
@@ -270,15 +279,27 @@ fn bind_limit(binder: &mut Binder, query: &ast::Query) -> Bound<(Option<Expressi
     Ok((count(limit, "LIMIT")?, count(offset, "OFFSET")?))
 }
 
-/// How the locking clauses wait; `None` without one. A shared lock is taken as an exclusive one.
-fn lock_wait(locks: &[ast::LockClause]) -> Bound<Option<LockWait>> {
-    Ok(match locks {
-        [] => None,
-        [lock] => Some(match lock.nonblock {
+/// How the locking clauses wait; `None` without one. Shared and weaker locks are taken as exclusive ones; of several, the
+/// one that waits least counts.
+///
+/// # Errors
+/// `UndefinedTable` for OF with another name than `relation`, that of the only one there is.
+fn lock_wait(locks: &[ast::LockClause], relation: &str) -> Bound<Option<LockWait>> {
+    let mut waits = Vec::with_capacity(locks.len());
+    for lock in locks {
+        if let Some(of) = &lock.of
+            && crate::name::dotted(of) != relation
+        {
+            let (name, clause) = (quoted(&crate::name::dotted(of)), &lock.lock_type);
+            let message = format!("relation {name} in FOR {clause} clause not found in FROM clause");
+            return Err(Error::new(SqlState::UndefinedTable, message).into());
+        }
+        waits.push(match lock.nonblock {
             None => LockWait::Wait,
             Some(ast::NonBlock::Nowait) => LockWait::NoWait,
             Some(ast::NonBlock::SkipLocked) => LockWait::Skip,
-        }),
-        _ => return elsewhere("several locking clauses"),
-    })
+        });
+    }
+    let least = [LockWait::NoWait, LockWait::Skip, LockWait::Wait];
+    Ok(least.into_iter().find(|wait| waits.contains(wait)))
 }

@@ -6,11 +6,13 @@ use super::select::bind_projection;
 use super::with::below;
 use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
 use crate::OutputColumn;
+use crate::clauses::{SYSTEM_VALUES, USER_VALUES};
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
+use crate::forms::{columns_of_row, row};
 use crate::name::{folded, quoted, simple_name, undefined_column_of};
-use ankerdb_engine::{ColumnDefinition, ColumnSet, Error, Identity, SqlState, Table};
+use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -168,7 +170,9 @@ impl Planner<'_> {
         }
         let table = self.table(name)?;
         let alias = insert.table_alias.as_ref().map_or(table.name().to_owned(), |alias| folded(&alias.alias));
-        let targets = target_columns(&table, &insert.columns)?;
+        let (overriding, columns) = overriding(&insert.columns);
+        let is_named = !columns.is_empty();
+        let targets = Targets { columns: target_columns(&table, columns)?, overriding };
         let mut subqueries = SubqueryPlans::below(self, with);
         let source = match &insert.source {
             None => InsertSource::Values(vec![defaults(&table, |_| true)?]),
@@ -176,17 +180,12 @@ impl Planner<'_> {
                 ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
                     let mut binder = Binder::new(Scope::default(), parameters);
                     binder.subqueries = Some(&mut subqueries);
-                    InsertSource::Values(bind_rows(
-                        &mut binder,
-                        &table,
-                        &targets,
-                        values,
-                        !insert.columns.is_empty(),
-                    )?)
+                    InsertSource::Values(bind_rows(&mut binder, &table, &targets, values, is_named)?)
                 }
                 _ => {
-                    let (plan, output) = self.query(&below(with, query), parameters)?;
-                    check_query(&table, &targets, &plan, &output, !insert.columns.is_empty())?;
+                    let query = typed_items(&table, &targets.columns, query);
+                    let (plan, output) = self.query(&below(with, &query), parameters)?;
+                    check_query(&table, &targets, &plan, &output, is_named)?;
                     InsertSource::Query(plan, placed(&table, &targets, output.len())?)
                 }
             },
@@ -202,7 +201,8 @@ impl Planner<'_> {
             }
             Some(_) => return elsewhere("ON DUPLICATE KEY"),
         };
-        let returning = bind_returning(&table, alias, parameters, insert.returning.as_deref())?;
+        let returning =
+            bind_returning(&table, alias, parameters, &mut subqueries, insert.returning.as_deref())?;
         let subqueries = subqueries.plans;
         Ok(InsertPlan { table, source, conflict, returning, subqueries })
     }
@@ -226,7 +226,8 @@ impl Planner<'_> {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
         };
-        let returning = bind_returning(&table, alias, parameters, update.returning.as_deref())?;
+        let returning =
+            bind_returning(&table, alias, parameters, &mut subqueries, update.returning.as_deref())?;
         let read = condition.iter().chain(assignments.iter().map(|(_, value)| value));
         let columns = columns_of(read, table.columns().len());
         let choice = choose(&self.catalog, &table, condition, &[]);
@@ -253,7 +254,8 @@ impl Planner<'_> {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
         };
-        let returning = bind_returning(&table, alias, parameters, delete.returning.as_deref())?;
+        let returning =
+            bind_returning(&table, alias, parameters, &mut subqueries, delete.returning.as_deref())?;
         let columns = columns_of(&condition, table.columns().len());
         let choice = choose(&self.catalog, &table, condition, &[]);
         let (access, filter) = (choice.access, choice.filter.map(Arc::new));
@@ -272,6 +274,97 @@ impl Planner<'_> {
         let alias = alias.as_ref().map_or_else(|| table.name().to_owned(), |alias| folded(&alias.name));
         Ok((table, alias))
     }
+}
+
+/// Whose values count for columns that number their rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overriding {
+    /// Those given, where columns take some.
+    Nothing,
+    /// Those given, always.
+    System,
+    /// Their own.
+    User,
+}
+
+/// The columns that an INSERT gives values for.
+struct Targets {
+    columns: Vec<usize>,
+    overriding: Overriding,
+}
+
+impl Targets {
+    /// Whether the value given for the column is left alone.
+    fn is_ignored(&self, column: &ColumnDefinition) -> bool {
+        self.overriding == Overriding::User && column.identity.is_some()
+    }
+
+    /// 428C9 for a column that takes no values of statements.
+    fn check_given(&self, column: &ColumnDefinition) -> Bound<()> {
+        match self.overriding {
+            Overriding::Nothing => check_given(column),
+            Overriding::System | Overriding::User => Ok(()),
+        }
+    }
+}
+
+/// Takes OVERRIDING out of the list of columns, where it is a column ([`crate::clauses`]).
+fn overriding(columns: &[ast::ObjectName]) -> (Overriding, &[ast::ObjectName]) {
+    let first = columns.first().and_then(|name| name.0.first()).and_then(|part| part.as_ident());
+    match first.map(|ident| ident.value.as_str()) {
+        Some(SYSTEM_VALUES) => (Overriding::System, &columns[1..]),
+        Some(USER_VALUES) => (Overriding::User, &columns[1..]),
+        _ => (Overriding::Nothing, columns),
+    }
+}
+
+/// The query with types for the constants and parameters in its list that have none, those of the columns that they are for.
+fn typed_items(table: &Table, targets: &[usize], query: &ast::Query) -> ast::Query {
+    let mut query = query.clone();
+    if let ast::SetExpr::Select(select) = &mut *query.body
+        && select.distinct.is_none()
+    {
+        for (item, &target) in select.projection.iter_mut().zip(targets) {
+            let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+                break;
+            };
+            if is_untyped(expr)
+                && let Some(data_type) = sql_type(table.columns()[target].data_type)
+            {
+                let operand = Box::new(expr.clone());
+                let kind = ast::CastKind::Cast;
+                *expr = Expr::Cast { kind, expr: operand, data_type, array: false, format: None };
+            }
+        }
+    }
+    query
+}
+
+fn is_untyped(expr: &Expr) -> bool {
+    use ast::Value::{Null, Placeholder, SingleQuotedString};
+    matches!(expr, Expr::Value(value) if matches!(value.value, SingleQuotedString(_) | Null | Placeholder(_)))
+}
+
+/// The type without its limits, which assignment checks.
+fn sql_type(data_type: DataType) -> Option<ast::DataType> {
+    use ast::TimezoneInfo;
+    Some(match data_type {
+        DataType::Boolean => ast::DataType::Boolean,
+        DataType::SmallInt => ast::DataType::SmallInt(None),
+        DataType::Integer => ast::DataType::Integer(None),
+        DataType::BigInt => ast::DataType::BigInt(None),
+        DataType::Real => ast::DataType::Real,
+        DataType::DoublePrecision => ast::DataType::DoublePrecision,
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ast::DataType::Text,
+        DataType::Date => ast::DataType::Date,
+        DataType::Timestamp => ast::DataType::Timestamp(None, TimezoneInfo::None),
+        DataType::TimestampTz => ast::DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+        DataType::Bytea => ast::DataType::Bytea,
+        DataType::Uuid => ast::DataType::Uuid,
+        DataType::Numeric { .. } => ast::DataType::Numeric(ast::ExactNumberInfo::None),
+        // No table stores these.
+        DataType::System(_) => return None,
+    })
 }
 
 /// Positions of the columns that an INSERT names; all of them if it names none.
@@ -299,14 +392,18 @@ pub(super) fn column_position(table: &Table, name: &str) -> Bound<usize> {
 fn bind_rows(
     binder: &mut Binder,
     table: &Table,
-    targets: &[usize],
+    targets: &Targets,
     values: &ast::Values,
     named: bool,
 ) -> Bound<Vec<Vec<Expression>>> {
     let width = values.rows.first().map_or(0, |row| row.content.len());
-    let is_given = |position: usize| targets[..width.min(targets.len())].contains(&position);
+    let columns = &targets.columns;
+    let is_given = |position: usize| {
+        let ignored = targets.is_ignored(&table.columns()[position]);
+        !ignored && columns[..width.min(columns.len())].contains(&position)
+    };
     let asks = |position: usize| {
-        let place = targets.iter().position(|target| *target == position);
+        let place = columns.iter().position(|target| *target == position);
         place
             .is_some_and(|place| values.rows.iter().any(|row| row.content.get(place).is_some_and(is_default)))
     };
@@ -316,11 +413,11 @@ fn bind_rows(
         if row.content.len() != width {
             return Err(Error::new(SqlState::SyntaxError, "VALUES lists must all be the same length").into());
         }
-        check_width(width, targets.len(), named)?;
+        check_width(width, columns.len(), named)?;
         let mut expressions = defaults.clone();
-        for (expr, &column) in row.content.iter().zip(targets) {
-            if !is_default(expr) {
-                check_given(&table.columns()[column])?;
+        for (expr, &column) in row.content.iter().zip(columns) {
+            if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
+                targets.check_given(&table.columns()[column])?;
                 expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
             }
         }
@@ -361,15 +458,15 @@ pub(super) fn is_default(expr: &Expr) -> bool {
 
 fn check_query(
     table: &Table,
-    targets: &[usize],
+    targets: &Targets,
     query: &QueryPlan,
     output: &[OutputColumn],
     named: bool,
 ) -> Bound<()> {
-    check_width(output.len(), targets.len(), named)?;
-    for (position, (column, &target)) in output.iter().zip(targets).enumerate() {
+    check_width(output.len(), targets.columns.len(), named)?;
+    for (position, (column, &target)) in output.iter().zip(&targets.columns).enumerate() {
         let target = &table.columns()[target];
-        check_given(target)?;
+        targets.check_given(target)?;
         // A literal in the select list has no type of its own.
         let literal = matches!(query, QueryPlan::Select(plan) if matches!(plan.projection[position], Expression::Literal(_)));
         if !literal && !assignable(column.data_type, target.data_type) {
@@ -386,11 +483,15 @@ fn check_query(
 }
 
 /// For each column of the table the result's column that it takes, or its default.
-fn placed(table: &Table, targets: &[usize], width: usize) -> Bound<Vec<Place>> {
-    let is_given = |position: usize| targets[..width.min(targets.len())].contains(&position);
-    let defaults = defaults(table, |position| !is_given(position))?;
+fn placed(table: &Table, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
+    let given = targets.columns.iter().take(width).enumerate();
+    let given: Vec<(usize, usize)> = given
+        .filter(|(_, target)| !targets.is_ignored(&table.columns()[**target]))
+        .map(|(source, target)| (source, *target))
+        .collect();
+    let defaults = defaults(table, |position| given.iter().all(|(_, target)| *target != position))?;
     let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
-    targets.iter().take(width).enumerate().for_each(|(source, &target)| places[target] = Place::Of(source));
+    given.into_iter().for_each(|(source, target)| places[target] = Place::Of(source));
     Ok(places)
 }
 
@@ -402,7 +503,7 @@ fn bind_assignments(
     let mut bound: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
         for (name, value) in assigned_pairs(assignment)? {
-            let column = column_position(table, &simple_name(name)?)?;
+            let column = assigned_column(table, name)?;
             let taken = bound.iter().any(|(other, _)| *other == column);
             let definition = &table.columns()[column];
             let value =
@@ -413,6 +514,17 @@ fn bind_assignments(
     Ok(bound)
 }
 
+/// The column that SET names. What stands before a dot would be a column of a composite type.
+pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Bound<usize> {
+    match name.0.first().and_then(|part| part.as_ident()) {
+        Some(first) => column_position(table, &folded(first)).and_then(|column| match name.0.len() {
+            1 => Ok(column),
+            _ => elsewhere("assigning to a part of a column"),
+        }),
+        None => elsewhere("such a name of a column"),
+    }
+}
+
 /// The columns that an assignment names, each with its value.
 pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::ObjectName, Cow<'_, Expr>)>> {
     let names = match &assignment.target {
@@ -421,11 +533,13 @@ pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::O
         }
         ast::AssignmentTarget::Tuple(names) => names,
     };
-    let values: Vec<Cow<Expr>> = match &assignment.value {
-        Expr::Tuple(values) => values.iter().map(Cow::Borrowed).collect(),
-        Expr::Nested(value) if names.len() == 1 => vec![Cow::Borrowed(&**value)],
-        Expr::Subquery(query) => columns_of_row(query)?.into_iter().map(Cow::Owned).collect(),
-        _ if names.len() == 1 => vec![Cow::Borrowed(&assignment.value)],
+    let values: Vec<Cow<Expr>> = match (&assignment.value, row(&assignment.value)) {
+        (Expr::Tuple(values), _) => values.iter().map(Cow::Borrowed).collect(),
+        (Expr::Subquery(_), _) => match columns_of_row(&assignment.value) {
+            Some(columns) => columns.into_iter().map(Cow::Owned).collect(),
+            None => return elsewhere("assigning such a subquery to several columns"),
+        },
+        (_, Some(values)) => values.into_iter().map(Cow::Owned).collect(),
         _ => {
             let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
             return Err(Error::new(SqlState::FeatureNotSupported, message).into());
@@ -436,28 +550,6 @@ pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::O
         return Err(Error::new(SqlState::SyntaxError, message).into());
     }
     Ok(names.iter().zip(values).collect())
-}
-
-/// A row that a subquery gives, as one subquery for each of its columns.
-fn columns_of_row(query: &ast::Query) -> Bound<Vec<Expr>> {
-    let ast::SetExpr::Select(select) = &*query.body else {
-        return elsewhere("assigning such a subquery to several columns");
-    };
-    if select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
-        return elsewhere("assigning such a subquery to several columns");
-    }
-    let single = |item: &SelectItem| {
-        let mut query = query.clone();
-        let mut select = select.clone();
-        select.projection = vec![item.clone()];
-        *query.body = ast::SetExpr::Select(select);
-        Expr::Subquery(Box::new(query))
-    };
-    Ok(select.projection.iter().map(single).collect())
-}
-
-fn is_wildcard(item: &SelectItem) -> bool {
-    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
 }
 
 /// The value that SET gives a column: its default, or what `bind` makes of it; `taken`: the column has got one before.
@@ -509,10 +601,14 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
         None => unique.map(|(position, _)| position).collect(),
         Some(ast::ConflictTarget::OnConstraint(name)) => {
             let name = simple_name(name)?;
-            unique
-                .filter(|(_, index)| index.definition().name == name)
-                .map(|(position, _)| position)
-                .collect()
+            let found = unique.filter(|(_, index)| index.definition().name == name);
+            let found: Vec<usize> = found.map(|(position, _)| position).collect();
+            if found.is_empty() {
+                let message =
+                    format!("constraint {} for table {} does not exist", quoted(&name), quoted(table.name()));
+                return Err(Error::new(SqlState::UndefinedObject, message).into());
+            }
+            found
         }
         Some(ast::ConflictTarget::Columns(names)) => {
             let mut wanted = Vec::with_capacity(names.len());
@@ -533,7 +629,7 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
     };
     if matching.is_empty() && target.is_some() {
         let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
-        return Err(Error::new(SqlState::InvalidTableDefinition, message).into());
+        return Err(Error::new(SqlState::InvalidColumnReference, message).into());
     }
     Ok(matching)
 }
@@ -542,10 +638,12 @@ fn bind_returning(
     table: &Table,
     alias: String,
     parameters: &mut Parameters,
+    subqueries: &mut SubqueryPlans,
     items: Option<&[SelectItem]>,
 ) -> Bound<Option<Returning>> {
     let Some(items) = items else { return Ok(None) };
     let mut binder = Binder::new(Scope::default().with(alias, table.columns()), parameters);
+    binder.subqueries = Some(subqueries);
     let (projection, output) = bind_projection(&mut binder, items)?;
     Ok(Some(Returning { projection, output: output.into() }))
 }

@@ -4,7 +4,6 @@
 
 use super::{SqlSession, check_count, note_reads};
 use crate::Outcome;
-use crate::execute;
 use crate::plan::{PlanKind, QueryPlan};
 use crate::prepared::Prepared;
 use ankerdb_engine::{Error, Result, SqlState, Transaction, Value};
@@ -52,7 +51,7 @@ impl SqlSession {
             PlanKind::Empty => Ok(Outcome::Command(String::new())),
             PlanKind::Query(QueryPlan::Select(plan)) => {
                 let environment = self.runner.environment(parameters, began, locking);
-                let done = execute::select(plan, transaction, &environment)?;
+                let done = self.runner.run_select(plan, transaction, &environment)?;
                 Ok(self.ready(&planned, done.rows, None))
             }
             PlanKind::Query(QueryPlan::Analytical(plan)) => {

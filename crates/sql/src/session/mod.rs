@@ -319,13 +319,13 @@ impl SqlSession {
         let done = if self.block.is_open() {
             let now = self.block_now();
             self.in_block(|runner, transaction| {
-                execute::select(plan, transaction, &runner.environment(parameters, now, true))
+                runner.run_select(plan, transaction, &runner.environment(parameters, now, true))
             })?
         } else {
             let now = transaction::now();
             match plan.lock {
                 Some(_) => self.autocommit(Sleeps::Surely, |runner, transaction, locking| {
-                    execute::select(plan, transaction, &runner.environment(parameters, now, locking))
+                    runner.run_select(plan, transaction, &runner.environment(parameters, now, locking))
                 })?,
                 None => self.read_only(|runner, transaction| {
                     execute::select(plan, transaction, &runner.environment(parameters, now, false))
@@ -392,7 +392,8 @@ impl SqlSession {
         let mut attempt = 0;
         loop {
             let done = self.autocommit(sleeps(plan), |runner, transaction, locking| {
-                runner.run_write(plan, transaction, parameters, now, locking)
+                let done = runner.run_write(plan, transaction, parameters, now, locking);
+                if locking { done } else { done.map_err(|error| behind_keys(plan, error)) }
             });
             match done {
                 // The row in the way was committed after this statement looked: now it is a conflict to resolve.
@@ -434,6 +435,14 @@ impl SqlSession {
             plans.iter().try_for_each(|plan| delete(plan, runner, transaction, locking))
         })
     }
+}
+
+/// An error of one of several new rows comes behind those that the keys of the rows before it are going to give. A procedure
+/// looks at keys when it commits, but a transaction with locks at once: so the statement runs again as one.
+fn behind_keys(plan: &WritePlan, error: Error) -> Error {
+    let several = matches!(plan, WritePlan::Insert(plan) if matches!(&plan.source, InsertSource::Values(rows) if rows.len() > 1));
+    let of_row = matches!(error.state(), SqlState::NotNullViolation | SqlState::CheckViolation);
+    if several && of_row { Error::serialization("keys are checked first") } else { error }
 }
 
 /// Deletes all rows of a table.

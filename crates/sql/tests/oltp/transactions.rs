@@ -116,6 +116,24 @@ fn locks_are_waited_for_refused_or_skipped() {
 }
 
 #[test]
+fn rows_that_subqueries_choose_are_locked() {
+    let (mut a, mut b) = two_clients();
+    a.check(&[
+        ("begin", "BEGIN"),
+        ("select n from t where id = (select max(id) from t) for no key update of t", "20"),
+    ]);
+    b.check(&[
+        ("select n from t where id = 2 for key share nowait", "!55P03"),
+        ("select id from t where id in (select id from t) for update skip locked", "1"),
+        (
+            "update t set n = 0 where (id, n) in ((1, 10), (3, 30)) returning id, (select count(*) from t)",
+            "1,2",
+        ),
+    ]);
+    a.setup(&["commit"]);
+}
+
+#[test]
 fn two_blocks_that_wait_for_each_other_are_a_deadlock() {
     let (mut a, mut b) = two_clients();
     a.setup(&["begin isolation level read committed", "update t set n = 1 where id = 1"]);

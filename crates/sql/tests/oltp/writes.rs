@@ -108,7 +108,7 @@ fn conflicts_are_skipped_or_merged() {
         ("insert into item values (20, 'x', 1, 'A') on conflict (code) do update set name = 'code'", "INSERT 0 1"),
         ("select name from item where id = 1", "code"),
         ("insert into item values (30, 'x'), (30, 'y') on conflict (id) do update set name = 'z'", "!21000"),
-        ("insert into item values (1, 'x') on conflict (name) do nothing", "!42P16"),
+        ("insert into item values (1, 'x') on conflict (name) do nothing", "!42P10"),
     ]);
 }
 

@@ -1,0 +1,50 @@
+//! Queries that are made, not parsed.
+
+use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
+
+/// `WITH with SELECT projection FROM from WHERE selection`
+pub(crate) fn plain_query(
+    with: Option<&ast::With>,
+    projection: Vec<SelectItem>,
+    from: Vec<ast::TableWithJoins>,
+    selection: Option<Expr>,
+) -> ast::Query {
+    let select = ast::Select {
+        select_token: ast::helpers::attached_token::AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: false,
+        projection,
+        exclude: None,
+        into: None,
+        from,
+        lateral_views: Vec::new(),
+        prewhere: None,
+        selection,
+        connect_by: Vec::new(),
+        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
+        cluster_by: Vec::new(),
+        distribute_by: Vec::new(),
+        sort_by: Vec::new(),
+        having: None,
+        named_window: Vec::new(),
+        qualify: None,
+        window_before_qualify: false,
+        value_table_mode: None,
+        flavor: ast::SelectFlavor::Standard,
+    };
+    ast::Query {
+        with: with.cloned(),
+        body: Box::new(ast::SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
