@@ -1,10 +1,11 @@
 //! Cancel requests: a client that wants its statement ended opens a second connection and shows the key that
 //! the first one was given.
 
-use ankerdb_sql::{CancelHandle, Cause};
+use ankerdb_sql::{Backends, CancelHandle, Cause};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -19,16 +20,37 @@ pub(crate) struct CancelRegistry {
 
 #[derive(Default)]
 struct Sessions {
-    /// Secret and handle of each.
-    by_process: HashMap<i32, (i32, CancelHandle)>,
+    by_process: HashMap<i32, Registered>,
     /// Whether the server ends.
     ending: bool,
+}
+
+struct Registered {
+    secret: i32,
+    handle: CancelHandle,
+    stream: Arc<TcpStream>,
+}
+
+impl Backends for CancelRegistry {
+    fn cancel(&self, number: i32) -> bool {
+        let sessions = self.sessions.lock();
+        sessions.by_process.get(&number).map(|session| session.handle.cancel()).is_some()
+    }
+
+    fn terminate(&self, number: i32) -> bool {
+        let sessions = self.sessions.lock();
+        let Some(session) = sessions.by_process.get(&number) else { return false };
+        session.handle.raise(Cause::Shutdown);
+        // It may sleep in a read; one that its client has closed meanwhile has nothing to read.
+        let _ = session.stream.shutdown(Shutdown::Read);
+        true
+    }
 }
 
 impl CancelRegistry {
     /// Registers a session until the returned entry is dropped. If the server is already ending, the session ends,
     /// too.
-    pub(crate) fn register(self: &Arc<Self>, handle: CancelHandle) -> CancelEntry {
+    pub(crate) fn register(self: &Arc<Self>, handle: CancelHandle, stream: Arc<TcpStream>) -> CancelEntry {
         let mut sessions = self.sessions.lock();
         let process = loop {
             let process = self.next_process.fetch_add(1, Ordering::Relaxed) & i32::MAX;
@@ -40,16 +62,16 @@ impl CancelRegistry {
         if sessions.ending {
             handle.raise(Cause::Shutdown);
         }
-        sessions.by_process.insert(process, (secret, handle));
+        sessions.by_process.insert(process, Registered { secret, handle, stream });
         CancelEntry { registry: self.clone(), process, secret }
     }
 
     /// Cancels what the session runs, if the key is right. Otherwise does nothing, as the protocol demands.
     pub(crate) fn cancel(&self, process: i32, secret: i32) {
-        if let Some((known, handle)) = self.sessions.lock().by_process.get(&process)
-            && *known == secret
+        if let Some(session) = self.sessions.lock().by_process.get(&process)
+            && session.secret == secret
         {
-            handle.cancel();
+            session.handle.cancel();
         }
     }
 
@@ -57,7 +79,7 @@ impl CancelRegistry {
     pub(crate) fn shut_down(&self) {
         let mut sessions = self.sessions.lock();
         sessions.ending = true;
-        sessions.by_process.values().for_each(|(_, handle)| handle.raise(Cause::Shutdown));
+        sessions.by_process.values().for_each(|session| session.handle.raise(Cause::Shutdown));
     }
 }
 

@@ -131,7 +131,9 @@ fn serve_session(
         return Err((wire, failure));
     }
     let session = shared.engine.session();
-    let cancel = shared.cancels.register(session.cancel_handle());
+    let mut session = session;
+    let cancel = shared.cancels.register(session.cancel_handle(), stream.clone());
+    session.join_backends(cancel.process, shared.cancels.clone());
     let _watch = match shared.hangups.watch(stream, session.cancel_handle()) {
         Ok(watch) => watch,
         Err(error) => return Err((wire, Failure::Fatal(error))),
@@ -149,6 +151,10 @@ fn serve_session(
     };
     match connection.serve(parameters, &cancel) {
         Ok(never) => match never {},
+        // Another session may have ended this one while it waited for its client.
+        Err(Failure::Gone) if let Err(error) = connection.session.cancel_handle().check() => {
+            Err((connection.wire, Failure::from(error)))
+        }
         Err(failure) => Err((connection.wire, failure)),
     }
 }

@@ -5,7 +5,7 @@
 use crate::syntax_error::{near, syntax_error};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr};
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::sync::Arc;
 
@@ -26,6 +26,11 @@ pub(crate) enum Command {
     Fetch(Fetch),
     /// All of them if it names none.
     Close(Option<String>),
+    /// VACUUM, ANALYZE and CHECKPOINT, which there is nothing to do for: the tag, and the tables and columns that must exist.
+    Maintain {
+        tag: &'static str,
+        tables: Vec<(ast::ObjectName, Vec<ast::Ident>)>,
+    },
 }
 
 /// DECLARE name CURSOR FOR query.
@@ -68,6 +73,20 @@ pub(crate) enum Motion {
     Relative(i64),
 }
 
+/// Options of VACUUM and ANALYZE.
+const OPTIONS: &[&str] = &[
+    "full",
+    "freeze",
+    "verbose",
+    "analyze",
+    "disable_page_skipping",
+    "skip_locked",
+    "index_cleanup",
+    "process_toast",
+    "truncate",
+    "parallel",
+];
+
 /// All rows that are left.
 const ALL: u64 = u64::MAX;
 
@@ -82,6 +101,7 @@ impl Command {
             Command::Declare(_) => "DECLARE CURSOR",
             Command::Fetch(Fetch { is_move: false, .. }) => "FETCH",
             Command::Fetch(Fetch { is_move: true, .. }) => "MOVE",
+            Command::Maintain { tag, .. } => tag,
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
         }
@@ -98,6 +118,9 @@ pub(crate) enum Kind {
     Fetch,
     Move,
     Close,
+    Vacuum,
+    Analyze,
+    Checkpoint,
 }
 
 /// The kind of the command that the tokens of one statement are; `None` if it is none of these.
@@ -115,6 +138,9 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
         "fetch" => Kind::Fetch,
         "move" => Kind::Move,
         "close" => Kind::Close,
+        "vacuum" => Kind::Vacuum,
+        "analyze" | "analyse" => Kind::Analyze,
+        "checkpoint" => Kind::Checkpoint,
         _ => return None,
     })
 }
@@ -134,6 +160,9 @@ pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
         Kind::Fetch => reader.fetch(false),
         Kind::Move => reader.fetch(true),
         Kind::Close => reader.close(),
+        Kind::Vacuum => reader.maintain("VACUUM", &["full", "freeze", "verbose", "analyze"]),
+        Kind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
+        Kind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
     }
 }
 
@@ -281,6 +310,46 @@ impl Reader<'_, '_> {
             return Ok(Command::Close(None));
         }
         Ok(Command::Close(Some(self.name()?)))
+    }
+
+    /// VACUUM and ANALYZE, with options as words or in parentheses.
+    fn maintain(&mut self, tag: &'static str, words: &[&str]) -> Result<Command> {
+        if self.parser.consume_token(&Token::LParen) {
+            let options = self.parser.parse_comma_separated(Self::option).map_err(syntax_error)?;
+            self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
+            if let Some(unknown) = options.iter().find(|option| !OPTIONS.contains(&option.as_str())) {
+                let message = format!("unrecognized {tag} option \"{unknown}\"");
+                return Err(Error::new(SqlState::SyntaxError, message));
+            }
+        } else {
+            for word in words {
+                self.word(word);
+            }
+        }
+        let mut tables = Vec::new();
+        while self.parser.peek_token().token != Token::EOF {
+            let name = self.parser.parse_object_name(false).map_err(syntax_error)?;
+            let mut columns = Vec::new();
+            if self.parser.consume_token(&Token::LParen) {
+                columns =
+                    self.parser.parse_comma_separated(Parser::parse_identifier).map_err(syntax_error)?;
+                self.parser.expect_token(&Token::RParen).map_err(syntax_error)?;
+            }
+            tables.push((name, columns));
+            if !self.parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        Ok(Command::Maintain { tag, tables })
+    }
+
+    /// An option with its value, if it has one; its name.
+    fn option(parser: &mut Parser<'_>) -> std::result::Result<String, ParserError> {
+        let name = parser.parse_identifier()?;
+        if !matches!(parser.peek_token().token, Token::Comma | Token::RParen) {
+            parser.next_token();
+        }
+        Ok(crate::name::folded(&name))
     }
 
     /// An integer with its sign.

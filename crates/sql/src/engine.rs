@@ -1,5 +1,6 @@
 //! The state that all sessions share: the database and the analytical threads.
 
+use crate::advisory::AdvisoryLocks;
 use crate::deadline::Deadlines;
 use crate::expression::function;
 use crate::olap::OlapEngine;
@@ -16,6 +17,7 @@ struct EngineParts {
     database: Database,
     olap: OlapEngine,
     deadlines: Deadlines,
+    advisory: Arc<AdvisoryLocks>,
 }
 
 /// How analytical queries run.
@@ -32,7 +34,8 @@ impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
-        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines: Deadlines::default() })))
+        let (deadlines, advisory) = (Deadlines::default(), Arc::default());
+        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, advisory })))
     }
 
     /// The database.
@@ -62,6 +65,10 @@ impl SqlEngine {
     /// How often queries ran in copies of the process, and what making them cost.
     pub fn fork_counters(&self) -> ForkCounters {
         self.0.olap.fork_counters()
+    }
+
+    pub(crate) fn advisory(&self) -> &Arc<AdvisoryLocks> {
+        &self.0.advisory
     }
 
     pub(crate) fn deadlines(&self) -> &Deadlines {

@@ -17,6 +17,7 @@
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
 #![deny(unsafe_code)]
 
+mod advisory;
 mod clauses;
 mod column_name;
 mod columns;
@@ -55,7 +56,7 @@ pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::{Batch, ResultRows};
-pub use session::{CancelHandle, Notice, Severity, SqlSession, TransactionStatus};
+pub use session::{Backends, CancelHandle, Notice, Severity, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
 pub use version::SERVER_VERSION;
 

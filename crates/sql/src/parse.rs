@@ -91,6 +91,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens)?;
         crate::rewrite::write_out_tables(&mut tokens);
+        crate::rewrite::leave_out_deferrable(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),

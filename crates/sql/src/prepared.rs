@@ -1,6 +1,7 @@
 //! Prepared statements.
 
 use crate::command::Command;
+use crate::expression::SessionFunction;
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned, Planner, Utility};
 use crate::runner::Runner;
@@ -25,6 +26,7 @@ pub struct Prepared {
     output: Option<Arc<[OutputColumn]>>,
     planned: RwLock<Arc<Planned>>,
     inner: Option<Arc<Prepared>>,
+    calls_session: bool,
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
@@ -39,7 +41,15 @@ impl Prepared {
     ) -> Result<Prepared> {
         let planned = planner(runner).plan(&statement, declared)?;
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
-        Ok(Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)), inner: None })
+        let calls_session = SessionFunction::is_called_in(&statement.sql);
+        Ok(Prepared {
+            calls_session,
+            statement,
+            parameters,
+            output,
+            planned: RwLock::new(Arc::new(planned)),
+            inner: None,
+        })
     }
 
     /// A command, and the statement in it.
@@ -49,7 +59,14 @@ impl Prepared {
         inner: Option<Arc<Prepared>>,
     ) -> Prepared {
         let (parameters, output) = (planned.parameters.clone(), planned.output.clone());
-        Prepared { statement, parameters, output, planned: RwLock::new(Arc::new(planned)), inner }
+        Prepared {
+            calls_session: false,
+            statement,
+            parameters,
+            output,
+            planned: RwLock::new(Arc::new(planned)),
+            inner,
+        }
     }
 
     /// What it does if it is about the session's own things.
@@ -70,6 +87,11 @@ impl Prepared {
     /// The syntax tree, if it has one.
     pub(crate) fn ast(&self) -> Option<&ast::Statement> {
         self.statement.ast.as_deref()
+    }
+
+    /// Whether it may call functions of the session.
+    pub(crate) fn calls_session(&self) -> bool {
+        self.calls_session
     }
 
     /// The statement's text.

@@ -58,6 +58,37 @@ pub(crate) fn write_out_tables(tokens: &mut Vec<TokenWithSpan>) {
     *tokens = written;
 }
 
+/// Leaves out `[NOT] DEFERRABLE` among the modes of a transaction: it asks read-only transactions to wait until they cannot fail,
+/// which those here never do.
+pub(crate) fn leave_out_deferrable(tokens: &mut Vec<TokenWithSpan>) {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let significant: Vec<usize> =
+        (0..tokens.len()).filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_))).collect();
+    let words: Vec<String> = significant.iter().map(|&at| word(&tokens[at])).collect();
+    let begins = matches!(
+        (words.first().map(String::as_str), words.get(1).map(String::as_str)),
+        (Some("begin" | "start"), _) | (Some("set"), Some("transaction" | "session" | "local"))
+    );
+    let Some(position) = words.iter().position(|word| word == "deferrable").filter(|_| begins) else {
+        return;
+    };
+    let is_comma = |place: usize| significant.get(place).is_some_and(|&at| tokens[at].token == Token::Comma);
+    let mut first = position;
+    if words[first - 1] == "not" {
+        first -= 1;
+    }
+    let last = if is_comma(position + 1) { position + 1 } else { position };
+    if last == position && is_comma(first - 1) {
+        first -= 1;
+    }
+    for &at in significant[first..=last].iter().rev() {
+        tokens.remove(at);
+    }
+}
+
 struct Rewriter;
 
 impl VisitorMut for Rewriter {
@@ -312,6 +343,21 @@ mod tests {
             ),
         ];
         for (sql, expected) in cases {
+            assert_eq!(rewritten(sql), expected);
+        }
+    }
+
+    #[test]
+    fn a_deferrable_transaction_is_one_of_its_other_modes() {
+        for (sql, expected) in [
+            (
+                "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE",
+                "BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY",
+            ),
+            ("BEGIN NOT DEFERRABLE, READ ONLY", "BEGIN READ ONLY"),
+            ("START TRANSACTION READ ONLY DEFERRABLE", "START TRANSACTION READ ONLY"),
+            ("BEGIN DEFERRABLE", "BEGIN"),
+        ] {
             assert_eq!(rewritten(sql), expected);
         }
     }

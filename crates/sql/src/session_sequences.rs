@@ -1,8 +1,8 @@
 //! What a session knows of sequences: the numbers that it has got.
 
-use crate::expression::Sequences;
+use crate::expression::{Sequences, SessionCalls, SessionFunction};
 use crate::name::sequence_name;
-use ankerdb_engine::{Catalog, Database, Error, Result, Sequence, SqlState};
+use ankerdb_engine::{Catalog, Database, Error, Interrupt, Result, Sequence, SqlState, Value};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -13,6 +13,7 @@ pub(crate) struct SessionSequences {
     /// The open transaction's own catalog, if it has one.
     catalog: Mutex<Option<Arc<Catalog>>>,
     used: Mutex<Used>,
+    calls: Arc<dyn SessionCalls>,
 }
 
 #[derive(Default)]
@@ -24,8 +25,8 @@ struct Used {
 }
 
 impl SessionSequences {
-    pub(crate) fn new(database: Database) -> SessionSequences {
-        SessionSequences { database, catalog: Mutex::default(), used: Mutex::default() }
+    pub(crate) fn new(database: Database, calls: Arc<dyn SessionCalls>) -> SessionSequences {
+        SessionSequences { database, catalog: Mutex::default(), used: Mutex::default(), calls }
     }
 
     /// From now on sequences are those of this catalog; `None` is that of all.
@@ -57,6 +58,10 @@ impl SessionSequences {
 }
 
 impl Sequences for SessionSequences {
+    fn call(&self, function: SessionFunction, arguments: &[Value], interrupt: &Interrupt) -> Result<Value> {
+        self.calls.call(function, arguments, interrupt)
+    }
+
     fn next(&self, name: &str) -> Result<i64> {
         let sequence = self.named(name)?;
         let number = sequence.next()?;

@@ -197,3 +197,85 @@ fn reset_goes_back_to_what_the_client_connected_with() {
     client.run("SET work_mem = '1MB'; DISCARD ALL");
     assert_eq!(client.run("SHOW work_mem").cell(), "9MB");
 }
+
+#[test]
+fn a_sleep_takes_its_time_and_ends_when_it_has_to() {
+    let (server, mut client) = start();
+    let begun = std::time::Instant::now();
+    assert_eq!(client.run("SELECT pg_sleep(0.2)").cell(), "");
+    assert!(begun.elapsed() >= std::time::Duration::from_millis(200));
+    client.run("SET statement_timeout = '100ms'");
+    assert_eq!(client.query("SELECT pg_sleep(60)").code(), "57014");
+    client.run("RESET statement_timeout");
+    begin(&mut client, "SELECT pg_sleep('1e300')");
+    std::thread::sleep(UNDER_WAY);
+    cancel(&server, client.process, client.secret);
+    assert_eq!(client.reply().code(), "57014");
+}
+
+#[test]
+fn sessions_cancel_and_end_each_other() {
+    let (server, mut client) = start();
+    let mut other = Client::connect(&server);
+    assert_eq!(other.run("SELECT pg_backend_pid()").cell(), other.process.to_string());
+    begin(&mut other, "SELECT pg_sleep(60)");
+    std::thread::sleep(UNDER_WAY);
+    assert_eq!(client.run(&format!("SELECT pg_cancel_backend({})", other.process)).cell(), "t");
+    assert_eq!(other.reply().code(), "57014");
+    assert_eq!(client.run("SELECT pg_cancel_backend(0), pg_terminate_backend(0)").text(), [["f", "f"]]);
+    assert_eq!(client.run(&format!("SELECT pg_terminate_backend({})", other.process)).cell(), "t");
+    assert_eq!(other.last_words().code, "57P01");
+    assert_eq!(client.run("SELECT 1").cell(), "1");
+}
+
+#[test]
+fn advisory_locks_keep_sessions_apart_until_they_are_given_back() {
+    let (server, mut client) = start();
+    let mut other = Client::connect(&server);
+    let tries = |other: &mut Client, key: i32| {
+        other.run(&format!("SELECT pg_try_advisory_lock({key})")).cell() == "t"
+    };
+    client.run("SELECT pg_advisory_lock(1)");
+    client.run("SELECT pg_advisory_xact_lock(2)");
+    assert!(!tries(&mut other, 1) && tries(&mut other, 2));
+    other.run("SELECT pg_advisory_unlock(2)");
+    client.run("BEGIN; SELECT pg_advisory_xact_lock(2); SAVEPOINT s; SELECT pg_advisory_xact_lock(3)");
+    assert!(!tries(&mut other, 2) && !tries(&mut other, 3));
+    client.run("ROLLBACK TO s");
+    assert!(!tries(&mut other, 2) && tries(&mut other, 3));
+    begin(&mut other, "SELECT pg_advisory_lock_shared(2)");
+    client.run("COMMIT");
+    other.reply().ok();
+    other.run("SET lock_timeout = '50ms'");
+    assert_eq!(other.query("SELECT pg_advisory_lock(1)").code(), "55P03");
+    assert_eq!(client.run("SELECT pg_advisory_unlock(1), pg_advisory_unlock(1)").text(), [["t", "f"]]);
+    assert!(tries(&mut other, 1));
+    drop(other);
+    // The server may take a moment to notice.
+    client.run("SELECT pg_advisory_lock(1)");
+    client.run("SELECT pg_advisory_unlock_all()");
+}
+
+#[test]
+fn sessions_that_wait_for_each_others_advisory_locks_do_not_wait_for_ever() {
+    let (server, mut client) = start();
+    let mut other = Client::connect(&server);
+    client.run("SELECT pg_advisory_lock(1)");
+    other.run("SELECT pg_advisory_lock(2)");
+    begin(&mut client, "SELECT pg_advisory_lock(2)");
+    std::thread::sleep(UNDER_WAY);
+    assert_eq!(other.query("SELECT pg_advisory_lock(1)").code(), "40P01");
+    other.run("SELECT pg_advisory_unlock(2)");
+    client.reply().ok();
+}
+
+#[test]
+fn settings_are_changed_by_functions_as_by_set() {
+    let (_server, mut client) = start();
+    assert_eq!(client.query("SELECT set_config('application_name', 'mine', false)").kinds, "TDCSZ");
+    assert_eq!(client.run("SHOW application_name").cell(), "mine");
+    client.run("BEGIN; SELECT set_config('statement_timeout', '20s', true)");
+    assert_eq!(client.run("SELECT current_setting('statement_timeout')").cell(), "20s");
+    client.run("COMMIT");
+    assert_eq!(client.run("SELECT current_setting('statement_timeout')").cell(), "0");
+}

@@ -252,6 +252,7 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
         Function::NextValue | Function::CurrentValue | Function::LastValue | Function::SetValue => {
             sequence_call(function, &values, context.sequences)
         }
+        Function::Session(function) => context.sequences.call(function, &values, context.interrupt),
         Function::Abs
         | Function::Round
         | Function::Truncate

@@ -141,6 +141,7 @@ fn is_immutable(expression: &Expression) -> bool {
                 | Function::CurrentDate
                 | Function::LocalTimestamp
                 | Function::Concat
+                | Function::Session(_)
                 | Function::NextValue
                 | Function::CurrentValue
                 | Function::LastValue

@@ -2,7 +2,7 @@
 
 use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
-use super::{Binder, Comparison, Expression, Math};
+use super::{Binder, Comparison, Expression, Math, SessionFunction};
 use crate::name::{DATABASE, SCHEMA};
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, Value};
@@ -46,6 +46,7 @@ pub(crate) enum Function {
     CurrentValue,
     LastValue,
     SetValue,
+    Session(SessionFunction),
 }
 
 impl Function {
@@ -82,6 +83,7 @@ impl Function {
             Function::LastValue => "lastval",
             Function::SetValue => "setval",
             Function::Math(function) => function.sql_name(),
+            Function::Session(function) => function.sql_name(),
         }
     }
 
@@ -243,12 +245,14 @@ const WORDS: [&str; 8] = [
 pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
     let takes =
         |&(known, fewest, most): &(&str, usize, usize)| known == name && (fewest..=most).contains(&arguments);
-    CALLS.iter().any(takes) || Math::by_name(name, arguments).is_some()
+    CALLS.iter().any(takes)
+        || Math::by_name(name, arguments).is_some()
+        || SessionFunction::by_name(name, arguments).is_some()
 }
 
 /// The names of all functions of this path, and of words that stand for a value.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Math::names())
+    CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Math::names()).chain(SessionFunction::names())
 }
 
 /// A call with bound arguments: their types decide, and the result's.
@@ -295,8 +299,32 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         _ if let Some(function) = Math::by_name(name, items.len()) => {
             math_call(binder, name, function, items)
         }
+        _ if let Some((function, wanted, result)) = SessionFunction::by_name(name, items.len()) => {
+            session_call(binder, name, items, (function, wanted, result))
+        }
         _ => text_call(binder, name, items),
     }
+}
+
+fn session_call(
+    binder: &mut Binder,
+    name: &str,
+    items: Vec<Typed>,
+    (function, wanted, result): (SessionFunction, &[DataType], DataType),
+) -> Bound<Typed> {
+    use DataType::{BigInt, DoublePrecision, Integer, SmallInt, Text};
+    let fits = |(item, wanted): (&Typed, &DataType)| match (item.data_type, *wanted) {
+        (None, _) => true,
+        (Some(known), Text) => known.is_text(),
+        (Some(SmallInt | Integer), BigInt) | (Some(SmallInt), Integer) => true,
+        (Some(known), DoublePrecision) => known.is_numeric(),
+        (Some(known), wanted) => known == wanted,
+    };
+    if !items.iter().zip(wanted).all(fits) {
+        return Err(no_function(name, &items).into());
+    }
+    let bound = items.into_iter().zip(wanted).map(|(item, wanted)| binder.resolve(item, *wanted));
+    Ok(Typed::new(Expression::Call(Function::Session(function), bound.collect::<Bound<Vec<_>>>()?), result))
 }
 
 /// `concat` writes every type as it is shown: a boolean as a letter, a `char(n)` with its blanks.

@@ -12,6 +12,7 @@ mod math;
 mod operator;
 pub(crate) mod pattern;
 mod sequences;
+mod session_call;
 mod similar;
 pub(crate) mod text;
 pub(crate) mod types;
@@ -22,6 +23,7 @@ pub(crate) use fold::fold;
 pub(crate) use function::Function;
 pub(crate) use math::Math;
 pub(crate) use sequences::{NoSequences, Sequences};
+pub(crate) use session_call::{LockAction, LockCall, SessionCalls, SessionFunction};
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
 

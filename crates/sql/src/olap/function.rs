@@ -24,21 +24,16 @@ const CONSTANTS: &[(&str, &str)] = &[
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let constants = CONSTANTS.iter().map(|&(name, text)| {
         let signature = Signature::exact(Vec::new(), Volatility::Immutable);
-        ScalarUDF::new_from_impl(Constant { name, text: Some(text), signature })
+        ScalarUDF::new_from_impl(Constant { name, text, signature })
     });
-    let pid = Constant {
-        name: "pg_backend_pid",
-        text: None,
-        signature: Signature::exact(Vec::new(), Volatility::Immutable),
-    };
-    constants.chain([ScalarUDF::new_from_impl(pid)]).map(Arc::new).collect()
+    constants.map(Arc::new).collect()
 }
 
-/// A fixed text, or, without one, the number of this process.
+/// A fixed text.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Constant {
     name: &'static str,
-    text: Option<&'static str>,
+    text: &'static str,
     signature: Signature,
 }
 
@@ -52,13 +47,10 @@ impl ScalarUDFImpl for Constant {
     }
 
     fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(if self.text.is_some() { DataType::Utf8View } else { DataType::Int32 })
+        Ok(DataType::Utf8View)
     }
 
     fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(ColumnarValue::Scalar(match self.text {
-            Some(text) => ScalarValue::Utf8View(Some(text.to_owned())),
-            None => ScalarValue::Int32(Some(std::process::id() as i32)),
-        }))
+        Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(self.text.to_owned()))))
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! Clauses that only say how something is stored or computed are passed over: MATERIALIZED, ONLY, `fillfactor`.
 
+use crate::expression::SessionFunction;
 use crate::name::{folded, not_supported};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
@@ -36,6 +37,33 @@ pub(crate) fn locks_rows(query: &ast::Query) -> bool {
     query.visit(&mut Locks).is_break()
 }
 
+/// 0A000 if the query calls a function of the session, which the OLAP path has not at hand.
+pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = String;
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+            let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+            let name =
+                function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default();
+            let arguments = match &function.args {
+                ast::FunctionArguments::List(list) => list.args.len(),
+                _ => return ControlFlow::Continue(()),
+            };
+            // The system's functions have it as well, for settings that nobody changes.
+            let is_ours = name != "current_setting" && SessionFunction::by_name(&name, arguments).is_some();
+            match is_ours {
+                true => ControlFlow::Break(name),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    match query.visit(&mut Calls) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(name) => Err(not_supported(&format!("the function {name} in such a query"))),
+    }
+}
+
 struct Clauses;
 
 impl Visitor for Clauses {
@@ -49,8 +77,6 @@ impl Visitor for Clauses {
             Statement::CreateTable(create) => create_table(create),
             Statement::CreateIndex(create) => create_index(create),
             Statement::Truncate(truncate) => truncate_clauses(truncate),
-            Statement::Analyze(analyze) => analyze_clauses(analyze),
-            Statement::Vacuum(vacuum) => vacuum_clauses(vacuum),
             _ => Ok(()),
         })
     }
@@ -581,41 +607,6 @@ fn truncate_clauses(truncate: &ast::Truncate) -> Result<()> {
     foreign(on_cluster.is_some(), "ON")
 }
 
-fn analyze_clauses(analyze: &ast::Analyze) -> Result<()> {
-    let ast::Analyze {
-        table_name: _,
-        partitions,
-        for_columns,
-        columns: _,
-        cache_metadata,
-        noscan,
-        compute_statistics,
-        has_table_keyword,
-    } = analyze;
-    let is_foreign = partitions.is_some()
-        || *for_columns
-        || *cache_metadata
-        || *noscan
-        || *compute_statistics
-        || *has_table_keyword;
-    foreign(is_foreign, "ANALYZE")
-}
-
-fn vacuum_clauses(vacuum: &ast::VacuumStatement) -> Result<()> {
-    let ast::VacuumStatement {
-        full: _,
-        sort_only,
-        delete_only,
-        reindex,
-        recluster,
-        table_name: _,
-        threshold,
-        boost,
-    } = vacuum;
-    let is_foreign = *sort_only || *delete_only || *reindex || *recluster || threshold.is_some() || *boost;
-    foreign(is_foreign, "VACUUM")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -690,8 +681,6 @@ mod tests {
             "CREATE UNIQUE INDEX ON a (b DESC) WITH (fillfactor = 70)",
             "SELECT generate_series(1, 3) AS a, 'x'",
             "TRUNCATE ONLY a, b",
-            "VACUUM a",
-            "ANALYZE a",
         ] {
             assert_eq!(state(sql), "00000", "{sql}");
         }

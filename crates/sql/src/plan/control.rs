@@ -95,8 +95,6 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => Utility::Accepted("DISCARD PLANS"),
         // There are no temporary tables.
         Statement::Discard { object_type: ast::DiscardObject::TEMP } => Utility::Accepted("DISCARD TEMP"),
-        Statement::Analyze(_) => Utility::Accepted("ANALYZE"),
-        Statement::Vacuum(_) => Utility::Accepted("VACUUM"),
         other => return Err(not_supported(&command_words(other))),
     })
 }

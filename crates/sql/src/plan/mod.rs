@@ -202,6 +202,7 @@ impl<'a> Planner<'a> {
             }
             Err(Refusal::Failed(error)) => Err(error),
             Err(Refusal::Elsewhere(reason)) => {
+                clauses::check_without_session(query)?;
                 if clauses::locks_rows(query) {
                     return Err(not_supported(&format!("FOR UPDATE together with {reason}")));
                 }

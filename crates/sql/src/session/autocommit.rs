@@ -136,6 +136,16 @@ impl SqlSession {
         }
     }
 
+    /// Runs a body that only reads and may wait for others, in a transaction of its own.
+    pub(super) fn read_waiting<T>(
+        &mut self,
+        body: impl FnOnce(&Runner, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut transaction = self.begin_engine(Isolation::RepeatableRead);
+        let done = body(&self.runner, &mut transaction)?;
+        transaction.commit().map(|_| done)
+    }
+
     /// Runs a body that only reads, in a transaction of its own. Reading one snapshot is serializable as of that
     /// snapshot, with nothing to validate.
     pub(super) fn read_only<T>(

@@ -62,7 +62,10 @@ impl SqlSession {
         }
         self.check_cursor_name(&declaration.name)?;
         self.check_room()?;
-        let rows = self.open_query(query, parameters)?;
+        let rows = match query.calls_session() {
+            true => self.calling_session(|session| session.open_query(query, parameters))?,
+            false => self.open_query(query, parameters)?,
+        };
         let limit = self.runner.engine.database().memory_limit();
         let mut cursor = CursorRows::new(rows, declaration.scroll, limit);
         let is_held = !self.block.is_open();

@@ -12,6 +12,7 @@ mod autocommit;
 mod cancel;
 mod cursor;
 mod define;
+mod functions;
 mod lasting;
 mod named;
 mod notice;
@@ -19,6 +20,7 @@ mod savepoint;
 pub(crate) mod setting;
 mod time;
 pub use cancel::CancelHandle;
+pub use functions::Backends;
 pub use notice::{Notice, Severity};
 mod led;
 mod transaction;
@@ -41,6 +43,7 @@ use ankerdb_engine::{
 };
 use autocommit::{Sleeps, Tries};
 use cursor::Cursors;
+use functions::Functions;
 use named::NamedStatements;
 use setting::Settings;
 use std::sync::Arc;
@@ -69,6 +72,9 @@ pub struct SqlSession {
     settings: Settings,
     block: Block,
     statements: NamedStatements,
+    functions: Arc<Functions>,
+    /// Whether the statement that runs may call functions of the session, which may wait.
+    calls_session: bool,
     cursors: Cursors,
     /// Of the statement that runs, or whose result is being read.
     deadline: Option<Deadline>,
@@ -99,7 +105,8 @@ impl SqlSession {
         session.set_keeps_tables(false);
         let mut settings = Settings::new(engine.database().configuration().isolation());
         settings.keep();
-        let sequences = Arc::new(SessionSequences::new(engine.database().clone()));
+        let functions = Arc::new(Functions::new(engine.advisory().clone()));
+        let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
         let runner = Runner { engine, cancel, sequences, definitions: None };
         let block = Block::default();
         SqlSession {
@@ -108,6 +115,8 @@ impl SqlSession {
             settings,
             block,
             statements: NamedStatements::default(),
+            functions,
+            calls_session: false,
             cursors: Cursors::default(),
             deadline: None,
             has_begun: false,
@@ -218,6 +227,14 @@ impl SqlSession {
             self.runner.catch_up()?;
             return self.command(prepared, parameters);
         }
+        if !prepared.calls_session() {
+            return self.execute_tries(prepared, parameters);
+        }
+        self.calling_session(|session| session.execute_tries(prepared, parameters))
+    }
+
+    /// Runs the plan for the catalog of now, again where that has changed meanwhile.
+    fn execute_tries(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         let mut tries = Tries::default();
         loop {
             if !prepared.ends_failure() {
@@ -327,6 +344,9 @@ impl SqlSession {
                 Some(_) => self.autocommit(Sleeps::Surely, |runner, transaction, locking| {
                     runner.run_select(plan, transaction, &runner.environment(parameters, now, locking))
                 })?,
+                None if self.calls_session => self.read_waiting(|runner, transaction| {
+                    execute::select(plan, transaction, &runner.environment(parameters, now, false))
+                })?,
                 None => self.read_only(|runner, transaction| {
                     execute::select(plan, transaction, &runner.environment(parameters, now, false))
                 })?,
@@ -388,10 +408,11 @@ impl SqlSession {
     /// A statement that writes, as a transaction of its own.
     fn write_alone(&mut self, plan: &WritePlan, parameters: &[Value]) -> Result<Done> {
         let now = transaction::now();
+        let sleeps = if self.calls_session { Sleeps::Surely } else { sleeps(plan) };
         let merges = matches!(plan, WritePlan::Insert(plan) if plan.conflict.is_some());
         let mut attempt = 0;
         loop {
-            let done = self.autocommit(sleeps(plan), |runner, transaction, locking| {
+            let done = self.autocommit(sleeps, |runner, transaction, locking| {
                 let done = runner.run_write(plan, transaction, parameters, now, locking);
                 if locking { done } else { done.map_err(|error| behind_keys(plan, error)) }
             });

@@ -8,7 +8,7 @@ use crate::expression::bind::type_name;
 use crate::expression::types::assignable;
 use crate::expression::types::data_type;
 use crate::expression::{Binder, Parameters, Refusal, Scope, evaluate};
-use crate::name::{not_supported, quoted};
+use crate::name::{folded, not_supported, quoted};
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
@@ -143,6 +143,7 @@ impl SqlSession {
                 self.declare(declaration, inner()?, parameters)?;
             }
             Command::Fetch(fetch) => return self.fetch(fetch, prepared.output()),
+            Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
             Command::Close(None) => self.close_cursors(),
             Command::Close(Some(name)) => {
                 self.cursor(name)?;
@@ -150,6 +151,24 @@ impl SqlSession {
             }
         }
         Ok(Outcome::Command(command.tag().into()))
+    }
+
+    /// VACUUM, ANALYZE and CHECKPOINT: memory is reclaimed, and statistics are counted, by themselves.
+    fn maintain(&mut self, tag: &str, tables: &[(ast::ObjectName, Vec<ast::Ident>)]) -> Result<()> {
+        if tag == "VACUUM" {
+            self.prepare_alone(tag)?;
+        }
+        let catalog = self.runner.engine.database().catalog();
+        for (name, columns) in tables {
+            let table = catalog.table(&crate::name::object_name(name)?)?;
+            let missing = columns.iter().map(folded).find(|column| table.column_position(column).is_none());
+            if let Some(column) = missing {
+                let message =
+                    format!("column {} of relation {} does not exist", quoted(&column), quoted(table.name()));
+                return Err(Error::new(SqlState::UndefinedColumn, message));
+            }
+        }
+        Ok(())
     }
 
     fn execute_named(

@@ -18,6 +18,8 @@ struct Named {
     settings: KeptSettings,
     /// Cursors declared later have this number or a higher one.
     cursors: u64,
+    /// Advisory locks that the transaction had.
+    locks: usize,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
     savepoint: Option<Savepoint>,
     /// `None` before the transaction has defined anything.
@@ -49,8 +51,8 @@ impl SqlSession {
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
         let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
         let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
-        let cursors = self.cursors.mark();
-        self.block.savepoints.0.push(Named { name, settings, cursors, savepoint, definitions });
+        let (cursors, locks) = (self.cursors.mark(), self.functions.mark());
+        self.block.savepoints.0.push(Named { name, settings, cursors, locks, savepoint, definitions });
         Ok(())
     }
 
@@ -87,6 +89,7 @@ impl SqlSession {
         let settings = self.block.savepoints.0[position].settings.clone();
         self.restore_settings(settings);
         self.end_cursors_since(self.block.savepoints.0[position].cursors);
+        self.functions.release_since(self.block.savepoints.0[position].locks);
         self.block.failed = false;
         self.runner.catch_up()
     }

@@ -47,6 +47,10 @@ impl Block {
         self.kind != BlockKind::None
     }
 
+    pub(super) fn modes(&self) -> Modes {
+        self.modes
+    }
+
     /// 25P01 outside of a block that the client has begun.
     pub(super) fn check_explicit(&self, command: &str) -> Result<()> {
         if self.kind == BlockKind::Explicit {
@@ -137,6 +141,7 @@ impl SqlSession {
         let is_committed = commits && ended.is_ok();
         self.leave_settings(settings, is_committed);
         self.end_cursors(is_committed);
+        self.functions.release_since(0);
         ended
     }
 
@@ -154,6 +159,7 @@ impl SqlSession {
             if is_over || !self.block.savepoints.can_go_on() {
                 self.forget_transaction();
                 self.end_cursors(false);
+                self.functions.release_since(0);
             }
             self.block.failed = true;
         }
@@ -199,7 +205,7 @@ impl SqlSession {
 
     /// A statement that is not part of a transaction: refused in an explicit block; in an implicit one, what came
     /// before it is committed first.
-    fn prepare_alone(&mut self, command: &str) -> Result<()> {
+    pub(super) fn prepare_alone(&mut self, command: &str) -> Result<()> {
         if self.block.kind == BlockKind::Explicit {
             let message = format!("{command} cannot run inside a transaction block");
             return Err(Error::new(SqlState::ActiveSqlTransaction, message));
@@ -371,6 +377,7 @@ impl SqlSession {
             self.change_settings(false, |settings| settings.reset(None))?;
             self.close_cursors();
             self.forget_statements();
+            self.functions.release_all_of_session();
         }
         self.runner.sequences.forget();
         Ok(Outcome::Command(if all { "DISCARD ALL" } else { "DISCARD SEQUENCES" }.into()))

@@ -1,0 +1,237 @@
+//! What functions of sessions find and change: settings, advisory locks, other sessions.
+//!
+//! A function runs in the middle of a statement, which has the session to itself. So the settings are lent to the functions before the
+//! statement, and what they have changed is taken over behind it; a statement that fails changes nothing.
+
+use super::SqlSession;
+use super::setting::{self, Settings};
+use crate::advisory::{AdvisoryLocks, Hold, LockKey};
+use crate::expression::{LockAction, LockCall, SessionCalls, SessionFunction};
+use crate::name::not_supported;
+use crate::plan::{Modes, Setting};
+use ankerdb_engine::{Error, Interrupt, Result, Value};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The other sessions, by their numbers.
+pub trait Backends: Send + Sync {
+    /// Ends what a session runs; whether there is such a session.
+    fn cancel(&self, number: i32) -> bool;
+    /// Ends a session; whether there is one.
+    fn terminate(&self, number: i32) -> bool;
+}
+
+/// A session as functions see it.
+pub(super) struct Functions {
+    number: AtomicI32,
+    backends: Mutex<Option<Arc<dyn Backends>>>,
+    lent: Mutex<Lent>,
+    locks: Arc<AdvisoryLocks>,
+    owner: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Lent {
+    settings: Option<Settings>,
+    modes: Modes,
+    changes: Vec<Setting>,
+}
+
+/// Locks that the session has, each as often as it has taken it.
+#[derive(Default)]
+struct Held {
+    of_session: Vec<Hold>,
+    /// In the order in which they were taken.
+    of_transaction: Vec<Hold>,
+}
+
+impl Functions {
+    pub(super) fn new(locks: Arc<AdvisoryLocks>) -> Functions {
+        let owner = locks.new_owner();
+        Functions {
+            number: AtomicI32::new(0),
+            backends: Mutex::default(),
+            lent: Mutex::default(),
+            locks,
+            owner,
+            held: Mutex::default(),
+        }
+    }
+
+    /// Locks of the transaction so far.
+    pub(super) fn mark(&self) -> usize {
+        self.held.lock().of_transaction.len()
+    }
+
+    /// Gives back the locks that the transaction has taken since it had so many.
+    pub(super) fn release_since(&self, mark: usize) {
+        let mut held = self.held.lock();
+        let from = mark.min(held.of_transaction.len());
+        for hold in held.of_transaction.drain(from..) {
+            self.locks.release(self.owner, hold);
+        }
+    }
+
+    pub(super) fn release_all_of_session(&self) {
+        for hold in self.held.lock().of_session.drain(..) {
+            self.locks.release(self.owner, hold);
+        }
+    }
+
+    fn setting(&self, name: &str, is_missing_ok: bool) -> Result<Value> {
+        let lent = self.lent.lock();
+        let Some(settings) = &lent.settings else { return Err(not_supported("a setting here")) };
+        match lent.shown(settings, &name.to_lowercase()) {
+            Ok(value) => Ok(Value::text(value)),
+            Err(_) if is_missing_ok => Ok(Value::Null),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn set(&self, name: &str, value: &str, is_local: bool) -> Result<Value> {
+        let mut lent = self.lent.lock();
+        let lent = &mut *lent;
+        let Some(settings) = &mut lent.settings else { return Err(not_supported("a setting here")) };
+        let name = name.to_lowercase();
+        let change = Setting { name: name.clone(), value: Some(value.to_owned()), is_local };
+        settings.set(&change)?;
+        let shown = Value::text(settings.get(&name)?);
+        lent.changes.push(change);
+        Ok(shown)
+    }
+
+    fn lock(&self, call: LockCall, key: LockKey, interrupt: &Interrupt) -> Result<Value> {
+        let hold = Hold { key, is_shared: call.is_shared };
+        let is_taken = match call.action {
+            LockAction::Release => {
+                let mut held = self.held.lock();
+                let Some(position) = held.of_session.iter().rposition(|known| *known == hold) else {
+                    return Ok(Value::Boolean(false));
+                };
+                held.of_session.remove(position);
+                return Ok(Value::Boolean(self.locks.release(self.owner, hold)));
+            }
+            LockAction::Try => self.locks.try_take(self.owner, hold),
+            LockAction::Take => {
+                let limit = self.lent.lock().settings.as_ref().and_then(|settings| settings.limits.lock);
+                self.locks.take(self.owner, hold, limit, interrupt)?;
+                true
+            }
+        };
+        let mut held = self.held.lock();
+        match (is_taken, call.is_of_transaction) {
+            (true, true) => held.of_transaction.push(hold),
+            (true, false) => held.of_session.push(hold),
+            (false, _) => {}
+        }
+        Ok(if call.action == LockAction::Take { Value::text("") } else { Value::Boolean(is_taken) })
+    }
+
+    fn with_backends(&self, call: impl FnOnce(&dyn Backends) -> bool) -> Value {
+        let backends = self.backends.lock().clone();
+        Value::Boolean(backends.is_some_and(|backends| call(&*backends)))
+    }
+}
+
+impl Lent {
+    fn shown(&self, settings: &Settings, name: &str) -> Result<String> {
+        match name {
+            "transaction_isolation" => {
+                let isolation = self.modes.isolation.unwrap_or(settings.default_isolation);
+                Ok(setting::isolation_name(isolation).into())
+            }
+            "transaction_read_only" => {
+                let read_only = self.modes.read_only.unwrap_or(settings.default_read_only);
+                Ok(if read_only { "on" } else { "off" }.into())
+            }
+            _ => settings.get(name),
+        }
+    }
+}
+
+impl SessionCalls for Functions {
+    fn call(&self, function: SessionFunction, arguments: &[Value], interrupt: &Interrupt) -> Result<Value> {
+        use SessionFunction as Call;
+        match (function, arguments) {
+            (Call::Sleep, [Value::Double(seconds)]) => sleep(*seconds, interrupt),
+            (Call::Number, []) => Ok(Value::Integer(self.number.load(Ordering::Relaxed))),
+            (Call::Setting, [Value::Text(name)]) => self.setting(name, false),
+            (Call::Setting, [Value::Text(name), Value::Boolean(missing_ok)]) => {
+                self.setting(name, *missing_ok)
+            }
+            (Call::SetSetting, [Value::Text(name), Value::Text(value), Value::Boolean(is_local)]) => {
+                self.set(name, value, *is_local)
+            }
+            (Call::Cancel, [Value::Integer(number)]) => Ok(self.with_backends(|all| all.cancel(*number))),
+            (Call::Terminate, [Value::Integer(number)]) => {
+                Ok(self.with_backends(|all| all.terminate(*number)))
+            }
+            (Call::Lock(call), [Value::BigInt(key)]) => self.lock(call, LockKey::One(*key), interrupt),
+            (Call::Lock(call), [Value::Integer(one), Value::Integer(two)]) => {
+                self.lock(call, LockKey::Pair(*one, *two), interrupt)
+            }
+            (Call::UnlockAll, []) => {
+                self.release_all_of_session();
+                Ok(Value::text(""))
+            }
+            _ => Err(Error::internal("a function of the session with other arguments than its own")),
+        }
+    }
+}
+
+impl Drop for Functions {
+    fn drop(&mut self) {
+        self.release_since(0);
+        self.release_all_of_session();
+    }
+}
+
+/// Sleeps, but not past an interrupt.
+fn sleep(seconds: f64, interrupt: &Interrupt) -> Result<Value> {
+    // More than this is for ever.
+    let time = Duration::try_from_secs_f64(seconds.max(0.0))
+        .unwrap_or(Duration::MAX)
+        .min(Duration::from_secs(1 << 32));
+    let until = Instant::now() + time;
+    let _woken = interrupt.wakes_me();
+    loop {
+        interrupt.check()?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Value::text(""));
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+impl SqlSession {
+    /// Tells the session its number among the server's sessions, and how to reach the others: for `pg_backend_pid`,
+    /// `pg_cancel_backend` and `pg_terminate_backend`.
+    pub fn join_backends(&mut self, number: i32, backends: Arc<dyn Backends>) {
+        self.functions.number.store(number, Ordering::Relaxed);
+        *self.functions.backends.lock() = Some(backends);
+    }
+
+    /// Runs a statement that may call functions of the session.
+    pub(super) fn calling_session<T>(
+        &mut self,
+        body: impl FnOnce(&mut SqlSession) -> Result<T>,
+    ) -> Result<T> {
+        let (settings, modes) = (Some(self.settings.clone()), self.block.modes());
+        *self.functions.lent.lock() = Lent { settings, modes, changes: Vec::new() };
+        self.calls_session = true;
+        let done = body(self);
+        self.calls_session = false;
+        let lent = std::mem::take(&mut *self.functions.lent.lock());
+        for change in lent.changes.iter().filter(|_| done.is_ok()) {
+            self.set(change)?;
+        }
+        if !self.block.is_open() {
+            self.functions.release_since(0);
+        }
+        done
+    }
+}
