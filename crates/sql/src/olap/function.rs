@@ -20,6 +20,15 @@ const CONSTANTS: &[(&str, &str)] = &[
     ("session_user", "ankerdb"),
 ];
 
+/// Functions of the library that have PostgreSQL's names and mean something else: their formats are those of `strftime`, so that
+/// statements written for PostgreSQL would get wrong texts and times without an error.
+const MISNAMED: &[&str] = &["to_char", "to_date", "to_timestamp"];
+
+/// Whether a function of the library can be called here.
+pub(crate) fn is_kept(name: &str) -> bool {
+    !MISNAMED.contains(&name)
+}
+
 /// All functions to be registered.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let constants = CONSTANTS.iter().map(|&(name, text)| {

@@ -440,6 +440,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         let named = found.as_ref().clone().with_aliases(["every"]);
         functions.push(Arc::new(named));
     }
+    builder.scalar_functions().get_or_insert_default().retain(|known| function::is_kept(known.name()));
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.scalar_functions().get_or_insert_default().extend(lists::functions());
     builder.scalar_functions().get_or_insert_default().extend(json::functions());

@@ -474,6 +474,6 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 12028,
         is_view: true,
         columns: "schemaname name, viewname name, viewowner name, definition text",
-        rows: nothing,
+        rows: views::views,
     },
 ];

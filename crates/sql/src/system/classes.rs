@@ -33,6 +33,18 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         classes.push(table_class(table));
         classes.extend(table.indexes.iter().map(index_class));
     }
+    classes.extend(catalog.views.iter().map(|entry| Class {
+        oid: entry.oid,
+        name: entry.view.name.clone(),
+        schema_oid: PUBLIC_OID,
+        method: 0,
+        pages: 0,
+        rows: -1.0,
+        has_index: false,
+        kind: 'v',
+        columns: entry.view.columns.len(),
+        checks: 0,
+    }));
     classes.extend(catalog.sequences.iter().map(|sequence| Class {
         oid: sequence.oid,
         name: sequence.definition.name.clone(),
@@ -159,6 +171,12 @@ pub(super) fn attributes(catalog: &SystemCatalog) -> Rows {
         for index in &table.indexes {
             rows.extend(index_columns(table, index));
         }
+    }
+    for entry in &catalog.views {
+        let columns = entry.view.columns.iter().enumerate();
+        rows.extend(columns.map(|(position, column)| {
+            attribute(entry.oid, position, &column.name, column.data_type, &Traits::default())
+        }));
     }
     for sequence in &catalog.sequences {
         let columns = SEQUENCE_COLUMNS.iter().enumerate();

@@ -73,7 +73,7 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_get_expr", &[Text, OID, Boolean], 2, Text, shown::expression),
     function("pg_get_indexdef", &[OID, Integer, Boolean], 1, Text, shown::index),
     function("pg_get_constraintdef", &[OID, Boolean], 1, Text, shown::constraint),
-    function("pg_get_viewdef", &[OID, Boolean], 1, Text, none),
+    function("pg_get_viewdef", &[OID, Boolean], 1, Text, shown::view),
     function("pg_get_ruledef", &[OID, Boolean], 1, Text, none),
     function("pg_get_triggerdef", &[OID, Boolean], 1, Text, none),
     function("pg_get_partkeydef", &[OID], 1, Text, none),

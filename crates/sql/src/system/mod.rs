@@ -34,7 +34,7 @@ pub(crate) use list::{list_items, shown_list};
 use crate::name::SCHEMA;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, DataType, IndexDefinition, ListType, ObjectKind, Sequence, SequenceDefinition,
-    SystemType, Table,
+    SystemType, Table, View,
 };
 use oids::{ObjectKey, Oids};
 use std::collections::HashMap;
@@ -214,6 +214,7 @@ fn column_type(declared: &str) -> DataType {
 #[derive(Debug)]
 pub(crate) struct SystemCatalog {
     tables: Vec<TableEntry>,
+    views: Vec<ViewEntry>,
     sequences: Vec<SequenceEntry>,
     /// Names of relations, by number.
     names: HashMap<u32, String>,
@@ -228,6 +229,13 @@ struct TableEntry {
     indexes: Vec<IndexEntry>,
     checks: Vec<CheckEntry>,
     table: Weak<Table>,
+}
+
+/// A view.
+#[derive(Debug)]
+struct ViewEntry {
+    oid: u32,
+    view: Arc<View>,
 }
 
 #[derive(Debug)]
@@ -272,14 +280,20 @@ impl SystemCatalog {
             sequence: Arc::downgrade(sequence),
         });
         let sequences: Vec<SequenceEntry> = sequences.collect();
+        let view = |view: &Arc<View>| ViewEntry {
+            oid: oids.of(ObjectKey::View(view.name.clone()), || view.into()),
+            view: view.clone(),
+        };
+        let views: Vec<ViewEntry> = catalog.views().map(view).collect();
         let indexes = tables.iter().flat_map(|table| &table.indexes);
         let names = tables
             .iter()
             .map(|table| (table.oid, table.name.clone()))
             .chain(indexes.map(|index| (index.oid, index.definition.name.clone())))
+            .chain(views.iter().map(|view| (view.oid, view.view.name.clone())))
             .chain(sequences.iter().map(|sequence| (sequence.oid, sequence.definition.name.clone())))
             .collect();
-        SystemCatalog { tables, sequences, names }
+        SystemCatalog { tables, views, sequences, names }
     }
 
     fn table(&self, oid: u32) -> Option<&TableEntry> {

@@ -4,7 +4,7 @@
 //! Numbers are counted from PostgreSQL's first for users' objects. A table's parts are known by the table and their names, so
 //! that whoever describes the same table finds the same numbers, also from another version of the catalog.
 
-use ankerdb_engine::{Sequence, Table, TableId};
+use ankerdb_engine::{Sequence, Table, TableId, View};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -22,12 +22,14 @@ pub(crate) enum ObjectKey {
     Constraint(TableId, String),
     Default(TableId, usize),
     Sequence(String),
+    View(String),
 }
 
 /// The object whose life is that of the number.
 pub(crate) enum Owner {
     Table(Weak<Table>),
     Sequence(Weak<Sequence>),
+    View(Weak<View>),
 }
 
 impl From<&Arc<Table>> for Owner {
@@ -42,11 +44,18 @@ impl From<&Arc<Sequence>> for Owner {
     }
 }
 
+impl From<&Arc<View>> for Owner {
+    fn from(view: &Arc<View>) -> Owner {
+        Owner::View(Arc::downgrade(view))
+    }
+}
+
 impl Owner {
     fn is_gone(&self) -> bool {
         match self {
             Owner::Table(table) => table.strong_count() == 0,
             Owner::Sequence(sequence) => sequence.strong_count() == 0,
+            Owner::View(view) => view.strong_count() == 0,
         }
     }
 }

@@ -40,7 +40,17 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
         let kind = if relation.definition.is_view { "VIEW" } else { "BASE TABLE" };
         table(relation.schema, relation.name(), kind, false)
     });
-    own.chain(system).collect()
+    let views = catalog.views.iter().map(|entry| table(SCHEMA, &entry.view.name, "VIEW", false));
+    own.chain(views).chain(system).collect()
+}
+
+/// The views, with their texts.
+pub(super) fn views(catalog: &SystemCatalog) -> Rows {
+    let view = |entry: &super::ViewEntry| {
+        let (name, text) = (entry.view.name.as_str(), super::views::text(&entry.view));
+        row![DATABASE, SCHEMA, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"]
+    };
+    catalog.views.iter().map(view).collect()
 }
 
 /// What a column's type says about its values.
@@ -107,7 +117,14 @@ pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
             column_row(place, column.data_type, NULL, true, identity_columns(None), false)
         })
     });
-    own.chain(system).collect()
+    let of_views = catalog.views.iter().flat_map(|entry| {
+        let columns = entry.view.columns.iter().enumerate();
+        columns.map(|(position, column)| {
+            let place = (SCHEMA, entry.view.name.as_str(), column.name.as_str(), position);
+            column_row(place, column.data_type, NULL, true, identity_columns(None), false)
+        })
+    });
+    own.chain(of_views).chain(system).collect()
 }
 
 fn own_column(

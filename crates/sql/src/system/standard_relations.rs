@@ -252,6 +252,6 @@ pub(super) const RELATIONS: &[Definition] = &[
         columns: "table_catalog name, table_schema name, table_name name, view_definition character_data, check_option \
          character_data, is_updatable yes_or_no, is_insertable_into yes_or_no, is_trigger_updatable \
          yes_or_no, is_trigger_deletable yes_or_no, is_trigger_insertable_into yes_or_no",
-        rows: nothing,
+        rows: standard::views,
     },
 ];

@@ -5,6 +5,7 @@ use super::constraints::index_definition;
 use super::objects::OWNER;
 use super::{NULL, Rows, SystemCatalog, relations, row};
 use crate::name::SCHEMA;
+use ankerdb_engine::View;
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
     let own = catalog.tables.iter().map(|table| {
@@ -24,6 +25,16 @@ pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
         row![SCHEMA, table.name.as_str(), index.definition.name.as_str(), NULL, definition]
     };
     catalog.indexes().map(index).collect()
+}
+
+/// The text of a view, as PostgreSQL ends it.
+pub(super) fn text(view: &View) -> String {
+    format!(" {};", view.query)
+}
+
+pub(super) fn views(catalog: &SystemCatalog) -> Rows {
+    let view = |entry: &super::ViewEntry| row![SCHEMA, entry.view.name.as_str(), OWNER, text(&entry.view)];
+    catalog.views.iter().map(view).collect()
 }
 
 /// How many rows tables have. What AnKerDB does not count is NULL.

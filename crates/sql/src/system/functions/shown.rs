@@ -39,6 +39,13 @@ pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datu
     })
 }
 
+/// The query of a view.
+pub(super) fn view(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let number = oid(arguments.first());
+    let found = catalog.views.iter().find(|entry| entry.oid == number);
+    Ok(found.map(|entry| super::super::views::text(&entry.view)).into())
+}
+
 pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let found = constraints::by_number(catalog, oid(arguments.first()));
     Ok(found.map(|(table, constraint)| constraint.definition(table, is_brief(arguments.get(1)))).into())
