@@ -70,7 +70,7 @@ fn fill(client: &mut Client, rows: usize) {
         &format!(
             "INSERT INTO item SELECT i, i % 7, CASE WHEN i % 5 > 0 THEN i * 1.25 END, 'item number ' || i, \
              CASE WHEN i % 3 > 0 THEN 'a note that is longer than twelve bytes, of ' || i END, \
-             date '2020-01-01' + (i % 1000), timestamp '2020-01-01 00:00:00', i * 0.5, i * 1000000000, \
+             date '2020-01-01' + (i % 1000), timestamp '2020-01-01 00:00:00', i * 0.5, i::bigint * 1000000000, \
              i % 2 = 0, i * 123456789.1234 FROM generate_series(1, {rows}) AS s(i)"
         ),
     ]);
