@@ -24,7 +24,7 @@ use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
     Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
 };
-use ankerdb_transaction::{Claim, Interrupt, MemoryLimit, Transaction};
+use ankerdb_transaction::{Claim, Interrupt, Isolation, MemoryLimit, Transaction};
 use parking_lot::MutexGuard;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -439,8 +439,13 @@ impl Definitions {
             let catalog = Arc::new(catalog);
             let publish = |commit| self.publish(&catalog, commit);
             match transaction {
-                None => publish(shared.manager.watermark()),
                 Some(transaction) => transaction.commit_with(publish).map(drop)?,
+                None => {
+                    let mut session = database.session();
+                    let mut transaction = session.begin_procedure(Isolation::RepeatableRead);
+                    transaction.set_interrupt(self.interrupt.clone());
+                    transaction.commit_with(publish).map(drop)?;
+                }
             }
         }
         for step in std::mem::take(&mut self.steps) {
@@ -462,7 +467,7 @@ impl Definitions {
         copies.for_each(|table| Gate::of(table).set_since(commit));
         let remains =
             |table: &Arc<Table>| catalog.tables.get(table.name()).is_some_and(|new| Arc::ptr_eq(new, table));
-        self.base.tables().filter(|table| !remains(table)).for_each(|table| Gate::of(table).end());
+        self.base.tables().filter(|table| !remains(table)).for_each(|table| Gate::of(table).end(commit));
         self.database.shared.publish(catalog.clone());
     }
 

@@ -22,6 +22,8 @@ pub struct Gate {
     closer: AtomicU64,
     /// See [`since`](Self::since).
     since: AtomicU64,
+    /// See [`until`](Self::until).
+    until: AtomicU64,
 }
 
 /// No closer has this number.
@@ -73,8 +75,15 @@ impl Gate {
         self.since.store(commit.0, Ordering::Release);
     }
 
-    /// No transaction commits to the table any more, or has read it when it commits.
-    pub fn end(&self) {
+    /// Until when the table could be read, once it is gone: as of an earlier time it still can.
+    pub fn until(&self) -> Timestamp {
+        Timestamp(self.until.load(Ordering::Acquire))
+    }
+
+    /// From this commit on it is another table that has the name, or none. No transaction commits to it any more, or has read
+    /// it when it commits elsewhere.
+    pub fn end(&self, commit: Timestamp) {
+        self.until.store(commit.0, Ordering::Release);
         self.closer.store(GONE, Ordering::SeqCst);
     }
 }
@@ -96,8 +105,9 @@ mod tests {
         assert_eq!(gate.admits(None), Admission::Closed);
         gate.open(me);
         assert!(gate.close(other));
-        gate.end();
+        gate.end(Timestamp(7));
         gate.open(other);
+        assert_eq!(gate.until(), Timestamp(7));
         assert_eq!([gate.admits(None), gate.admits(Some(other))], [Admission::Gone; 2]);
         assert!(!gate.close(me));
     }

@@ -74,24 +74,31 @@ impl Transaction {
     /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
     /// `OutOfMemory` past the memory limit.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        self.commit_with(|_| ())
+        self.commit_anyhow(false, &mut |_| ())
     }
 
     /// Like [`commit`](Self::commit); `decided` is called with the timestamp once nothing can stop the commit any more, and before
-    /// others see it, who wait meanwhile. It must not fail.
+    /// others see it, who wait meanwhile. It must not fail. A transaction without writes gets a timestamp of its own, too.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
     pub fn commit_with(&mut self, mut decided: impl FnMut(Timestamp)) -> Result<Timestamp> {
+        self.commit_anyhow(true, &mut decided)
+    }
+
+    fn commit_anyhow(
+        &mut self,
+        needs_timestamp: bool,
+        decided: &mut dyn FnMut(Timestamp),
+    ) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
         // What was read is out of date, and the statement that noticed was not run again.
         if self.stale.is_any() {
             self.rollback();
             return Err(concurrent_update());
         }
-        if self.writes.is_empty() {
+        if self.writes.is_empty() && !needs_timestamp {
             let at = self.start;
-            decided(at);
             self.worker.count_commit();
             self.end();
             return Ok(at);
@@ -99,7 +106,7 @@ impl Transaction {
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
-        let outcome = self.commit_writes(&mut decided);
+        let outcome = self.commit_writes(decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) => worker.count_commit(),

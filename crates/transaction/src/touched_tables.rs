@@ -34,7 +34,7 @@ impl TouchedTables {
     /// The table's number.
     ///
     /// # Errors
-    /// `UndefinedTable` if it is of another database, or has no longer been there when it was first touched;
+    /// `UndefinedTable` if it is of another database, or was gone by the time that the transaction reads;
     /// `SerializationFailure` if its rows were copied to it after what the transaction reads.
     #[inline]
     pub(crate) fn number(&mut self, table: &Arc<Table>) -> Result<usize> {
@@ -47,10 +47,11 @@ impl TouchedTables {
     #[cold]
     fn add(&mut self, table: &Arc<Table>) -> Result<usize> {
         self.check(table)?;
-        if Gate::of(table).admits(None) == Admission::Gone {
+        let gate = Gate::of(table);
+        if gate.admits(None) == Admission::Gone && gate.until() <= self.read_at {
             return Err(gone(table));
         }
-        if Gate::of(table).since() > self.read_at {
+        if gate.since() > self.read_at {
             return Err(redefined(table));
         }
         self.tables.push(table.clone());

@@ -17,11 +17,7 @@ impl Transaction {
     /// `NotNullViolation`; `UniqueViolation` at once in an interactive transaction if a visible row has the key, from
     /// the commit otherwise; `OutOfMemory` past the memory limit.
     pub fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> Result<RowId> {
-        if values.len() != table.columns().len() {
-            return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
-        }
-        values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
-        self.check_new_row(table, &|column| values[column].clone())?;
+        self.check_row(table, &values)?;
         self.buffers.checked_keys.clear();
         if self.is_interactive() {
             for (position, index) in table.maintained_indexes().filter(|(_, index)| index.definition().unique)
@@ -37,6 +33,19 @@ impl Transaction {
             self.writes.note_key((number, position), row, hash);
         }
         Ok(row)
+    }
+
+    /// Whether a row may be in the table, keys aside: what [`insert`](Self::insert) begins with, for a row that may not be
+    /// inserted in the end.
+    ///
+    /// # Errors
+    /// `NotNullViolation`, `CheckViolation`.
+    pub fn check_row(&self, table: &Table, values: &[Value]) -> Result<()> {
+        if values.len() != table.columns().len() {
+            return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
+        }
+        values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
+        self.check_new_row(table, &|column| values[column].clone())
     }
 
     /// Adds a row like [`insert`](Self::insert), given as cells, one per column. For procedures: builds no values.

@@ -74,7 +74,11 @@ fn insert_assigned(
         environment.interrupt.check()?;
         let values = values?;
         let existing = match &plan.conflict {
-            Some(conflict) => conflicting(&plan.table, conflict, &values, transaction)?,
+            Some(conflict) => {
+                // Also of a row that is not inserted.
+                transaction.check_row(&plan.table, &values)?;
+                conflicting(&plan.table, conflict, &values, transaction)?
+            }
             None => None,
         };
         let row = match (existing, &plan.conflict) {
