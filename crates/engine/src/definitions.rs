@@ -437,15 +437,18 @@ impl Definitions {
             catalog.hidden.clear();
             catalog.unready.clear();
             let catalog = Arc::new(catalog);
-            let publish = |commit| self.publish(&catalog, commit);
+            // What can be read until then, and from then on, goes by the commit's timestamp.
+            let needs_timestamp = self.base.tables().any(|table| !remains(&catalog, table));
+            let mut publish = |commit| self.publish(&catalog, commit);
             match transaction {
-                Some(transaction) => transaction.commit_with(publish).map(drop)?,
-                None => {
+                Some(transaction) => transaction.commit_with(needs_timestamp, &mut publish).map(drop)?,
+                None if needs_timestamp => {
                     let mut session = database.session();
                     let mut transaction = session.begin_procedure(Isolation::RepeatableRead);
                     transaction.set_interrupt(self.interrupt.clone());
-                    transaction.commit_with(publish).map(drop)?;
+                    transaction.commit_with(needs_timestamp, &mut publish).map(drop)?;
                 }
+                None => publish(shared.manager.watermark()),
             }
         }
         for step in std::mem::take(&mut self.steps) {
@@ -540,6 +543,11 @@ impl DatabaseState {
             ControlFlow::Continue(())
         });
     }
+}
+
+/// Whether the catalog has this very table.
+fn remains(catalog: &Catalog, table: &Arc<Table>) -> bool {
+    catalog.tables.get(table.name()).is_some_and(|new| Arc::ptr_eq(new, table))
 }
 
 fn named(definition: SequenceDefinition) -> (String, Arc<Sequence>) {

@@ -74,19 +74,16 @@ impl Transaction {
     /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
     /// `OutOfMemory` past the memory limit.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        self.commit_anyhow(false, &mut |_| ())
+        self.commit_with(false, &mut |_| ())
     }
 
     /// Like [`commit`](Self::commit); `decided` is called with the timestamp once nothing can stop the commit any more, and before
-    /// others see it, who wait meanwhile. It must not fail. A transaction without writes gets a timestamp of its own, too.
+    /// others see it, who wait meanwhile. It must not fail. A transaction without writes gets a timestamp of its own if it
+    /// `needs_timestamp`.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
-    pub fn commit_with(&mut self, mut decided: impl FnMut(Timestamp)) -> Result<Timestamp> {
-        self.commit_anyhow(true, &mut decided)
-    }
-
-    fn commit_anyhow(
+    pub fn commit_with(
         &mut self,
         needs_timestamp: bool,
         decided: &mut dyn FnMut(Timestamp),
@@ -99,6 +96,7 @@ impl Transaction {
         }
         if self.writes.is_empty() && !needs_timestamp {
             let at = self.start;
+            decided(at);
             self.worker.count_commit();
             self.end();
             return Ok(at);
@@ -106,9 +104,11 @@ impl Transaction {
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
+        let has_writes = !self.writes.is_empty();
         let outcome = self.commit_writes(decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
+            Ok(_) if !has_writes => {}
             Ok(_) => worker.count_commit(),
             Err(_) => worker.count_abort(),
         }
