@@ -60,9 +60,8 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     unqualified(name).ok_or_else(|| undefined_table(&dotted(name)))
 }
 
-/// The sequence that a text names, as `nextval` takes it: folded unless it is quoted, with or without our schema.
-pub(crate) fn sequence_name(text: &str) -> Result<String> {
-    let wrong = || Error::new(SqlState::InvalidName, "invalid name syntax");
+/// The parts of a name with dots that is given as a text: folded unless in quotes. 42602 if it is no name.
+pub(crate) fn name_parts(text: &str) -> Result<Vec<String>> {
     let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut characters = text.trim().chars().peekable();
     while let Some(character) = characters.next() {
@@ -75,9 +74,15 @@ pub(crate) fn sequence_name(text: &str) -> Result<String> {
         }
     }
     parts.push(part);
-    match parts.as_mut_slice() {
-        _ if is_quoted => Err(wrong()),
-        parts if parts.iter().any(String::is_empty) => Err(wrong()),
+    match is_quoted || parts.iter().any(String::is_empty) {
+        true => Err(Error::new(SqlState::InvalidName, "invalid name syntax")),
+        false => Ok(parts),
+    }
+}
+
+/// The sequence that a text names, as `nextval` takes it: folded unless it is quoted, with or without our schema.
+pub(crate) fn sequence_name(text: &str) -> Result<String> {
+    match name_parts(text)?.as_mut_slice() {
         [name] => Ok(std::mem::take(name)),
         [schema, name] if schema == SCHEMA => Ok(std::mem::take(name)),
         parts => Err(undefined_table(&parts.join("."))),

@@ -9,7 +9,28 @@ pub(crate) fn plain_query(
     from: Vec<ast::TableWithJoins>,
     selection: Option<Expr>,
 ) -> ast::Query {
-    let select = ast::Select {
+    let select = plain_select(projection, from, selection);
+    ast::Query {
+        with: with.cloned(),
+        body: Box::new(ast::SetExpr::Select(Box::new(select))),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// `SELECT projection FROM from WHERE selection`
+pub(crate) fn plain_select(
+    projection: Vec<SelectItem>,
+    from: Vec<ast::TableWithJoins>,
+    selection: Option<Expr>,
+) -> ast::Select {
+    ast::Select {
         select_token: ast::helpers::attached_token::AttachedToken::empty(),
         optimizer_hints: Vec::new(),
         distinct: None,
@@ -34,17 +55,5 @@ pub(crate) fn plain_query(
         window_before_qualify: false,
         value_table_mode: None,
         flavor: ast::SelectFlavor::Standard,
-    };
-    ast::Query {
-        with: with.cloned(),
-        body: Box::new(ast::SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
     }
 }

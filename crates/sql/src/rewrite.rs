@@ -10,6 +10,7 @@
 //! The last one only where the arguments do not depend on the rows and no clause stands between rows and select list.
 
 use crate::name::folded;
+use crate::plain_query::plain_select;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor,
     VisitorMut,
@@ -297,32 +298,7 @@ fn is_small(argument: &ast::FunctionArg) -> bool {
 
 fn select_all(from: TableFactor) -> ast::Select {
     let from = ast::TableWithJoins { relation: from, joins: Vec::new() };
-    ast::Select {
-        select_token: ast::helpers::attached_token::AttachedToken::empty(),
-        optimizer_hints: Vec::new(),
-        distinct: None,
-        select_modifiers: None,
-        top: None,
-        top_before_distinct: false,
-        projection: Vec::new(),
-        exclude: None,
-        into: None,
-        from: vec![from],
-        lateral_views: Vec::new(),
-        prewhere: None,
-        selection: None,
-        connect_by: Vec::new(),
-        group_by: ast::GroupByExpr::Expressions(Vec::new(), Vec::new()),
-        cluster_by: Vec::new(),
-        distribute_by: Vec::new(),
-        sort_by: Vec::new(),
-        having: None,
-        named_window: Vec::new(),
-        qualify: None,
-        window_before_qualify: false,
-        value_table_mode: None,
-        flavor: ast::SelectFlavor::Standard,
-    }
+    plain_select(Vec::new(), vec![from], None)
 }
 
 #[cfg(test)]

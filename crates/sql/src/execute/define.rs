@@ -3,7 +3,7 @@
 use super::alter::alter;
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
-use super::view::{create_view, drop_tables, drop_views};
+use super::view::{create_view, drop_relations};
 use crate::plan::default::counts_by;
 use crate::plan::{Definition, positions};
 use ankerdb_engine::{Definitions, Error, IndexDefinition, Result, SqlState, Table};
@@ -38,10 +38,10 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
             drop_sequences(names, *if_exists, *cascade, definitions)?;
         }
         Definition::DropTables { names, if_exists, cascade } => {
-            drop_tables(definitions, names, *if_exists, *cascade)?;
+            drop_relations(definitions, "table", names, *if_exists, *cascade)?;
         }
         Definition::DropViews { names, if_exists, cascade } => {
-            drop_views(definitions, names, *if_exists, *cascade)?;
+            drop_relations(definitions, "view", names, *if_exists, *cascade)?;
         }
         Definition::CreateView(create) => create_view(&mut defining, create)?,
         Definition::CreateTableAs { name, columns, query, if_not_exists } => {

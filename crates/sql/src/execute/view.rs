@@ -5,7 +5,7 @@ use crate::expression::Parameters;
 use crate::expression::bind::type_name;
 use crate::name::{folded, identifier, not_supported, object_name, quoted};
 use crate::plan::{Planner, locks_rows};
-use ankerdb_engine::{Catalog, ColumnDefinition, Definitions, Error, Result, SqlState, Table, View};
+use ankerdb_engine::{Catalog, ColumnDefinition, Definitions, Error, Result, SqlState, View};
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -186,49 +186,34 @@ fn drop_readers(
     Ok(())
 }
 
-/// DROP VIEW: all or none.
-pub(super) fn drop_views(
+/// DROP TABLE or DROP VIEW, as `kind` says: all or none.
+pub(super) fn drop_relations(
     definitions: &mut Definitions,
+    kind: &str,
     names: &[String],
     if_exists: bool,
     cascade: bool,
 ) -> Result<()> {
     for name in names {
         let catalog = definitions.catalog()?;
-        if catalog.view(name).is_some() {
-            drop_readers(definitions, ("view", name), names, cascade)?;
-            definitions.drop_view(name)?;
-        } else if catalog.has_relation(name) {
-            return Err(wrong_type(name, "view", &catalog));
-        } else if !if_exists {
-            return Err(Error::new(
-                SqlState::UndefinedTable,
-                format!("view {} does not exist", quoted(name)),
-            ));
+        let is_view = catalog.view(name).is_some();
+        if if_exists && !catalog.has_relation(name) {
+            continue;
         }
-    }
-    Ok(())
-}
-
-/// DROP TABLE: all or none.
-pub(super) fn drop_tables(
-    definitions: &mut Definitions,
-    names: &[String],
-    if_exists: bool,
-    cascade: bool,
-) -> Result<()> {
-    for name in names {
-        let catalog = definitions.catalog()?;
-        if catalog.table(name).map(|table: Arc<Table>| drop(table)).is_ok() {
-            drop_readers(definitions, ("table", name), names, cascade)?;
-            definitions.drop_table(name)?;
-        } else if catalog.has_relation(name) {
-            return Err(wrong_type(name, "table", &catalog));
-        } else if !if_exists {
-            return Err(Error::new(
-                SqlState::UndefinedTable,
-                format!("table {} does not exist", quoted(name)),
-            ));
+        match (kind, is_view, catalog.table(name).is_ok()) {
+            ("view", true, _) => {
+                drop_readers(definitions, (kind, name), names, cascade)?;
+                definitions.drop_view(name)?;
+            }
+            ("table", _, true) => {
+                drop_readers(definitions, (kind, name), names, cascade)?;
+                definitions.drop_table(name)?;
+            }
+            _ if catalog.has_relation(name) => return Err(wrong_type(name, kind, &catalog)),
+            _ => {
+                let message = format!("{kind} {} does not exist", quoted(name));
+                return Err(Error::new(SqlState::UndefinedTable, message));
+            }
         }
     }
     Ok(())

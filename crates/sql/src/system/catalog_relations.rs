@@ -6,6 +6,13 @@
 use super::{Definition, nothing};
 use super::{classes, constraints, functions, objects, sequences, types, views};
 
+/// The columns of the statistics of tables.
+const TABLE_STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan int8, \
+         idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, n_tup_hot_upd int8, n_live_tup \
+         int8, n_dead_tup int8, n_mod_since_analyze int8, n_ins_since_vacuum int8, last_vacuum timestamptz, \
+         last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count \
+         int8, autovacuum_count int8, analyze_count int8, autoanalyze_count int8";
+
 pub(super) const RELATIONS: &[Definition] = &[
     Definition {
         name: "pg_am",
@@ -374,11 +381,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         name: "pg_stat_all_tables",
         oid: 12142,
         is_view: true,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan int8, \
-         idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, n_tup_hot_upd int8, n_live_tup \
-         int8, n_dead_tup int8, n_mod_since_analyze int8, n_ins_since_vacuum int8, last_vacuum timestamptz, \
-         last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count \
-         int8, autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
+        columns: TABLE_STATISTICS,
         rows: views::table_statistics,
     },
     Definition {
@@ -393,11 +396,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         name: "pg_stat_user_tables",
         oid: 12161,
         is_view: true,
-        columns: "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan int8, \
-         idx_tup_fetch int8, n_tup_ins int8, n_tup_upd int8, n_tup_del int8, n_tup_hot_upd int8, n_live_tup \
-         int8, n_dead_tup int8, n_mod_since_analyze int8, n_ins_since_vacuum int8, last_vacuum timestamptz, \
-         last_autovacuum timestamptz, last_analyze timestamptz, last_autoanalyze timestamptz, vacuum_count \
-         int8, autovacuum_count int8, analyze_count int8, autoanalyze_count int8",
+        columns: TABLE_STATISTICS,
         rows: views::table_statistics,
     },
     Definition {

@@ -1,36 +1,16 @@
 //! From names to numbers of objects, and back.
 
 use super::{numbered, oid, text, undefined};
-use crate::name::{SCHEMA, not_supported};
+use crate::name::{SCHEMA, name_parts, not_supported};
 use crate::session::setting::{FIXED as FIXED_SETTINGS, is_known as is_setting};
 use crate::system::objects::{OWNER, OWNER_OID, SCHEMAS, schema_oid};
 use crate::system::quoting::quote_ident;
 use crate::system::{Datum, PG_CATALOG, SystemCatalog, sequences, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
-/// The parts of a name with dots: folded unless in quotes. 42602 if it is no name.
-fn parts(text: &str) -> Result<Vec<String>> {
-    let (mut parts, mut part, mut is_quoted) = (Vec::new(), String::new(), false);
-    let mut characters = text.trim().chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if is_quoted && characters.peek() == Some(&'"') => part.extend(characters.next()),
-            '"' => is_quoted = !is_quoted,
-            '.' if !is_quoted => parts.push(std::mem::take(&mut part)),
-            other if is_quoted => part.push(other),
-            other => part.extend(other.to_lowercase()),
-        }
-    }
-    parts.push(part);
-    match is_quoted || parts.iter().any(String::is_empty) {
-        true => Err(Error::new(SqlState::InvalidName, "invalid name syntax")),
-        false => Ok(parts),
-    }
-}
-
 /// Schema and name.
 fn qualified(text: &str) -> Result<(Option<String>, String)> {
-    let mut parts = parts(text)?;
+    let mut parts = name_parts(text)?;
     let name = parts.pop().unwrap_or_default();
     match parts.len() {
         0 => Ok((None, name)),
