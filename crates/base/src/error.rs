@@ -128,6 +128,10 @@ sql_states! {
     InvalidColumnReference = "42P10",
     /// A parameter does not exist.
     UndefinedParameter = "42P02",
+    /// A name that only the system may give.
+    ReservedName = "42939",
+    /// A schema exists already.
+    DuplicateSchema = "42P06",
     /// A table exists already.
     DuplicateTable = "42P07",
     /// An index or other object exists already.

@@ -48,6 +48,15 @@ impl DatabaseId {
     }
 }
 
+/// A schema's identity: names of relations are unique in one. It stays when the schema gets another name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SchemaId(pub u64);
+
+impl SchemaId {
+    /// That of `public`, which every database begins with.
+    pub const PUBLIC: SchemaId = SchemaId(0);
+}
+
 /// A table's identity. Never reused, so a dropped and recreated table has a new one; and no two databases of a process have
 /// the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,43 +1,137 @@
-//! Which tables, sequences and views exist.
+//! Which schemas, tables, sequences and views exist.
 
+use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
 use crate::view::View;
-use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_table::{Index, Table};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// An immutable picture of which tables and indexes exist.
-#[derive(Clone, Default)]
+/// What statements call the schema of their session's temporary relations.
+const TEMPORARY: &str = "pg_temp";
+
+/// An immutable picture of which schemas, tables and indexes exist, looked at along a [`SearchPath`]. A copy costs some
+/// references, and a change the copying of one of its maps.
+#[derive(Clone)]
 pub struct Catalog {
     pub(crate) version: u64,
-    pub(crate) tables: BTreeMap<String, Arc<Table>>,
-    pub(crate) sequences: BTreeMap<String, Arc<Sequence>>,
-    pub(crate) views: BTreeMap<String, Arc<View>>,
+    pub(crate) path: Arc<SearchPath>,
+    pub(crate) schemas: Arc<BTreeMap<String, Arc<Schema>>>,
+    pub(crate) tables: Arc<Relations<Table>>,
+    pub(crate) sequences: Arc<Relations<Sequence>>,
+    pub(crate) views: Arc<Relations<View>>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
     /// Indexes that it has made and that lack rows which it may see, as it began before.
     pub(crate) unready: Vec<Arc<Index>>,
 }
 
+impl Default for Catalog {
+    fn default() -> Catalog {
+        let public = Schema { id: SchemaId::PUBLIC, name: PUBLIC.to_owned() };
+        Catalog {
+            version: 0,
+            path: Arc::default(),
+            schemas: Arc::new(BTreeMap::from([(public.name.clone(), Arc::new(public))])),
+            tables: Arc::default(),
+            sequences: Arc::default(),
+            views: Arc::default(),
+            hidden: Vec::new(),
+            unready: Vec::new(),
+        }
+    }
+}
+
 impl Catalog {
     /// Another one after every change, so that cached plans know when they are stale. The catalogs that transactions have of
-    /// their own have versions that no other one has.
+    /// their own have versions that no other one has. The path is no part of it.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// This catalog, looked at along another path.
+    pub fn along(&self, path: Arc<SearchPath>) -> Catalog {
+        Catalog { path, ..self.clone() }
+    }
+
+    /// Where names without a schema are looked for.
+    pub fn path(&self) -> &Arc<SearchPath> {
+        &self.path
+    }
+
+    /// All schemas, by name.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.schemas.values()
+    }
+
+    /// The schema with this name; `pg_temp` is that of the session's temporary relations.
+    pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
+        let name = match (name, &self.path.temporary) {
+            (TEMPORARY, Some(temporary)) => temporary,
+            _ => name,
+        };
+        self.schemas.get(name)
+    }
+
+    /// The name of a schema. Costs a look at all schemas.
+    pub fn schema_name(&self, id: SchemaId) -> &str {
+        self.schemas().find(|schema| schema.id == id).map_or("", |schema| &schema.name)
+    }
+
+    /// The schema that gets what is made under this name.
+    ///
+    /// # Errors
+    /// `InvalidSchemaName` if there is none.
+    pub fn schema_for<'n>(&self, name: impl Into<NameRef<'n>>) -> Result<SchemaId> {
+        let missing = |message: String| Error::new(SqlState::InvalidSchemaName, message);
+        match name.into() {
+            NameRef::In(schema, _) => Ok(schema),
+            NameRef::Qualified(schema, _) => match self.schema(schema) {
+                Some(found) => Ok(found.id),
+                None => Err(missing(format!("schema \"{schema}\" does not exist"))),
+            },
+            NameRef::Unqualified(_) => {
+                let found = self.path.asked.iter().find_map(|name| self.schemas.get(name));
+                found
+                    .map(|schema| schema.id)
+                    .ok_or_else(|| missing("no schema has been selected to create in".into()))
+            }
+        }
+    }
+
+    /// The schema that a table and its indexes are in.
+    pub fn schema_of(&self, table: &Table) -> &str {
+        self.schema_name(table.definition().schema)
+    }
+
+    /// The full name of the relation that a name stands for, whatever its kind: the first one along the path.
+    pub fn lookup<'n>(&self, name: impl Into<NameRef<'n>>) -> Option<RelationName> {
+        let in_schema = |schema: SchemaId, name: &str| {
+            let name = RelationName::new(schema, name);
+            self.is_taken(&name).then_some(name)
+        };
+        match name.into() {
+            NameRef::In(schema, name) => in_schema(schema, name),
+            NameRef::Qualified(schema, name) => in_schema(self.schema(schema)?.id, name),
+            NameRef::Unqualified(name) => {
+                let schemas = self.path.searched.iter().filter_map(|schema| self.schemas.get(schema));
+                schemas.into_iter().find_map(|schema| in_schema(schema.id, name))
+            }
+        }
     }
 
     /// The table with this name.
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
-        self.tables.get(name).cloned().ok_or_else(|| {
-            Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
-        })
+    pub fn table<'n>(&self, name: impl Into<NameRef<'n>>) -> Result<Arc<Table>> {
+        let name = name.into();
+        let found = self.lookup(name).and_then(|name| self.tables.get(&name).cloned());
+        found.ok_or_else(|| undefined(name))
     }
 
-    /// All tables, by name.
+    /// All tables, by schema and name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
     }
@@ -46,39 +140,59 @@ impl Catalog {
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn sequence(&self, name: &str) -> Result<Arc<Sequence>> {
-        self.sequences.get(name).cloned().ok_or_else(|| {
-            Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
-        })
+    pub fn sequence<'n>(&self, name: impl Into<NameRef<'n>>) -> Result<Arc<Sequence>> {
+        let name = name.into();
+        let found = self.lookup(name).and_then(|name| self.sequences.get(&name).cloned());
+        found.ok_or_else(|| undefined(name))
     }
 
-    /// All sequences, by name.
+    /// All sequences, by schema and name.
     pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
         self.sequences.values()
     }
 
     /// The view with this name, if there is one.
-    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
-        self.views.get(name)
+    pub fn view<'n>(&self, name: impl Into<NameRef<'n>>) -> Option<&Arc<View>> {
+        self.views.get(&self.lookup(name)?)
     }
 
-    /// All views, by name.
+    /// All views, by schema and name.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
         self.views.values()
     }
 
-    /// Whether a table, index, sequence or view has the name.
-    pub fn has_relation(&self, name: &str) -> bool {
-        self.tables.contains_key(name)
-            || self.sequences.contains_key(name)
-            || self.views.contains_key(name)
-            || self.table_of_index(name).is_some()
+    /// Whether the name stands for a table, index, sequence or view.
+    pub fn has_relation<'n>(&self, name: impl Into<NameRef<'n>>) -> bool {
+        self.lookup(name).is_some()
     }
 
     /// The table that has the index.
-    pub fn table_of_index(&self, index: &str) -> Option<Arc<Table>> {
-        let has = |table: &&Arc<Table>| self.indexes_of(table).any(|found| found.definition().name == index);
-        self.tables.values().find(has).cloned()
+    pub fn table_of_index<'n>(&self, index: impl Into<NameRef<'n>>) -> Option<Arc<Table>> {
+        let index = self.lookup(index)?;
+        self.tables_in(index.schema).find(|table| self.has_index(table, &index.name)).cloned()
+    }
+
+    fn tables_in(&self, schema: SchemaId) -> impl Iterator<Item = &Arc<Table>> {
+        let tables = self.tables.range(RelationName::new(schema, "")..);
+        tables.take_while(move |(name, _)| name.schema == schema).map(|(_, table)| table)
+    }
+
+    fn has_index(&self, table: &Table, name: &str) -> bool {
+        self.indexes_of(table).any(|index| index.definition().name == name)
+    }
+
+    /// Whether a relation has this very name.
+    pub(crate) fn is_taken(&self, name: &RelationName) -> bool {
+        self.tables.contains_key(name)
+            || self.sequences.contains_key(name)
+            || self.views.contains_key(name)
+            || self.tables_in(name.schema).any(|table| self.has_index(table, &name.name))
+    }
+
+    /// Whether a relation is in the schema.
+    pub fn is_used(&self, schema: SchemaId) -> bool {
+        let is_in = |name: &RelationName| name.schema == schema;
+        self.tables.keys().any(is_in) || self.sequences.keys().any(is_in) || self.views.keys().any(is_in)
     }
 
     /// The indexes of a table that are maintained and not about to go.
@@ -96,26 +210,39 @@ impl Catalog {
     /// `current`, with what this catalog has changed since `base`, from which it was made.
     ///
     /// # Errors
-    /// `SerializationFailure` if `current` has other changes of the same relation; `DuplicateTable` if both have made one
-    /// of the same name.
+    /// `SerializationFailure` if `current` has other changes of the same relation or schema; `DuplicateTable` or
+    /// `DuplicateSchema` if both have made one of the same name.
     pub(crate) fn with_changes(&self, base: &Catalog, current: &Catalog) -> Result<Catalog> {
-        let (hidden, unready) = (self.hidden.clone(), self.unready.clone());
-        let mut merged = Catalog { hidden, unready, ..current.clone() };
+        let (hidden, unready, path) = (self.hidden.clone(), self.unready.clone(), self.path.clone());
+        let mut merged = Catalog { hidden, unready, path, ..current.clone() };
+        carry(&base.schemas, &self.schemas, &mut merged.schemas)?;
         let mut made = carry(&base.tables, &self.tables, &mut merged.tables)?;
         made.extend(carry(&base.sequences, &self.sequences, &mut merged.sequences)?);
         made.extend(carry(&base.views, &self.views, &mut merged.views)?);
         let tables = made.iter().filter_map(|name| merged.tables.get(*name));
-        let indexes = tables.flat_map(|table| merged.indexes_of(table).map(|index| &index.definition().name));
-        let made = made.iter().copied().chain(indexes);
+        let in_schema = |table: &Table, index: &Index| {
+            RelationName::new(table.definition().schema, index.definition().name.as_str())
+        };
+        let indexes = tables.flat_map(|table| merged.indexes_of(table).map(|index| in_schema(table, index)));
+        let made = made.iter().map(|name| (*name).clone()).chain(indexes);
         let taken = made.into_iter().find(|name| merged.relations(name) > 1);
-        taken.map_or(Ok(()), |name| Err(relation_exists(name)))?;
+        taken.map_or(Ok(()), |name| Err(relation_exists(&name.name)))?;
+        merged.check_schemas()?;
         Ok(merged)
     }
 
+    /// That no relation was made in a schema while that was dropped.
+    fn check_schemas(&self) -> Result<()> {
+        let known: HashSet<SchemaId> = self.schemas().map(|schema| schema.id).collect();
+        let names = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
+        let lost = names.into_iter().find(|name| !known.contains(&name.schema));
+        lost.map_or(Ok(()), |name| Err(changed_by_others(&name.name)))
+    }
+
     /// How many relations have the name.
-    fn relations(&self, name: &str) -> usize {
-        let indexes = self.tables.values().flat_map(|table| self.indexes_of(table));
-        let indexes = indexes.filter(|index| index.definition().name == name).count();
+    fn relations(&self, name: &RelationName) -> usize {
+        let indexes = self.tables_in(name.schema).flat_map(|table| self.indexes_of(table));
+        let indexes = indexes.filter(|index| index.definition().name == name.name).count();
         let others = [
             self.tables.contains_key(name),
             self.sequences.contains_key(name),
@@ -125,14 +252,44 @@ impl Catalog {
     }
 }
 
-type Relations<T> = BTreeMap<String, Arc<T>>;
+/// Relations of one kind.
+pub(crate) type Relations<T> = BTreeMap<RelationName, Arc<T>>;
+
+/// What a catalog knows things by.
+trait Key: Ord + Clone {
+    /// 42P07 or 42P06.
+    fn exists(&self) -> Error;
+    /// 40001.
+    fn changed(&self) -> Error;
+}
+
+impl Key for RelationName {
+    fn exists(&self) -> Error {
+        relation_exists(&self.name)
+    }
+
+    fn changed(&self) -> Error {
+        changed_by_others(&self.name)
+    }
+}
+
+impl Key for String {
+    fn exists(&self) -> Error {
+        schema_exists(self)
+    }
+
+    fn changed(&self) -> Error {
+        let message = format!("could not serialize access due to a concurrent change of schema \"{self}\"");
+        Error::new(SqlState::SerializationFailure, message)
+    }
+}
 
 /// Makes the changes from `base` to `own` in `merged`, too. Returns the names of those that are new or changed.
-fn carry<'a, T>(
-    base: &Relations<T>,
-    own: &'a Relations<T>,
-    merged: &mut Relations<T>,
-) -> Result<Vec<&'a String>> {
+fn carry<'a, K: Key, T>(
+    base: &BTreeMap<K, Arc<T>>,
+    own: &'a BTreeMap<K, Arc<T>>,
+    merged: &mut Arc<BTreeMap<K, Arc<T>>>,
+) -> Result<Vec<&'a K>> {
     let is_same = |one: Option<&Arc<T>>, other: Option<&Arc<T>>| match (one, other) {
         (Some(one), Some(other)) => Arc::ptr_eq(one, other),
         (one, other) => one.is_none() && other.is_none(),
@@ -145,22 +302,30 @@ fn carry<'a, T>(
         }
         let now = merged.get(name);
         if !is_same(before, now) {
-            return Err(if before.is_none() { relation_exists(name) } else { changed_by_others(name) });
+            return Err(if before.is_none() { name.exists() } else { name.changed() });
         }
-        merged.insert(name.clone(), relation.clone());
+        Arc::make_mut(merged).insert(name.clone(), relation.clone());
         made.push(name);
     }
     for (name, relation) in base.iter().filter(|(name, _)| !own.contains_key(*name)) {
         if !is_same(Some(relation), merged.get(name)) {
-            return Err(changed_by_others(name));
+            return Err(name.changed());
         }
-        merged.remove(name);
+        Arc::make_mut(merged).remove(name);
     }
     Ok(made)
 }
 
+fn undefined(name: NameRef<'_>) -> Error {
+    Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))
+}
+
 pub(crate) fn relation_exists(name: &str) -> Error {
     Error::new(SqlState::DuplicateTable, format!("relation \"{name}\" already exists"))
+}
+
+pub(crate) fn schema_exists(name: &str) -> Error {
+    Error::new(SqlState::DuplicateSchema, format!("schema \"{name}\" already exists"))
 }
 
 pub(crate) fn changed_by_others(name: &str) -> Error {

@@ -152,6 +152,11 @@ impl Database {
         self.shared.manager.quiesce()
     }
 
+    /// A number that no other session of this database has, to name things by that are a session's own.
+    pub fn new_session_number(&self) -> u64 {
+        self.shared.next_version()
+    }
+
     /// Adds a table.
     ///
     /// # Errors

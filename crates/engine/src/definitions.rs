@@ -14,12 +14,13 @@
 //! and is read by transactions that begin after that. Filling takes time in proportion to the table, and other changes wait
 //! for their turn meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
-use crate::catalog::{Catalog, changed_by_others, relation_exists};
+use crate::catalog::{Catalog, changed_by_others, relation_exists, schema_exists};
 use crate::database::Database;
+use crate::schema::{NameRef, RelationName, Schema, SearchPath};
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
 use crate::view::View;
-use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp};
+use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
     Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
@@ -150,20 +151,85 @@ impl Definitions {
     ) -> Result<Arc<Table>> {
         definition.validate()?;
         sequences.iter().try_for_each(SequenceDefinition::validate)?;
-        let catalog = self.catalog()?;
+        let schema = definition.schema;
+        let catalog = self.catalog_with(schema)?;
         let names = definition.indexes.iter().map(|index| &index.name);
         let names = names.chain(sequences.iter().map(|sequence| &sequence.name));
-        if let Some(name) =
-            std::iter::once(&definition.name).chain(names).find(|name| catalog.has_relation(name))
-        {
+        let is_taken = |name: &&String| catalog.has_relation(NameRef::In(schema, name));
+        if let Some(name) = std::iter::once(&definition.name).chain(names).find(is_taken) {
             return Err(relation_exists(name));
         }
         let table = self.new_table(definition)?;
         self.change(|catalog| {
-            catalog.tables.insert(table.name().to_owned(), table.clone());
-            catalog.sequences.extend(sequences.into_iter().map(named));
+            Arc::make_mut(&mut catalog.tables).insert(RelationName::of(&table), table.clone());
+            Arc::make_mut(&mut catalog.sequences).extend(sequences.into_iter().map(named));
         });
         Ok(table)
+    }
+
+    /// The catalog, in which something is to be made in a schema.
+    fn catalog_with(&mut self, schema: SchemaId) -> Result<Arc<Catalog>> {
+        let catalog = self.catalog()?;
+        let is_there = catalog.schemas().any(|known| known.id == schema);
+        let missing = || Error::new(SqlState::InvalidSchemaName, "the schema does not exist");
+        is_there.then_some(catalog).ok_or_else(missing)
+    }
+
+    /// From now on names without a schema are looked for along this path.
+    pub fn set_path(&mut self, path: &Arc<SearchPath>) {
+        if !Arc::ptr_eq(self.own.path(), path) {
+            self.own = Arc::new(self.own.along(path.clone()));
+        }
+    }
+
+    /// Adds a schema.
+    ///
+    /// # Errors
+    /// `DuplicateSchema` if the name is taken.
+    pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
+        if self.catalog()?.schema(name).is_some() {
+            return Err(schema_exists(name));
+        }
+        let schema = Schema { id: SchemaId(self.database.shared.next_version()), name: name.to_owned() };
+        let id = schema.id;
+        self.change(|catalog| Arc::make_mut(&mut catalog.schemas).insert(name.to_owned(), Arc::new(schema)));
+        Ok(id)
+    }
+
+    /// Removes a schema that nothing is in.
+    ///
+    /// # Errors
+    /// `InvalidSchemaName` if there is none; `DependentObjectsStillExist` if there is something in it.
+    pub fn drop_schema(&mut self, name: &str) -> Result<()> {
+        let schema = self.known_schema(name)?;
+        if self.own.is_used(schema.id) {
+            let message = format!("cannot drop schema {name} because other objects depend on it");
+            return Err(Error::new(SqlState::DependentObjectsStillExist, message));
+        }
+        self.change(|catalog| Arc::make_mut(&mut catalog.schemas).remove(&schema.name));
+        Ok(())
+    }
+
+    /// Gives a schema another name. What is in it stays.
+    ///
+    /// # Errors
+    /// `InvalidSchemaName` if there is none; `DuplicateSchema` if the new name is taken.
+    pub fn rename_schema(&mut self, name: &str, new: &str) -> Result<()> {
+        let schema = self.known_schema(name)?;
+        if self.own.schema(new).is_some() {
+            return Err(schema_exists(new));
+        }
+        self.change(|catalog| {
+            let schemas = Arc::make_mut(&mut catalog.schemas);
+            schemas.remove(&schema.name);
+            schemas.insert(new.to_owned(), Arc::new(Schema { id: schema.id, name: new.to_owned() }));
+        });
+        Ok(())
+    }
+
+    fn known_schema(&mut self, name: &str) -> Result<Arc<Schema>> {
+        let missing = || Error::new(SqlState::InvalidSchemaName, format!("schema \"{name}\" does not exist"));
+        self.catalog()?.schema(name).cloned().ok_or_else(missing)
     }
 
     /// An empty table, not yet in a catalog.
@@ -182,10 +248,13 @@ impl Definitions {
     /// `DuplicateTable` if the name is taken, `InvalidParameterValue` if it cannot count like that.
     pub fn create_sequence(&mut self, definition: SequenceDefinition) -> Result<()> {
         definition.validate()?;
-        if self.catalog()?.has_relation(&definition.name) {
+        if self
+            .catalog_with(definition.schema)?
+            .has_relation(NameRef::In(definition.schema, &definition.name))
+        {
             return Err(relation_exists(&definition.name));
         }
-        self.change(|catalog| catalog.sequences.extend([named(definition)]));
+        self.change(|catalog| Arc::make_mut(&mut catalog.sequences).extend([named(definition)]));
         Ok(())
     }
 
@@ -193,10 +262,11 @@ impl Definitions {
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn drop_sequence(&mut self, name: &str) -> Result<()> {
+    pub fn drop_sequence<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        let name = name.into();
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
-        self.catalog()?.sequence(name).map_err(missing)?;
-        self.change(|catalog| catalog.sequences.remove(name));
+        let sequence = self.catalog()?.sequence(name).map_err(missing)?;
+        self.change(|catalog| Arc::make_mut(&mut catalog.sequences).remove(&sequence.full_name()));
         Ok(())
     }
 
@@ -205,12 +275,13 @@ impl Definitions {
     /// # Errors
     /// `DuplicateTable` if another relation has the name, or a view and it is not to be replaced.
     pub fn create_view(&mut self, view: View, replaces: bool) -> Result<()> {
-        let catalog = self.catalog()?;
-        let may_be = replaces && catalog.view(&view.name).is_some();
-        if !may_be && catalog.has_relation(&view.name) {
+        let catalog = self.catalog_with(view.schema)?;
+        let name = view.full_name();
+        let may_be = replaces && catalog.view(&name).is_some();
+        if !may_be && catalog.has_relation(&name) {
             return Err(relation_exists(&view.name));
         }
-        self.change(|catalog| catalog.views.insert(view.name.clone(), Arc::new(view)));
+        self.change(|catalog| Arc::make_mut(&mut catalog.views).insert(name, Arc::new(view)));
         Ok(())
     }
 
@@ -218,11 +289,11 @@ impl Definitions {
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn drop_view(&mut self, name: &str) -> Result<()> {
-        if self.catalog()?.view(name).is_none() {
-            return Err(Error::new(SqlState::UndefinedTable, format!("view \"{name}\" does not exist")));
-        }
-        self.change(|catalog| catalog.views.remove(name));
+    pub fn drop_view<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        let name = name.into();
+        let missing = || Error::new(SqlState::UndefinedTable, format!("view \"{name}\" does not exist"));
+        let name = self.catalog()?.view(name).map(|view| view.full_name()).ok_or_else(missing)?;
+        self.change(|catalog| Arc::make_mut(&mut catalog.views).remove(&name));
         Ok(())
     }
 
@@ -231,15 +302,16 @@ impl Definitions {
     ///
     /// # Errors
     /// `UndefinedTable`.
-    pub fn drop_table(&mut self, name: &str) -> Result<()> {
+    pub fn drop_table<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        let name = name.into();
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
-        self.catalog()?.table(name).map_err(missing)?;
+        let name = RelationName::of(&*self.catalog()?.table(name).map_err(missing)?);
         self.change(|catalog| {
-            catalog.tables.remove(name);
+            Arc::make_mut(&mut catalog.tables).remove(&name);
             let is_owned = |sequence: &Sequence| {
-                sequence.definition().owner.as_ref().is_some_and(|(table, _)| table == name)
+                sequence.definition().owner.as_ref().is_some_and(|(table, _)| *table == name)
             };
-            catalog.sequences.retain(|_, sequence| !is_owned(sequence));
+            Arc::make_mut(&mut catalog.sequences).retain(|_, sequence| !is_owned(sequence));
         });
         Ok(())
     }
@@ -252,13 +324,17 @@ impl Definitions {
     /// `UndefinedTable`, `DuplicateTable`; `UniqueViolation` if the index is unique and two rows share a key,
     /// `OutOfMemory` past the memory limit, and `QueryCanceled` if it is interrupted, in which cases nothing remains
     /// of it.
-    pub fn create_index(&mut self, table: &str, definition: IndexDefinition) -> Result<()> {
+    pub fn create_index<'n>(
+        &mut self,
+        table: impl Into<NameRef<'n>>,
+        definition: IndexDefinition,
+    ) -> Result<()> {
         let database = self.database.clone();
         let _turn = database.shared.take_turn(&self.interrupt)?;
         let catalog = self.catalog()?;
         let table = catalog.table(table)?;
         table.definition().validate_index(&definition)?;
-        if catalog.has_relation(&definition.name) {
+        if catalog.has_relation(NameRef::In(table.definition().schema, &definition.name)) {
             return Err(relation_exists(&definition.name));
         }
         let index = Storage::of(&table).add_index(definition);
@@ -309,27 +385,28 @@ impl Definitions {
     ///
     /// # Errors
     /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key.
-    pub fn drop_index(&mut self, name: &str) -> Result<()> {
-        self.drop_index_or_key(name, false)
+    pub fn drop_index<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        self.drop_index_or_key(name.into(), false)
     }
 
     /// Removes the index of a constraint, also of a primary key, as [`drop_index`](Self::drop_index) does.
     ///
     /// # Errors
     /// `UndefinedObject`.
-    pub fn drop_key(&mut self, name: &str) -> Result<()> {
-        self.drop_index_or_key(name, true)
+    pub fn drop_key<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        self.drop_index_or_key(name.into(), true)
     }
 
-    fn drop_index_or_key(&mut self, name: &str, may_be_primary: bool) -> Result<()> {
+    fn drop_index_or_key(&mut self, name: NameRef<'_>, may_be_primary: bool) -> Result<()> {
         let missing = || Error::new(SqlState::UndefinedObject, format!("index \"{name}\" does not exist"));
         let table = self.catalog()?.table_of_index(name).ok_or_else(missing)?;
         let (_, index) = (table.maintained_indexes())
-            .find(|(_, index)| index.definition().name == name)
+            .find(|(_, index)| index.definition().name == name.name())
             .ok_or_else(missing)?;
         if index.definition().primary && !may_be_primary {
             let message = format!(
-                "cannot drop index {name} because constraint {name} on table {} requires it",
+                "cannot drop index {0} because constraint {0} on table {1} requires it",
+                name.name(),
                 table.name()
             );
             return Err(Error::new(SqlState::FeatureNotSupported, message));
@@ -398,29 +475,81 @@ impl Definitions {
     }
 
     fn check_renamed(&mut self, old: &Table, definition: &TableDefinition) -> Result<()> {
-        let is_taken = definition.name != old.name() && self.catalog()?.has_relation(&definition.name);
-        if is_taken { Err(relation_exists(&definition.name)) } else { Ok(()) }
+        let catalog = self.catalog_with(definition.schema)?;
+        let new = RelationName::new(definition.schema, definition.name.as_str());
+        let is_taken = |name: &RelationName| catalog.has_relation(name);
+        if new != RelationName::of(old) && is_taken(&new) {
+            return Err(relation_exists(&new.name));
+        }
+        if new.schema == old.definition().schema {
+            return Ok(());
+        }
+        let indexes = catalog.indexes_of(old).map(|index| &index.definition().name);
+        let taken = indexes.map(|name| RelationName::new(new.schema, name.as_str())).find(is_taken);
+        taken.map_or(Ok(()), |name| Err(relation_exists(&name.name)))
     }
 
     fn put_in_place(&mut self, old: &Table, new: &Arc<Table>, moved: impl Fn(usize) -> Option<usize>) {
+        let (old, name) = (RelationName::of(old), RelationName::of(new));
         self.change(|catalog| {
-            catalog.tables.remove(old.name());
-            catalog.tables.insert(new.name().to_owned(), new.clone());
+            let tables = Arc::make_mut(&mut catalog.tables);
+            tables.remove(&old);
+            tables.insert(name.clone(), new.clone());
             let owned = catalog.sequences.values().filter_map(|sequence| {
                 let (table, column) = sequence.definition().owner.as_ref()?;
-                (table == old.name()).then(|| (sequence.clone(), moved(*column)))
+                (*table == old).then(|| (sequence.clone(), moved(*column)))
             });
-            for (sequence, column) in owned.collect::<Vec<_>>() {
-                match column {
-                    None => catalog.sequences.remove(sequence.name()),
-                    Some(column) => {
-                        let owner = Some((new.name().to_owned(), column));
-                        let sequence = Arc::new(sequence.owned_by(owner));
-                        catalog.sequences.insert(sequence.name().to_owned(), sequence)
-                    }
-                };
+            let owned: Vec<_> = owned.collect();
+            let sequences = Arc::make_mut(&mut catalog.sequences);
+            for (sequence, column) in owned {
+                sequences.remove(&sequence.full_name());
+                if let Some(column) = column {
+                    let owner = Some((name.clone(), column));
+                    let schema = name.schema;
+                    let definition = SequenceDefinition { owner, schema, ..sequence.definition().clone() };
+                    let sequence = Arc::new(sequence.redefined(definition));
+                    sequences.insert(sequence.full_name(), sequence);
+                }
             }
         });
+    }
+
+    /// Gives a sequence another definition, which hands out the numbers behind those that it has handed out.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if it has another name, which is taken; `UndefinedTable` if there is no such sequence;
+    /// `InvalidParameterValue` if it cannot count like that.
+    pub fn redefine_sequence(&mut self, name: &RelationName, definition: SequenceDefinition) -> Result<()> {
+        definition.validate()?;
+        let catalog = self.catalog_with(definition.schema)?;
+        let sequence = catalog.sequence(name)?;
+        let new = RelationName::new(definition.schema, definition.name.as_str());
+        if new != *name && catalog.has_relation(&new) {
+            return Err(relation_exists(&new.name));
+        }
+        self.change(|catalog| {
+            let sequences = Arc::make_mut(&mut catalog.sequences);
+            sequences.remove(name);
+            sequences.insert(new, Arc::new(sequence.redefined(definition)));
+        });
+        Ok(())
+    }
+
+    /// Puts a view in the place of another one, under the same name or another.
+    ///
+    /// # Errors
+    /// `DuplicateTable` if it has another name, which is taken.
+    pub fn redefine_view(&mut self, name: &RelationName, view: View) -> Result<()> {
+        let new = view.full_name();
+        if new != *name && self.catalog_with(view.schema)?.has_relation(&new) {
+            return Err(relation_exists(&new.name));
+        }
+        self.change(|catalog| {
+            let views = Arc::make_mut(&mut catalog.views);
+            views.remove(name);
+            views.insert(new, Arc::new(view));
+        });
+        Ok(())
     }
 
     /// Commits the transaction, if there is one, and lets everybody see its definitions together with its rows.
@@ -465,13 +594,14 @@ impl Definitions {
     /// Makes a catalog everybody's. Nobody commits any more to tables that are not in it, and nobody reads copies of tables as
     /// of a time before they were filled.
     fn publish(&self, catalog: &Arc<Catalog>, commit: Timestamp) {
-        let was = |table: &Arc<Table>| self.base.tables.get(table.name());
+        let was = |table: &Arc<Table>| self.base.tables.get(&RelationName::of(table));
         let copies = catalog.tables().filter(|table| was(table).is_some_and(|was| was.id() != table.id()));
         copies.for_each(|table| Gate::of(table).set_since(commit));
-        let remains =
-            |table: &Arc<Table>| catalog.tables.get(table.name()).is_some_and(|new| Arc::ptr_eq(new, table));
-        self.base.tables().filter(|table| !remains(table)).for_each(|table| Gate::of(table).end(commit));
-        self.database.shared.publish(catalog.clone());
+        self.base
+            .tables()
+            .filter(|table| !remains(catalog, table))
+            .for_each(|table| Gate::of(table).end(commit));
+        self.database.shared.publish(Arc::new(catalog.along(Arc::default())));
     }
 
     /// The catalog of all with this transaction's changes.
@@ -547,11 +677,12 @@ impl DatabaseState {
 
 /// Whether the catalog has this very table.
 fn remains(catalog: &Catalog, table: &Arc<Table>) -> bool {
-    catalog.tables.get(table.name()).is_some_and(|new| Arc::ptr_eq(new, table))
+    catalog.tables.get(&RelationName::of(table)).is_some_and(|new| Arc::ptr_eq(new, table))
 }
 
-fn named(definition: SequenceDefinition) -> (String, Arc<Sequence>) {
-    (definition.name.clone(), Arc::new(Sequence::new(definition)))
+fn named(definition: SequenceDefinition) -> (RelationName, Arc<Sequence>) {
+    let sequence = Sequence::new(definition);
+    (sequence.full_name(), Arc::new(sequence))
 }
 
 /// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.

@@ -55,13 +55,14 @@ mod definitions;
 mod interval_pruning;
 mod options;
 mod pruner;
+mod schema;
 mod sequence;
 mod session;
 mod shared;
 mod view;
 
 pub use ankerdb_base::{
-    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SqlState, TableId, Timestamp,
+    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, RowId, SchemaId, SqlState, TableId, Timestamp,
 };
 pub use ankerdb_memory::account::Counted;
 pub use ankerdb_memory::emergency_pool::Backed;
@@ -72,7 +73,7 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, RowTest, Table,
+    Cell, Check, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, OnCommit, RowTest, Table,
     TableDefinition,
 };
 pub use ankerdb_transaction::{
@@ -85,6 +86,7 @@ pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};
 pub use options::{Options, default_memory_limit};
+pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
 pub use sequence::{Sequence, SequenceDefinition};
 pub use session::Session;
 pub use view::View;

@@ -3,7 +3,8 @@
 //! As in PostgreSQL they are no part of transactions: a number that was handed out is gone, whatever becomes of the
 //! transaction that has it, so a transaction never waits for another one to get a number.
 
-use ankerdb_base::{Error, Result, SqlState};
+use crate::schema::RelationName;
+use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -11,7 +12,9 @@ use std::sync::Arc;
 /// How a sequence counts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SequenceDefinition {
-    /// Its name, unique among tables, indexes and sequences.
+    /// The schema that it is in.
+    pub schema: SchemaId,
+    /// Its name, unique among tables, indexes, sequences and views of the schema.
     pub name: String,
     /// `SmallInt`, `Integer` or `BigInt`: what `minimum` and `maximum` lie within.
     pub data_type: DataType,
@@ -25,8 +28,8 @@ pub struct SequenceDefinition {
     pub maximum: i64,
     /// Whether it begins again at its end.
     pub cycle: bool,
-    /// The table, by name, and the column, by position, that it counts for, and with which it goes.
-    pub owner: Option<(String, usize)>,
+    /// The table and the column, by position, that it counts for, and with which it goes.
+    pub owner: Option<(RelationName, usize)>,
 }
 
 impl SequenceDefinition {
@@ -35,6 +38,7 @@ impl SequenceDefinition {
         let maximum = largest(data_type);
         let name = name.into();
         SequenceDefinition {
+            schema: SchemaId::PUBLIC,
             name,
             data_type,
             start: 1,
@@ -109,12 +113,14 @@ impl Sequence {
         Sequence { definition, state }
     }
 
-    /// This sequence under another owner: both hand out numbers of one series.
-    pub(crate) fn owned_by(&self, owner: Option<(String, usize)>) -> Sequence {
-        Sequence {
-            definition: SequenceDefinition { owner, ..self.definition.clone() },
-            state: self.state.clone(),
-        }
+    /// This sequence under another definition: both hand out numbers of one series.
+    pub(crate) fn redefined(&self, definition: SequenceDefinition) -> Sequence {
+        Sequence { definition, state: self.state.clone() }
+    }
+
+    /// Its name with its schema.
+    pub fn full_name(&self) -> RelationName {
+        RelationName::new(self.definition.schema, self.name())
     }
 
     /// Its name.

@@ -1,16 +1,27 @@
 //! Views: queries that have names.
 
+use crate::schema::RelationName;
+use ankerdb_base::SchemaId;
 use ankerdb_table::ColumnDefinition;
 
 /// A view. The engine keeps it for the SQL floor, and knows nothing of what it says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// Its name, unique among tables, indexes, sequences and views.
+    /// The schema that it is in.
+    pub schema: SchemaId,
+    /// Its name, unique among tables, indexes, sequences and views of the schema.
     pub name: String,
     /// The columns that it shows.
     pub columns: Vec<ColumnDefinition>,
-    /// The query, in SQL.
+    /// The query, in SQL, which names relations with their schemas.
     pub query: String,
-    /// The names of the tables and views that the query reads.
-    pub reads: Vec<String>,
+    /// The tables and views that the query reads.
+    pub reads: Vec<RelationName>,
+}
+
+impl View {
+    /// Its name with its schema.
+    pub fn full_name(&self) -> RelationName {
+        RelationName::new(self.schema, self.name.as_str())
+    }
 }

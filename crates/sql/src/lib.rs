@@ -30,6 +30,7 @@ mod execute;
 mod expression;
 mod forms;
 mod name;
+mod naming;
 mod olap;
 mod parse;
 mod plain_query;
@@ -46,6 +47,7 @@ mod size;
 mod syntax_error;
 mod system;
 mod version;
+mod view_text;
 mod visit;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};

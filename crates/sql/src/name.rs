@@ -1,12 +1,12 @@
 //! Names of tables, columns, functions and settings: folding to lower case, qualified names, quoting.
 
-use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_engine::{Error, QualifiedName, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
-/// The one schema that user tables live in.
-pub(crate) const SCHEMA: &str = "public";
 /// The one database.
 pub(crate) const DATABASE: &str = "ankerdb";
+/// The one role, which owns everything.
+pub(crate) const ROLE: &str = "ankerdb";
 
 /// The name an identifier stands for: folded to lower case unless it is quoted.
 pub(crate) fn folded(ident: &Ident) -> String {
@@ -35,29 +35,43 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// A table's or index's name without schema and database. `None` means that the name is qualified with
-/// something other than our schema; the caller then reports the error.
-pub(crate) fn unqualified(name: &ObjectName) -> Option<String> {
+/// A relation's name, with its schema if it has one.
+///
+/// # Errors
+/// `FeatureNotSupported` if it is qualified with another database; `SyntaxError` for too many dots.
+pub(crate) fn object_name(name: &ObjectName) -> Result<QualifiedName> {
     let mut parts = Vec::with_capacity(name.0.len());
     for part in &name.0 {
         match part {
             ObjectNamePart::Identifier(ident) => parts.push(folded(ident)),
-            ObjectNamePart::Function(_) => return None,
+            ObjectNamePart::Function(_) => return Err(undefined_table(&dotted(name))),
         }
     }
-    let table = parts.pop()?;
-    let ours = match parts.as_slice() {
-        [] => true,
-        [schema] => schema == SCHEMA,
-        [database, schema] => database == DATABASE && schema == SCHEMA,
-        _ => false,
-    };
-    ours.then_some(table)
+    qualified(parts)
 }
 
-/// Like [`unqualified`], but fails with PostgreSQL's error for a schema that does not exist.
-pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
-    unqualified(name).ok_or_else(|| undefined_table(&dotted(name)))
+/// The name that its parts stand for, as [`object_name`] has it.
+pub(crate) fn qualified(mut parts: Vec<String>) -> Result<QualifiedName> {
+    let whole = parts.join(".");
+    let name = parts.pop().unwrap_or_default();
+    let schema = parts.pop();
+    match parts.as_slice() {
+        [] => Ok(QualifiedName { schema, name }),
+        [database] if database == DATABASE => Ok(QualifiedName { schema, name }),
+        [_] => {
+            let message = format!("cross-database references are not implemented: {}", quoted(&whole));
+            Err(Error::new(SqlState::FeatureNotSupported, message))
+        }
+        _ => {
+            let message = format!("improper qualified name (too many dotted names): {whole}");
+            Err(Error::new(SqlState::SyntaxError, message))
+        }
+    }
+}
+
+/// The name of a relation that is known, as SQL reads it along every path.
+pub(crate) fn full_name(schema: &str, name: &str) -> String {
+    format!("{}.{}", identifier(schema), identifier(name))
 }
 
 /// The parts of a name with dots that is given as a text: folded unless in quotes. 42602 if it is no name.
@@ -80,13 +94,9 @@ pub(crate) fn name_parts(text: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The sequence that a text names, as `nextval` takes it: folded unless it is quoted, with or without our schema.
-pub(crate) fn sequence_name(text: &str) -> Result<String> {
-    match name_parts(text)?.as_mut_slice() {
-        [name] => Ok(std::mem::take(name)),
-        [schema, name] if schema == SCHEMA => Ok(std::mem::take(name)),
-        parts => Err(undefined_table(&parts.join("."))),
-    }
+/// The relation that a text names, as `nextval` takes it: folded unless it is quoted, with or without a schema.
+pub(crate) fn sequence_name(text: &str) -> Result<QualifiedName> {
+    qualified(name_parts(text)?)
 }
 
 /// A name of one part, such as a column's in a column list.

@@ -90,6 +90,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         let mut tokens = piece.to_vec();
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens)?;
+        crate::naming::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);
         let names = match names {

@@ -141,7 +141,7 @@ impl Prepared {
         let version = runner.catalog_version();
         {
             let planned = self.planned.read();
-            if planned.version == version || self.command().is_some() {
+            if planned.is_for(version, &runner.path) || self.command().is_some() {
                 return Ok(planned.clone());
             }
         }

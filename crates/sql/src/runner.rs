@@ -7,7 +7,9 @@ use crate::olap::OlapPlan;
 use crate::olap::step::StepRows;
 use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, SelectPlan, WithPlan, WritePlan};
 use crate::session_sequences::SessionSequences;
-use ankerdb_engine::{Catalog, Definitions, Error, Interrupt, Isolation, Result, Transaction, Value};
+use ankerdb_engine::{
+    Catalog, Definitions, Error, Interrupt, Isolation, Result, SearchPath, Transaction, Value,
+};
 use std::sync::Arc;
 
 /// The context that a statement needs besides a transaction.
@@ -17,6 +19,8 @@ pub(crate) struct Runner {
     pub sequences: Arc<SessionSequences>,
     /// What the open transaction has defined.
     pub definitions: Option<Definitions>,
+    /// Where statements look for names without a schema.
+    pub path: Arc<SearchPath>,
 }
 
 impl Runner {
@@ -24,7 +28,19 @@ impl Runner {
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         match &self.definitions {
             Some(definitions) => definitions.known_catalog().clone(),
-            None => self.engine.database().catalog(),
+            None => Arc::new(self.engine.database().catalog().along(self.path.clone())),
+        }
+    }
+
+    /// From now on names without a schema are looked for along this path.
+    pub(crate) fn look_along(&mut self, path: &Arc<SearchPath>) {
+        if Arc::ptr_eq(&self.path, path) {
+            return;
+        }
+        self.path = path.clone();
+        self.sequences.look_along(path.clone());
+        if let Some(definitions) = &mut self.definitions {
+            definitions.set_path(path);
         }
     }
 

@@ -1,8 +1,12 @@
 //! What a session knows of sequences: the numbers that it has got.
 
+use crate::execute::schema::check_schema;
 use crate::expression::{Sequences, SessionCalls, SessionFunction};
 use crate::name::sequence_name;
-use ankerdb_engine::{Catalog, Database, Error, Interrupt, Result, Sequence, SqlState, Value};
+use crate::system::PG_CATALOG;
+use ankerdb_engine::{
+    Catalog, Database, Error, Interrupt, RelationName, Result, SearchPath, Sequence, SqlState, Value,
+};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,6 +16,8 @@ pub(crate) struct SessionSequences {
     database: Database,
     /// The open transaction's own catalog, if it has one.
     catalog: Mutex<Option<Arc<Catalog>>>,
+    /// Where names without a schema are looked for.
+    path: Mutex<Arc<SearchPath>>,
     used: Mutex<Used>,
     calls: Arc<dyn SessionCalls>,
 }
@@ -19,19 +25,38 @@ pub(crate) struct SessionSequences {
 #[derive(Default)]
 struct Used {
     /// The number got last, by the sequence's name; one that was dropped and made again is another one.
-    numbers: HashMap<String, (Weak<Sequence>, i64)>,
+    numbers: HashMap<RelationName, (Weak<Sequence>, i64)>,
     /// The name of the sequence used last.
-    last: Option<String>,
+    last: Option<RelationName>,
 }
 
 impl SessionSequences {
     pub(crate) fn new(database: Database, calls: Arc<dyn SessionCalls>) -> SessionSequences {
-        SessionSequences { database, catalog: Mutex::default(), used: Mutex::default(), calls }
+        let (catalog, path, used) = (Mutex::default(), Mutex::default(), Mutex::default());
+        SessionSequences { database, catalog, path, used, calls }
     }
 
     /// From now on sequences are those of this catalog; `None` is that of all.
     pub(crate) fn use_catalog(&self, catalog: Option<Arc<Catalog>>) {
         *self.catalog.lock() = catalog;
+    }
+
+    /// From now on names without a schema are looked for along this path.
+    pub(crate) fn look_along(&self, path: Arc<SearchPath>) {
+        *self.path.lock() = path;
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        let catalog = self.catalog.lock().clone();
+        catalog.unwrap_or_else(|| Arc::new(self.database.catalog().along(self.path.lock().clone())))
+    }
+
+    /// The schema in which relations are made whose names have none; NULL if there is none.
+    fn current_schema(&self) -> Value {
+        let path = self.path.lock().clone();
+        let catalog = self.catalog();
+        let is_there = |name: &&String| *name == PG_CATALOG || catalog.schema(name).is_some();
+        path.asked.iter().find(is_there).map_or(Value::Null, |name| Value::text(name.as_str()))
     }
 
     /// Forgets which numbers the session has got.
@@ -41,7 +66,8 @@ impl SessionSequences {
 
     fn named(&self, name: &str) -> Result<Arc<Sequence>> {
         let name = sequence_name(name)?;
-        let catalog = self.catalog.lock().clone().unwrap_or_else(|| self.database.catalog());
+        let catalog = self.catalog();
+        check_schema(&name, &catalog)?;
         catalog.sequence(&name).map_err(|missing| match catalog.has_relation(&name) {
             true => Error::new(SqlState::WrongObjectType, format!("\"{name}\" is not a sequence")),
             false => missing,
@@ -50,16 +76,19 @@ impl SessionSequences {
 
     fn note(&self, sequence: &Arc<Sequence>, number: i64, is_last: bool) {
         let mut used = self.used.lock();
-        used.numbers.insert(sequence.name().to_owned(), (Arc::downgrade(sequence), number));
+        used.numbers.insert(sequence.full_name(), (Arc::downgrade(sequence), number));
         if is_last {
-            used.last = Some(sequence.name().to_owned());
+            used.last = Some(sequence.full_name());
         }
     }
 }
 
 impl Sequences for SessionSequences {
     fn call(&self, function: SessionFunction, arguments: &[Value], interrupt: &Interrupt) -> Result<Value> {
-        self.calls.call(function, arguments, interrupt)
+        match function {
+            SessionFunction::CurrentSchema => Ok(self.current_schema()),
+            _ => self.calls.call(function, arguments, interrupt),
+        }
     }
 
     fn next(&self, name: &str) -> Result<i64> {
@@ -72,7 +101,7 @@ impl Sequences for SessionSequences {
     fn current(&self, name: &str) -> Result<i64> {
         let sequence = self.named(name)?;
         let used = self.used.lock();
-        let known = used.numbers.get(sequence.name());
+        let known = used.numbers.get(&sequence.full_name());
         match known.filter(|(known, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&sequence))) {
             Some((_, number)) => Ok(*number),
             None => {

@@ -46,7 +46,9 @@ pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
 pub use owned::{KeptRow, KeptRows, OwnedRow};
-pub use schema::{ColumnDefinition, Identity, IndexDefinition, IndexKind, MAX_COLUMNS, TableDefinition};
+pub use schema::{
+    ColumnDefinition, Identity, IndexDefinition, IndexKind, MAX_COLUMNS, OnCommit, TableDefinition,
+};
 pub use segment::{ColumnRegions, Placement, Segments};
 pub use storage::Storage;
 pub use table::Table;

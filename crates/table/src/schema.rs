@@ -1,7 +1,7 @@
 //! What a table is declared as.
 
 use crate::check::Check;
-use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
 
 /// One column of a table.
@@ -54,7 +54,7 @@ pub enum IndexKind {
 /// One index of a table. In an ordered one, NULL keys sort last; in any, they never conflict.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexDefinition {
-    /// Its name, unique in the database.
+    /// Its name, unique in the schema of its table.
     pub name: String,
     /// The key: column positions, most significant first.
     pub columns: Vec<usize>,
@@ -68,11 +68,27 @@ pub struct IndexDefinition {
     pub kind: IndexKind,
 }
 
+/// What a commit does to a temporary table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnCommit {
+    /// Nothing, as to all others.
+    #[default]
+    Preserve,
+    /// Deletes its rows.
+    DeleteRows,
+    /// Drops it.
+    Drop,
+}
+
 /// A table's name, columns and the indexes it starts with.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableDefinition {
-    /// Its name, unique in the database.
+    /// The schema that it and its indexes are in.
+    pub schema: SchemaId,
+    /// Its name, unique in the schema.
     pub name: String,
+    /// What a commit of the session that it belongs to does to it.
+    pub on_commit: OnCommit,
     /// Its columns, in order.
     pub columns: Vec<ColumnDefinition>,
     /// Its indexes; the primary key, if any, first.
@@ -85,10 +101,17 @@ pub struct TableDefinition {
 pub const MAX_COLUMNS: usize = 1600;
 
 impl TableDefinition {
-    /// A table without columns or indexes; add them with [`column`](Self::column),
+    /// A table in `public` without columns or indexes; add them with [`column`](Self::column),
     /// [`primary_key`](Self::primary_key) and [`index`](Self::index).
     pub fn new(name: impl Into<String>) -> TableDefinition {
-        TableDefinition { name: name.into(), columns: Vec::new(), indexes: Vec::new(), checks: Vec::new() }
+        TableDefinition {
+            schema: SchemaId::PUBLIC,
+            name: name.into(),
+            on_commit: OnCommit::Preserve,
+            columns: Vec::new(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+        }
     }
 
     /// Adds a column.

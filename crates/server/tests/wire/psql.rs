@@ -111,3 +111,41 @@ fn databases_and_schemas_are_listed() {
         pg_default|ankerdb|\n";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
 }
+
+#[test]
+fn schemas_are_described_as_on_postgresql() {
+    let server = TestServer::start();
+    let script = "
+        CREATE SCHEMA shop;
+        CREATE TABLE shop.item (id serial PRIMARY KEY, name text);
+        CREATE VIEW named AS SELECT name FROM shop.item;
+        \\dn
+        \\dt shop.*
+        \\d shop.item
+        \\d+ named
+        SET search_path = shop, public;
+        \\dt
+        \\d item
+        SELECT pg_get_viewdef('named'::regclass);
+    ";
+    let Some(output) = psql(&server, &["-q", "-A", "-t"], script) else { return };
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let expected = "public|ankerdb
+shop|ankerdb
+shop|item|table|ankerdb
+id|integer||not null|nextval('shop.item_id_seq'::regclass)
+name|text|||
+Indexes:
+    \"item_pkey\" PRIMARY KEY, btree (id)
+name|text||||extended|
+View definition:
+ SELECT name FROM shop.item;
+shop|item|table|ankerdb
+id|integer||not null|nextval('item_id_seq'::regclass)
+name|text|||
+Indexes:
+    \"item_pkey\" PRIMARY KEY, btree (id)
+ SELECT name FROM item;
+";
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+}

@@ -57,8 +57,10 @@ impl Defaults {
         let all = table.columns().iter().enumerate().filter(|(position, column)| {
             column.default.is_some() && targets.iter().all(|target| target.position != *position)
         });
+        let catalog = session.catalog();
+        let schema = catalog.schema_of(table);
         let bound = all.map(|(position, column)| {
-            let expression = default(column).map_err(Refusal::into_error)?;
+            let expression = default(column, schema).map_err(Refusal::into_error)?;
             Ok((position, column.data_type, expression))
         });
         let (now, sequences) = session.now_and_sequences();

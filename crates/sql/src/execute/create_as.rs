@@ -4,19 +4,20 @@ use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::name::folded;
 use crate::plan::{InsertPlan, InsertSource, Place, Planner, WritePlan};
-use ankerdb_engine::{ColumnDefinition, Error, Result, SqlState, TableDefinition};
+use ankerdb_engine::{ColumnDefinition, Error, NameRef, QualifiedName, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast;
 
 /// Returns the command tag.
 pub(super) fn create_table_as(
     defining: &mut Defining,
-    name: &str,
+    name: &QualifiedName,
     names: &[ast::ColumnDef],
     query: &ast::Query,
     if_not_exists: bool,
 ) -> Result<String> {
     let catalog = defining.definitions.catalog()?;
-    if if_not_exists && catalog.has_relation(name) {
+    let schema = catalog.schema_for(name)?;
+    if if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name)) {
         return Ok("CREATE TABLE AS".into());
     }
     let mut parameters = Parameters::default();
@@ -29,7 +30,7 @@ pub(super) fn create_table_as(
     if names.len() > output.len() {
         return Err(Error::new(SqlState::SyntaxError, "too many column names were specified"));
     }
-    let mut definition = TableDefinition::new(name);
+    let mut definition = TableDefinition { schema, ..TableDefinition::new(name.name.as_str()) };
     for (position, column) in output.iter().enumerate() {
         let name = names.get(position).map_or_else(|| column.name.clone(), |given| folded(&given.name));
         definition.columns.push(ColumnDefinition::new(name, column.data_type).nullable());

@@ -3,10 +3,14 @@
 use super::alter::alter;
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
+use super::schema::{check_schema, drop_schemas, is_system_schema, rename_schema, schema_exists, shown};
 use super::view::{create_view, drop_relations};
-use crate::plan::default::counts_by;
+use crate::plan::default::{counts_by, resolved};
 use crate::plan::{Definition, positions};
-use ankerdb_engine::{Definitions, Error, IndexDefinition, Result, SqlState, Table};
+use ankerdb_engine::{
+    Definitions, Error, IndexDefinition, NameRef, QualifiedName, RelationName, Result, SequenceDefinition,
+    SqlState, Table, TableDefinition,
+};
 use std::sync::Arc;
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
@@ -14,26 +18,33 @@ use std::sync::Arc;
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable { definition, sequences, unnamed, if_not_exists } => {
+        Definition::CreateTable { name, definition, sequences, unnamed, if_not_exists } => {
             let catalog = definitions.catalog()?;
-            if !(*if_not_exists && catalog.has_relation(&definition.name)) {
-                let (mut definition, sequences) = counted(definition, sequences, &catalog);
-                for &index in unnamed {
-                    let name = std::mem::take(&mut definition.indexes[index].name);
-                    let is_taken = |name: &str| {
-                        catalog.has_relation(name)
-                            || definition.indexes.iter().any(|index| index.name == name)
-                    };
-                    definition.indexes[index].name = numbered(name, is_taken);
-                }
-                definitions.create_table_with(definition, sequences)?;
+            let schema = catalog.schema_for(name)?;
+            if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
+                let definition = TableDefinition { schema, ..definition.clone() };
+                create_table(definitions, definition, sequences, unnamed)?;
             }
         }
-        Definition::CreateSequence { definition, if_not_exists } => {
-            if !(*if_not_exists && definitions.catalog()?.has_relation(&definition.name)) {
-                definitions.create_sequence(definition.clone())?;
+        Definition::CreateSequence { name, definition, if_not_exists } => {
+            let catalog = definitions.catalog()?;
+            let schema = catalog.schema_for(name)?;
+            if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
+                definitions.create_sequence(SequenceDefinition { schema, ..definition.clone() })?;
             }
         }
+        Definition::CreateSchema { name, if_not_exists } => {
+            let exists = is_system_schema(name) || definitions.catalog()?.schema(name).is_some();
+            match (exists, *if_not_exists) {
+                (true, true) => {}
+                (true, false) => return Err(schema_exists(name)),
+                (false, _) => definitions.create_schema(name).map(drop)?,
+            }
+        }
+        Definition::DropSchemas { names, if_exists, cascade } => {
+            drop_schemas(&mut defining, names, *if_exists, *cascade)?;
+        }
+        Definition::RenameSchema { name, new } => rename_schema(&mut defining, name, new)?,
         Definition::DropSequences { names, if_exists, cascade } => {
             drop_sequences(names, *if_exists, *cascade, definitions)?;
         }
@@ -50,12 +61,13 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
             let catalog = definitions.catalog()?;
             let table = catalog.table(table)?;
+            let is_taken = |name: &str| catalog.has_relation(NameRef::In(table.definition().schema, name));
             let name = match name {
                 Some(name) => name.clone(),
-                None => index_name(&table, columns, |name| catalog.table_of_index(name).is_some()),
+                None => index_name(&table, columns, is_taken),
             };
             let columns = positions(&table, columns)?;
-            if !(*if_not_exists && catalog.has_relation(&name)) {
+            if !(*if_not_exists && is_taken(&name)) {
                 let index = IndexDefinition {
                     name,
                     columns,
@@ -64,12 +76,16 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
                     is_constraint: false,
                     kind: *kind,
                 };
-                definitions.create_index(table.name(), index)?;
+                definitions.create_index(&RelationName::of(&table), index)?;
             }
         }
         Definition::DropIndexes { names, if_exists } => {
             for name in names {
-                if !(*if_exists && definitions.catalog()?.table_of_index(name).is_none()) {
+                let catalog = definitions.catalog()?;
+                if catalog.table_of_index(name).is_some() {
+                    definitions.drop_index(name)?;
+                } else if !*if_exists {
+                    check_schema(name, &catalog)?;
                     definitions.drop_index(name)?;
                 }
             }
@@ -80,39 +96,73 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
     Ok(definition.command().into())
 }
 
+fn create_table(
+    definitions: &mut Definitions,
+    mut definition: TableDefinition,
+    sequences: &[(usize, SequenceDefinition)],
+    unnamed: &[usize],
+) -> Result<()> {
+    let (catalog, schema) = (definitions.catalog()?, definition.schema);
+    for column in &mut definition.columns {
+        let default = column.default.as_deref().map(|text| resolved(text, schema, &catalog));
+        column.default = default.transpose()?;
+    }
+    let (mut definition, sequences) = counted(&definition, sequences, &catalog);
+    for &index in unnamed {
+        let name = std::mem::take(&mut definition.indexes[index].name);
+        let is_taken = |name: &str| {
+            catalog.has_relation(NameRef::In(schema, name))
+                || definition.indexes.iter().any(|index| index.name == name)
+        };
+        definition.indexes[index].name = numbered(name, is_taken);
+    }
+    definitions.create_table_with(definition, sequences).map(drop)
+}
+
 /// Each is found, and found not to be needed, before it goes.
-fn drop_sequences(
-    names: &[String],
+pub(super) fn drop_sequences(
+    names: &[QualifiedName],
     if_exists: bool,
     cascade: bool,
     definitions: &mut Definitions,
 ) -> Result<()> {
     for name in names {
         let catalog = definitions.catalog()?;
-        if catalog.sequence(name).is_err() {
-            if if_exists {
+        let Ok(sequence) = catalog.sequence(name) else {
+            if if_exists && !catalog.has_relation(name) {
                 continue;
             }
+            check_schema(name, &catalog)?;
             let (state, message) = match catalog.has_relation(name) {
-                true => (SqlState::WrongObjectType, format!("\"{name}\" is not a sequence")),
+                true => (SqlState::WrongObjectType, format!("\"{}\" is not a sequence", name.name)),
                 false => (SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist")),
             };
             return Err(Error::new(state, message));
-        }
-        let counts = |table: &&Arc<Table>| table.columns().iter().any(|column| counts_by(column, name));
-        if let Some(table) = catalog.tables().find(counts) {
-            if cascade {
-                return Err(crate::name::not_supported(
-                    "DROP SEQUENCE ... CASCADE of one that a column counts by",
-                ));
-            }
-            let message = format!("cannot drop sequence {name} because other objects depend on it");
-            let detail = format!("a default value of table {} depends on sequence {name}", table.name());
-            return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
-        }
-        definitions.drop_sequence(name)?;
+        };
+        drop_sequence(&sequence.full_name(), cascade, definitions)?;
     }
     Ok(())
+}
+
+pub(super) fn drop_sequence(name: &RelationName, cascade: bool, definitions: &mut Definitions) -> Result<()> {
+    let catalog = definitions.catalog()?;
+    let counts = |table: &&Arc<Table>| {
+        let schema = catalog.schema_of(table);
+        table.columns().iter().any(|column| counts_by(column, schema, &catalog, name))
+    };
+    if let Some(table) = catalog.tables().find(counts) {
+        if cascade {
+            return Err(crate::name::not_supported(
+                "DROP SEQUENCE ... CASCADE of one that a column counts by",
+            ));
+        }
+        let sequence = shown(&catalog, name);
+        let message = format!("cannot drop sequence {sequence} because other objects depend on it");
+        let table = shown(&catalog, &RelationName::of(table));
+        let detail = format!("a default value of table {table} depends on sequence {sequence}");
+        return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
+    }
+    definitions.drop_sequence(name)
 }
 
 /// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.

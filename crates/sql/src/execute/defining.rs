@@ -3,7 +3,9 @@
 use crate::expression::Context;
 use crate::plan::default::next_value;
 use crate::runner::Runner;
-use ankerdb_engine::{Catalog, Definitions, SequenceDefinition, TableDefinition, Transaction, Value};
+use ankerdb_engine::{
+    Catalog, Definitions, NameRef, RelationName, SequenceDefinition, TableDefinition, Transaction, Value,
+};
 
 /// What a definition works with.
 pub(crate) struct Defining<'a> {
@@ -33,13 +35,16 @@ pub(super) fn counted(
     let (mut table, mut named) = (table.clone(), Vec::<SequenceDefinition>::with_capacity(sequences.len()));
     for (column, sequence) in sequences {
         let base = format!("{}_{}_seq", table.name, table.columns[*column].name);
-        let is_taken =
-            |name: &str| catalog.has_relation(name) || named.iter().any(|other| other.name == name);
+        let is_taken = |name: &str| {
+            catalog.has_relation(NameRef::In(table.schema, name))
+                || named.iter().any(|other| other.name == name)
+        };
         let name = numbered(base, is_taken);
         table.columns[*column].default = Some(next_value(&name));
         named.push(SequenceDefinition {
+            schema: table.schema,
             name,
-            owner: Some((table.name.clone(), *column)),
+            owner: Some((RelationName::new(table.schema, table.name.as_str()), *column)),
             ..sequence.clone()
         });
     }

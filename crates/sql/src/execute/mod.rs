@@ -10,6 +10,7 @@ pub(crate) mod define;
 pub(crate) mod defining;
 mod joined;
 mod scan;
+pub(crate) mod schema;
 mod select;
 mod sort;
 mod view;

@@ -1,35 +1,45 @@
 //! Views come and go, and what they read must stay.
 
 use super::defining::Defining;
+use super::schema::{check_schema, shown};
 use crate::expression::Parameters;
 use crate::expression::bind::type_name;
-use crate::name::{folded, identifier, not_supported, object_name, quoted};
+use crate::name::{folded, full_name, not_supported, object_name, quoted};
 use crate::plan::{Planner, locks_rows};
-use ankerdb_engine::{Catalog, ColumnDefinition, Definitions, Error, Result, SqlState, View};
-use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
-use std::ops::ControlFlow;
+use crate::view_text;
+use ankerdb_engine::{
+    Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SqlState,
+    View,
+};
+use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
 pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
     let name = object_name(&create.name)?;
+    let name = RelationName::new(catalog.schema_for(&name)?, name.name);
     let view = view(&name, create, &catalog, defining)?;
     if let Some(former) = catalog.view(&name).filter(|_| create.or_replace) {
         check_replaced(former, &view)?;
     }
     if reads_indirectly(&catalog, &view.reads, &name) {
-        let message = format!("infinite recursion detected in rules for relation {}", quoted(&name));
+        let message = format!("infinite recursion detected in rules for relation {}", quoted(&name.name));
         return Err(Error::new(SqlState::InvalidObjectDefinition, message));
     }
     defining.definitions.create_view(view, create.or_replace)?;
     check_readers(&name, defining)
 }
 
-fn view(name: &str, create: &ast::CreateView, catalog: &Arc<Catalog>, defining: &Defining) -> Result<View> {
+fn view(
+    name: &RelationName,
+    create: &ast::CreateView,
+    catalog: &Arc<Catalog>,
+    defining: &Defining,
+) -> Result<View> {
     if locks_rows(&create.query) {
         return Err(not_supported("a view that locks rows"));
     }
-    let query = defining.runner.engine.olap().without_wildcards(&create.query, catalog);
+    let mut query = defining.runner.engine.olap().without_wildcards(&create.query, catalog);
     let columns = columns_of(&query, catalog, defining)?;
     if create.columns.len() > columns.len() {
         let message = "CREATE VIEW specifies more column names than columns";
@@ -48,8 +58,14 @@ fn view(name: &str, create: &ast::CreateView, catalog: &Arc<Catalog>, defining: 
             return Err(Error::new(SqlState::DuplicateColumn, message));
         }
     }
-    let reads = relations_of(&query, catalog);
-    Ok(View { name: name.to_owned(), columns, query: query.to_string(), reads })
+    let reads = name_relations(&mut query, catalog);
+    let mut plain = query.clone();
+    view_text::unqualify_columns(&mut plain);
+    // Where two tables of one name are read, their columns keep the schemas.
+    if plain != query && columns_of(&plain, catalog, defining).is_ok() {
+        query = plain;
+    }
+    Ok(View { schema: name.schema, name: name.name.clone(), columns, query: query.to_string(), reads })
 }
 
 /// The columns that a query gives. 42P02 if it has parameters.
@@ -70,28 +86,64 @@ fn columns_of(
     Ok(output.iter().map(column).collect())
 }
 
-/// The tables and views that a query names.
-fn relations_of(query: &ast::Query, catalog: &Catalog) -> Vec<String> {
-    struct Names<'a>(&'a Catalog, Vec<String>);
-    impl Visitor for Names<'_> {
-        type Break = ();
-        fn pre_visit_relation(&mut self, name: &ast::ObjectName) -> ControlFlow<()> {
-            if let Ok(name) = object_name(name)
-                && (self.0.table(&name).is_ok() || self.0.view(&name).is_some())
-                && !self.1.contains(&name)
-            {
-                self.1.push(name);
-            }
-            ControlFlow::Continue(())
+/// Names the tables and views of a query with their schemas, and returns them.
+fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<RelationName> {
+    let mut reads = Vec::new();
+    view_text::rename(query, |written| {
+        let name = object_name(written).ok()?;
+        let found = catalog.path().searched.iter().find_map(|schema| {
+            let schema = name.schema.as_ref().unwrap_or(schema);
+            let is_of_system = crate::system::relation(schema, &name.name).is_some();
+            let found = catalog.lookup(NameRef::Qualified(schema, &name.name));
+            if is_of_system { Some(None) } else { found.map(Some) }
+        });
+        let found = found??;
+        if catalog.table(&found).is_err() && catalog.view(&found).is_none() {
+            return None;
         }
+        if !reads.contains(&found) {
+            reads.push(found.clone());
+        }
+        Some((Some(catalog.schema_name(found.schema).to_owned()), found.name))
+    });
+    reads
+}
+
+/// Lets views read a relation by its new name.
+pub(super) fn follow_relation(defining: &mut Defining, old: &RelationName, new: &RelationName) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    let (old_schema, new_schema) = (catalog.schema_name(old.schema), catalog.schema_name(new.schema));
+    for view in readers(&catalog, old) {
+        let query = view_text::with_names(&view.query, |schema, name| {
+            (schema == old_schema && name == old.name)
+                .then(|| (Some(new_schema.to_owned()), new.name.clone()))
+        })?;
+        let reads = view.reads.iter().map(|read| if read == old { new } else { read }.clone()).collect();
+        let name = view.full_name();
+        defining.definitions.redefine_view(&name, View { query, reads, ..(*view).clone() })?;
+        defining.runner.interrupt().check()?;
     }
-    let mut names = Names(catalog, Vec::new());
-    let _ = query.visit(&mut names);
-    names.1
+    Ok(())
+}
+
+/// Lets views read the relations of a schema by its new name.
+pub(super) fn follow_schema(defining: &mut Defining, old: &str, new: &str) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for view in catalog.views() {
+        let query = view_text::with_names(&view.query, |schema, name| {
+            (schema == old).then(|| (Some(new.to_owned()), name.to_owned()))
+        })?;
+        if query != view.query {
+            let name = view.full_name();
+            defining.definitions.redefine_view(&name, View { query, ..(**view).clone() })?;
+        }
+        defining.runner.interrupt().check()?;
+    }
+    catalog.views().try_for_each(|view| view.reads.iter().try_for_each(|read| check_readers(read, defining)))
 }
 
 /// Whether relations are, or read, the one of this name.
-fn reads_indirectly(catalog: &Catalog, reads: &[String], name: &str) -> bool {
+fn reads_indirectly(catalog: &Catalog, reads: &[RelationName], name: &RelationName) -> bool {
     reads.iter().any(|read| {
         read == name || catalog.view(read).is_some_and(|view| reads_indirectly(catalog, &view.reads, name))
     })
@@ -124,18 +176,18 @@ fn check_replaced(former: &View, new: &View) -> Result<()> {
 }
 
 /// The views that read a relation themselves.
-fn readers(catalog: &Catalog, name: &str) -> Vec<Arc<View>> {
-    catalog.views().filter(|view| view.reads.iter().any(|read| read == name)).cloned().collect()
+fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Arc<View>> {
+    catalog.views().filter(|view| view.reads.contains(name)).cloned().collect()
 }
 
 /// That the views which read a relation still give what they did, after it has changed.
 ///
 /// # Errors
 /// `DependentObjectsStillExist` if one does not.
-pub(super) fn check_readers(name: &str, defining: &mut Defining) -> Result<()> {
+pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
     for view in readers(&catalog, name) {
-        let text = format!("SELECT * FROM {}", identifier(&view.name));
+        let text = format!("SELECT * FROM {}", full_name(catalog.schema_name(view.schema), &view.name));
         let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
         let Some(ast::Statement::Query(query)) = statement.as_deref() else {
             return Err(Error::internal("the query of a view is no query"));
@@ -149,10 +201,11 @@ pub(super) fn check_readers(name: &str, defining: &mut Defining) -> Result<()> {
             Err(_) => false,
         };
         if !stays {
+            let name = shown(&catalog, name);
             let message = format!("cannot change relation {name} because other objects depend on it");
-            return Err(depends(message, &view.name, "relation", name));
+            return Err(depends(message, &shown(&catalog, &view.full_name()), "relation", &name));
         }
-        check_readers(&view.name, defining)?;
+        check_readers(&view.full_name(), defining)?;
     }
     Ok(())
 }
@@ -169,18 +222,21 @@ fn depends(message: String, view: &str, kind: &str, name: &str) -> Error {
 /// `DependentObjectsStillExist` if there are some and it does not cascade.
 fn drop_readers(
     definitions: &mut Definitions,
-    (kind, name): (&str, &str),
-    together: &[String],
+    (kind, name): (&str, &RelationName),
+    together: &[RelationName],
     cascade: bool,
 ) -> Result<()> {
-    for view in readers(&*definitions.catalog()?, name) {
-        if !cascade && !together.contains(&view.name) {
+    let catalog = definitions.catalog()?;
+    for view in readers(&catalog, name) {
+        let full = view.full_name();
+        if !cascade && !together.contains(&full) {
+            let name = shown(&catalog, name);
             let message = format!("cannot drop {kind} {name} because other objects depend on it");
-            return Err(depends(message, &view.name, kind, name));
+            return Err(depends(message, &shown(&catalog, &full), kind, &name));
         }
-        drop_readers(definitions, ("view", &view.name), together, cascade)?;
-        if definitions.catalog()?.view(&view.name).is_some() {
-            definitions.drop_view(&view.name)?;
+        drop_readers(definitions, ("view", &full), together, cascade)?;
+        if definitions.catalog()?.view(&full).is_some() {
+            definitions.drop_view(&full)?;
         }
     }
     Ok(())
@@ -190,28 +246,20 @@ fn drop_readers(
 pub(super) fn drop_relations(
     definitions: &mut Definitions,
     kind: &str,
-    names: &[String],
+    names: &[QualifiedName],
     if_exists: bool,
     cascade: bool,
 ) -> Result<()> {
+    let catalog = definitions.catalog()?;
+    let together: Vec<RelationName> = names.iter().filter_map(|name| catalog.lookup(name)).collect();
     for name in names {
         let catalog = definitions.catalog()?;
-        let is_view = catalog.view(name).is_some();
-        if if_exists && !catalog.has_relation(name) {
-            continue;
-        }
-        match (kind, is_view, catalog.table(name).is_ok()) {
-            ("view", true, _) => {
-                drop_readers(definitions, (kind, name), names, cascade)?;
-                definitions.drop_view(name)?;
-            }
-            ("table", _, true) => {
-                drop_readers(definitions, (kind, name), names, cascade)?;
-                definitions.drop_table(name)?;
-            }
-            _ if catalog.has_relation(name) => return Err(wrong_type(name, kind, &catalog)),
-            _ => {
-                let message = format!("{kind} {} does not exist", quoted(name));
+        match catalog.lookup(name) {
+            Some(found) => drop_relation(definitions, kind, &found, &together, cascade)?,
+            None if if_exists => {}
+            None => {
+                check_schema(name, &catalog)?;
+                let message = format!("{kind} {} does not exist", quoted(&name.to_string()));
                 return Err(Error::new(SqlState::UndefinedTable, message));
             }
         }
@@ -219,15 +267,37 @@ pub(super) fn drop_relations(
     Ok(())
 }
 
+/// Drops a table or view, as `kind` says, beside others.
+pub(super) fn drop_relation(
+    definitions: &mut Definitions,
+    kind: &str,
+    name: &RelationName,
+    together: &[RelationName],
+    cascade: bool,
+) -> Result<()> {
+    let catalog = definitions.catalog()?;
+    match (kind, catalog.view(name).is_some(), catalog.table(name).is_ok()) {
+        ("view", true, _) => {
+            drop_readers(definitions, (kind, name), together, cascade)?;
+            definitions.drop_view(name)
+        }
+        ("table", _, true) => {
+            drop_readers(definitions, (kind, name), together, cascade)?;
+            definitions.drop_table(name)
+        }
+        _ => Err(wrong_type(name, kind, &catalog)),
+    }
+}
+
 /// 42809.
-fn wrong_type(name: &str, kind: &str, catalog: &Catalog) -> Error {
+fn wrong_type(name: &RelationName, kind: &str, catalog: &Catalog) -> Error {
     let (drops, other) = match () {
         () if catalog.table(name).is_ok() => ("TABLE", "a table"),
         () if catalog.view(name).is_some() => ("VIEW", "a view"),
         () if catalog.sequence(name).is_ok() => ("SEQUENCE", "a sequence"),
         () => ("INDEX", "an index"),
     };
-    let message = format!("{} is not a {kind}", quoted(name));
+    let message = format!("{} is not a {kind}", quoted(&name.name));
     let hint = format!("Use DROP {drops} to remove {other}.");
     Error::new(SqlState::WrongObjectType, message).with_hint(hint)
 }

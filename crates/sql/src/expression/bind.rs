@@ -8,9 +8,11 @@ use super::types::{
     ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold};
-use crate::name::{folded, quoted, undefined_column, undefined_table};
+use crate::name::{DATABASE, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
-use ankerdb_engine::{ColumnDefinition, DataType, Decimal, Error, SqlState, SystemType, Value};
+use ankerdb_engine::{
+    ColumnDefinition, DataType, Decimal, Error, QualifiedName, SqlState, SystemType, Value,
+};
 use ankerdb_value::{cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
@@ -119,9 +121,26 @@ impl Parameters {
 /// The names that an expression may use.
 #[derive(Clone, Default)]
 pub(crate) struct Scope<'a> {
-    relations: Vec<(String, &'a [ColumnDefinition], usize)>,
+    relations: Vec<Relation<'a>>,
     /// The position of the next relation's first column.
     next: usize,
+}
+
+/// A table under the name that a statement gives it.
+#[derive(Clone)]
+struct Relation<'a> {
+    name: String,
+    /// Its schema, if names of columns may begin with it.
+    schema: Option<String>,
+    columns: &'a [ColumnDefinition],
+    /// The position of its first column.
+    offset: usize,
+}
+
+impl Relation<'_> {
+    fn is_meant(&self, schema: Option<&str>, name: &str) -> bool {
+        self.name == name && (schema.is_none() || self.schema.as_deref() == schema)
+    }
 }
 
 impl<'a> Scope<'a> {
@@ -132,24 +151,34 @@ impl<'a> Scope<'a> {
 
     /// Adds a table under a name. Its columns follow those of the tables before.
     pub(crate) fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
-        self.relations.push((name.into(), columns, self.next));
+        self.relations.push(Relation { name: name.into(), schema: None, columns, offset: self.next });
         self.next += columns.len();
         self
     }
 
+    /// Names of columns may begin with the schema of the table that was added last.
+    pub(crate) fn in_schema(mut self, schema: &str) -> Scope<'a> {
+        if let Some(last) = self.relations.last_mut() {
+            last.schema = Some(schema.to_owned());
+        }
+        self
+    }
+
     /// All columns, or those of the named relation.
-    pub(crate) fn expand(&self, name: Option<&str>) -> Bound<Vec<(String, Typed)>> {
-        let is_meant = |relation: &str| name.is_none_or(|name| name == relation);
-        let meant: Vec<_> = self.relations.iter().filter(|(relation, ..)| is_meant(relation)).collect();
+    pub(crate) fn expand(&self, name: Option<&QualifiedName>) -> Bound<Vec<(String, Typed)>> {
+        let is_meant = |relation: &&Relation| {
+            name.is_none_or(|name| relation.is_meant(name.schema.as_deref(), &name.name))
+        };
+        let meant: Vec<_> = self.relations.iter().filter(is_meant).collect();
         if meant.is_empty() {
             return Err(match name {
-                Some(name) => missing_from(name),
+                Some(name) => missing_from(&name.name),
                 None => Error::new(SqlState::SyntaxError, "SELECT * with no tables specified is not valid"),
             }
             .into());
         }
         let mut typed = Vec::new();
-        for (_, columns, offset) in meant {
+        for Relation { columns, offset, .. } in meant {
             for (position, column) in columns.iter().enumerate() {
                 let expression = Expression::Column(offset + position);
                 typed.push((column.name.clone(), Typed::new(expression, column.data_type)));
@@ -160,7 +189,8 @@ impl<'a> Scope<'a> {
 
     /// The column that a name without a relation means. 42702 if several relations have one.
     fn column(&self, name: &str) -> Bound<Option<Typed>> {
-        let mut found = self.relations.iter().filter_map(|(_, columns, offset)| find(columns, *offset, name));
+        let mut found =
+            self.relations.iter().filter_map(|relation| find(relation.columns, relation.offset, name));
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => {
                 let message = format!("column reference {} is ambiguous", quoted(name));
@@ -170,11 +200,11 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn qualified(&self, relation: &str, name: &str) -> Bound<Typed> {
-        let Some((_, columns, offset)) = self.relations.iter().find(|(known, ..)| known == relation) else {
+    fn qualified(&self, schema: Option<&str>, relation: &str, name: &str) -> Bound<Typed> {
+        let Some(found) = self.relations.iter().find(|known| known.is_meant(schema, relation)) else {
             return Err(missing_from(relation).into());
         };
-        find(columns, *offset, name).ok_or_else(|| {
+        find(found.columns, found.offset, name).ok_or_else(|| {
             let message = format!("column {relation}.{name} does not exist");
             Error::new(SqlState::UndefinedColumn, message).into()
         })
@@ -369,11 +399,11 @@ impl<'a> Binder<'a> {
     fn compound(&mut self, parts: &[ast::Ident]) -> Bound<Typed> {
         let names: Vec<String> = parts.iter().map(folded).collect();
         match names.as_slice() {
-            [relation, column] => self.scope.qualified(relation, column),
-            [schema, relation, column] if schema == crate::name::SCHEMA => {
-                self.scope.qualified(relation, column)
+            [relation, column] => self.scope.qualified(None, relation, column),
+            [schema, relation, column] => self.scope.qualified(Some(schema), relation, column),
+            [database, schema, relation, column] if database == DATABASE => {
+                self.scope.qualified(Some(schema), relation, column)
             }
-            [_, relation, _] => Err(undefined_table(relation).into()),
             _ => elsewhere(format!("the name {}", names.join("."))),
         }
     }

@@ -3,9 +3,9 @@
 use super::bind::{Bound, Typed, elsewhere, type_name};
 use super::types::{numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction};
-use crate::name::{DATABASE, SCHEMA};
+use crate::name::DATABASE;
 use crate::version::VERSION;
-use ankerdb_engine::{DataType, Error, SqlState, Value};
+use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 use datafusion::sql::sqlparser::ast;
 
 /// A function whose arguments have the types it takes.
@@ -96,7 +96,10 @@ impl Function {
             "localtimestamp" => call(Function::LocalTimestamp, DataType::Timestamp),
             "current_date" => call(Function::CurrentDate, DataType::Date),
             "current_user" | "session_user" | "user" => text("ankerdb"),
-            "current_schema" => text(SCHEMA),
+            "current_schema" => {
+                let name = DataType::System(SystemType::Name);
+                call(Function::Session(SessionFunction::CurrentSchema), name)
+            }
             "current_catalog" => text(DATABASE),
             _ => None,
         }
@@ -289,7 +292,6 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         }
         "version" => constant(Value::text(VERSION), DataType::Text),
         "current_database" => constant(Value::text(DATABASE), DataType::Text),
-        "current_schema" => constant(Value::text(SCHEMA), DataType::Text),
         "pg_is_in_recovery" => constant(Value::Boolean(false), DataType::Boolean),
         "abs" | "round" | "trunc" | "ceil" | "ceiling" | "floor" | "sign" | "mod" => {
             numeric_call(binder, name, items)

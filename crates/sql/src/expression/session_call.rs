@@ -1,6 +1,6 @@
 //! Functions that ask or change the session that calls them, or another one.
 
-use ankerdb_engine::{DataType, Interrupt, Result, Value};
+use ankerdb_engine::{DataType, Interrupt, Result, SystemType, Value};
 
 /// A function of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,6 +10,7 @@ pub(crate) enum SessionFunction {
     Number,
     Setting,
     SetSetting,
+    CurrentSchema,
     Cancel,
     Terminate,
     Lock(LockCall),
@@ -42,12 +43,13 @@ pub(crate) trait SessionCalls: Send + Sync {
 use DataType::{BigInt, Boolean, DoublePrecision, Integer, Text};
 
 /// Names, the types of arguments, and results; `void` is an empty text.
-const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 8] = [
+const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 9] = [
     ("pg_sleep", SessionFunction::Sleep, &[DoublePrecision], Text),
     ("pg_backend_pid", SessionFunction::Number, &[], Integer),
     ("current_setting", SessionFunction::Setting, &[Text], Text),
     ("current_setting", SessionFunction::Setting, &[Text, Boolean], Text),
     ("set_config", SessionFunction::SetSetting, &[Text, Text, Boolean], Text),
+    ("current_schema", SessionFunction::CurrentSchema, &[], DataType::System(SystemType::Name)),
     ("pg_cancel_backend", SessionFunction::Cancel, &[Integer], Boolean),
     ("pg_terminate_backend", SessionFunction::Terminate, &[Integer], Boolean),
     ("pg_advisory_unlock_all", SessionFunction::UnlockAll, &[], Text),

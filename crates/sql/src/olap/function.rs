@@ -15,7 +15,6 @@ const CONSTANTS: &[(&str, &str)] = &[
     ("version", VERSION),
     ("current_database", "ankerdb"),
     ("current_catalog", "ankerdb"),
-    ("current_schema", "public"),
     ("current_user", "ankerdb"),
     ("session_user", "ankerdb"),
 ];

@@ -17,10 +17,10 @@ use super::view_source::ViewSource;
 use super::{typing, written};
 use crate::expression::Parameters;
 use crate::expression::types::data_type;
-use crate::name::{SCHEMA, undefined_table};
+use crate::name::{DATABASE, undefined_table};
 use crate::system::SystemCatalog;
 use crate::system::oids::Oids;
-use ankerdb_engine::{Catalog, DataType, Error, ObjectKind, SqlState, SystemType};
+use ankerdb_engine::{Catalog, DataType, Error, NameRef, ObjectKind, SqlState, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
@@ -59,6 +59,18 @@ impl CatalogSources {
         CatalogSources { catalog, oids, system: OnceLock::new() }
     }
 
+    /// The relation of a schema, if it has one of the name that can be read.
+    fn in_schema(&self, schema: &str, name: &str) -> Option<Arc<dyn TableSource>> {
+        if let Some(relation) = crate::system::relation(schema, name) {
+            return Some(provider_as_source(Arc::new(SystemTable::new(relation, self.system()))));
+        }
+        let name = self.catalog.lookup(NameRef::Qualified(schema, name))?;
+        if let Some(view) = self.catalog.view(&name) {
+            return Some(Arc::new(ViewSource::new(view.clone(), self.catalog.clone(), self.oids.clone())));
+        }
+        Some(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(&name).ok()?))))
+    }
+
     fn system(&self) -> Arc<SystemCatalog> {
         self.system.get_or_init(|| Arc::new(SystemCatalog::describe(&self.catalog, &self.oids))).clone()
     }
@@ -66,18 +78,14 @@ impl CatalogSources {
 
 impl TableSources for CatalogSources {
     fn source(&self, schema: Option<&str>, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>> {
-        if let Some(relation) = crate::system::relation(schema, name) {
-            return Ok(provider_as_source(Arc::new(SystemTable::new(relation, self.system()))));
-        }
-        match schema {
-            None | Some(SCHEMA) => match self.catalog.view(name) {
-                Some(view) => {
-                    Ok(Arc::new(ViewSource::new(view.clone(), self.catalog.clone(), self.oids.clone())))
-                }
-                None => Ok(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(name)?)))),
-            },
-            Some(schema) => Err(undefined_table(&format!("{schema}.{name}"))),
-        }
+        let found = match schema {
+            Some(schema) => self.in_schema(schema, name),
+            None => self.catalog.path().searched.iter().find_map(|schema| self.in_schema(schema, name)),
+        };
+        found.ok_or_else(|| match schema {
+            Some(schema) => undefined_table(&format!("{schema}.{name}")),
+            None => undefined_table(name),
+        })
     }
 
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -131,6 +139,10 @@ fn unqualified(name: &str) -> &str {
 
 impl ContextProvider for Names<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if name.catalog().is_some_and(|database| database != DATABASE) {
+            let message = format!("cross-database references are not implemented: \"{name}\"");
+            return Err(external(Error::new(SqlState::FeatureNotSupported, message)));
+        }
         self.tables.source(name.schema(), name.table()).map_err(external)
     }
 

@@ -51,7 +51,8 @@ pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
                 _ => return ControlFlow::Continue(()),
             };
             // The system's functions have it as well, for settings that nobody changes.
-            let is_ours = name != "current_setting" && SessionFunction::by_name(&name, arguments).is_some();
+            let is_ours = !matches!(name.as_str(), "current_setting" | "current_schema")
+                && SessionFunction::by_name(&name, arguments).is_some();
             match is_ours {
                 true => ControlFlow::Break(name),
                 false => ControlFlow::Continue(()),

@@ -136,6 +136,7 @@ fn set_statement(set: &ast::Set) -> Result<Utility> {
             let (name, is_local) = (dotted(variable).to_lowercase(), is_local(scope.as_ref()));
             // As in PostgreSQL, a value without quotes is folded in names only.
             let value = match name.as_str() {
+                "search_path" => names_value(values)?,
                 "timezone" | "time zone" => zone(setting_value(values)?),
                 _ => setting_value(values)?,
             };
@@ -197,6 +198,16 @@ fn setting_value(values: &[Expr]) -> Result<Option<String>> {
         });
     }
     Ok(Some(texts.join(", ")))
+}
+
+/// A list of names as text, each in quotes unless it stands for itself. `None` is DEFAULT.
+fn names_value(values: &[Expr]) -> Result<Option<String>> {
+    let mut names = Vec::with_capacity(values.len());
+    for value in values {
+        let Some(name) = setting_value(std::slice::from_ref(value))? else { return Ok(None) };
+        names.push(crate::system::quote_ident(&name));
+    }
+    Ok(Some(names.join(", ")))
 }
 
 fn invalid_value(text: &str) -> Error {

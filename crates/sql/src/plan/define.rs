@@ -4,16 +4,20 @@ use super::check::add_checks;
 use super::default::checked;
 use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
-use crate::name::{folded, not_supported, object_name, quoted, undefined_column};
+use crate::name::{
+    DATABASE, ROLE, folded, not_supported, object_name, quoted, simple_name, undefined_column,
+};
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, Result, SequenceDefinition,
-    SqlState, TableDefinition,
+    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, QualifiedName, Result,
+    SequenceDefinition, SqlState, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
 /// A change of the catalog. Names are looked up when it runs.
 pub(crate) enum Definition {
     CreateTable {
+        /// Its name, with the schema that the definition does not know yet.
+        name: QualifiedName,
         definition: TableDefinition,
         /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
         sequences: Vec<(usize, SequenceDefinition)>,
@@ -22,47 +26,62 @@ pub(crate) enum Definition {
         if_not_exists: bool,
     },
     CreateSequence {
+        /// Its name, with the schema that the definition does not know yet.
+        name: QualifiedName,
         definition: SequenceDefinition,
         if_not_exists: bool,
     },
     DropSequences {
-        names: Vec<String>,
+        names: Vec<QualifiedName>,
         if_exists: bool,
         cascade: bool,
     },
     DropTables {
-        names: Vec<String>,
+        names: Vec<QualifiedName>,
         if_exists: bool,
         cascade: bool,
     },
     CreateIndex {
         name: Option<String>,
-        table: String,
+        table: QualifiedName,
         columns: Vec<String>,
         unique: bool,
         kind: IndexKind,
         if_not_exists: bool,
     },
     DropIndexes {
-        names: Vec<String>,
+        names: Vec<QualifiedName>,
         if_exists: bool,
     },
     AlterTable(Box<ast::AlterTable>),
     CreateTableAs {
-        name: String,
+        name: QualifiedName,
         /// Names for the columns.
         columns: Vec<ast::ColumnDef>,
         query: Box<ast::Query>,
         if_not_exists: bool,
     },
     CreateView(Box<ast::CreateView>),
-    DropViews {
+    CreateSchema {
+        name: String,
+        if_not_exists: bool,
+    },
+    DropSchemas {
         names: Vec<String>,
         if_exists: bool,
         cascade: bool,
     },
+    RenameSchema {
+        name: String,
+        new: String,
+    },
+    DropViews {
+        names: Vec<QualifiedName>,
+        if_exists: bool,
+        cascade: bool,
+    },
     Truncate {
-        names: Vec<String>,
+        names: Vec<QualifiedName>,
         /// Whether sequences of their columns begin again.
         restart: bool,
     },
@@ -78,9 +97,12 @@ impl Definition {
             Definition::DropTables { .. } => "DROP TABLE",
             Definition::CreateIndex { .. } => "CREATE INDEX",
             Definition::DropIndexes { .. } => "DROP INDEX",
-            Definition::AlterTable(_) => "ALTER TABLE",
+            Definition::AlterTable(alter) => crate::naming::tag(alter),
             Definition::CreateTableAs { .. } => "CREATE TABLE AS",
             Definition::CreateView(_) => "CREATE VIEW",
+            Definition::CreateSchema { .. } => "CREATE SCHEMA",
+            Definition::DropSchemas { .. } => "DROP SCHEMA",
+            Definition::RenameSchema { .. } => "ALTER SCHEMA",
             Definition::DropViews { .. } => "DROP VIEW",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
@@ -93,10 +115,23 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         Statement::CreateTable(create) => create_table(create)?,
         Statement::CreateIndex(create) => create_index(create)?,
         Statement::CreateView(create) => create_view(create)?,
+        Statement::CreateSchema {
+            schema_name,
+            if_not_exists,
+            with: None,
+            options: None,
+            default_collate_spec: None,
+            clone: None,
+        } => Definition::CreateSchema { name: created_schema(schema_name)?, if_not_exists: *if_not_exists },
+        Statement::AlterSchema(alter) => alter_schema(alter)?,
         Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             if *cascade && *object_type == ast::ObjectType::Index {
                 return Err(not_supported("DROP ... CASCADE"));
+            }
+            if *object_type == ast::ObjectType::Schema {
+                let names = names.iter().map(schema_name).collect::<Result<Vec<_>>>()?;
+                return Ok(Some(Definition::DropSchemas { names, if_exists: *if_exists, cascade: *cascade }));
             }
             let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
             match object_type {
@@ -128,11 +163,63 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         }
         Statement::CreateSequence { if_not_exists, name, data_type, sequence_options, .. } => {
             let data_type = counted_type(data_type.as_ref())?;
-            let definition = sequence(object_name(name)?, data_type, sequence_options)?;
-            Definition::CreateSequence { definition, if_not_exists: *if_not_exists }
+            let name = object_name(name)?;
+            let definition = sequence(name.name.clone(), data_type, sequence_options)?;
+            Definition::CreateSequence { name, definition, if_not_exists: *if_not_exists }
         }
         _ => return Ok(None),
     }))
+}
+
+/// The name of a schema.
+fn schema_name(name: &ast::ObjectName) -> Result<String> {
+    match name.0.as_slice() {
+        [database, ast::ObjectNamePart::Identifier(name)]
+            if database.as_ident().is_some_and(|ident| folded(ident) == DATABASE) =>
+        {
+            Ok(folded(name))
+        }
+        _ => simple_name(name),
+    }
+}
+
+/// The name of a schema that is to be made, which may be that of the role that is to own it. There is one role.
+fn created_schema(name: &ast::SchemaName) -> Result<String> {
+    use ast::SchemaName as Name;
+    let (name, role) = match name {
+        Name::Simple(name) => (schema_name(name)?, None),
+        Name::UnnamedAuthorization(role) => (role_name(role), Some(role)),
+        Name::NamedAuthorization(name, role) => (schema_name(name)?, Some(role)),
+    };
+    if let Some(role) = role.filter(|role| role_name(role) != ROLE) {
+        let message = format!("role {} does not exist", quoted(&folded(role)));
+        return Err(Error::new(SqlState::UndefinedObject, message));
+    }
+    if name.starts_with("pg_") {
+        let message = format!("unacceptable schema name {}", quoted(&name));
+        let detail = "The prefix \"pg_\" is reserved for system schemas.";
+        return Err(Error::new(SqlState::ReservedName, message).with_detail(detail));
+    }
+    Ok(name)
+}
+
+fn role_name(role: &ast::Ident) -> String {
+    match folded(role).as_str() {
+        "current_user" | "session_user" | "current_role" if role.quote_style.is_none() => ROLE.to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn alter_schema(alter: &ast::AlterSchema) -> Result<Definition> {
+    let name = schema_name(&alter.name)?;
+    match alter.operations.as_slice() {
+        [ast::AlterSchemaOperation::Rename { name: new }] if !alter.if_exists => {
+            let new = created_schema(&ast::SchemaName::Simple(new.clone()))?;
+            Ok(Definition::RenameSchema { name, new })
+        }
+        [other, ..] => Err(not_supported(&format!("ALTER SCHEMA ... {other}"))),
+        [] => Err(not_supported("ALTER SCHEMA")),
+    }
 }
 
 fn create_table(create: &ast::CreateTable) -> Result<Definition> {
@@ -156,7 +243,8 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     if create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
-    let mut table = TableDefinition::new(object_name(&create.name)?);
+    let name = object_name(&create.name)?;
+    let mut table = TableDefinition::new(name.name.as_str());
     let mut new = NewColumn::default();
     for column in &create.columns {
         new.extend(add_column(&mut table, column)?);
@@ -183,7 +271,8 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     check_constraint_names(&checks, &table.name)?;
     add_checks(&mut table, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
     table.validate()?;
-    Ok(Definition::CreateTable { definition: table, sequences, unnamed, if_not_exists: create.if_not_exists })
+    let if_not_exists = create.if_not_exists;
+    Ok(Definition::CreateTable { name, definition: table, sequences, unnamed, if_not_exists })
 }
 
 fn create_view(create: &ast::CreateView) -> Result<Definition> {
@@ -378,7 +467,8 @@ fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
         return Err(not_supported("INCLUDE or NULLS NOT DISTINCT"));
     }
     Ok(Definition::CreateIndex {
-        name: create.name.as_ref().map(object_name).transpose()?,
+        // An index is in the schema of its table.
+        name: create.name.as_ref().map(crate::name::simple_name).transpose()?,
         table: object_name(&create.table_name)?,
         columns: create.columns.iter().map(key_column).collect::<Result<_>>()?,
         unique: create.unique,

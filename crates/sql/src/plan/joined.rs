@@ -183,6 +183,11 @@ pub(super) struct Join<'a> {
 }
 
 impl<'a> Join<'a> {
+    /// The schema of the table.
+    pub(super) fn schema(&self) -> &'a str {
+        self.planner.catalog.schema_of(&self.table)
+    }
+
     pub(super) fn new(
         planner: &'a Planner<'a>,
         table: Arc<Table>,
@@ -240,7 +245,9 @@ impl<'a> Join<'a> {
     /// Binds by the OLTP path's binder, over these names.
     fn bind<T>(&mut self, names: Names, bind: impl FnOnce(&mut Binder) -> Bound<T>) -> Bound<T> {
         let mut scope = match names {
-            Names::All => Scope::default().with(self.alias.clone(), self.table.columns()),
+            Names::All => {
+                Scope::default().with(self.alias.clone(), self.table.columns()).in_schema(self.schema())
+            }
             Names::Others => Scope::starting_at(self.table.columns().len()),
         };
         for (name, columns) in &self.relations {
@@ -290,9 +297,10 @@ impl<'a> Join<'a> {
             for (name, value) in assigned_pairs(assignment)? {
                 let column = assigned_column(&self.table, name)?;
                 let taken = bound.iter().any(|(other, _)| *other == column);
-                let given = bind_new_value(&self.table.clone(), column, &value, taken, || {
-                    self.value(&value, column, Names::All)
-                })?;
+                let given =
+                    bind_new_value((&self.table.clone(), self.schema()), column, &value, taken, || {
+                        self.value(&value, column, Names::All)
+                    })?;
                 bound.push((column, given));
             }
         }

@@ -79,7 +79,7 @@ impl joined::Join<'_> {
         }
         let table = self.table.clone();
         if named(insert, DEFAULTS) {
-            return defaults(&table, |_| true);
+            return defaults(&table, self.schema(), |_| true);
         }
         let ast::MergeInsertKind::Values(values) = &insert.kind else { return elsewhere("INSERT ROW") };
         let [row] = values.rows.as_slice() else {
@@ -89,7 +89,8 @@ impl joined::Join<'_> {
         check_width(row.content.len(), targets.len(), !insert.columns.is_empty())?;
         let given: Vec<(usize, &ast::Expr)> =
             targets.into_iter().zip(&row.content).filter(|(_, expr)| !is_default(expr)).collect();
-        let mut values = defaults(&table, |column| given.iter().all(|(other, _)| *other != column))?;
+        let mut values =
+            defaults(&table, self.schema(), |column| given.iter().all(|(other, _)| *other != column))?;
         for (column, expr) in given {
             check_given(&table.columns()[column])?;
             values[column] = self.value(expr, column, Names::Others)?;

@@ -37,13 +37,14 @@ use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Catalog, DataType, Error, Result, SqlState, Table};
+use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
-/// A statement ready to run, as long as the catalog stays at `version`.
+/// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`.
 pub(crate) struct Planned {
     pub version: u64,
+    pub path: Arc<SearchPath>,
     pub kind: PlanKind,
     /// Types of $1, $2, ...
     pub parameters: Vec<DataType>,
@@ -88,6 +89,13 @@ impl PlanKind {
     }
 }
 
+impl Planned {
+    /// Whether it is good for this version of the catalog along this path.
+    pub(crate) fn is_for(&self, version: u64, path: &Arc<SearchPath>) -> bool {
+        self.version == version && (Arc::ptr_eq(&self.path, path) || self.path == *path)
+    }
+}
+
 /// The context of planning.
 pub(crate) struct Planner<'a> {
     pub engine: &'a SqlEngine,
@@ -117,7 +125,8 @@ impl<'a> Planner<'a> {
             }
             None => (PlanKind::Empty, None),
         };
-        Ok(Planned { version: self.catalog.version(), kind, parameters: parameters.finish(), output })
+        let (version, path) = (self.catalog.version(), self.catalog.path().clone());
+        Ok(Planned { version, path, kind, parameters: parameters.finish(), output })
     }
 
     fn statement(

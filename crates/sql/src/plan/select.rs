@@ -6,7 +6,7 @@ use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of};
-use crate::name::{folded, quoted, unqualified};
+use crate::name::{folded, object_name, quoted};
 use ankerdb_engine::{ColumnSet, DataType, Error, LockWait, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::sync::Arc;
@@ -44,7 +44,9 @@ impl Planner<'_> {
         };
         let lock = lock_wait(&query.locks, &name)?;
         let scope = match &table {
-            Some(table) => Scope::default().with(name, table.columns()),
+            Some(table) => {
+                Scope::default().with(name, table.columns()).in_schema(self.catalog.schema_of(table))
+            }
             None => Scope::default(),
         };
         let mut subqueries = SubqueryPlans::in_rows(self);
@@ -123,7 +125,7 @@ impl Planner<'_> {
             return elsewhere("such a FROM item");
         };
         // Unknown names may be views of the system catalog, which the OLAP path has.
-        let Some(table) = unqualified(name).and_then(|name| self.catalog.table(&name).ok()) else {
+        let Some(table) = object_name(name).ok().and_then(|name| self.catalog.table(&name).ok()) else {
             return elsewhere(format!("the relation {name}"));
         };
         let name = match alias {
@@ -191,7 +193,7 @@ fn bind_item(binder: &mut Binder, item: &SelectItem) -> Bound<Vec<(String, Typed
         SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options)
             if plain_wildcard(options) =>
         {
-            binder.scope.expand(Some(&crate::name::dotted(name)))
+            binder.scope.expand(Some(&object_name(name)?))
         }
         _ => elsewhere("such an item of the select list"),
     }

@@ -175,29 +175,34 @@ impl Planner<'_> {
         let targets = Targets { columns: target_columns(&table, columns)?, overriding };
         let mut subqueries = SubqueryPlans::below(self, with);
         let source = match &insert.source {
-            None => InsertSource::Values(vec![defaults(&table, |_| true)?]),
+            None => InsertSource::Values(vec![defaults(&table, self.catalog.schema_of(&table), |_| true)?]),
             Some(query) => match &*query.body {
                 ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
                     let mut binder = Binder::new(Scope::default(), parameters);
                     binder.subqueries = Some(&mut subqueries);
-                    InsertSource::Values(bind_rows(&mut binder, &table, &targets, values, is_named)?)
+                    let schema = self.catalog.schema_of(&table);
+                    InsertSource::Values(bind_rows(&mut binder, &table, schema, &targets, values, is_named)?)
                 }
                 _ => {
                     let query = typed_items(&table, &targets.columns, query);
                     let (plan, output) = self.query(&below(with, &query), parameters)?;
                     check_query(&table, &targets, &plan, &output, is_named)?;
-                    InsertSource::Query(plan, placed(&table, &targets, output.len())?)
+                    InsertSource::Query(
+                        plan,
+                        placed(&table, self.catalog.schema_of(&table), &targets, output.len())?,
+                    )
                 }
             },
         };
         let conflict = match &insert.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => {
-                let scope =
-                    Scope::default().with(alias.clone(), table.columns()).with("excluded", table.columns());
+                let schema = self.catalog.schema_of(&table);
+                let scope = Scope::default().with(alias.clone(), table.columns());
+                let scope = scope.in_schema(schema).with("excluded", table.columns());
                 let mut binder = Binder::new(scope, parameters);
                 binder.subqueries = Some(&mut subqueries);
-                Some(bind_conflict(&mut binder, &table, clause)?)
+                Some(bind_conflict(&mut binder, (&table, schema), clause)?)
             }
             Some(_) => return elsewhere("ON DUPLICATE KEY"),
         };
@@ -218,10 +223,12 @@ impl Planner<'_> {
         }
         let (table, alias) = self.written_table(&update.table)?;
         let mut subqueries = SubqueryPlans::in_rows(self);
-        let scope = Scope::default().with(alias.clone(), table.columns());
+        let scope =
+            Scope::default().with(alias.clone(), table.columns()).in_schema(self.catalog.schema_of(&table));
         let mut binder = Binder::new(scope, parameters);
         binder.subqueries = Some(&mut subqueries);
-        let assignments = bind_assignments(&mut binder, &table, &update.assignments)?;
+        let assignments =
+            bind_assignments(&mut binder, (&table, self.catalog.schema_of(&table)), &update.assignments)?;
         let condition = match &update.selection {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
@@ -247,7 +254,8 @@ impl Planner<'_> {
         let [from] = from.as_slice() else { return elsewhere("DELETE from several tables") };
         let (table, alias) = self.written_table(from)?;
         let mut subqueries = SubqueryPlans::in_rows(self);
-        let scope = Scope::default().with(alias.clone(), table.columns());
+        let scope =
+            Scope::default().with(alias.clone(), table.columns()).in_schema(self.catalog.schema_of(&table));
         let mut binder = Binder::new(scope, parameters);
         binder.subqueries = Some(&mut subqueries);
         let condition = match &delete.selection {
@@ -392,6 +400,7 @@ pub(super) fn column_position(table: &Table, name: &str) -> Bound<usize> {
 fn bind_rows(
     binder: &mut Binder,
     table: &Table,
+    schema: &str,
     targets: &Targets,
     values: &ast::Values,
     named: bool,
@@ -407,7 +416,7 @@ fn bind_rows(
         place
             .is_some_and(|place| values.rows.iter().any(|row| row.content.get(place).is_some_and(is_default)))
     };
-    let defaults = defaults(table, |position| !is_given(position) || asks(position))?;
+    let defaults = defaults(table, schema, |position| !is_given(position) || asks(position))?;
     let mut rows = Vec::with_capacity(values.rows.len());
     for row in &values.rows {
         if row.content.len() != width {
@@ -483,13 +492,13 @@ fn check_query(
 }
 
 /// For each column of the table the result's column that it takes, or its default.
-fn placed(table: &Table, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
+fn placed(table: &Table, schema: &str, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
     let given = targets.columns.iter().take(width).enumerate();
     let given: Vec<(usize, usize)> = given
         .filter(|(_, target)| !targets.is_ignored(&table.columns()[**target]))
         .map(|(source, target)| (source, *target))
         .collect();
-    let defaults = defaults(table, |position| given.iter().all(|(_, target)| *target != position))?;
+    let defaults = defaults(table, schema, |position| given.iter().all(|(_, target)| *target != position))?;
     let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
     given.into_iter().for_each(|(source, target)| places[target] = Place::Of(source));
     Ok(places)
@@ -497,7 +506,7 @@ fn placed(table: &Table, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
 
 fn bind_assignments(
     binder: &mut Binder,
-    table: &Table,
+    (table, schema): (&Table, &str),
     assignments: &[ast::Assignment],
 ) -> Bound<Vec<(usize, Expression)>> {
     let mut bound: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
@@ -506,8 +515,9 @@ fn bind_assignments(
             let column = assigned_column(table, name)?;
             let taken = bound.iter().any(|(other, _)| *other == column);
             let definition = &table.columns()[column];
-            let value =
-                bind_new_value(table, column, &value, taken, || binder.bind_assigned(&value, definition))?;
+            let value = bind_new_value((table, schema), column, &value, taken, || {
+                binder.bind_assigned(&value, definition)
+            })?;
             bound.push((column, value));
         }
     }
@@ -552,9 +562,9 @@ pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::O
     Ok(names.iter().zip(values).collect())
 }
 
-/// The value that SET gives a column: its default, or what `bind` makes of it; `taken`: the column has got one before.
+/// The value that SET gives a column of a table in a schema: its default, or what `bind` makes of it; `taken`: the column has got one before.
 pub(super) fn bind_new_value(
-    table: &Table,
+    (table, schema): (&Table, &str),
     column: usize,
     value: &Expr,
     taken: bool,
@@ -566,7 +576,7 @@ pub(super) fn bind_new_value(
         return Err(Error::new(SqlState::SyntaxError, message).into());
     }
     if is_default(value) {
-        return default(definition);
+        return default(definition, schema);
     }
     if definition.identity == Some(Identity::Always) {
         let message = format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
@@ -575,7 +585,11 @@ pub(super) fn bind_new_value(
     bind()
 }
 
-fn bind_conflict(binder: &mut Binder, table: &Arc<Table>, clause: &ast::OnConflict) -> Bound<Conflict> {
+fn bind_conflict(
+    binder: &mut Binder,
+    (table, schema): (&Arc<Table>, &str),
+    clause: &ast::OnConflict,
+) -> Bound<Conflict> {
     let indexes = conflict_indexes(table, clause.conflict_target.as_ref())?;
     let action = match &clause.action {
         ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
@@ -584,7 +598,7 @@ fn bind_conflict(binder: &mut Binder, table: &Arc<Table>, clause: &ast::OnConfli
                 let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                 return Err(Error::new(SqlState::SyntaxError, message).into());
             }
-            let assignments = bind_assignments(binder, table, &update.assignments)?;
+            let assignments = bind_assignments(binder, (table, schema), &update.assignments)?;
             let condition = match &update.selection {
                 Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
                 None => None,
@@ -642,7 +656,9 @@ fn bind_returning(
     items: Option<&[SelectItem]>,
 ) -> Bound<Option<Returning>> {
     let Some(items) = items else { return Ok(None) };
-    let mut binder = Binder::new(Scope::default().with(alias, table.columns()), parameters);
+    let catalog = &subqueries.planner.catalog;
+    let scope = Scope::default().with(alias, table.columns()).in_schema(catalog.schema_of(table));
+    let mut binder = Binder::new(scope, parameters);
     binder.subqueries = Some(subqueries);
     let (projection, output) = bind_projection(&mut binder, items)?;
     Ok(Some(Returning { projection, output: output.into() }))

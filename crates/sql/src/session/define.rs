@@ -28,7 +28,9 @@ impl SqlSession {
     }
 
     fn new_definitions(&self) -> Definitions {
-        self.runner.engine.database().definitions(self.runner.interrupt())
+        let mut definitions = self.runner.engine.database().definitions(self.runner.interrupt());
+        definitions.set_path(&self.runner.path);
+        definitions
     }
 
     /// What a statement has defined is taken back if it fails.
@@ -47,7 +49,7 @@ impl SqlSession {
             done
         });
         self.runner.definitions = Some(definitions);
-        let caught_up = self.runner.catch_up();
+        let caught_up = self.catch_up();
         done.and_then(|tag| caught_up.map(|()| tag))
     }
 

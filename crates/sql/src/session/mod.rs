@@ -16,6 +16,7 @@ mod functions;
 mod lasting;
 mod named;
 mod notice;
+mod path;
 mod savepoint;
 pub(crate) mod setting;
 mod time;
@@ -38,8 +39,8 @@ use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    Catalog, ColumnSet, DataType, Error, Isolation, ReadView, Result, Sequence, Session, SqlState, Table,
-    Transaction, Value,
+    Catalog, ColumnSet, DataType, Error, Isolation, QualifiedName, ReadView, RelationName, Result, Sequence,
+    Session, SqlState, Table, Transaction, Value,
 };
 use autocommit::{Sleeps, Tries};
 use cursor::Cursors;
@@ -103,11 +104,13 @@ impl SqlSession {
         let mut session = engine.database().session();
         // A client may be idle for long between two statements.
         session.set_keeps_tables(false);
-        let mut settings = Settings::new(engine.database().configuration().isolation());
+        let temporary = format!("pg_temp_{}", engine.database().new_session_number());
+        let mut settings = Settings::new(engine.database().configuration().isolation(), &temporary);
         settings.keep();
         let functions = Arc::new(Functions::new(engine.advisory().clone()));
         let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
-        let runner = Runner { engine, cancel, sequences, definitions: None };
+        let path = settings.path.clone();
+        let runner = Runner { engine, cancel, sequences, definitions: None, path };
         let block = Block::default();
         SqlSession {
             runner,
@@ -156,7 +159,7 @@ impl SqlSession {
             self.runner.interrupt().clear();
         }
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
-        let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.runner.catch_up() });
+        let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
         let prepared = due.and_then(|()| self.plan(statement, parameters));
         if let Err(error) = &prepared {
             self.fail_for(Some(error));
@@ -224,7 +227,7 @@ impl SqlSession {
         check_count(prepared, parameters)?;
         self.check_usable(prepared)?;
         if prepared.command().is_some() {
-            self.runner.catch_up()?;
+            self.catch_up()?;
             return self.command(prepared, parameters);
         }
         if !prepared.calls_session() {
@@ -233,12 +236,18 @@ impl SqlSession {
         self.calling_session(|session| session.execute_tries(prepared, parameters))
     }
 
+    /// Lets the next statement see what others have defined, along the path that is set.
+    pub(super) fn catch_up(&mut self) -> Result<()> {
+        self.runner.look_along(&self.settings.path);
+        self.runner.catch_up()
+    }
+
     /// Runs the plan for the catalog of now, again where that has changed meanwhile.
     fn execute_tries(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         let mut tries = Tries::default();
         loop {
             if !prepared.ends_failure() {
-                self.runner.catch_up()?;
+                self.catch_up()?;
             }
             let planned = prepared.current(&self.runner)?;
             let written = self.written();
@@ -430,8 +439,9 @@ impl SqlSession {
     }
 
     /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
-    fn restart_sequences(&self, tables: &[String]) {
+    fn restart_sequences(&self, tables: &[QualifiedName]) {
         let catalog = self.runner.catalog();
+        let tables: Vec<RelationName> = tables.iter().filter_map(|name| catalog.lookup(name)).collect();
         let is_of_one = |sequence: &&Arc<Sequence>| {
             sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
         };
@@ -439,9 +449,9 @@ impl SqlSession {
     }
 
     /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.
-    fn truncate(&mut self, names: &[String]) -> Result<()> {
+    fn truncate(&mut self, names: &[QualifiedName]) -> Result<()> {
         let catalog = self.runner.catalog();
-        let plan = |name: &String| catalog.table(name).map(delete_all);
+        let plan = |name: &QualifiedName| catalog.table(name).map(delete_all);
         let plans: Vec<DeletePlan> = names.iter().map(plan).collect::<Result<_>>()?;
         let delete = |plan: &DeletePlan, runner: &Runner, transaction: &mut Transaction, locking| {
             execute::delete(plan, transaction, &runner.environment(&[], 0, locking)).map(drop)

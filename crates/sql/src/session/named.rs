@@ -97,7 +97,8 @@ impl SqlSession {
             }
             _ => {}
         }
-        let planned = Planned { version: 0, kind: PlanKind::Command, parameters, output };
+        let (kind, path) = (PlanKind::Command, self.runner.path.clone());
+        let planned = Planned { version: 0, path, kind, parameters, output };
         Ok(Prepared::of_command(statement.clone(), planned, inner))
     }
 
@@ -158,7 +159,7 @@ impl SqlSession {
         if tag == "VACUUM" {
             self.prepare_alone(tag)?;
         }
-        let catalog = self.runner.engine.database().catalog();
+        let catalog = self.runner.catalog();
         for (name, columns) in tables {
             let table = catalog.table(&crate::name::object_name(name)?)?;
             let missing = columns.iter().map(folded).find(|column| table.column_position(column).is_none());

@@ -3,7 +3,7 @@
 use super::SqlSession;
 use crate::name::{folded, object_name, quoted};
 use crate::plan::Definition;
-use ankerdb_engine::{Catalog, Error, SequenceDefinition, SqlState, TableDefinition};
+use ankerdb_engine::{Catalog, Error, NameRef, QualifiedName, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
 /// How important a message is.
@@ -57,37 +57,45 @@ impl SqlSession {
     pub(super) fn note_skipped(&mut self, definition: &Definition) {
         let catalog = self.runner.catalog();
         let mut skipped: Vec<(SqlState, String)> = Vec::new();
-        let mut missing = |kind: &str, names: &[String], exists: &dyn Fn(&str) -> bool| {
-            for name in names.iter().filter(|name| !exists(name)) {
-                let message = format!("{kind} {} does not exist, skipping", quoted(name));
+        let mut missing = |kind: &str, names: &[QualifiedName]| {
+            for name in names.iter().filter(|name| !catalog.has_relation(*name)) {
+                let message = match &name.schema {
+                    Some(schema) if catalog.schema(schema).is_none() => no_schema(schema),
+                    _ => format!("{kind} {} does not exist, skipping", quoted(&name.to_string())),
+                };
                 skipped.push((SqlState::SuccessfulCompletion, message));
             }
         };
+        let made = |name: &QualifiedName| {
+            let schema = catalog.schema_for(name).ok();
+            schema.filter(|schema| catalog.has_relation(NameRef::In(*schema, &name.name)))
+        };
         match definition {
-            Definition::DropTables { names, if_exists: true, .. } => {
-                missing("table", names, &|name| catalog.has_relation(name));
+            Definition::DropTables { names, if_exists: true, .. } => missing("table", names),
+            Definition::DropViews { names, if_exists: true, .. } => missing("view", names),
+            Definition::DropSequences { names, if_exists: true, .. } => missing("sequence", names),
+            Definition::DropIndexes { names, if_exists: true } => missing("index", names),
+            Definition::DropSchemas { names, if_exists: true, .. } => {
+                let gone = names.iter().filter(|name| catalog.schema(name).is_none());
+                skipped.extend(gone.map(|name| (SqlState::SuccessfulCompletion, no_schema(name))));
             }
-            Definition::DropViews { names, if_exists: true, .. } => {
-                missing("view", names, &|name| catalog.has_relation(name));
+            Definition::CreateSchema { name, if_not_exists: true } if catalog.schema(name).is_some() => {
+                let message = format!("schema {} already exists, skipping", quoted(name));
+                skipped.push((SqlState::DuplicateSchema, message));
             }
-            Definition::DropSequences { names, if_exists: true, .. } => {
-                missing("sequence", names, &|name| catalog.has_relation(name));
-            }
-            Definition::DropIndexes { names, if_exists: true } => {
-                missing("index", names, &|name| catalog.has_relation(name));
-            }
-            Definition::CreateTable {
-                definition: TableDefinition { name, .. }, if_not_exists: true, ..
-            }
-            | Definition::CreateSequence {
-                definition: SequenceDefinition { name, .. },
-                if_not_exists: true,
-            }
-            | Definition::CreateIndex { name: Some(name), if_not_exists: true, .. }
-                if catalog.has_relation(name) =>
+            Definition::CreateTable { name, if_not_exists: true, .. }
+            | Definition::CreateTableAs { name, if_not_exists: true, .. }
+            | Definition::CreateSequence { name, if_not_exists: true, .. }
+                if made(name).is_some() =>
             {
-                let message = format!("relation {} already exists, skipping", quoted(name));
-                skipped.push((SqlState::DuplicateTable, message));
+                skipped.push((SqlState::DuplicateTable, exists(&name.name)));
+            }
+            Definition::CreateIndex { name: Some(name), table, if_not_exists: true, .. }
+                if catalog.table(table).is_ok_and(|table| {
+                    catalog.has_relation(NameRef::In(table.definition().schema, name))
+                }) =>
+            {
+                skipped.push((SqlState::DuplicateTable, exists(name)));
             }
             Definition::AlterTable(alter) => skipped.extend(skipped_alterations(alter, &catalog)),
             _ => {}
@@ -109,16 +117,24 @@ impl SqlSession {
     }
 }
 
+fn exists(name: &str) -> String {
+    format!("relation {} already exists, skipping", quoted(name))
+}
+
+fn no_schema(name: &str) -> String {
+    format!("schema {} does not exist, skipping", quoted(name))
+}
+
 /// What an ALTER TABLE leaves out, as there is nothing to be done.
 fn skipped_alterations(alter: &ast::AlterTable, catalog: &Catalog) -> Vec<(SqlState, String)> {
     let Ok(name) = object_name(&alter.name) else { return Vec::new() };
     let Ok(table) = catalog.table(&name) else {
-        let message = format!("relation {} does not exist, skipping", quoted(&name));
+        let message = format!("relation {} does not exist, skipping", quoted(&name.to_string()));
         let is_told = alter.if_exists && !catalog.has_relation(&name);
         return is_told.then_some((SqlState::SuccessfulCompletion, message)).into_iter().collect();
     };
     let has = |column: &str| table.column_position(column).is_some();
-    let of = |column: &str| format!("column {} of relation {}", quoted(column), quoted(&name));
+    let of = |column: &str| format!("column {} of relation {}", quoted(column), quoted(&name.name));
     let mut skipped = Vec::new();
     for action in &alter.operations {
         match action {

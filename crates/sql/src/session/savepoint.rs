@@ -91,6 +91,6 @@ impl SqlSession {
         self.end_cursors_since(self.block.savepoints.0[position].cursors);
         self.functions.release_since(self.block.savepoints.0[position].locks);
         self.block.failed = false;
-        self.runner.catch_up()
+        self.catch_up()
     }
 }

@@ -1,21 +1,24 @@
 //! Settings: SET, SHOW, RESET.
 //!
-//! Five change what happens: the default isolation, the default of read-only, and three limits of time ([`Limits`]). The
+//! Six change what happens: the default isolation, the default of read-only, `search_path`, and three limits of time ([`Limits`]). The
 //! others are those that drivers set when they connect; they are kept and shown, and values for which this server would
 //! have to behave differently are refused.
 
 use super::notice::Severity;
-use super::time;
+use super::{path, time};
 use crate::name::not_supported;
 use crate::plan::Setting;
 use crate::version::SERVER_VERSION;
-use ankerdb_engine::{Error, Isolation, Result, SqlState};
+use ankerdb_engine::{Error, Isolation, Result, SearchPath, SqlState};
 use datafusion::arrow::array::timezone::Tz;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names and defaults of settings that are only kept.
+/// Where names without a schema are looked for.
+const DEFAULT_PATH: &str = "\"$user\", public";
+
+/// Names and defaults of settings that have a value for each session.
 const KEPT: &[(&str, &str)] = &[
     ("application_name", ""),
     ("bytea_output", "hex"),
@@ -30,7 +33,7 @@ const KEPT: &[(&str, &str)] = &[
     ("lc_messages", "C"),
     ("lock_timeout", "0"),
     ("row_security", "on"),
-    ("search_path", "\"$user\", public"),
+    ("search_path", DEFAULT_PATH),
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
     ("synchronous_commit", "on"),
@@ -112,14 +115,21 @@ pub(super) struct Settings {
     pub default_isolation: Isolation,
     pub default_read_only: bool,
     pub limits: Limits,
+    /// What `search_path` stands for.
+    pub path: Arc<SearchPath>,
+    /// The schema of the session's temporary relations.
+    temporary: Arc<str>,
     /// Those that differ from their defaults.
     changed: BTreeMap<String, String>,
 }
 
 impl Settings {
-    /// Nothing set yet, in a database whose sessions begin with this level.
-    pub(super) fn new(default_isolation: Isolation) -> Settings {
+    /// Nothing set yet, in a database whose sessions begin with this level; the session's temporary relations are in the schema
+    /// `temporary`.
+    pub(super) fn new(default_isolation: Isolation, temporary: &str) -> Settings {
         Settings {
+            path: Arc::new(path::parse(DEFAULT_PATH, temporary).unwrap_or_default()),
+            temporary: temporary.into(),
             initial: None,
             default_isolation,
             default_read_only: false,
@@ -156,6 +166,12 @@ impl Settings {
                     *limit = time::parse(name, &value)?;
                     value = time::shown(*limit);
                 }
+                if name == "search_path" {
+                    self.path =
+                        Arc::new(path::parse(&value, &self.temporary).ok_or_else(|| {
+                            invalid_value(name, &value).with_detail("List syntax is invalid.")
+                        })?);
+                }
                 self.changed.insert(name.to_owned(), value);
             }
         }
@@ -174,6 +190,9 @@ impl Settings {
                 let mut old = initial.limits;
                 if let (Some(limit), Some(old)) = (self.limits.named(name), old.named(name)) {
                     *limit = *old;
+                }
+                if name == "search_path" {
+                    self.path = initial.path.clone();
                 }
                 match initial.changed.get(name) {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),
@@ -276,20 +295,13 @@ fn checked(name: &str, value: &str) -> Result<String> {
             true => Found::Missing,
             false => Found::Wrong,
         },
-        "search_path" => match shows_public(value) {
-            true => Found::AsWritten,
-            false => Found::Missing,
-        },
         _ => Found::AsWritten,
     };
     match found {
         Found::Usual(usual) => Ok(usual.to_owned()),
         Found::AsWritten => Ok(value.to_owned()),
         Found::Missing => Err(not_supported(&format!("{name} = {value}"))),
-        Found::Wrong => {
-            let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
-            Err(Error::new(SqlState::InvalidParameterValue, message))
-        }
+        Found::Wrong => Err(invalid_value(name, value)),
     }
 }
 
@@ -340,11 +352,10 @@ fn is_utc(zone: &str) -> bool {
         || matches!(plain.as_str(), "+00" | "-00" | "+00:00" | "-00:00" | "utc0" | "utc+0" | "utc-0")
 }
 
-/// Whether names without a schema are found in `public`, as they always are here. An empty path is what dumps set, whose names have
-/// their schemas.
-fn shows_public(path: &str) -> bool {
-    let mut schemas = path.split(',').map(|schema| schema.trim().trim_matches('"'));
-    path.trim().is_empty() || schemas.any(|schema| matches!(schema, "public" | "" | "pg_catalog"))
+/// 22023
+fn invalid_value(name: &str, value: &str) -> Error {
+    let message = format!("invalid value for parameter \"{name}\": \"{value}\"");
+    Error::new(SqlState::InvalidParameterValue, message)
 }
 
 fn needs_restart(name: &str) -> Error {

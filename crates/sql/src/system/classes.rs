@@ -3,8 +3,8 @@
 use super::objects::{OWNER_OID, schema_oid};
 use super::types::{TypeEntry, by_oid, type_of};
 use super::{
-    ColumnEntry, Datum, IndexEntry, NULL, PUBLIC_OID, Rows, SystemCatalog, SystemColumn, SystemRelation,
-    TableEntry, column_number, relations, row,
+    ColumnEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, SystemColumn, SystemRelation, TableEntry,
+    column_number, relations, row,
 };
 use ankerdb_engine::{DataType, Identity, IndexKind};
 
@@ -16,6 +16,7 @@ struct Class {
     oid: u32,
     name: String,
     schema_oid: u32,
+    is_temporary: bool,
     /// The access method.
     method: u32,
     /// Pages and rows, as an estimate.
@@ -31,12 +32,13 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
     let mut classes: Vec<Class> = Vec::new();
     for table in &catalog.tables {
         classes.push(table_class(table));
-        classes.extend(table.indexes.iter().map(index_class));
+        classes.extend(table.indexes.iter().map(|index| index_class(table, index)));
     }
     classes.extend(catalog.views.iter().map(|entry| Class {
         oid: entry.oid,
         name: entry.view.name.clone(),
-        schema_oid: PUBLIC_OID,
+        schema_oid: entry.schema.oid,
+        is_temporary: entry.schema.is_temporary(),
         method: 0,
         pages: 0,
         rows: -1.0,
@@ -48,7 +50,8 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
     classes.extend(catalog.sequences.iter().map(|sequence| Class {
         oid: sequence.oid,
         name: sequence.definition.name.clone(),
-        schema_oid: PUBLIC_OID,
+        schema_oid: sequence.schema.oid,
+        is_temporary: sequence.schema.is_temporary(),
         method: 0,
         pages: 1,
         rows: 1.0,
@@ -66,7 +69,8 @@ fn table_class(table: &TableEntry) -> Class {
     Class {
         oid: table.oid,
         name: table.name.clone(),
-        schema_oid: PUBLIC_OID,
+        schema_oid: table.schema.oid,
+        is_temporary: table.schema.is_temporary(),
         method: 2,
         pages: (bytes + PAGE_BYTES - 1) / PAGE_BYTES,
         rows: rows as f64,
@@ -77,11 +81,12 @@ fn table_class(table: &TableEntry) -> Class {
     }
 }
 
-fn index_class(index: &IndexEntry) -> Class {
+fn index_class(table: &TableEntry, index: &IndexEntry) -> Class {
     Class {
         oid: index.oid,
         name: index.definition.name.clone(),
-        schema_oid: PUBLIC_OID,
+        schema_oid: table.schema.oid,
+        is_temporary: table.schema.is_temporary(),
         method: method_oid(index.definition.kind),
         pages: 1,
         rows: 0.0,
@@ -97,6 +102,7 @@ fn system_class(relation: &SystemRelation) -> Class {
         oid: relation.definition.oid,
         name: relation.name().to_owned(),
         schema_oid: schema_oid(relation.schema).unwrap_or(0),
+        is_temporary: false,
         method: if relation.definition.is_view { 0 } else { 2 },
         pages: 0,
         rows: -1.0,
@@ -138,7 +144,7 @@ fn class_row(class: Class) -> Vec<Datum> {
         0,
         class.has_index,
         false,
-        "p",
+        if class.is_temporary { "t" } else { "p" },
         class.kind.to_string(),
         class.columns,
         class.checks,

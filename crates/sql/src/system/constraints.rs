@@ -3,10 +3,7 @@
 use super::default_text::default_text;
 use super::quoting::{list, quote_ident};
 use super::types::{by_oid, operator_class, type_of};
-use super::{
-    CheckEntry, Datum, IndexEntry, NULL, PUBLIC_OID, Rows, SystemCatalog, TableEntry, column_number, row,
-};
-use crate::name::SCHEMA;
+use super::{CheckEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row};
 use ankerdb_engine::IndexKind;
 
 /// The columns' names of a key.
@@ -14,18 +11,23 @@ fn key_names<'a>(table: &'a TableEntry, index: &'a IndexEntry) -> impl Iterator<
     index.definition.columns.iter().map(|&column| table.column_name(column))
 }
 
-/// The statement that makes the index; `is_brief` leaves out the schema.
-pub(super) fn index_definition(table: &TableEntry, index: &IndexEntry, is_brief: bool) -> String {
+/// The statement that makes the index; `is_brief` leaves out the schema where the table is found without.
+pub(super) fn index_definition(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    index: &IndexEntry,
+    is_brief: bool,
+) -> String {
     let unique = if index.definition.unique { "UNIQUE " } else { "" };
-    let schema = if is_brief { String::new() } else { format!("{SCHEMA}.") };
+    let whole = || format!("{}.{}", quote_ident(&table.schema.name), quote_ident(&table.name));
+    let on = if is_brief { catalog.shown_name(&table.schema.name, &table.name) } else { whole() };
     let method = match index.definition.kind {
         IndexKind::Ordered => "btree",
         IndexKind::Hash => "hash",
     };
     format!(
-        "CREATE {unique}INDEX {} ON {schema}{} USING {method} ({})",
+        "CREATE {unique}INDEX {} ON {on} USING {method} ({})",
         quote_ident(&index.definition.name),
-        quote_ident(&table.name),
         list(key_names(table, index)),
     )
 }
@@ -121,7 +123,7 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
     row![
         constraint.oid(),
         constraint.name(),
-        PUBLIC_OID,
+        table.schema.oid,
         constraint.letter(),
         false,
         false,
@@ -191,7 +193,12 @@ pub(super) fn defaults(catalog: &SystemCatalog) -> Rows {
     let rows = catalog.tables.iter().flat_map(|table| {
         table.columns.iter().enumerate().filter_map(move |(position, column)| {
             let oid = column.default_oid.filter(|_| column.definition.identity.is_none())?;
-            Some(row![oid, table.oid, column_number(position), default_text(&column.definition)])
+            Some(row![
+                oid,
+                table.oid,
+                column_number(position),
+                default_text(catalog, table, &column.definition)
+            ])
         })
     });
     rows.collect()

@@ -1,17 +1,33 @@
 //! Defaults of columns as PostgreSQL shows them: constants with their type, sequences as relations.
 
-use super::quoting::{quote_ident, quote_literal};
+use super::quoting::quote_literal;
+use super::{SystemCatalog, TableEntry};
 use crate::name::{folded, sequence_name};
-use ankerdb_engine::{ColumnDefinition, DataType};
+use ankerdb_engine::{ColumnDefinition, DataType, QualifiedName};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
     UnaryOperator, Value,
 };
 
-/// The column's default; `None` if it has none.
-pub(super) fn default_text(column: &ColumnDefinition) -> Option<String> {
+/// The default of a table's column; `None` if it has none.
+pub(super) fn default_text(
+    catalog: &SystemCatalog,
+    table: &TableEntry,
+    column: &ColumnDefinition,
+) -> Option<String> {
+    // A sequence without a schema is in that of the table.
+    let name = |name: &QualifiedName| {
+        catalog.shown_name(name.schema.as_deref().unwrap_or(&table.schema.name), &name.name)
+    };
+    shown_default(column, &name)
+}
+
+/// What a sequence is called.
+type Names<'a> = &'a dyn Fn(&QualifiedName) -> String;
+
+fn shown_default(column: &ColumnDefinition, names: Names<'_>) -> Option<String> {
     let text = column.default.as_ref()?;
-    let shown = parsed(text).and_then(|expression| shown(&expression, column.data_type));
+    let shown = parsed(text).and_then(|expression| shown(&expression, column.data_type, names));
     Some(shown.unwrap_or_else(|| text.clone()))
 }
 
@@ -26,7 +42,7 @@ fn parsed(text: &str) -> Option<Expr> {
 }
 
 /// `None` where it is shown as it was written.
-fn shown(expression: &Expr, data_type: DataType) -> Option<String> {
+fn shown(expression: &Expr, data_type: DataType, names: Names<'_>) -> Option<String> {
     match expression {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) if data_type.is_numeric() || data_type == DataType::Boolean => {
@@ -41,7 +57,7 @@ fn shown(expression: &Expr, data_type: DataType) -> Option<String> {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_integer(data_type) => {
             Some(format!("'-{expr}'::{}", plain_type(DataType::Integer)))
         }
-        Expr::Function(function) => sequence_call(function),
+        Expr::Function(function) => sequence_call(function, names),
         _ => None,
     }
 }
@@ -63,7 +79,7 @@ fn plain_type(data_type: DataType) -> String {
 }
 
 /// `nextval('name'::regclass)`
-fn sequence_call(function: &Function) -> Option<String> {
+fn sequence_call(function: &Function, names: Names<'_>) -> Option<String> {
     let name = folded(function.name.0.last()?.as_ident()?);
     let FunctionArguments::List(list) = &function.args else { return None };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
@@ -74,7 +90,7 @@ fn sequence_call(function: &Function) -> Option<String> {
     let Expr::Value(value) = argument else { return None };
     match (&value.value, name.as_str()) {
         (Value::SingleQuotedString(text), "nextval") => {
-            let sequence = quote_ident(&sequence_name(text).ok()?);
+            let sequence = names(&sequence_name(text).ok()?);
             Some(format!("nextval({}::regclass)", quote_literal(&sequence)))
         }
         _ => None,
@@ -89,7 +105,8 @@ mod tests {
     fn constants_are_shown_with_their_types() {
         let shown = |text: &str, data_type| {
             let default = Some(text.to_owned());
-            default_text(&ColumnDefinition { default, ..ColumnDefinition::new("c", data_type) }).unwrap()
+            let column = ColumnDefinition { default, ..ColumnDefinition::new("c", data_type) };
+            shown_default(&column, &|name| crate::system::quoting::quote_ident(&name.name)).unwrap()
         };
         assert_eq!(shown("'x'", DataType::Text), "'x'::text");
         assert_eq!(shown("'x'", DataType::Varchar(4)), "'x'::character varying");

@@ -90,8 +90,8 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_collation_is_visible", &[OID], 1, Boolean, yes),
     function("pg_opclass_is_visible", &[OID], 1, Boolean, yes),
     function("pg_relation_is_publishable", &[REGCLASS], 1, Boolean, no),
-    function("pg_is_other_temp_schema", &[OID], 1, Boolean, no),
-    function("pg_my_temp_schema", &[], 0, OID, zero),
+    function("pg_is_other_temp_schema", &[OID], 1, Boolean, names::is_others_temporary_schema),
+    function("pg_my_temp_schema", &[], 0, OID, names::own_temporary_schema),
     function("obj_description", &[OID, NAME], 1, Text, shown::description),
     function("col_description", &[OID, Integer], 2, Text, none),
     function("shobj_description", &[OID, NAME], 2, Text, none),
@@ -99,6 +99,7 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_tablespace_location", &[OID], 1, Text, nowhere),
     function("quote_ident", &[Text], 1, Text, shown::quote_ident),
     function("quote_literal", &[Text], 1, Text, shown::quote_literal),
+    function("current_schema", &[], 0, NAME, names::current_schema),
     function("current_schemas", &[Boolean], 1, NAMES, names::current_schemas),
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),
     function("current_setting", &[Text, Boolean], 1, Text, names::current_setting),
@@ -149,10 +150,6 @@ fn yes(_: &SystemCatalog, _: &[Value]) -> Result<Datum> {
 
 fn no(_: &SystemCatalog, _: &[Value]) -> Result<Datum> {
     Ok(Datum::Boolean(false))
-}
-
-fn zero(_: &SystemCatalog, _: &[Value]) -> Result<Datum> {
-    Ok(Datum::Integer(0))
 }
 
 fn nowhere(_: &SystemCatalog, _: &[Value]) -> Result<Datum> {

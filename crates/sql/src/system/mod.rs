@@ -30,11 +30,11 @@ mod views;
 
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
 pub(crate) use list::{list_items, shown_list};
+pub(crate) use quoting::quote_ident;
 
-use crate::name::SCHEMA;
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, DataType, IndexDefinition, ListType, ObjectKind, Sequence, SequenceDefinition,
-    SystemType, Table, View,
+    Catalog, ColumnDefinition, DataType, IndexDefinition, ListType, ObjectKind, PUBLIC, Schema, SchemaId,
+    SearchPath, Sequence, SequenceDefinition, SystemType, Table, View,
 };
 use oids::{ObjectKey, Oids};
 use std::collections::HashMap;
@@ -162,9 +162,8 @@ fn relations() -> &'static [SystemRelation] {
     &RELATIONS
 }
 
-/// The relation that a name stands for. Without a schema those of `pg_catalog` are found, before all tables.
-pub(crate) fn relation(schema: Option<&str>, name: &str) -> Option<&'static SystemRelation> {
-    let schema = schema.unwrap_or(PG_CATALOG);
+/// The relation of one of the system's schemas.
+pub(crate) fn relation(schema: &str, name: &str) -> Option<&'static SystemRelation> {
     relations().iter().find(|relation| relation.schema == schema && relation.name() == name)
 }
 
@@ -216,14 +215,37 @@ pub(crate) struct SystemCatalog {
     tables: Vec<TableEntry>,
     views: Vec<ViewEntry>,
     sequences: Vec<SequenceEntry>,
-    /// Names of relations, by number.
-    names: HashMap<u32, String>,
+    /// Schemas that relations of users may be in.
+    schemas: Vec<SchemaEntry>,
+    /// Where names without a schema are looked for.
+    path: Arc<SearchPath>,
+    /// Names of relations, by number, and numbers by name.
+    names: HashMap<u32, Named>,
+    oids: HashMap<Named, u32>,
+}
+
+/// The names of a schema and of a relation in it.
+type Named = (Arc<str>, String);
+
+/// A schema.
+#[derive(Clone, Debug)]
+struct SchemaEntry {
+    oid: u32,
+    name: Arc<str>,
+}
+
+impl SchemaEntry {
+    /// Whether what is in it is temporary.
+    fn is_temporary(&self) -> bool {
+        self.name.starts_with("pg_temp_")
+    }
 }
 
 /// A table.
 #[derive(Debug)]
 struct TableEntry {
     oid: u32,
+    schema: SchemaEntry,
     name: String,
     columns: Vec<ColumnEntry>,
     indexes: Vec<IndexEntry>,
@@ -235,6 +257,7 @@ struct TableEntry {
 #[derive(Debug)]
 struct ViewEntry {
     oid: u32,
+    schema: SchemaEntry,
     view: Arc<View>,
 }
 
@@ -264,6 +287,7 @@ struct CheckEntry {
 #[derive(Debug)]
 struct SequenceEntry {
     oid: u32,
+    schema: SchemaEntry,
     definition: SequenceDefinition,
     sequence: Weak<Sequence>,
 }
@@ -272,36 +296,54 @@ impl SystemCatalog {
     /// Describes the catalog. Costs a copy of all definitions.
     pub(crate) fn describe(catalog: &Catalog, oids: &Oids) -> SystemCatalog {
         let mut oids = oids.lock();
-        let tables: Vec<TableEntry> =
-            catalog.tables().map(|table| describe_table(catalog, table, &mut oids)).collect();
+        let schemas: HashMap<SchemaId, SchemaEntry> =
+            catalog.schemas().map(|schema| (schema.id, describe_schema(schema, &mut oids))).collect();
+        let nowhere = SchemaEntry { oid: 0, name: "".into() };
+        let schema = |id: SchemaId| schemas.get(&id).unwrap_or(&nowhere).clone();
+        let table =
+            |table: &Arc<Table>| describe_table(catalog, table, schema(table.definition().schema), &mut oids);
+        let tables: Vec<TableEntry> = catalog.tables().map(table).collect();
         let sequences = catalog.sequences().map(|sequence| SequenceEntry {
-            oid: oids.of(ObjectKey::Sequence(sequence.name().to_owned()), || sequence.into()),
+            oid: oids.of(ObjectKey::Sequence(sequence.full_name()), || sequence.into()),
+            schema: schema(sequence.definition().schema),
             definition: sequence.definition().clone(),
             sequence: Arc::downgrade(sequence),
         });
         let sequences: Vec<SequenceEntry> = sequences.collect();
         let view = |view: &Arc<View>| ViewEntry {
-            oid: oids.of(ObjectKey::View(view.name.clone()), || view.into()),
+            oid: oids.of(ObjectKey::View(view.full_name()), || view.into()),
+            schema: schema(view.schema),
             view: view.clone(),
         };
         let views: Vec<ViewEntry> = catalog.views().map(view).collect();
-        let indexes = tables.iter().flat_map(|table| &table.indexes);
-        let names = tables
-            .iter()
-            .map(|table| (table.oid, table.name.clone()))
-            .chain(indexes.map(|index| (index.oid, index.definition.name.clone())))
-            .chain(views.iter().map(|view| (view.oid, view.view.name.clone())))
-            .chain(sequences.iter().map(|sequence| (sequence.oid, sequence.definition.name.clone())))
-            .collect();
-        SystemCatalog { tables, views, sequences, names }
+        let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
+        schemas.sort_by_key(|schema| schema.oid);
+        let path = catalog.path().clone();
+        let (names, oids) = (HashMap::new(), HashMap::new());
+        let described = SystemCatalog { tables, views, sequences, schemas, path, names, oids };
+        let names = described.all_names();
+        let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
+        SystemCatalog { names, oids, ..described }
+    }
+
+    fn all_names(&self) -> HashMap<u32, Named> {
+        let named =
+            |oid: u32, schema: &SchemaEntry, name: &str| (oid, (schema.name.clone(), name.to_owned()));
+        let tables = self.tables.iter().map(|table| named(table.oid, &table.schema, &table.name));
+        let indexes =
+            self.indexes().map(|(table, index)| named(index.oid, &table.schema, &index.definition.name));
+        let views = self.views.iter().map(|entry| named(entry.oid, &entry.schema, &entry.view.name));
+        let sequences =
+            self.sequences.iter().map(|entry| named(entry.oid, &entry.schema, &entry.definition.name));
+        tables.chain(indexes).chain(views).chain(sequences).collect()
     }
 
     fn table(&self, oid: u32) -> Option<&TableEntry> {
         self.tables.iter().find(|table| table.oid == oid)
     }
 
-    fn table_by_name(&self, name: &str) -> Option<&TableEntry> {
-        self.tables.iter().find(|table| table.name == name)
+    fn table_by_name(&self, schema: &str, name: &str) -> Option<&TableEntry> {
+        self.tables.iter().find(|table| &*table.schema.name == schema && table.name == name)
     }
 
     fn index(&self, oid: u32) -> Option<(&TableEntry, &IndexEntry)> {
@@ -315,22 +357,47 @@ impl SystemCatalog {
 
     /// The number of the relation with that name, in a schema or where names without one are looked for.
     fn relation_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        match schema {
+            Some(schema) => self.oid_in(schema, name),
+            None => self.path.searched.iter().find_map(|schema| self.oid_in(schema, name)),
+        }
+    }
+
+    fn oid_in(&self, schema: &str, name: &str) -> Option<u32> {
         if let Some(relation) = relation(schema, name) {
             return Some(relation.definition.oid);
         }
-        if !matches!(schema, None | Some(SCHEMA)) {
-            return None;
-        }
-        self.names.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
+        let schema = match (schema, &self.path.temporary) {
+            ("pg_temp", Some(temporary)) => temporary,
+            _ => schema,
+        };
+        self.oids.get(&(schema.into(), name.to_owned())).copied()
     }
 
     /// Schema and name of the relation.
-    fn relation_name(&self, oid: u32) -> Option<(&'static str, &str)> {
-        if let Some(name) = self.names.get(&oid) {
-            return Some((SCHEMA, name));
+    fn relation_name(&self, oid: u32) -> Option<(&str, &str)> {
+        if let Some((schema, name)) = self.names.get(&oid) {
+            return Some((schema, name));
         }
         let relation = relations().iter().find(|relation| relation.definition.oid == oid)?;
         Some((relation.schema, relation.name()))
+    }
+
+    /// The name of a relation as SQL has to write it: with its schema where it is not found without.
+    fn shown_name(&self, schema: &str, name: &str) -> String {
+        let visible = self.relation_oid(None, name);
+        match visible.is_some() && visible == self.oid_in(schema, name) {
+            true => quoting::quote_ident(name),
+            false => format!("{}.{}", quoting::quote_ident(schema), quoting::quote_ident(name)),
+        }
+    }
+
+    /// All schemas with their numbers, those of the system among them.
+    fn all_schemas(&self) -> impl Iterator<Item = (u32, &str)> {
+        objects::SYSTEM_SCHEMAS
+            .iter()
+            .copied()
+            .chain(self.schemas.iter().map(|schema| (schema.oid, &*schema.name)))
     }
 }
 
@@ -350,7 +417,20 @@ fn column_number(position: usize) -> i64 {
     i64::try_from(position).unwrap_or(i64::MAX - 1) + 1
 }
 
-fn describe_table(catalog: &Catalog, table: &Arc<Table>, oids: &mut oids::Known) -> TableEntry {
+fn describe_schema(schema: &Arc<Schema>, oids: &mut oids::Known) -> SchemaEntry {
+    let oid = match schema.name.as_str() {
+        PUBLIC if schema.id == SchemaId::PUBLIC => PUBLIC_OID,
+        _ => oids.of(ObjectKey::Schema(schema.id), || schema.into()),
+    };
+    SchemaEntry { oid, name: schema.name.as_str().into() }
+}
+
+fn describe_table(
+    catalog: &Catalog,
+    table: &Arc<Table>,
+    schema: SchemaEntry,
+    oids: &mut oids::Known,
+) -> TableEntry {
     let id = table.id();
     let mut oid = |key: ObjectKey| oids.of(key, || table.into());
     let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
@@ -377,6 +457,7 @@ fn describe_table(catalog: &Catalog, table: &Arc<Table>, oids: &mut oids::Known)
     let checks = table.checks().iter().map(check).collect();
     TableEntry {
         oid: oid(ObjectKey::Table(id)),
+        schema,
         name: table.name().to_owned(),
         columns,
         indexes,

@@ -4,7 +4,7 @@ use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, PUBLIC_OID, Rows,
     SystemCatalog, row,
 };
-use crate::name::{DATABASE, SCHEMA};
+use crate::name::DATABASE;
 use crate::version::SERVER_VERSION;
 
 /// The role that owns everything.
@@ -16,17 +16,17 @@ const TABLESPACE_OID: u32 = 1663;
 /// The number of UTF-8.
 const UTF8: i32 = 6;
 
-/// The schemas and their numbers.
-pub(super) const SCHEMAS: [(u32, &str); 3] =
-    [(PG_CATALOG_OID, PG_CATALOG), (PUBLIC_OID, SCHEMA), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
+/// The schemas of the system and their numbers.
+pub(super) const SYSTEM_SCHEMAS: [(u32, &str); 2] =
+    [(PG_CATALOG_OID, PG_CATALOG), (INFORMATION_SCHEMA_OID, INFORMATION_SCHEMA)];
 
-/// The number of a schema.
+/// The number of a schema of the system.
 pub(super) fn schema_oid(name: &str) -> Option<u32> {
-    SCHEMAS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
+    SYSTEM_SCHEMAS.iter().find(|(_, known)| *known == name).map(|(oid, _)| *oid)
 }
 
-pub(super) fn namespaces(_: &SystemCatalog) -> Rows {
-    SCHEMAS.iter().map(|&(oid, name)| row![oid, name, OWNER_OID, NULL]).collect()
+pub(super) fn namespaces(catalog: &SystemCatalog) -> Rows {
+    catalog.all_schemas().map(|(oid, name)| row![oid, name, OWNER_OID, NULL]).collect()
 }
 
 pub(super) fn access_methods(_: &SystemCatalog) -> Rows {

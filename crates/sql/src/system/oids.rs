@@ -4,7 +4,7 @@
 //! Numbers are counted from PostgreSQL's first for users' objects. A table's parts are known by the table and their names, so
 //! that whoever describes the same table finds the same numbers, also from another version of the catalog.
 
-use ankerdb_engine::{Sequence, Table, TableId, View};
+use ankerdb_engine::{RelationName, Schema, SchemaId, Sequence, Table, TableId, View};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -21,8 +21,9 @@ pub(crate) enum ObjectKey {
     Index(TableId, String),
     Constraint(TableId, String),
     Default(TableId, usize),
-    Sequence(String),
-    View(String),
+    Sequence(RelationName),
+    View(RelationName),
+    Schema(SchemaId),
 }
 
 /// The object whose life is that of the number.
@@ -30,6 +31,7 @@ pub(crate) enum Owner {
     Table(Weak<Table>),
     Sequence(Weak<Sequence>),
     View(Weak<View>),
+    Schema(Weak<Schema>),
 }
 
 impl From<&Arc<Table>> for Owner {
@@ -50,12 +52,19 @@ impl From<&Arc<View>> for Owner {
     }
 }
 
+impl From<&Arc<Schema>> for Owner {
+    fn from(schema: &Arc<Schema>) -> Owner {
+        Owner::Schema(Arc::downgrade(schema))
+    }
+}
+
 impl Owner {
     fn is_gone(&self) -> bool {
         match self {
             Owner::Table(table) => table.strong_count() == 0,
             Owner::Sequence(sequence) => sequence.strong_count() == 0,
             Owner::View(view) => view.strong_count() == 0,
+            Owner::Schema(schema) => schema.strong_count() == 0,
         }
     }
 }
@@ -110,9 +119,10 @@ mod tests {
     #[test]
     fn an_object_keeps_its_number() {
         let mut known = Known::default();
-        let key = || ObjectKey::Sequence("s".into());
+        let named = |name: &str| ObjectKey::Sequence(RelationName::new(SchemaId::PUBLIC, name));
+        let key = || named("s");
         let first = known.of(key(), gone);
-        let second = known.of(ObjectKey::Sequence("t".into()), gone);
+        let second = known.of(named("t"), gone);
         assert_eq!((first, second), (FIRST, FIRST + 1));
         assert_eq!(known.of(key(), gone), first);
     }
@@ -121,7 +131,7 @@ mod tests {
     fn numbers_of_what_is_gone_are_forgotten() {
         let mut known = Known::default();
         for number in 0..10 * KEPT_MIN {
-            known.of(ObjectKey::Sequence(number.to_string()), gone);
+            known.of(ObjectKey::Schema(SchemaId(number as u64)), gone);
         }
         assert!(known.oids.len() <= KEPT_MIN);
     }

@@ -13,7 +13,7 @@ const WORDS: &str = "all analyse analyze and any array as asc asymmetric authori
      xmlexists xmlforest xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
 
 /// The name, in quotes if it would be read as another without them.
-pub(super) fn quote_ident(name: &str) -> String {
+pub(crate) fn quote_ident(name: &str) -> String {
     let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     match is_plain && !WORDS.split_ascii_whitespace().any(|word| word == name) {

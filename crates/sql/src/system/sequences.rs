@@ -3,7 +3,6 @@
 use super::objects::OWNER;
 use super::types::type_of;
 use super::{Datum, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number, row};
-use crate::name::SCHEMA;
 
 /// The number of `pg_class`, and of `pg_constraint`, and of `pg_attrdef`.
 const CLASS: u32 = 1259;
@@ -15,8 +14,9 @@ pub(super) fn owner<'a>(
     catalog: &'a SystemCatalog,
     sequence: &SequenceEntry,
 ) -> Option<(&'a TableEntry, usize)> {
+    // A sequence is in the schema of its table.
     let (table, column) = sequence.definition.owner.as_ref()?;
-    Some((catalog.table_by_name(table)?, *column))
+    Some((catalog.table_by_name(&sequence.schema.name, &table.name)?, *column))
 }
 
 pub(super) fn sequences(catalog: &SystemCatalog) -> Rows {
@@ -41,7 +41,7 @@ pub(super) fn sequence_view(catalog: &SystemCatalog) -> Rows {
         let definition = &entry.definition;
         let last = entry.sequence.upgrade().map(|sequence| sequence.last());
         row![
-            SCHEMA,
+            &*entry.schema.name,
             definition.name.as_str(),
             OWNER,
             type_of(definition.data_type).0,

@@ -2,12 +2,12 @@
 
 use super::constraints::of_table;
 use super::default_text::default_text;
-use super::objects::{OWNER, SCHEMAS};
+use super::objects::OWNER;
 use super::types::{by_oid, type_of};
 use super::{
     ColumnEntry, Datum, NULL, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number, relations, row,
 };
-use crate::name::{DATABASE, SCHEMA};
+use crate::name::DATABASE;
 use ankerdb_engine::{DataType, Identity, SystemType};
 
 fn yes_or_no(is: bool) -> &'static str {
@@ -26,8 +26,8 @@ pub(super) fn character_sets(_: &SystemCatalog) -> Rows {
     vec![row![NULL, NULL, "UTF8", "UCS", "UTF8", DATABASE, "pg_catalog", "C"]]
 }
 
-pub(super) fn schemata(_: &SystemCatalog) -> Rows {
-    SCHEMAS.iter().map(|(_, name)| row![DATABASE, *name, OWNER, NULL, NULL, NULL, NULL]).collect()
+pub(super) fn schemata(catalog: &SystemCatalog) -> Rows {
+    catalog.all_schemas().map(|(_, name)| row![DATABASE, name, OWNER, NULL, NULL, NULL, NULL]).collect()
 }
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
@@ -35,20 +35,23 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
         let writable = yes_or_no(is_writable);
         row![DATABASE, schema, name, kind, NULL, NULL, NULL, NULL, NULL, writable, "NO", NULL]
     };
-    let own = catalog.tables.iter().map(|entry| table(SCHEMA, &entry.name, "BASE TABLE", true));
+    let own = catalog.tables.iter().map(|entry| {
+        let kind = if entry.schema.is_temporary() { "LOCAL TEMPORARY" } else { "BASE TABLE" };
+        table(&entry.schema.name, &entry.name, kind, true)
+    });
     let system = relations().iter().map(|relation| {
         let kind = if relation.definition.is_view { "VIEW" } else { "BASE TABLE" };
         table(relation.schema, relation.name(), kind, false)
     });
-    let views = catalog.views.iter().map(|entry| table(SCHEMA, &entry.view.name, "VIEW", false));
+    let views = catalog.views.iter().map(|entry| table(&entry.schema.name, &entry.view.name, "VIEW", false));
     own.chain(views).chain(system).collect()
 }
 
 /// The views, with their texts.
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {
     let view = |entry: &super::ViewEntry| {
-        let (name, text) = (entry.view.name.as_str(), super::views::text(&entry.view));
-        row![DATABASE, SCHEMA, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"]
+        let (name, text) = (entry.view.name.as_str(), super::views::text(catalog, &entry.view));
+        row![DATABASE, &*entry.schema.name, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"]
     };
     catalog.views.iter().map(view).collect()
 }
@@ -120,7 +123,7 @@ pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
     let of_views = catalog.views.iter().flat_map(|entry| {
         let columns = entry.view.columns.iter().enumerate();
         columns.map(|(position, column)| {
-            let place = (SCHEMA, entry.view.name.as_str(), column.name.as_str(), position);
+            let place = (&*entry.schema.name, entry.view.name.as_str(), column.name.as_str(), position);
             column_row(place, column.data_type, NULL, true, identity_columns(None), false)
         })
     });
@@ -143,9 +146,9 @@ fn own_column(
     });
     let default = match definition.identity {
         Some(_) => NULL,
-        None => Datum::from(default_text(definition)),
+        None => Datum::from(default_text(catalog, table, definition)),
     };
-    let place = (SCHEMA, table.name.as_str(), definition.name.as_str(), position);
+    let place = (&*table.schema.name, table.name.as_str(), definition.name.as_str(), position);
     column_row(place, definition.data_type, default, definition.nullable, identity_columns(counted), true)
 }
 
@@ -229,10 +232,10 @@ pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
         let mut push = |name: &str, kind: &str, distinct: Datum| {
             rows.push(row![
                 DATABASE,
-                SCHEMA,
+                &*table.schema.name,
                 name,
                 DATABASE,
-                SCHEMA,
+                &*table.schema.name,
                 table.name.as_str(),
                 kind,
                 "NO",
@@ -254,7 +257,7 @@ pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
 fn not_null_checks(table: &TableEntry) -> impl Iterator<Item = (String, String)> {
     let columns = table.columns.iter().enumerate().filter(|(_, column)| !column.definition.nullable);
     columns.map(|(position, column)| {
-        let name = format!("{}_{}_{}_not_null", super::PUBLIC_OID, table.oid, position + 1);
+        let name = format!("{}_{}_{}_not_null", table.schema.oid, table.oid, position + 1);
         (name, format!("{} IS NOT NULL", super::quoting::quote_ident(&column.definition.name)))
     })
 }
@@ -264,7 +267,9 @@ pub(super) fn check_constraints(catalog: &SystemCatalog) -> Rows {
     for table in &catalog.tables {
         let declared = table.checks.iter().map(|check| (check.name.clone(), format!("(({}))", check.text)));
         rows.extend(
-            declared.chain(not_null_checks(table)).map(|(name, clause)| row![DATABASE, SCHEMA, name, clause]),
+            declared
+                .chain(not_null_checks(table))
+                .map(|(name, clause)| row![DATABASE, &*table.schema.name, name, clause]),
         );
     }
     rows
@@ -278,10 +283,10 @@ pub(super) fn key_column_usage(catalog: &SystemCatalog) -> Rows {
             rows.extend(columns.map(|(position, &column)| {
                 row![
                     DATABASE,
-                    SCHEMA,
+                    &*table.schema.name,
                     constraint.name(),
                     DATABASE,
-                    SCHEMA,
+                    &*table.schema.name,
                     table.name.as_str(),
                     table.column_name(column),
                     column_number(position),
@@ -300,7 +305,15 @@ pub(super) fn constraint_column_usage(catalog: &SystemCatalog) -> Rows {
             let name = table.name.as_str();
             rows.extend(constraint.columns().iter().map(|&column| {
                 let column = table.column_name(column);
-                row![DATABASE, SCHEMA, name, column, DATABASE, SCHEMA, constraint.name()]
+                row![
+                    DATABASE,
+                    &*table.schema.name,
+                    name,
+                    column,
+                    DATABASE,
+                    &*table.schema.name,
+                    constraint.name()
+                ]
             }));
         }
     }
@@ -312,9 +325,16 @@ pub(super) fn constraint_table_usage(catalog: &SystemCatalog) -> Rows {
     let mut rows = Vec::new();
     for table in &catalog.tables {
         let keys = of_table(table).filter(|constraint| constraint.kind() != "CHECK");
-        rows.extend(
-            keys.map(|key| row![DATABASE, SCHEMA, table.name.as_str(), DATABASE, SCHEMA, key.name()]),
-        );
+        rows.extend(keys.map(|key| {
+            row![
+                DATABASE,
+                &*table.schema.name,
+                table.name.as_str(),
+                DATABASE,
+                &*table.schema.name,
+                key.name()
+            ]
+        }));
     }
     rows
 }
@@ -330,7 +350,7 @@ pub(super) fn sequences(catalog: &SystemCatalog) -> Rows {
         let definition = &entry.definition;
         row![
             DATABASE,
-            SCHEMA,
+            &*entry.schema.name,
             definition.name.as_str(),
             definition.data_type.to_string(),
             limits(definition.data_type).precision,
@@ -353,7 +373,16 @@ pub(super) fn table_privileges(catalog: &SystemCatalog) -> Rows {
     let of_table = |table: &TableEntry| {
         PRIVILEGES.map(|privilege| {
             let hierarchy = yes_or_no(privilege == "SELECT");
-            row![OWNER, OWNER, DATABASE, SCHEMA, table.name.as_str(), privilege, "YES", hierarchy]
+            row![
+                OWNER,
+                OWNER,
+                DATABASE,
+                &*table.schema.name,
+                table.name.as_str(),
+                privilege,
+                "YES",
+                hierarchy
+            ]
         })
     };
     catalog.tables.iter().flat_map(of_table).collect()

@@ -4,12 +4,20 @@ use super::classes::size;
 use super::constraints::index_definition;
 use super::objects::OWNER;
 use super::{NULL, Rows, SystemCatalog, relations, row};
-use crate::name::SCHEMA;
 use ankerdb_engine::View;
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
     let own = catalog.tables.iter().map(|table| {
-        row![SCHEMA, table.name.as_str(), OWNER, NULL, !table.indexes.is_empty(), false, false, false]
+        row![
+            &*table.schema.name,
+            table.name.as_str(),
+            OWNER,
+            NULL,
+            !table.indexes.is_empty(),
+            false,
+            false,
+            false
+        ]
     });
     let system = relations().iter().filter(|relation| !relation.definition.is_view);
     own.chain(
@@ -21,26 +29,35 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
 
 pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
     let index = |(table, index): (&super::TableEntry, &super::IndexEntry)| {
-        let definition = index_definition(table, index, false);
-        row![SCHEMA, table.name.as_str(), index.definition.name.as_str(), NULL, definition]
+        let definition = index_definition(catalog, table, index, false);
+        row![&*table.schema.name, table.name.as_str(), index.definition.name.as_str(), NULL, definition]
     };
     catalog.indexes().map(index).collect()
 }
 
-/// The text of a view, as PostgreSQL ends it.
-pub(super) fn text(view: &View) -> String {
-    format!(" {};", view.query)
+/// The text of a view, as PostgreSQL ends it. Relations that are found without their schema are named without.
+pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
+    let shown = |schema: &str, name: &str| {
+        let visible = catalog.relation_oid(None, name);
+        visible.is_some() && visible == catalog.relation_oid(Some(schema), name)
+    };
+    let query = crate::view_text::with_names(&view.query, |schema, name| {
+        shown(schema, name).then(|| (None, name.to_owned()))
+    });
+    format!(" {};", query.unwrap_or_else(|_| view.query.clone()))
 }
 
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {
-    let view = |entry: &super::ViewEntry| row![SCHEMA, entry.view.name.as_str(), OWNER, text(&entry.view)];
+    let view = |entry: &super::ViewEntry| {
+        row![&*entry.schema.name, entry.view.name.as_str(), OWNER, text(catalog, &entry.view)]
+    };
     catalog.views.iter().map(view).collect()
 }
 
 /// How many rows tables have. What AnKerDB does not count is NULL.
 pub(super) fn table_statistics(catalog: &SystemCatalog) -> Rows {
     let table = |table: &super::TableEntry| {
-        let mut row = row![table.oid, SCHEMA, table.name.as_str()];
+        let mut row = row![table.oid, &*table.schema.name, table.name.as_str()];
         row.extend(std::iter::repeat_n(NULL, 8));
         row.push(size(table).0.into());
         row.extend(std::iter::repeat_n(NULL, 11));
@@ -52,7 +69,7 @@ pub(super) fn table_statistics(catalog: &SystemCatalog) -> Rows {
 pub(super) fn index_statistics(catalog: &SystemCatalog) -> Rows {
     let index = |(table, index): (&super::TableEntry, &super::IndexEntry)| {
         let (own, name) = (table.name.as_str(), index.definition.name.as_str());
-        row![table.oid, index.oid, SCHEMA, own, name, NULL, NULL, NULL]
+        row![table.oid, index.oid, &*table.schema.name, own, name, NULL, NULL, NULL]
     };
     catalog.indexes().map(index).collect()
 }

@@ -7,6 +7,7 @@ mod definitions;
 mod joined;
 mod prepared;
 mod reads;
+mod schemas;
 mod transactions;
 mod with;
 mod writes;

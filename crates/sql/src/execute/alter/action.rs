@@ -1,8 +1,8 @@
 //! The actions of ALTER TABLE, one by one.
 
 use super::{Altering, column, column_exists};
-use crate::name::{folded, not_supported, object_name};
-use crate::plan::default::checked;
+use crate::name::{folded, not_supported};
+use crate::plan::default::{checked, resolved};
 use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, Expr};
 
@@ -18,12 +18,6 @@ impl Altering<'_, '_> {
             }
             Action::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(&folded(old_column_name), &folded(new_column_name))
-            }
-            Action::RenameTable { table_name } => {
-                let (ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name)) = table_name;
-                let mut definition = self.definition()?;
-                definition.name = object_name(name)?;
-                self.redefine(definition)
             }
             Action::AlterColumn { column_name, op } => self.alter_column(&folded(column_name), op),
             Action::AddConstraint { constraint, not_valid: false } => self.add_constraint(constraint),
@@ -84,11 +78,14 @@ impl Altering<'_, '_> {
     fn set_default(&mut self, name: &str, value: Option<&Expr>) -> Result<()> {
         let mut definition = self.definition()?;
         let position = column(&definition, name)?;
-        let column = &mut definition.columns[position];
+        let column = &definition.columns[position];
         if column.identity.is_some() {
             return Err(is_identity(name, self.table.name()));
         }
-        column.default = value.map(|value| checked(value, column)).transpose()?;
+        let text = value.map(|value| checked(value, column)).transpose()?;
+        let catalog = self.catalog()?;
+        let text = text.map(|text| resolved(&text, definition.schema, &catalog)).transpose()?;
+        definition.columns[position].default = text;
         self.redefine(definition)
     }
 

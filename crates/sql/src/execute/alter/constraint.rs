@@ -6,7 +6,7 @@ use crate::execute::defining::numbered;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, key_definition, table_key};
-use ankerdb_engine::{Error, IndexDefinition, Result, SqlState, TableDefinition};
+use ankerdb_engine::{Error, IndexDefinition, NameRef, RelationName, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
 use std::ops::ControlFlow;
 
@@ -62,14 +62,15 @@ impl Altering<'_, '_> {
         let is_named = key.name.is_some();
         let mut index = key_definition(&mut definition, key)?;
         if !is_named {
-            index.name = numbered(index.name, |name| catalog.has_relation(name));
+            let schema = definition.schema;
+            index.name = numbered(index.name, |name| catalog.has_relation(NameRef::In(schema, name)));
         }
         let table = self.table.clone();
         for position in nullable.into_iter().filter(|&position| table.is_nullable(position)) {
             self.rewriting()?.definition.columns[position].nullable = false;
         }
         self.rewrite()?;
-        self.defining.definitions.create_index(self.table.name(), index)
+        self.defining.definitions.create_index(&RelationName::of(&self.table), index)
     }
 
     pub(super) fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
@@ -80,7 +81,7 @@ impl Altering<'_, '_> {
             return self.redefine(definition);
         }
         match self.key(name)? {
-            Some(_) => self.defining.definitions.drop_key(name),
+            Some(_) => self.defining.definitions.drop_key(NameRef::In(definition.schema, name)),
             None if if_exists => Ok(()),
             None => Err(no_constraint(name, &definition.name)),
         }

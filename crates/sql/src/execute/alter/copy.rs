@@ -3,14 +3,14 @@
 use crate::execute::defining::{Defining, counted, numbered};
 use crate::expression::bind::type_name;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
-use crate::name::{SCHEMA, identifier};
+use crate::name::{full_name, identifier};
 use crate::olap::OlapPlan;
 use crate::plan::check::{add_checks, parsed_check};
-use crate::plan::default::{default, parsed};
+use crate::plan::default::{default, parsed, resolved};
 use crate::plan::{NewColumn, add_column};
 use ankerdb_engine::{
-    Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, Result, SequenceDefinition, SqlState,
-    Table, TableDefinition, Transaction, Value,
+    Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SequenceDefinition,
+    SqlState, Table, TableDefinition, Transaction, Value,
 };
 use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -64,6 +64,11 @@ impl Rewriting {
 
     pub(super) fn add_column(&mut self, new: &ast::ColumnDef, catalog: &Catalog) -> Result<()> {
         let NewColumn { checks, keys, sequences } = add_column(&mut self.definition, new)?;
+        let schema = self.definition.schema;
+        if let Some(column) = self.definition.columns.last_mut() {
+            let default = column.default.as_deref().map(|text| resolved(text, schema, catalog));
+            column.default = default.transpose()?;
+        }
         self.checks.extend(checks);
         self.sequences.extend(sequences);
         for key in keys {
@@ -74,10 +79,11 @@ impl Rewriting {
             }
             let is_named = key.name.is_some();
             let mut index = crate::plan::key_definition(&mut self.definition, key)?;
+            let is_taken = |name: &str| catalog.has_relation(NameRef::In(schema, name));
             if !is_named {
-                index.name = numbered(index.name, |name| catalog.has_relation(name));
+                index.name = numbered(index.name, is_taken);
             }
-            if catalog.has_relation(&index.name) {
+            if is_taken(&index.name) {
                 let message = format!("relation \"{}\" already exists", index.name);
                 return Err(Error::new(SqlState::DuplicateTable, message));
             }
@@ -182,12 +188,13 @@ impl Rewriting {
         }
         let own = defining.definitions.catalog()?;
         defining.runner.sequences.use_catalog(Some(own));
+        let schema = catalog.schema_of(&new);
         let defaults: Vec<Expression> = new
             .columns()
             .iter()
             .zip(&self.sources)
             .map(|(column, source)| match source {
-                Source::New => default(column).map_err(Refusal::into_error),
+                Source::New => default(column, schema).map_err(Refusal::into_error),
                 _ => Ok(Expression::Literal(Value::Null)),
             })
             .collect::<Result<_>>()?;
@@ -250,7 +257,8 @@ pub(super) fn visit_rows(
 fn all_rows(table: &Table, catalog: &Arc<Catalog>, defining: &Defining) -> Result<Arc<OlapPlan>> {
     let columns: Vec<String> =
         table.columns().iter().map(|column| identifier(&column.name).to_string()).collect();
-    let text = format!("SELECT {} FROM {SCHEMA}.{}", columns.join(", "), identifier(table.name()));
+    let name = full_name(catalog.schema_of(table), table.name());
+    let text = format!("SELECT {} FROM {name}", columns.join(", "));
     let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
     let statement = statement.ok_or_else(|| Error::internal("the query of a table is no statement"))?;
     let olap = defining.runner.engine.olap();

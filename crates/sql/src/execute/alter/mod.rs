@@ -9,6 +9,7 @@
 mod action;
 mod constraint;
 mod copy;
+mod naming;
 
 use crate::execute::defining::Defining;
 use crate::execute::view::check_readers;
@@ -16,15 +17,22 @@ use crate::name::{object_name, undefined_column_of};
 use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast;
+use naming::{naming, rename};
 use std::sync::Arc;
 
 /// Runs the statement. After an error the caller takes back what was done.
 pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Result<()> {
-    let name = object_name(&statement.name)?;
-    let table = match defining.definitions.catalog()?.table(&name) {
-        Err(error) if statement.if_exists && error.state() == SqlState::UndefinedTable => return Ok(()),
-        table => table?,
+    let written = object_name(&statement.name)?;
+    let catalog = defining.definitions.catalog()?;
+    let Some(name) = catalog.lookup(&written) else {
+        return if statement.if_exists { Ok(()) } else { catalog.table(&written).map(drop) };
     };
+    if let [operation] = statement.operations.as_slice()
+        && let Some(naming) = naming(operation)?
+    {
+        return rename(defining, &name, &naming);
+    }
+    let table = catalog.table(&name)?;
     let mut altering = Altering { defining, table, rewriting: None };
     statement.operations.iter().try_for_each(|action| altering.act(action))?;
     altering.rewrite()?;

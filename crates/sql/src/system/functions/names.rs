@@ -1,11 +1,11 @@
 //! From names to numbers of objects, and back.
 
 use super::{numbered, oid, text, undefined};
-use crate::name::{SCHEMA, name_parts, not_supported};
+use crate::name::{name_parts, not_supported};
 use crate::session::setting::{FIXED as FIXED_SETTINGS, is_known as is_setting};
-use crate::system::objects::{OWNER, OWNER_OID, SCHEMAS, schema_oid};
+use crate::system::objects::{OWNER, OWNER_OID};
 use crate::system::quoting::quote_ident;
-use crate::system::{Datum, PG_CATALOG, SystemCatalog, sequences, types};
+use crate::system::{Datum, SchemaEntry, SequenceEntry, SystemCatalog, sequences, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
 /// Schema and name.
@@ -37,6 +37,9 @@ pub(super) fn relation(catalog: &SystemCatalog, name: &str) -> Result<u32> {
     }
     let (schema, own) = qualified(name)?;
     catalog.relation_oid(schema.as_deref(), &own).ok_or_else(|| {
+        if let Some(schema) = schema.as_ref().filter(|schema| schema_by_name(catalog, schema).is_none()) {
+            return undefined("schema", schema, SqlState::InvalidSchemaName);
+        }
         let whole = schema.map_or(own.clone(), |schema| format!("{schema}.{own}"));
         undefined("relation", &whole, SqlState::UndefinedTable)
     })
@@ -49,7 +52,9 @@ pub(super) fn class_in(catalog: &SystemCatalog, arguments: &[Value]) -> Result<D
 pub(super) fn to_class(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     match relation(catalog, text(arguments.first())) {
         Ok(oid) => Ok(oid.into()),
-        Err(error) if error.state() == SqlState::UndefinedTable => Ok(Datum::Null),
+        Err(error) if matches!(error.state(), SqlState::UndefinedTable | SqlState::InvalidSchemaName) => {
+            Ok(Datum::Null)
+        }
         Err(error) => Err(error),
     }
 }
@@ -58,8 +63,7 @@ pub(super) fn class_out(catalog: &SystemCatalog, arguments: &[Value]) -> Result<
     let oid = oid(arguments.first());
     Ok(match catalog.relation_name(oid) {
         _ if oid == 0 => "-".into(),
-        Some((SCHEMA | PG_CATALOG, name)) => quote_ident(name).into(),
-        Some((schema, name)) => format!("{}.{}", quote_ident(schema), quote_ident(name)).into(),
+        Some((schema, name)) => catalog.shown_name(schema, name).into(),
         None => oid.to_string().into(),
     })
 }
@@ -99,15 +103,20 @@ pub(super) fn function_out(_: &SystemCatalog, arguments: &[Value]) -> Result<Dat
     })
 }
 
-pub(super) fn namespace_in(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+pub(super) fn namespace_in(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let name = text(arguments.first());
-    let found = number(name).or_else(|| schema_oid(name));
+    let own = name_parts(name)?.join(".");
+    let found = number(name).or_else(|| schema_by_name(catalog, &own));
     found.map(Datum::from).ok_or_else(|| undefined("schema", name, SqlState::InvalidSchemaName))
 }
 
-pub(super) fn namespace_out(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+fn schema_by_name(catalog: &SystemCatalog, name: &str) -> Option<u32> {
+    catalog.all_schemas().find(|(_, known)| *known == name).map(|(oid, _)| oid)
+}
+
+pub(super) fn namespace_out(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let oid = oid(arguments.first());
-    let found = SCHEMAS.iter().find(|(known, _)| *known == oid).map(|(_, name)| quote_ident(name));
+    let found = catalog.all_schemas().find(|(known, _)| *known == oid).map(|(_, name)| quote_ident(name));
     Ok(found.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() }).into())
 }
 
@@ -141,11 +150,35 @@ pub(super) fn function_is_visible(_: &SystemCatalog, arguments: &[Value]) -> Res
     Ok(numbered().any(|(known, _)| known == oid).then_some(true).into())
 }
 
+/// The schemas of a path that there are.
+fn existing<'a>(catalog: &'a SystemCatalog, path: &'a [String]) -> impl Iterator<Item = &'a String> {
+    path.iter().filter(|name| schema_by_name(catalog, name).is_some())
+}
+
 /// Where names without a schema are looked for.
-pub(super) fn current_schemas(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+pub(super) fn current_schemas(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let implicit = arguments.first() == Some(&Value::Boolean(true));
-    let schemas = if implicit { vec![PG_CATALOG, SCHEMA] } else { vec![SCHEMA] };
-    Ok(Datum::Texts(schemas.into_iter().map(str::to_owned).collect()))
+    let path = if implicit { &catalog.path.searched } else { &catalog.path.asked };
+    Ok(Datum::Texts(existing(catalog, path).cloned().collect()))
+}
+
+/// Where relations are made whose names have no schema.
+pub(super) fn current_schema(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
+    Ok(existing(catalog, &catalog.path.asked).next().cloned().into())
+}
+
+/// The number of the schema of the session's temporary relations.
+pub(super) fn own_temporary_schema(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
+    let own = catalog.path.temporary.as_ref().and_then(|name| schema_by_name(catalog, name));
+    Ok(own.unwrap_or(0).into())
+}
+
+/// Whether a schema is that of another session's temporary relations.
+pub(super) fn is_others_temporary_schema(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let oid = oid(arguments.first());
+    let found = catalog.schemas.iter().find(|schema| schema.oid == oid);
+    let is_own = |schema: &SchemaEntry| catalog.path.temporary.as_deref() == Some(&*schema.name);
+    Ok(found.is_some_and(|schema| schema.is_temporary() && !is_own(schema)).into())
 }
 
 /// The sequence that belongs to a column, given by the names of table and column.
@@ -160,7 +193,10 @@ pub(super) fn serial_sequence(catalog: &SystemCatalog, arguments: &[Value]) -> R
     let owned = catalog.sequences.iter().find(|sequence| {
         sequences::owner(catalog, sequence).is_some_and(|(table, at)| table.oid == number && at == position)
     });
-    Ok(owned.map(|sequence| format!("{SCHEMA}.{}", quote_ident(&sequence.definition.name))).into())
+    let shown = |sequence: &SequenceEntry| {
+        format!("{}.{}", quote_ident(&sequence.schema.name), quote_ident(&sequence.definition.name))
+    };
+    Ok(owned.map(shown).into())
 }
 
 /// The role may do everything with what there is: (role,) relation, privilege.
@@ -170,10 +206,10 @@ pub(super) fn has_table_privilege(catalog: &SystemCatalog, arguments: &[Value]) 
     Ok(catalog.relation_name(oid).map(|_| true).into())
 }
 
-pub(super) fn has_schema_privilege(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+pub(super) fn has_schema_privilege(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let name = text(arguments.get(arguments.len().saturating_sub(2)));
-    let is_known = |&(oid, known): &(u32, &str)| known == name || number(name) == Some(oid);
-    match (SCHEMAS.iter().any(is_known), number(name)) {
+    let is_known = |(oid, known): (u32, &str)| known == name || number(name) == Some(oid);
+    match (catalog.all_schemas().any(is_known), number(name)) {
         (true, _) => Ok(true.into()),
         (false, Some(_)) => Ok(Datum::Null),
         (false, None) => Err(undefined("schema", name, SqlState::InvalidSchemaName)),

@@ -35,7 +35,7 @@ pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datu
             let column = constraints::index_column(table, index, usize::try_from(*number).unwrap_or(0));
             column.unwrap_or_default().into()
         }
-        _ => constraints::index_definition(table, index, is_brief(arguments.get(2))).into(),
+        _ => constraints::index_definition(catalog, table, index, is_brief(arguments.get(2))).into(),
     })
 }
 
@@ -43,7 +43,7 @@ pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datu
 pub(super) fn view(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let number = oid(arguments.first());
     let found = catalog.views.iter().find(|entry| entry.oid == number);
-    Ok(found.map(|entry| super::super::views::text(&entry.view)).into())
+    Ok(found.map(|entry| super::super::views::text(catalog, &entry.view)).into())
 }
 
 pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {

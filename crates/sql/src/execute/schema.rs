@@ -1,0 +1,124 @@
+//! Schemas come, go and are renamed, with what is in them.
+
+use super::define::drop_sequence;
+use super::defining::Defining;
+use super::view::{drop_relation, follow_schema};
+use crate::name::not_supported;
+use crate::plan::default::foreign_schemas;
+use crate::system::{INFORMATION_SCHEMA, PG_CATALOG};
+use ankerdb_engine::{Catalog, Error, NameRef, QualifiedName, RelationName, Result, SchemaId, SqlState};
+
+pub(super) fn is_system_schema(name: &str) -> bool {
+    matches!(name, PG_CATALOG | INFORMATION_SCHEMA)
+}
+
+/// 42P06
+pub(super) fn schema_exists(name: &str) -> Error {
+    Error::new(SqlState::DuplicateSchema, format!("schema \"{name}\" already exists"))
+}
+
+/// 3F000
+fn no_schema(name: &str) -> Error {
+    Error::new(SqlState::InvalidSchemaName, format!("schema \"{name}\" does not exist"))
+}
+
+/// 3F000 if the name has a schema that does not exist.
+pub(crate) fn check_schema(name: &QualifiedName, catalog: &Catalog) -> Result<()> {
+    match &name.schema {
+        Some(schema) if catalog.schema(schema).is_none() && !is_system_schema(schema) => {
+            Err(no_schema(schema))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A relation's name as messages show it: with its schema where it is not found without.
+pub(super) fn shown(catalog: &Catalog, name: &RelationName) -> String {
+    match catalog.lookup(&name.name).as_ref() == Some(name) {
+        true => name.name.clone(),
+        false => NameRef::Qualified(catalog.schema_name(name.schema), &name.name).to_string(),
+    }
+}
+
+/// All or none.
+pub(super) fn drop_schemas(
+    defining: &mut Defining,
+    names: &[String],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    for name in names {
+        if is_system_schema(name) {
+            let message = format!("cannot drop schema {name} because it is required by the database system");
+            return Err(Error::new(SqlState::DependentObjectsStillExist, message));
+        }
+        match defining.definitions.catalog()?.schema(name).map(|schema| schema.id) {
+            Some(id) => drop_schema(defining, name, id, cascade)?,
+            None if if_exists => {}
+            None => return Err(no_schema(name)),
+        }
+    }
+    Ok(())
+}
+
+fn drop_schema(defining: &mut Defining, name: &str, id: SchemaId, cascade: bool) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    if catalog.is_used(id) && !cascade {
+        let message = format!("cannot drop schema {name} because other objects depend on it");
+        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+        let details = relations(&catalog, id).map(|(kind, relation)| {
+            format!("{kind} {} depends on schema {name}", shown(&catalog, &relation))
+        });
+        let detail = details.collect::<Vec<_>>().join("\n");
+        let error = Error::new(SqlState::DependentObjectsStillExist, message);
+        return Err(error.with_detail(detail).with_hint(hint));
+    }
+    drop_contents(defining, id)?;
+    defining.definitions.drop_schema(name)
+}
+
+/// Drops everything in a schema, and what depends on that.
+pub(crate) fn drop_contents(defining: &mut Defining, id: SchemaId) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for (kind, relation) in relations(&catalog, id) {
+        defining.runner.interrupt().check()?;
+        // It may have gone with another one.
+        if !defining.definitions.catalog()?.has_relation(&relation) {
+            continue;
+        }
+        match kind {
+            "sequence" => drop_sequence(&relation, true, defining.definitions)?,
+            _ => drop_relation(defining.definitions, kind, &relation, &[], true)?,
+        }
+    }
+    Ok(())
+}
+
+/// The kinds and names of what is in a schema; what others need comes last.
+fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static str, RelationName)> + use<> {
+    let views = catalog.views().map(|view| ("view", view.full_name()));
+    let tables = catalog.tables().map(|table| ("table", RelationName::of(table)));
+    let sequences = catalog.sequences().map(|sequence| ("sequence", sequence.full_name()));
+    let all = views.chain(tables).chain(sequences).filter(|(_, name)| name.schema == id);
+    all.collect::<Vec<_>>().into_iter()
+}
+
+/// What is in it stays; texts that name it are written anew.
+pub(super) fn rename_schema(defining: &mut Defining, name: &str, new: &str) -> Result<()> {
+    if is_system_schema(new) {
+        return Err(schema_exists(new));
+    }
+    let catalog = defining.definitions.catalog()?;
+    for table in catalog.tables() {
+        let texts = table.columns().iter().filter_map(|column| column.default.as_deref());
+        for text in texts {
+            if foreign_schemas(text)?.iter().any(|schema| schema == name) {
+                return Err(not_supported(
+                    "ALTER SCHEMA ... RENAME where a table of another schema counts by its sequences",
+                ));
+            }
+        }
+    }
+    defining.definitions.rename_schema(name, new)?;
+    follow_schema(defining, name, new)
+}

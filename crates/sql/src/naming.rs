@@ -1,0 +1,85 @@
+//! New names and schemas of relations, written so that the parser reads them.
+//!
+//! | written | read |
+//! | --- | --- |
+//! | `ALTER VIEW a RENAME TO b` | `ALTER TABLE a RENAME TO "\0rename view".b` |
+//! | `ALTER TABLE a SET SCHEMA b` | `ALTER TABLE a RENAME TO "\0schema table".b` |
+//! | `SET SCHEMA 'a'` | `SET search_path = 'a'` |
+//!
+//! No client can write the schemas that stand for what is meant.
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+
+/// Begins the schema that stands for another name; the kind of the relation follows.
+pub(crate) const RENAMED: &str = "\0rename ";
+/// Begins the schema that stands for another schema; the kind of the relation follows.
+pub(crate) const MOVED: &str = "\0schema ";
+
+/// The command tag of a statement that may stand for another one.
+pub(crate) fn tag(alter: &ast::AlterTable) -> &'static str {
+    let [ast::AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice() else {
+        return "ALTER TABLE";
+    };
+    let (ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name)) = table_name;
+    let mark = name.0.first().and_then(|part| part.as_ident()).map_or("", |ident| &ident.value);
+    match mark.strip_prefix(RENAMED).or_else(|| mark.strip_prefix(MOVED)) {
+        Some("view") => "ALTER VIEW",
+        Some("sequence") => "ALTER SEQUENCE",
+        Some("index") => "ALTER INDEX",
+        _ => "ALTER TABLE",
+    }
+}
+
+/// Rewrites the tokens of one statement.
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    let places: Vec<usize> = (0..tokens.len())
+        .filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_) | Token::EOF))
+        .collect();
+    let word = |place: usize| match places.get(place).map(|&at| &tokens[at].token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    match (word(0).as_str(), word(1).as_str()) {
+        ("set", "schema") => set_path(tokens, places[1]),
+        ("set", "local" | "session") if word(2) == "schema" => set_path(tokens, places[2]),
+        ("alter", kind @ ("table" | "view" | "sequence" | "index")) => {
+            let Some(last) = places.len().checked_sub(3) else { return };
+            let words = (word(last), word(last + 1));
+            let mark = match (words.0.as_str(), words.1.as_str()) {
+                ("rename", "to") if kind != "table" => RENAMED,
+                ("set", "schema") => MOVED,
+                _ => return,
+            };
+            let mark = format!("{mark}{kind}");
+            alter(tokens, &places, last, mark);
+        }
+        _ => {}
+    }
+}
+
+fn set_path(tokens: &mut Vec<TokenWithSpan>, at: usize) {
+    let span = tokens[at].span;
+    let tokens_of_path = [plain("search_path"), Token::Eq];
+    tokens.splice(at..=at, tokens_of_path.map(|token| TokenWithSpan::new(token, span)));
+}
+
+/// Puts the mark before the last name.
+fn alter(tokens: &mut Vec<TokenWithSpan>, places: &[usize], last: usize, mark: String) {
+    let (first, name) = (places[last], places[last + 2]);
+    let span = tokens[first].span;
+    let mark = Token::Word(Word { value: mark, quote_style: Some('"'), keyword: Keyword::NoKeyword });
+    let renames =
+        [Token::make_keyword("RENAME"), space(), Token::make_keyword("TO"), space(), mark, Token::Period];
+    tokens.splice(first..name, renames.map(|token| TokenWithSpan::new(token, span)));
+    tokens[places[1]].token = Token::make_keyword("TABLE");
+}
+
+fn plain(name: &str) -> Token {
+    Token::Word(Word { value: name.to_owned(), quote_style: None, keyword: Keyword::NoKeyword })
+}
+
+fn space() -> Token {
+    Token::Whitespace(Whitespace::Space)
+}

@@ -1,0 +1,165 @@
+//! Names of relations in the queries of views.
+//!
+//! A view keeps the relations that it was made over, whatever path is set later: its text names each with its schema. Names that WITH
+//! gives have none, and stay.
+
+use crate::name::{folded, identifier};
+use ankerdb_engine::{Error, Result};
+use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart, VisitMut, VisitorMut};
+use std::ops::ControlFlow;
+
+/// Schema and name that a relation is to be called by.
+pub(crate) type NewName = (Option<String>, String);
+
+/// Renames all relations of a query for which `rename` gives another name, but those that WITH gives names to.
+pub(crate) fn rename(query: &mut ast::Query, rename: impl FnMut(&ObjectName) -> Option<NewName>) {
+    let mut names = Names { frames: Vec::new(), rename };
+    let _ = query.visit(&mut names);
+}
+
+/// Leaves out the schemas in names of columns, so that the relations can get others.
+pub(crate) fn unqualify_columns(query: &mut ast::Query) {
+    let _ = ast::visit_expressions_mut(query, |expr| {
+        if let ast::Expr::CompoundIdentifier(parts) = expr
+            && parts.len() > 2
+        {
+            parts.drain(..parts.len() - 2);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// The text of a view's query with other names for its relations, which are given by schema and name.
+///
+/// # Errors
+/// `SyntaxError` if it is no query.
+pub(crate) fn with_names(
+    text: &str,
+    mut new_name: impl FnMut(&str, &str) -> Option<NewName>,
+) -> Result<String> {
+    let statement = crate::parse::parse(text)?.pop().and_then(|statement| statement.ast);
+    let Some(ast::Statement::Query(query)) = statement.as_deref() else {
+        return Err(Error::internal("the query of a view is no query"));
+    };
+    let mut query = query.clone();
+    rename(&mut query, |name| match name.0.as_slice() {
+        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] => {
+            new_name(&folded(schema), &folded(name))
+        }
+        _ => None,
+    });
+    Ok(query.to_string())
+}
+
+/// The names that the WITH of one query gives.
+struct Frame {
+    names: Vec<String>,
+    is_recursive: bool,
+    /// Queries directly below that have been visited: those of WITH come first.
+    visited: usize,
+}
+
+impl Frame {
+    /// Whether the query gives the name to what is visited now.
+    fn has(&self, name: &str) -> bool {
+        let seen = if self.is_recursive { self.names.len() } else { self.visited.min(self.names.len()) };
+        self.names[..seen].iter().any(|known| known == name)
+    }
+}
+
+struct Names<F> {
+    frames: Vec<Frame>,
+    rename: F,
+}
+
+impl<F: FnMut(&ObjectName) -> Option<NewName>> VisitorMut for Names<F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let with = query.with.as_ref();
+        let names = with.map_or(Vec::new(), |with| {
+            with.cte_tables.iter().map(|table| folded(&table.alias.name)).collect()
+        });
+        let is_recursive = with.is_some_and(|with| with.recursive);
+        self.frames.push(Frame { names, is_recursive, visited: 0 });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.frames.pop();
+        if let Some(frame) = self.frames.last_mut() {
+            frame.visited += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<()> {
+        if let ast::TableFactor::Table { name, alias, args: None, .. } = factor {
+            let before = name.0.last().cloned();
+            let _ = self.pre_visit_relation(name);
+            // Columns are called by the name that the relation had.
+            if let (None, Some(before), after) =
+                (&alias, before.as_ref().and_then(|name| name.as_ident()), name.0.last())
+                && after.and_then(|name| name.as_ident()).is_some_and(|after| folded(after) != folded(before))
+            {
+                let (name, columns) = (before.clone(), Vec::new());
+                *alias = Some(ast::TableAlias { explicit: true, name, columns, at: None });
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        let is_given = match relation.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                let name = folded(name);
+                self.frames.iter().any(|frame| frame.has(&name))
+            }
+            _ => false,
+        };
+        if let Some((schema, name)) = (!is_given).then(|| (self.rename)(relation)).flatten() {
+            let parts = schema.into_iter().chain([name]).map(|part| identifier(&part)).collect::<Vec<_>>();
+            *relation = ObjectName::from(parts);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(text: &str) -> String {
+        let statement = crate::parse::parse(text).unwrap().remove(0).ast.unwrap();
+        let ast::Statement::Query(query) = &*statement else { panic!("not a query") };
+        let mut query = query.clone();
+        rename(&mut query, |name| Some((Some("s".into()), name.to_string())));
+        query.to_string()
+    }
+
+    #[test]
+    fn names_that_with_gives_stay() {
+        let cases = [
+            ("SELECT * FROM t, u", "SELECT * FROM s.t, s.u"),
+            ("WITH t AS (SELECT * FROM t) SELECT * FROM t", "WITH t AS (SELECT * FROM s.t) SELECT * FROM t"),
+            (
+                "WITH a AS (SELECT 1 FROM b), b AS (SELECT 1 FROM a) SELECT (SELECT 1 FROM b)",
+                "WITH a AS (SELECT 1 FROM s.b), b AS (SELECT 1 FROM a) SELECT (SELECT 1 FROM b)",
+            ),
+            (
+                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t JOIN u",
+                "WITH RECURSIVE t AS (SELECT * FROM t) SELECT * FROM t JOIN s.u",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(named(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_relation_of_a_view_gets_another_name() {
+        let moved = |schema: &str, name: &str| (schema == "a").then(|| (Some("B".into()), name.to_owned()));
+        let text = with_names("SELECT x FROM a.t JOIN c.u ON true", moved).unwrap();
+        assert_eq!(text, "SELECT x FROM \"B\".t JOIN c.u ON true");
+    }
+}
