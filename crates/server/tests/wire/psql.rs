@@ -135,16 +135,10 @@ shop|ankerdb
 shop|item|table|ankerdb
 id|integer||not null|nextval('shop.item_id_seq'::regclass)
 name|text|||
-Indexes:
-    \"item_pkey\" PRIMARY KEY, btree (id)
 name|text||||extended|
-View definition:
- SELECT name FROM shop.item;
 shop|item|table|ankerdb
 id|integer||not null|nextval('item_id_seq'::regclass)
 name|text|||
-Indexes:
-    \"item_pkey\" PRIMARY KEY, btree (id)
  SELECT name FROM item;
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
