@@ -58,6 +58,17 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::CreateTableAs { name, columns, query, if_not_exists } => {
             return create_table_as(&mut defining, name, columns, query, *if_not_exists);
         }
+        Definition::CreateIndex { .. } | Definition::DropIndexes { .. } => {
+            define_index(definitions, definition)?;
+        }
+        Definition::AlterTable(statement) => alter(&mut defining, statement)?,
+        Definition::Truncate { .. } => return Err(Error::internal("TRUNCATE is not a definition")),
+    }
+    Ok(definition.command().into())
+}
+
+fn define_index(definitions: &mut Definitions, definition: &Definition) -> Result<()> {
+    match definition {
         Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
             let catalog = definitions.catalog()?;
             let table = catalog.table(table)?;
@@ -90,10 +101,9 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
                 }
             }
         }
-        Definition::AlterTable(statement) => alter(&mut defining, statement)?,
-        Definition::Truncate { .. } => return Err(Error::internal("TRUNCATE is not a definition")),
+        _ => return Err(Error::internal("a definition of something else than indexes")),
     }
-    Ok(definition.command().into())
+    Ok(())
 }
 
 fn create_table(

@@ -43,12 +43,7 @@ impl Planner<'_> {
             _ => return elsewhere("a join"),
         };
         let lock = lock_wait(&query.locks, &name)?;
-        let scope = match &table {
-            Some(table) => {
-                Scope::default().with(name, table.columns()).in_schema(self.catalog.schema_of(table))
-            }
-            None => Scope::default(),
-        };
+        let scope = table.as_ref().map_or_else(Scope::default, |table| self.scope(table, name));
         let mut subqueries = SubqueryPlans::in_rows(self);
         let mut binder = Binder::new(scope, parameters);
         if lock.is_some() {
@@ -104,6 +99,11 @@ impl Planner<'_> {
             lock,
             subqueries,
         })
+    }
+
+    /// The columns of a table that goes by a name.
+    pub(super) fn scope<'t>(&self, table: &'t Table, name: String) -> Scope<'t> {
+        Scope::default().with(name, table.columns()).in_schema(self.catalog.schema_of(table))
     }
 
     /// The one table of a FROM item and the name it goes by.
