@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 /// Schema and name that a relation is to be called by.
 pub(crate) type NewName = (Option<String>, String);
 
-/// Renames all relations of a query for which `rename` gives another name, but those that WITH gives names to.
+/// Renames all relations of a query for which `rename` gives another name, but those that WITH gives names to. It is asked about the
+/// new names, too.
 pub(crate) fn rename(query: &mut ast::Query, rename: impl FnMut(&ObjectName) -> Option<NewName>) {
     let mut names = Names { frames: Vec::new(), rename };
     let _ = query.visit(&mut names);
@@ -133,7 +134,7 @@ mod tests {
         let statement = crate::parse::parse(text).unwrap().remove(0).ast.unwrap();
         let ast::Statement::Query(query) = &*statement else { panic!("not a query") };
         let mut query = query.clone();
-        rename(&mut query, |name| Some((Some("s".into()), name.to_string())));
+        rename(&mut query, |name| (name.0.len() == 1).then(|| (Some("s".into()), name.to_string())));
         query.to_string()
     }
 
