@@ -65,6 +65,8 @@
 //! | `text`, `varchar(n)`, `char(n)` | `&str`, `String`; 22001 if too long | `String`, `Box<str>`, `Arc<str>` |
 //! | `bytea` | `&[u8]`, `Vec<u8>` | `Vec<u8>`, `Box<[u8]>` |
 //! | `date`, `timestamp`, `timestamptz` | `chrono`, [`Value`], texts like `'2024-06-30'` | `chrono`, [`Value`] |
+//! | `time` | `chrono`, [`Value`], texts like `'12:30'` | `chrono`, [`Value`] |
+//! | `interval` | [`Interval`], texts like `'1 day 02:00'` | [`Interval`] |
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!
@@ -99,8 +101,8 @@ mod value;
 mod values;
 
 pub use ankerdb_engine::{
-    ColumnDefinition, Configuration, DataType, Decimal, IndexDefinition, IndexKind, Isolation, SqlState,
-    TableDefinition, Value, ValueRef,
+    ColumnDefinition, Configuration, DataType, Decimal, IndexDefinition, IndexKind, Interval, Isolation,
+    SqlState, TableDefinition, Value, ValueRef,
 };
 #[cfg(feature = "sql")]
 pub use ankerdb_sql::arrow;

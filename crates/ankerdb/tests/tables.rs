@@ -239,6 +239,11 @@ fn values_of_all_types_come_back() -> Result<()> {
         (DataType::Timestamp, vec![Value::Timestamp(-1), Value::Timestamp(253_402_300_799_999_999)]),
         (DataType::TimestampTz, vec![Value::TimestampTz(0)]),
         (DataType::Bytea, vec![Value::Bytea([0, 255, 0].into()), Value::Bytea([].into())]),
+        (DataType::Time, vec![Value::Time(0), Value::Time(86_400_000_000)]),
+        (
+            DataType::Interval,
+            vec![Value::Interval(Interval::new(1, -1, i64::MIN)), Value::Interval(Interval::new(0, 0, 1))],
+        ),
         (DataType::Uuid, vec![Value::Uuid([7; 16])]),
     ];
     let db = Database::in_memory()?;

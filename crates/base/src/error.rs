@@ -51,11 +51,14 @@ sql_states! {
     /// A date or time is malformed.
     InvalidDatetimeFormat = "22007",
     /// A date or time does not exist or does not fit.
+    /// A date or time does not exist or does not fit.
     DatetimeFieldOverflow = "22008",
     /// The length of a part of a text is negative.
     SubstringError = "22011",
     /// Division by zero.
     DivisionByZero = "22012",
+    /// A part of an interval does not fit.
+    IntervalFieldOverflow = "22015",
     /// A sequence has no further number.
     SequenceGeneratorLimitExceeded = "2200H",
     /// A logarithm of zero or of a negative number.

@@ -80,7 +80,7 @@ pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
     Quiesced, RowFilter, RowReader, Savepoint, Transaction,
 };
-pub use ankerdb_value::{DataType, Decimal, ListType, ObjectKind, SystemType, Value, ValueRef};
+pub use ankerdb_value::{DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value, ValueRef};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};

@@ -124,6 +124,8 @@ impl<'a> Generator<'a> {
             _ if kind.is_number() => self.pick(&[SmallInt, Int, BigInt, Real, Double, Numeric, Text]),
             Text | Varchar | Char => self.pick(&TYPES),
             Date | Timestamp | TimestampTz => self.pick(&[Date, Timestamp, TimestampTz]),
+            Time => self.pick(&[Time, Timestamp, Interval]),
+            Interval => self.pick(&[Interval, Time]),
             Bool => self.pick(&[Int, Text]),
             _ => kind,
         };
@@ -140,6 +142,8 @@ impl<'a> Generator<'a> {
             Text | Varchar => self.text(depth),
             Date => self.date(depth),
             Timestamp | TimestampTz => self.timestamp(kind, depth),
+            Time => self.time(depth),
+            Interval => self.interval(depth),
             Char | Bytea | Uuid => self.atom(kind),
         }
     }
@@ -278,6 +282,25 @@ impl<'a> Generator<'a> {
         let operator = self.pick(&["+", "-"]);
         let interval = self.pick(&["1 day", "1 month", "2 hours", "90 minutes", "1 year"]);
         tree.text("(").child(operand).text(format!(" {operator} interval '{interval}')"))
+    }
+
+    fn time(&mut self, depth: u32) -> Tree {
+        let operator = self.pick(&["+", "-"]);
+        self.infix(Time, operator, Interval, Time, depth)
+    }
+
+    fn interval(&mut self, depth: u32) -> Tree {
+        match self.rng.u8(..8) {
+            0 => self.infix(Timestamp, "-", Timestamp, Interval, depth),
+            1 => self.infix(Time, "-", Time, Interval, depth),
+            2 => self.infix(Interval, "*", Int, Interval, depth),
+            3 => self.infix(Interval, "/", Int, Interval, depth),
+            4 => self.call("justify_interval", Interval, &[Interval], depth),
+            _ => {
+                let operator = self.pick(&["+", "-"]);
+                self.infix(Interval, operator, Interval, Interval, depth)
+            }
+        }
     }
 
     /// A condition.

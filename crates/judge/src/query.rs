@@ -295,7 +295,7 @@ impl Generator<'_> {
         }
         let numbers = [SmallInt, Int, BigInt, Real, Double, Numeric];
         let ordered =
-            [SmallInt, Int, BigInt, Real, Double, Numeric, Text, Varchar, Date, Timestamp, TimestampTz];
+            [SmallInt, Int, BigInt, Real, Double, Numeric, Text, Varchar, Date, Timestamp, TimestampTz, Time];
         let (name, kind, result) = match self.rng.u8(..12) {
             0..=3 => ("sum", self.pick(&numbers), BigInt),
             4 | 5 => ("avg", self.pick(&numbers), Numeric),

@@ -92,6 +92,8 @@ fn short(kind: Type) -> &'static str {
         Date => "day",
         Timestamp => "ts",
         TimestampTz => "tz",
+        Time => "tm",
+        Interval => "iv",
         Bytea => "y",
         Uuid => "u",
     }
@@ -133,6 +135,8 @@ fn distinct(kind: Type, id: i32) -> Tree {
         Date => format!("2024-01-{:02}", 1 + id % 28),
         Timestamp => format!("2024-01-01 00:{:02}:00", id % 60),
         TimestampTz => format!("2024-01-01 00:{:02}:00+00", id % 60),
+        Time => format!("{:02}:{:02}:00", id / 60 % 24, id % 60),
+        Interval => format!("{id} days"),
         Uuid => format!("00000000-0000-0000-0000-{id:012}"),
         Bytea => format!("\\x{id:04}"),
         _ => id.to_string(),
@@ -195,6 +199,15 @@ pub fn text_of(rng: &mut Rng, kind: Type) -> String {
         }
         TimestampTz => {
             format!("2024-{:02}-{:02} {:02}:30:00+02", rng.u8(1..=12), rng.u8(1..=28), rng.u8(..24))
+        }
+        Time if extreme => choice(rng, &["00:00:00", "24:00:00", "23:59:59.999999"]),
+        Time => format!("{:02}:30:00", rng.u8(..24)),
+        // None of these equals another one that is written differently: which of them a group shows is anyone's choice.
+        Interval if extreme => {
+            choice(rng, &["1 mon", "-1 year -3 days", "100:00:00.000001", "178000000 years", "-00:00:01"])
+        }
+        Interval => {
+            choice(rng, &["1 day", "02:30:00", "-3 days", "1 mon 1 day", "1 day 12:00:00", "00:00:00"])
         }
         Bytea if extreme => choice(rng, &["\\x", "\\x00ff00", "\\xdeadbeef"]),
         Bytea => choice(rng, &["\\x61", "\\x6162", "\\x62"]),

@@ -17,6 +17,8 @@ pub enum Type {
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    Interval,
     Bytea,
     Uuid,
 }
@@ -24,7 +26,7 @@ pub enum Type {
 use Type::*;
 
 /// All of them.
-pub const TYPES: [Type; 15] = [
+pub const TYPES: [Type; 17] = [
     Bool,
     SmallInt,
     Int,
@@ -38,6 +40,8 @@ pub const TYPES: [Type; 15] = [
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    Interval,
     Bytea,
     Uuid,
 ];
@@ -69,6 +73,8 @@ impl Type {
             Date => "date",
             Timestamp => "timestamp",
             TimestampTz => "timestamptz",
+            Time => "time",
+            Interval => "interval",
             Bytea => "bytea",
             Uuid => "uuid",
         }
@@ -95,6 +101,7 @@ impl Type {
             Date => "2024-02-29",
             Timestamp => "2024-02-29 12:30:00",
             TimestampTz => "2024-02-29 12:30:00+00",
+            Time => "12:30:00",
             Uuid => "01234567-89ab-cdef-0123-456789abcdef",
             Bytea => "\\x61",
             Varchar | Char => "a",

@@ -7,7 +7,7 @@ use crate::frontend::utf8;
 use crate::types::wire_type;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
-    DataType, Decimal, ListType, MAX_NUMERIC_PRECISION, SystemType, Value, ValueRef, parse_text,
+    DataType, Decimal, Interval, ListType, MAX_NUMERIC_PRECISION, SystemType, Value, ValueRef, parse_text,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -49,6 +49,12 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         ValueRef::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
         ValueRef::Timestamp(microseconds) | ValueRef::TimestampTz(microseconds) => {
             out.put_i64(microseconds.wrapping_sub(EPOCH_MICROSECONDS))
+        }
+        ValueRef::Time(microseconds) => out.put_i64(microseconds),
+        ValueRef::Interval(interval) => {
+            out.put_i64(interval.microseconds);
+            out.put_i32(interval.days);
+            out.put_i32(interval.months);
         }
         ValueRef::Bytea(bytes) => out.put_slice(bytes),
         ValueRef::Uuid(bytes) => out.put_slice(&bytes),
@@ -200,6 +206,8 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Date => Value::Date(decode_date(i32::from_be_bytes(fixed(bytes)?))?),
         DataType::Timestamp => Value::Timestamp(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
         DataType::TimestampTz => Value::TimestampTz(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::Time => Value::Time(decode_time(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::Interval => Value::Interval(decode_interval(fixed(bytes)?)),
         DataType::Bytea => Value::Bytea(bytes.into()),
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
     })
@@ -225,6 +233,19 @@ fn decode_timestamp(microseconds: i64) -> Result<i64> {
     shifted
         .filter(|_| MICROSECONDS.contains(&microseconds))
         .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range"))
+}
+
+fn decode_time(microseconds: i64) -> Result<i64> {
+    match microseconds {
+        0..=86_400_000_000 => Ok(microseconds),
+        _ => Err(Error::new(SqlState::DatetimeFieldOverflow, "time out of range")),
+    }
+}
+
+/// Microseconds, days, months.
+fn decode_interval(bytes: [u8; 16]) -> Interval {
+    let bits = u128::from_be_bytes(bytes);
+    Interval::new(bits as u32 as i32, (bits >> 32) as u32 as i32, (bits >> 64) as u64 as i64)
 }
 
 /// Reads groups of four digits into one integer, then brings it to the scale that the header announces.
@@ -339,6 +360,20 @@ mod tests {
             assert_eq!(decode(&bytes, NUMERIC).unwrap_err().state(), state, "{bytes:?}");
         }
         assert_eq!(decode(&words(&[1, 0x8000, 0, 2, 1]), NUMERIC).unwrap(), numeric(0, 2));
+    }
+
+    /// What PostgreSQL 15's `interval_send` and `time_send` give.
+    #[test]
+    fn intervals_and_times_have_postgresqls_bytes() {
+        let interval = Value::Interval(Interval::new(14, -3, 1));
+        let bytes = [0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfd, 0, 0, 0, 14];
+        assert_eq!(sent(&interval, DataType::Interval), bytes);
+        assert_eq!(decode(&bytes, DataType::Interval).unwrap(), interval);
+        let time = Value::Time(258);
+        assert_eq!(sent(&time, DataType::Time), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 1, 2], DataType::Time).unwrap(), time);
+        let late = decode(&86_400_000_001i64.to_be_bytes(), DataType::Time).unwrap_err();
+        assert_eq!(late.state(), SqlState::DatetimeFieldOverflow);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::Date => (1082, 4, -1),
         DataType::Timestamp => (1114, 8, -1),
         DataType::TimestampTz => (1184, 8, -1),
+        DataType::Time => (1083, 8, -1),
+        DataType::Interval => (1186, 16, -1),
         DataType::Numeric { precision, scale } => {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
         }
@@ -98,7 +100,9 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         701 => DataType::DoublePrecision,
         1082 => DataType::Date,
         1114 => DataType::Timestamp,
+        1083 => DataType::Time,
         1184 => DataType::TimestampTz,
+        1186 => DataType::Interval,
         1700 => DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 },
         2950 => DataType::Uuid,
         other => {
@@ -122,8 +126,15 @@ mod tests {
 
     #[test]
     fn declared_types_come_back_as_described() {
-        for data_type in [DataType::Boolean, DataType::BigInt, DataType::Uuid, DataType::Text, DataType::Date]
-        {
+        for data_type in [
+            DataType::Boolean,
+            DataType::BigInt,
+            DataType::Uuid,
+            DataType::Text,
+            DataType::Date,
+            DataType::Time,
+            DataType::Interval,
+        ] {
             assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
         }
         assert_eq!(declared_type(0).unwrap(), None);

@@ -119,6 +119,7 @@ fn type_name(data_type: &DataType) -> String {
         "decimal" | "dec" => "numeric",
         "timestamp with time zone" => "timestamptz",
         "timestamp without time zone" => "timestamp",
+        "time without time zone" => "time",
         other => other,
     }
     .to_owned()

@@ -5,17 +5,19 @@
 //! that reading a cell cannot.
 
 use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
-use ankerdb_value::Decimal;
+use ankerdb_value::{Decimal, Interval};
 use datafusion::arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,
     Decimal32Array, Decimal64Array, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array,
-    Int16Array, Int32Array, Int64Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, RecordBatch,
-    StringArray, StringViewArray, TimestampMicrosecondArray,
+    Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeStringArray,
+    PrimitiveArray, RecordBatch, StringArray, StringViewArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray,
 };
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, IntervalUnit, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 
@@ -43,6 +45,8 @@ enum Column {
     Date(Date32Array),
     Timestamp(TimestampMicrosecondArray),
     TimestampTz(TimestampMicrosecondArray),
+    Time(Time64MicrosecondArray),
+    Interval(IntervalMonthDayNanoArray),
     Bytea(BinaryArray),
     LargeBytea(LargeBinaryArray),
     ByteaView(BinaryViewArray),
@@ -117,6 +121,11 @@ impl Column {
             Column::Date(array) => cell(array, row, ValueRef::Date),
             Column::Timestamp(array) => cell(array, row, ValueRef::Timestamp),
             Column::TimestampTz(array) => cell(array, row, ValueRef::TimestampTz),
+            Column::Time(array) => cell(array, row, ValueRef::Time),
+            Column::Interval(array) => cell(array, row, |value| {
+                let microseconds = value.nanoseconds / 1000;
+                ValueRef::Interval(Interval::new(value.months, value.days, microseconds))
+            }),
             Column::Bytea(array) => cell(array, row, ValueRef::Bytea),
             Column::LargeBytea(array) => cell(array, row, ValueRef::Bytea),
             Column::ByteaView(array) => cell(array, row, ValueRef::Bytea),
@@ -174,6 +183,11 @@ fn column(array: &ArrayRef) -> Result<Column> {
                 None => Column::Timestamp(microseconds),
             }
         }
+        ArrowType::Time64(TimeUnit::Microsecond) => Column::Time(array.as_primitive().clone()),
+        ArrowType::Time64(_) => {
+            Column::Time(array.as_primitive::<Time64NanosecondType>().unary(|nanoseconds| nanoseconds / 1000))
+        }
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => Column::Interval(array.as_primitive().clone()),
         ArrowType::Utf8 => Column::Text(array.as_string().clone()),
         ArrowType::LargeUtf8 => Column::LargeText(array.as_string().clone()),
         ArrowType::Utf8View => Column::TextView(array.as_string_view().clone()),

@@ -5,10 +5,13 @@
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
 //! | `TABLE a` | `SELECT * FROM a` |
 //! | `FROM generate_series(1, 3) AS a` | `FROM (SELECT CAST(s AS int) FROM generate_series(1, 3) AS s (s)) AS a (a)` |
+//! | `extract(year FROM a)`, `a AT TIME ZONE b` | `extract('year', a)`, `timezone(b, a)` |
+//! | `INTERVAL '5' DAY` | `CAST('5 days' AS interval)` |
 //! | `SELECT generate_series(1, n), b FROM a` | `SELECT generate_series, b FROM a CROSS JOIN generate_series(1, n)` |
 //!
 //! The last one only where the arguments do not depend on the rows and no clause stands between rows and select list.
 
+use crate::expression::literal_with_fields;
 use crate::name::folded;
 use crate::plain_query::plain_select;
 use datafusion::sql::sqlparser::ast::{
@@ -105,10 +108,65 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        times_as_calls(expr);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         name_series(factor);
         ControlFlow::Continue(())
     }
+}
+
+/// Writes what SQL has words for, of times, as calls and casts.
+fn times_as_calls(expr: &mut Expr) {
+    let text = |text: String| Expr::Value(ast::Value::SingleQuotedString(text).with_empty_span());
+    match expr {
+        Expr::Extract { field, expr: operand, .. } => {
+            let field = field.to_string().trim_matches('\'').to_lowercase();
+            *expr = call("extract", vec![text(field), operand.as_ref().clone()]);
+        }
+        Expr::AtTimeZone { timestamp, time_zone } => {
+            *expr = call("timezone", vec![time_zone.as_ref().clone(), timestamp.as_ref().clone()]);
+        }
+        Expr::Interval(interval) => {
+            let Expr::Value(value) = interval.value.as_ref() else { return };
+            let ast::Value::SingleQuotedString(written) = &value.value else { return };
+            let last = interval.last_field.as_ref().or(interval.leading_field.as_ref());
+            let written = match last.map(|field| field.to_string().to_lowercase()) {
+                // A text that is no interval is refused where it is cast.
+                Some(field) => literal_with_fields(written, &field).unwrap_or_else(|_| written.clone()),
+                None => written.clone(),
+            };
+            *expr = Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(text(written)),
+                data_type: ast::DataType::Interval { fields: None, precision: None },
+                array: false,
+                format: None,
+            };
+        }
+        _ => {}
+    }
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let unnamed = |argument| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument));
+    Expr::Function(ast::Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args: arguments.into_iter().map(unnamed).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 fn fetch_as_limit(query: &mut ast::Query) {

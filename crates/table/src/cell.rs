@@ -1,7 +1,7 @@
 //! One cell inside of storage: what a value looks like as bits.
 
 use ankerdb_base::{Error, Result};
-use ankerdb_value::{DataType, Decimal, Value, ValueRef};
+use ankerdb_value::{DataType, Decimal, Interval, Value, ValueRef};
 
 /// Longest byte string that lies in its view.
 pub(crate) const INLINE_BYTES: usize = 12;
@@ -41,12 +41,11 @@ impl CellLayout {
             DataType::Boolean => CellLayout::Bit,
             DataType::SmallInt => CellLayout::Half,
             DataType::Integer | DataType::Real | DataType::Date => CellLayout::Quad,
-            DataType::BigInt | DataType::DoublePrecision | DataType::Timestamp | DataType::TimestampTz => {
-                CellLayout::Word
-            }
+            DataType::BigInt | DataType::DoublePrecision => CellLayout::Word,
+            DataType::Timestamp | DataType::TimestampTz | DataType::Time => CellLayout::Word,
             DataType::Numeric { precision: 0..=9, .. } => CellLayout::Quad,
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
-            DataType::Numeric { .. } | DataType::Uuid => CellLayout::Wide,
+            DataType::Numeric { .. } | DataType::Uuid | DataType::Interval => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
             DataType::System(system) if system.is_number() => CellLayout::Word,
             DataType::System(_) => CellLayout::View,
@@ -120,7 +119,7 @@ impl Cell<'static> {
         Cell::Word(value as i64 as u64)
     }
 
-    /// A bigint, a timestamp, or the unscaled digits of a numeric of at most 18.
+    /// A bigint, a timestamp, a time of day, or the unscaled digits of a numeric of at most 18.
     pub const fn bigint(value: i64) -> Cell<'static> {
         Cell::Word(value as u64)
     }
@@ -147,7 +146,8 @@ impl<'a> Cell<'a> {
             }
             (ValueRef::BigInt(value), DataType::BigInt)
             | (ValueRef::Timestamp(value), DataType::Timestamp)
-            | (ValueRef::TimestampTz(value), DataType::TimestampTz) => Cell::bigint(value),
+            | (ValueRef::TimestampTz(value), DataType::TimestampTz)
+            | (ValueRef::Time(value), DataType::Time) => Cell::bigint(value),
             (ValueRef::Real(value), DataType::Real) => Cell::Word(value.to_bits() as u64),
             (ValueRef::Double(value), DataType::DoublePrecision) => Cell::Word(value.to_bits()),
             (ValueRef::Numeric(value), DataType::Numeric { scale, .. }) if value.scale == scale => {
@@ -157,6 +157,7 @@ impl<'a> Cell<'a> {
                 }
             }
             (ValueRef::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(value)),
+            (ValueRef::Interval(value), DataType::Interval) => Cell::Wide(value.to_bits()),
             (ValueRef::Text(value), _) if data_type.is_text() => Cell::Bytes(value.as_bytes()),
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
             _ => return Err(misfit(value, data_type)),
@@ -182,6 +183,7 @@ impl<'a> Cell<'a> {
             (Cell::Word(word), DataType::Date) => ValueRef::Date(word as i32),
             (Cell::Word(word), DataType::Timestamp) => ValueRef::Timestamp(word as i64),
             (Cell::Word(word), DataType::TimestampTz) => ValueRef::TimestampTz(word as i64),
+            (Cell::Word(word), DataType::Time) => ValueRef::Time(word as i64),
             (Cell::Word(word), DataType::Numeric { scale, .. }) => {
                 ValueRef::Numeric(Decimal::new(word as i64 as i128, scale))
             }
@@ -189,6 +191,7 @@ impl<'a> Cell<'a> {
                 ValueRef::Numeric(Decimal::new(wide as i128, scale))
             }
             (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
+            (Cell::Wide(wide), DataType::Interval) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
             (Cell::Bytes(bytes), _) if data_type.is_text() => {
                 ValueRef::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8"))

@@ -7,7 +7,8 @@
 use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::check_real;
-use crate::{DataType, Decimal, SystemType, Value, format_text, parse_text};
+use crate::interval_math::add_to_time;
+use crate::{DataType, Decimal, Interval, SystemType, Value, format_text, parse_text};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// `CAST(value AS data_type)`. Text longer than `char(n)` or `varchar(n)` is cut silently.
@@ -81,6 +82,8 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Date(_), DataType::Date)
         | (value @ Value::Timestamp(_), DataType::Timestamp)
         | (value @ Value::TimestampTz(_), DataType::TimestampTz)
+        | (value @ Value::Time(_), DataType::Time)
+        | (value @ Value::Interval(_), DataType::Interval)
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
         (Value::Date(days), DataType::Timestamp) => Ok(Value::Timestamp(midnight(days)?)),
@@ -91,6 +94,11 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
             // 64 bits of microseconds are far fewer days than an i32 counts.
             Ok(Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32))
         }
+        (Value::Timestamp(moment) | Value::TimestampTz(moment), DataType::Time) => {
+            Ok(Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)))
+        }
+        (Value::Time(time), DataType::Interval) => Ok(Value::Interval(Interval::new(0, 0, time))),
+        (Value::Interval(interval), DataType::Time) => Ok(Value::Time(add_to_time(0, interval))),
         (value, data_type) => {
             let (from, to) = (value.type_name(), plain_name(data_type));
             Err(match context {
@@ -127,7 +135,7 @@ pub(crate) fn text_of(value: &Value) -> String {
 }
 
 /// The first instant of a day.
-fn midnight(days: i32) -> Result<i64> {
+pub(crate) fn midnight(days: i32) -> Result<i64> {
     i64::from(days)
         .checked_mul(MICROSECONDS_PER_DAY)
         .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "date out of range for timestamp"))

@@ -49,6 +49,10 @@ pub enum DataType {
     Timestamp,
     /// `timestamptz`: microseconds since 1970-01-01 00:00 UTC
     TimestampTz,
+    /// `time`: microseconds since midnight, at most those of a day
+    Time,
+    /// `interval`: months, days and microseconds
+    Interval,
     /// `bytea`
     Bytea,
     /// `uuid`
@@ -98,6 +102,8 @@ impl fmt::Display for DataType {
             DataType::Date => f.write_str("date"),
             DataType::Timestamp => f.write_str("timestamp without time zone"),
             DataType::TimestampTz => f.write_str("timestamp with time zone"),
+            DataType::Time => f.write_str("time without time zone"),
+            DataType::Interval => f.write_str("interval"),
             DataType::Bytea => f.write_str("bytea"),
             DataType::Uuid => f.write_str("uuid"),
             DataType::System(system) => f.write_str(system.name()),

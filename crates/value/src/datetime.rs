@@ -18,6 +18,7 @@ use ankerdb_base::{Error, Result, SqlState};
 pub(crate) const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
+const HOUR: i64 = 3600 * MICROSECONDS_PER_SECOND;
 const DAYS_PER_CYCLE: i64 = 146_097;
 const YEARS_PER_CYCLE: i64 = 400;
 /// Days from 0000-03-01 to 1970-01-01.
@@ -53,7 +54,7 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, u32, u32) {
     (year, month as u32, day as u32)
 }
 
-fn days_in_month(year: i64, month: u32) -> u32 {
+pub(crate) fn days_in_month(year: i64, month: u32) -> u32 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -89,7 +90,8 @@ fn push_date(days: i64, out: &mut String) -> bool {
     before_christ
 }
 
-fn push_time(microseconds: i64, out: &mut String) {
+/// Appends a time of day.
+pub(crate) fn push_time(microseconds: i64, out: &mut String) {
     let seconds = (microseconds / MICROSECONDS_PER_SECOND) as u64;
     push_digits(seconds / 3600, 2, out);
     out.push(':');
@@ -118,6 +120,50 @@ pub(crate) fn parse_date(text: &str) -> Result<i32> {
     }
     // LAST_DAY is below i32::MAX.
     Ok(parsed.days as i32)
+}
+
+/// Reads a time of day: `04:05:06.7`, `040506`, with AM or PM, behind a date that is dropped; a zone is checked and dropped.
+pub(crate) fn parse_time_of_day(text: &str) -> Result<i64> {
+    let body = trim(text);
+    let parsed = match parse_clock(body) {
+        Err(Refusal::Malformed) if body.contains([' ', 'T', 't']) => {
+            parse_parts(body).map(|moment| moment.time)
+        }
+        other => other,
+    };
+    parsed.map_err(|refusal| refused(refusal, text, "time"))
+}
+
+/// `HH:MM[:SS[.fraction]]` or `HHMMSS`, `AM` or `PM`, and a zone.
+fn parse_clock(body: &str) -> Result<i64, Refusal> {
+    let mut cursor = Cursor { rest: body };
+    let digits = body.bytes().take_while(u8::is_ascii_digit).count();
+    let time = match digits {
+        4 | 6 => {
+            let digits = cursor.digits();
+            let (hour, rest) = digits.split_at(2);
+            let seconds = if rest.len() > 2 { format!(":{}", &rest[2..]) } else { String::new() };
+            let fraction =
+                if cursor.skip_one(&['.']) { format!(".{}", cursor.digits()) } else { String::new() };
+            parse_time(&mut Cursor { rest: &format!("{hour}:{}{seconds}{fraction}", &rest[..2]) })?
+        }
+        _ => parse_time(&mut cursor)?,
+    };
+    cursor.skip_blanks();
+    let half = cursor.rest.get(..2).map(str::to_ascii_lowercase);
+    let hour = time / HOUR;
+    let time = match half.as_deref() {
+        Some("am" | "pm") if !(1..=12).contains(&hour) => return Err(Refusal::NoSuchMoment),
+        Some("am") if hour == 12 => time - 12 * HOUR,
+        Some("pm") if hour != 12 => time + 12 * HOUR,
+        _ => time,
+    };
+    if matches!(half.as_deref(), Some("am" | "pm")) {
+        cursor.rest = &cursor.rest[2..];
+        cursor.skip_blanks();
+    }
+    parse_zone(cursor.rest)?;
+    Ok(time)
 }
 
 /// Reads a timestamp; a zone is checked and dropped, as PostgreSQL does.
@@ -167,8 +213,12 @@ fn parse_moment(text: &str, type_name: &str) -> Result<Moment> {
         let message = format!("{type_name} value \"{body}\" is not supported");
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
-    parse_parts(body).map_err(|refusal| match refusal {
-        Refusal::Malformed if is_field_too_large(body) => Error::new(
+    parse_parts(body).map_err(|refusal| refused(refusal, text, type_name))
+}
+
+fn refused(refusal: Refusal, text: &str, type_name: &str) -> Error {
+    match refusal {
+        Refusal::Malformed if type_name != "time" && is_field_too_large(trim(text)) => Error::new(
             SqlState::DatetimeFieldOverflow,
             format!("date/time field value out of range: \"{text}\""),
         ),
@@ -184,7 +234,7 @@ fn parse_moment(text: &str, type_name: &str) -> Result<Moment> {
             SqlState::DatetimeFieldOverflow,
             format!("time zone displacement out of range: \"{text}\""),
         ),
-    })
+    }
 }
 
 /// Whether a lone number is one of a month that does not exist, or has the digits of a day that does not.

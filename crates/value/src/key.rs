@@ -13,6 +13,8 @@
 //! | real, double          | 4 or 8: bits in the order of numbers; -0 as 0, every NaN alike and last        |
 //! | text, varchar, char   | bytes, `00` as `00 FF`, then `00 00`; char without trailing blanks             |
 //! | date, timestamps      | 4 or 8, as integers                                                            |
+//! | time                  | 8, as integers                                                                 |
+//! | interval              | 16: its length in microseconds, as integers                                    |
 //! | bytea                 | as text                                                                        |
 //! | uuid                  | 16, as it is                                                                   |
 //!
@@ -67,6 +69,8 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Date(days), DataType::Date) => push_integer(out, *days),
         (Value::Timestamp(moment), DataType::Timestamp) => push_bigint(out, *moment),
         (Value::TimestampTz(moment), DataType::TimestampTz) => push_bigint(out, *moment),
+        (Value::Time(time), DataType::Time) => push_bigint(out, *time),
+        (Value::Interval(interval), DataType::Interval) => push_wide(out, interval.span()),
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
         (value, data_type) => {
@@ -89,10 +93,14 @@ pub fn push_integer(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&(value ^ i32::MIN).to_be_bytes());
 }
 
-/// Appends a `bigint NOT NULL` (or a timestamp `NOT NULL`).
+/// Appends a `bigint NOT NULL` (or a timestamp or time `NOT NULL`).
 #[inline]
 pub fn push_bigint(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&(value ^ i64::MIN).to_be_bytes());
+}
+
+fn push_wide(out: &mut Vec<u8>, value: i128) {
+    out.extend_from_slice(&(value ^ i128::MIN).to_be_bytes());
 }
 
 /// Appends a text `NOT NULL`; for `char(n)` the caller leaves out the trailing blanks.
@@ -122,7 +130,7 @@ fn push_numeric(out: &mut Vec<u8>, value: Decimal, precision: u8, scale: u8) -> 
     match numeric_storage_bits(precision) {
         32 => push_integer(out, fitted.unscaled as i32),
         64 => push_bigint(out, fitted.unscaled as i64),
-        _ => out.extend_from_slice(&(fitted.unscaled ^ i128::MIN).to_be_bytes()),
+        _ => push_wide(out, fitted.unscaled),
     }
     Ok(())
 }

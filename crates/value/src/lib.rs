@@ -7,10 +7,14 @@
 
 mod cast;
 mod data_type;
+mod date_field;
 mod datetime;
 mod decimal;
 mod fit;
 mod float;
+mod interval;
+mod interval_math;
+mod interval_text;
 mod key;
 mod literal;
 mod operator;
@@ -26,8 +30,11 @@ mod strategy;
 
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
+pub use date_field::{DateField, date_trunc, extract};
 pub use decimal::Decimal;
 pub use fit::cut;
+pub use interval::Interval;
+pub use interval_math::age;
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use system_type::{ListType, ObjectKind, SystemType};

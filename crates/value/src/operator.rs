@@ -2,15 +2,17 @@
 //!
 //! Two numbers meet in the wider of their types, in the order smallint, integer, bigint, numeric, double
 //! precision; two reals stay real, a real with anything else becomes double precision. Integers divide toward
-//! zero. Dates know `date + integer`, `date - integer` and `date - date`. NULL makes every result NULL.
+//! zero. Dates know `date + integer`, `date - integer` and `date - date`; intervals are added to dates, times, timestamps and
+//! each other, and multiplied with numbers. NULL makes every result NULL.
 //!
 //! Overflow is 22003 and division by zero 22012; infinity and NaN come out only where one went in.
-//! Combinations that PostgreSQL does not know, or knows only with intervals, are 42883.
+//! Combinations that PostgreSQL does not know are 42883.
 
-use crate::cast::{out_of_range, text_of, to_decimal, to_double};
+use crate::cast::{midnight, out_of_range, text_of, to_decimal, to_double};
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::float::{check_double, check_real};
-use crate::{Decimal, Value};
+use crate::interval_math::{self, add_to_moment, add_to_time};
+use crate::{Decimal, Interval, Value};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
@@ -19,6 +21,13 @@ pub fn add(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, 1),
         (count, Value::Date(days)) if count.is_day_count() => add_days(*days, count, 1),
+        (Value::Date(days), Value::Time(time)) | (Value::Time(time), Value::Date(days)) => {
+            Ok(Value::Timestamp(add_to_moment(midnight(*days)?, Interval::new(0, 0, *time))?))
+        }
+        (Value::Interval(left), Value::Interval(right)) => left.checked_add(*right).map(Value::Interval),
+        (moment, Value::Interval(interval)) | (Value::Interval(interval), moment) if is_moment(moment) => {
+            later(moment, *interval)
+        }
         _ => arithmetic(left, right, &ADD),
     }
 }
@@ -30,18 +39,37 @@ pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
         (Value::Date(left), Value::Date(right)) => {
             left.checked_sub(*right).map(Value::Integer).ok_or_else(|| out_of_range("integer"))
         }
+        (Value::Interval(left), Value::Interval(right)) => {
+            left.checked_add(right.negated()?).map(Value::Interval)
+        }
+        (moment, Value::Interval(interval)) if is_moment(moment) => later(moment, interval.negated()?),
+        (Value::Time(left), Value::Time(right)) => Ok(Value::Interval(Interval::new(0, 0, left - right))),
+        (left, right) if is_moment(left) && is_moment(right) => match (instant(left)?, instant(right)?) {
+            (Some(left), Some(right)) => interval_math::between(left, right).map(Value::Interval),
+            _ => arithmetic(&Value::Time(0), &Value::Date(0), &SUBTRACT),
+        },
         _ => arithmetic(left, right, &SUBTRACT),
     }
 }
 
 /// `left * right`
 pub fn multiply(left: &Value, right: &Value) -> Result<Value> {
-    arithmetic(left, right, &MULTIPLY)
+    match (left, right) {
+        (Value::Interval(interval), factor) | (factor, Value::Interval(interval)) if factor.is_number() => {
+            interval_math::scale(*interval, to_double(factor)).map(Value::Interval)
+        }
+        _ => arithmetic(left, right, &MULTIPLY),
+    }
 }
 
 /// `left / right`
 pub fn divide(left: &Value, right: &Value) -> Result<Value> {
-    arithmetic(left, right, &DIVIDE)
+    match (left, right) {
+        (Value::Interval(interval), divisor) if divisor.is_number() => {
+            interval_math::divide(*interval, to_double(divisor)).map(Value::Interval)
+        }
+        _ => arithmetic(left, right, &DIVIDE),
+    }
 }
 
 /// `left % right`, with the sign of `left`; not for floating point.
@@ -63,6 +91,7 @@ pub fn negate(value: &Value) -> Result<Value> {
         Value::Numeric(value) => value.negated().map(Value::Numeric),
         Value::Real(value) => Ok(Value::Real(-value)),
         Value::Double(value) => Ok(Value::Double(-value)),
+        Value::Interval(interval) => interval.negated().map(Value::Interval),
         value => Err(undefined(format!("- {}", value.type_name()))),
     }
 }
@@ -90,6 +119,8 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         (Value::Boolean(left), Value::Boolean(right)) => left.cmp(right),
         (Value::Text(left), Value::Text(right)) => left.as_bytes().cmp(right.as_bytes()),
         (Value::Date(left), Value::Date(right)) => left.cmp(right),
+        (Value::Time(left), Value::Time(right)) => left.cmp(right),
+        (Value::Interval(left), Value::Interval(right)) => left.compare(*right),
         (Value::Bytea(left), Value::Bytea(right)) => left.cmp(right),
         (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
         _ => match (Pair::of(left, right)?, moment(left), moment(right)) {
@@ -108,6 +139,32 @@ fn moment(value: &Value) -> Option<i128> {
         Value::Date(days) => Some(i128::from(*days) * i128::from(MICROSECONDS_PER_DAY)),
         _ => None,
     }
+}
+
+/// Whether an interval can be added.
+fn is_moment(value: &Value) -> bool {
+    matches!(value, Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) | Value::Time(_))
+}
+
+/// Microseconds since the epoch; `None` for a time of day.
+fn instant(value: &Value) -> Result<Option<i64>> {
+    Ok(match value {
+        Value::Timestamp(moment) | Value::TimestampTz(moment) => Some(*moment),
+        Value::Date(days) => Some(midnight(*days)?),
+        _ => None,
+    })
+}
+
+/// `moment + interval`; a date is a timestamp for it.
+fn later(moment: &Value, interval: Interval) -> Result<Value> {
+    Ok(match moment {
+        Value::Time(time) => Value::Time(add_to_time(*time, interval)),
+        Value::TimestampTz(moment) => Value::TimestampTz(add_to_moment(*moment, interval)?),
+        other => match instant(other)? {
+            Some(moment) => Value::Timestamp(add_to_moment(moment, interval)?),
+            None => Value::Null,
+        },
+    })
 }
 
 fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {

@@ -1,7 +1,7 @@
 //! Random values of every type, for property tests.
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
-use crate::{DataType, Decimal, Value};
+use crate::{DataType, Decimal, Interval, Value};
 use proptest::prelude::*;
 
 /// Any type, with modifiers that random values can reach.
@@ -22,6 +22,8 @@ pub(crate) fn data_type() -> BoxedStrategy<DataType> {
         Just(DataType::Date),
         Just(DataType::Timestamp),
         Just(DataType::TimestampTz),
+        Just(DataType::Time),
+        Just(DataType::Interval),
         Just(DataType::Bytea),
         Just(DataType::Uuid),
     ]
@@ -46,6 +48,8 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             prop_oneof![-2i32..3, (FIRST_DAY as i32)..=LAST_DAY as i32].prop_map(Value::Date).boxed()
         }
         DataType::Timestamp => moment().prop_map(Value::Timestamp).boxed(),
+        DataType::Time => (0..=MICROSECONDS_PER_DAY).prop_map(Value::Time).boxed(),
+        DataType::Interval => interval().prop_map(Value::Interval).boxed(),
         DataType::TimestampTz => moment().prop_map(Value::TimestampTz).boxed(),
         DataType::Bytea => proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..6)
             .prop_map(|bytes| Value::Bytea(bytes.into()))
@@ -77,4 +81,12 @@ pub(crate) fn small_decimal() -> impl Strategy<Value = Decimal> {
 /// Any decimal of up to 38 digits.
 pub(crate) fn any_decimal() -> impl Strategy<Value = Decimal> {
     (1u8..=38, 0u8..=38).prop_flat_map(|(precision, scale)| decimal(precision, scale))
+}
+
+fn interval() -> BoxedStrategy<Interval> {
+    // Equal lengths in different parts occur, too.
+    let day = MICROSECONDS_PER_DAY;
+    let small = (-1i32..2, -30i32..31, prop_oneof![Just(0), Just(day), Just(-day), -day..day]);
+    let any = (any::<i32>(), any::<i32>(), any::<i64>());
+    prop_oneof![small, any].prop_map(|(months, days, time)| Interval::new(months, days, time)).boxed()
 }

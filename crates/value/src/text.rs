@@ -8,7 +8,7 @@
 
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
-use crate::{DataType, Decimal, Value, ValueRef, datetime, float};
+use crate::{DataType, Decimal, Value, ValueRef, datetime, float, interval_text};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 use std::num::IntErrorKind;
@@ -17,8 +17,8 @@ use std::str::FromStr;
 /// Reads a literal of the type. Costs one pass and no allocation beyond the value.
 ///
 /// # Errors
-/// 22P02 if the text is malformed (22007 for dates and timestamps), 22003 or 22008 if the value does not fit the
-/// type, 22001 if text is longer than the type allows and the excess is not blank, 22021 for text with a zero
+/// 22P02 if the text is malformed (22007 for dates, times and intervals), 22003, 22008 or 22015 if the value does not fit
+/// the type, 22001 if text is longer than the type allows and the excess is not blank, 22021 for text with a zero
 /// byte, 0A000 for values that PostgreSQL has and AnKerDB does not (NaN as numeric, infinite dates).
 pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
     Ok(match data_type {
@@ -41,6 +41,8 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::Date => Value::Date(datetime::parse_date(text)?),
         DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text)?),
         DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text)?),
+        DataType::Time => Value::Time(datetime::parse_time_of_day(text)?),
+        DataType::Interval => Value::Interval(interval_text::parse_interval(text)?),
         DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
@@ -64,6 +66,8 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
         ValueRef::Date(days) => datetime::format_date(days, out),
         ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, "", out),
         ValueRef::TimestampTz(microseconds) => datetime::format_timestamp(microseconds, "+00", out),
+        ValueRef::Time(microseconds) => datetime::push_time(microseconds, out),
+        ValueRef::Interval(interval) => interval_text::format_interval(interval, out),
         ValueRef::Bytea(bytes) => {
             out.push_str("\\x");
             push_hex(bytes, out);

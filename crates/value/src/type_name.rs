@@ -41,6 +41,8 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "date" => DataType::Date,
         "timestamp" | "timestamp without time zone" => return timestamp(DataType::Timestamp, modifiers),
         "timestamptz" | "timestamp with time zone" => return timestamp(DataType::TimestampTz, modifiers),
+        "time" | "time without time zone" => return timestamp(DataType::Time, modifiers),
+        "interval" => return timestamp(DataType::Interval, modifiers),
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
         _ => {
@@ -106,7 +108,7 @@ fn timestamp(data_type: DataType, modifiers: &[u32]) -> Result<DataType> {
         [] | [6] => Ok(data_type),
         _ => Err(Error::new(
             SqlState::FeatureNotSupported,
-            "timestamp precision other than 6 is not supported",
+            "a precision of seconds other than 6 is not supported",
         )),
     }
 }

@@ -1,6 +1,6 @@
 //! One cell outside of storage.
 
-use crate::Decimal;
+use crate::{Decimal, Interval};
 
 /// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar` and
 /// `char` share one variant, and numerics carry their own scale.
@@ -30,6 +30,10 @@ pub enum Value {
     Timestamp(i64),
     /// `timestamptz`, microseconds since 1970-01-01 00:00 UTC
     TimestampTz(i64),
+    /// `time`, microseconds since midnight
+    Time(i64),
+    /// `interval`
+    Interval(Interval),
     /// `bytea`
     Bytea(Box<[u8]>),
     /// `uuid`, in the order it is written
@@ -62,6 +66,8 @@ impl Value {
             Value::Date(_) => "date",
             Value::Timestamp(_) => "timestamp without time zone",
             Value::TimestampTz(_) => "timestamp with time zone",
+            Value::Time(_) => "time without time zone",
+            Value::Interval(_) => "interval",
             Value::Bytea(_) => "bytea",
             Value::Uuid(_) => "uuid",
         }

@@ -1,6 +1,6 @@
 //! One cell where it lies: a value that is read, not owned.
 
-use crate::{Decimal, Value};
+use crate::{Decimal, Interval, Value};
 
 /// A value, or NULL, that borrows its text or bytes. Results are written to clients from these, so that a text is copied
 /// once, into the client's buffer. Otherwise like [`Value`].
@@ -30,6 +30,10 @@ pub enum ValueRef<'a> {
     Timestamp(i64),
     /// `timestamptz`, microseconds since 1970-01-01 00:00 UTC
     TimestampTz(i64),
+    /// `time`, microseconds since midnight
+    Time(i64),
+    /// `interval`
+    Interval(Interval),
     /// `bytea`
     Bytea(&'a [u8]),
     /// `uuid`, in the order it is written
@@ -57,6 +61,8 @@ impl ValueRef<'_> {
             ValueRef::Date(days) => Value::Date(days),
             ValueRef::Timestamp(microseconds) => Value::Timestamp(microseconds),
             ValueRef::TimestampTz(microseconds) => Value::TimestampTz(microseconds),
+            ValueRef::Time(microseconds) => Value::Time(microseconds),
+            ValueRef::Interval(interval) => Value::Interval(interval),
             ValueRef::Bytea(bytes) => Value::Bytea(bytes.into()),
             ValueRef::Uuid(bytes) => Value::Uuid(bytes),
         }
@@ -78,6 +84,8 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
             Value::Date(days) => ValueRef::Date(*days),
             Value::Timestamp(microseconds) => ValueRef::Timestamp(*microseconds),
             Value::TimestampTz(microseconds) => ValueRef::TimestampTz(*microseconds),
+            Value::Time(microseconds) => ValueRef::Time(*microseconds),
+            Value::Interval(interval) => ValueRef::Interval(*interval),
             Value::Bytea(bytes) => ValueRef::Bytea(bytes),
             Value::Uuid(bytes) => ValueRef::Uuid(*bytes),
         }

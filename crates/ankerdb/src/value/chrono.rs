@@ -1,5 +1,5 @@
-//! chrono's dates and times: `NaiveDate` as `date`, `NaiveDateTime` as `timestamp`, `DateTime<Utc>` (and other zones,
-//! on the way in) as `timestamptz`.
+//! chrono's dates and times: `NaiveDate` as `date`, `NaiveTime` as `time`, `NaiveDateTime` as `timestamp`, `DateTime<Utc>` (and
+//! other zones, on the way in) as `timestamptz`.
 //!
 //! SQL counts microseconds. Nanoseconds below are cut off on the way in, towards the past.
 
@@ -7,7 +7,7 @@ use super::wrong_type;
 use crate::error::{Error, Result};
 use crate::{FromValue, ToValue};
 use ankerdb_engine::{DataType, SqlState, ValueRef};
-use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeZone, Timelike, Utc};
 
 /// The day from which SQL's dates count here.
 const EPOCH: NaiveDate = match NaiveDate::from_ymd_opt(1970, 1, 1) {
@@ -49,6 +49,31 @@ impl FromValue for NaiveDate {
 
     fn reads(data_type: DataType) -> bool {
         data_type == DataType::Date
+    }
+}
+
+impl ToValue for NaiveTime {
+    fn to_value(&self) -> Result<ValueRef<'_>> {
+        // A leap second is a second that is too long, and so the next one here.
+        let nanoseconds =
+            i64::from(self.num_seconds_from_midnight()) * 1_000_000_000 + i64::from(self.nanosecond());
+        Ok(ValueRef::Time(nanoseconds / 1000))
+    }
+}
+
+impl FromValue for NaiveTime {
+    /// # Errors
+    /// `DatetimeFieldOverflow` for `24:00:00`, which chrono does not have.
+    fn from_value(value: ValueRef<'_>) -> Result<NaiveTime> {
+        let ValueRef::Time(microseconds) = value else { return Err(wrong_type(value, "NaiveTime")) };
+        let (seconds, rest) = (microseconds.div_euclid(1_000_000), microseconds.rem_euclid(1_000_000));
+        let seconds = u32::try_from(seconds).map_err(|_| out_of_range("time"))?;
+        NaiveTime::from_num_seconds_from_midnight_opt(seconds, rest as u32 * 1000)
+            .ok_or_else(|| out_of_range("time"))
+    }
+
+    fn reads(data_type: DataType) -> bool {
+        data_type == DataType::Time
     }
 }
 
@@ -115,6 +140,17 @@ mod tests {
         let value = zoned.to_value().unwrap();
         assert_eq!(DateTime::<Utc>::from_value(value).unwrap(), zoned);
         assert_eq!(value.to_value(), parse_text(DataType::TimestampTz, "2024-06-30 10:00:00+00").unwrap());
+    }
+
+    #[test]
+    fn times_of_day_are_the_same_but_for_the_end_of_the_day() {
+        for written in ["00:00:00", "12:30:45.5", "23:59:59.999999"] {
+            let time: NaiveTime = written.parse().unwrap();
+            let value = time.to_value().unwrap();
+            assert_eq!(value.to_value(), parse_text(DataType::Time, written).unwrap());
+            assert_eq!(NaiveTime::from_value(value).unwrap(), time);
+        }
+        assert!(NaiveTime::from_value(ValueRef::Time(86_400_000_000)).is_err());
     }
 
     #[test]

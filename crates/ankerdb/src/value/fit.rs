@@ -77,6 +77,8 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => {
             matches!(data_type, To::Timestamp | To::TimestampTz)
         }
+        ValueRef::Time(_) => matches!(data_type, To::Time | To::Interval),
+        ValueRef::Interval(_) => data_type == To::Interval,
         ValueRef::Uuid(_) => data_type == To::Uuid,
         ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) => false,
     }
@@ -104,6 +106,8 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
         Value::Date(value) => ValueRef::Date(value),
         Value::Timestamp(value) => ValueRef::Timestamp(value),
         Value::TimestampTz(value) => ValueRef::TimestampTz(value),
+        Value::Time(value) => ValueRef::Time(value),
+        Value::Interval(value) => ValueRef::Interval(value),
         Value::Uuid(value) => ValueRef::Uuid(value),
         Value::Text(_) | Value::Bytea(_) => {
             return Err(Error::new(SqlState::InternalError, "a conversion gave a text or bytes"));

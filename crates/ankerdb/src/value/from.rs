@@ -1,7 +1,7 @@
 //! From SQL to Rust.
 
 use crate::error::{Error, Result};
-use ankerdb_engine::{DataType, Decimal, SqlState, Value, ValueRef};
+use ankerdb_engine::{DataType, Decimal, Interval, SqlState, Value, ValueRef};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -147,6 +147,10 @@ direct! {
     }
     Box<[u8]>, DataType::Bytea, {
         ValueRef::Bytea(bytes) => bytes.into(),
+    }
+    Interval, DataType::Interval | DataType::Time, {
+        ValueRef::Interval(interval) => interval,
+        ValueRef::Time(microseconds) => Interval::new(0, 0, microseconds),
     }
     [u8; 16], DataType::Uuid, {
         ValueRef::Uuid(bytes) => bytes,

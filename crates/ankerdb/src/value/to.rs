@@ -1,7 +1,7 @@
 //! From Rust to SQL.
 
 use crate::error::{Error, Result};
-use ankerdb_engine::{Decimal, SqlState, Value, ValueRef};
+use ankerdb_engine::{Decimal, Interval, SqlState, Value, ValueRef};
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -68,6 +68,7 @@ direct! {
     f32 => |value| ValueRef::Real(*value);
     f64 => |value| ValueRef::Double(*value);
     Decimal => |value| ValueRef::Numeric(*value);
+    Interval => |value| ValueRef::Interval(*value);
     str => |value| ValueRef::Text(value);
     String => |value| ValueRef::Text(value);
     [u8] => |value| ValueRef::Bytea(value);

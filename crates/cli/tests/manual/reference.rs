@@ -67,6 +67,8 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Date => "date",
         DataType::Timestamp => "timestamp",
         DataType::TimestampTz => "timestamptz",
+        DataType::Time => "time",
+        DataType::Interval => "interval",
         DataType::Bytea => "bytea",
         DataType::Uuid => "uuid",
         DataType::System(system) => system.name(),
@@ -74,7 +76,7 @@ fn in_manual(data_type: DataType) -> &'static str {
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 23] = [
+const TYPES: [DataType; 25] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -88,6 +90,8 @@ const TYPES: [DataType; 23] = [
     DataType::Date,
     DataType::Timestamp,
     DataType::TimestampTz,
+    DataType::Time,
+    DataType::Interval,
     DataType::Bytea,
     DataType::Uuid,
     DataType::System(SystemType::Oid),

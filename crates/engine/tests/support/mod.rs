@@ -426,6 +426,12 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         }
         DataType::Numeric { scale, .. } => Value::Numeric(Decimal::new(i128::from_le_bytes(wide()), scale)),
         DataType::Uuid => Value::Uuid(wide()),
+        DataType::Time => Value::Time(word()),
+        DataType::Interval => {
+            let part = |start: usize| i32::from_le_bytes(wide()[start..start + 4].try_into().unwrap());
+            let microseconds = i64::from_le_bytes(wide()[8..].try_into().unwrap());
+            Value::Interval(Interval::new(part(0), part(4), microseconds))
+        }
         DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
         DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {

@@ -12,7 +12,7 @@
 //! copy error CODE
 //! ```
 //! TYPES has one letter for each column: I integer, N numeric, R floating point, B boolean, T text, D date,
-//! P timestamp, Z timestamptz, X bytea, U uuid. NULL is `NULL`, the empty string `(empty)`.
+//! P timestamp, Z timestamptz, X bytea, U uuid, M time, V interval, K jsonb. NULL is `NULL`, the empty string `(empty)`.
 //! Lines `$1 = value` between the header and the SQL are parameters; a statement with them takes the extended
 //! protocol. Queries without are run by both protocols, and the two answers must agree.
 //!
@@ -84,6 +84,9 @@ fn type_letter(oid: u32) -> char {
         1184 => 'Z',
         17 => 'X',
         2950 => 'U',
+        1083 => 'M',
+        1186 => 'V',
+        3802 => 'K',
         _ => '?',
     }
 }

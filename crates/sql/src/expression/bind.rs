@@ -13,7 +13,7 @@ use crate::syntax_error::too_deep;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Decimal, Error, QualifiedName, SqlState, SystemType, Value,
 };
-use ankerdb_value::{cast, parse_text};
+use ankerdb_value::{Interval, cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
 /// Expressions within expressions; AND and OR count once however long the chain.
@@ -467,6 +467,12 @@ impl<'a> Binder<'a> {
         for item in &items {
             common = match (common, item.data_type) {
                 (Some(left), Some(right)) => Some(alternative_type(left, right).ok_or_else(|| {
+                    if is_time(left) && is_time(right) {
+                        // Of one kind, but no time of day is a moment.
+                        let (left, right) = (type_name(left), type_name(right));
+                        let message = format!("{what} could not convert type {left} to {right}");
+                        return Error::new(SqlState::CannotCoerce, message);
+                    }
                     let message = format!(
                         "{what} types {} and {} cannot be matched",
                         type_name(left),
@@ -588,6 +594,11 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// Whether the type counts days or what is smaller.
+fn is_time(data_type: DataType) -> bool {
+    matches!(family(data_type), Family::Date | Family::Timestamp | Family::TimestampTz | Family::Time)
+}
+
 /// `numeric` of what has no scale: texts that are not constants, doubles, parameters.
 const BARE_NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 10 };
 
@@ -610,6 +621,8 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::Date => Value::Date(0),
         DataType::Timestamp => Value::Timestamp(0),
         DataType::TimestampTz => Value::TimestampTz(0),
+        DataType::Time => Value::Time(0),
+        DataType::Interval => Value::Interval(Interval::default()),
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
         DataType::System(system) if system.is_number() => Value::BigInt(0),

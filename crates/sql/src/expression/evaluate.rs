@@ -259,6 +259,7 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
         | Function::Ceil
         | Function::Floor
         | Function::Sign => number_call(function, &values),
+        Function::Temporal(function, _) => function.of(&values),
         Function::Math(function) => match values.as_slice() {
             [Value::Double(value)] => Ok(Value::Double(function.of(*value)?)),
             [Value::Double(left), Value::Double(right)] => Ok(Value::Double(function.of_two(*left, *right)?)),

@@ -1,8 +1,9 @@
 //! Functions of the OLTP path: their names, arguments and results.
 
 use super::bind::{Bound, Typed, elsewhere, type_name};
+use super::temporal::temporal_call;
 use super::types::{numeric, scale_of};
-use super::{Binder, Comparison, Expression, Math, SessionFunction};
+use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal};
 use crate::name::DATABASE;
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
@@ -41,6 +42,8 @@ pub(crate) enum Function {
     Greatest,
     Least,
     Math(Math),
+    /// With the type of its result.
+    Temporal(Temporal, DataType),
     /// `nextval`, and what it gives again: `currval`, `lastval`; and `setval`.
     NextValue,
     CurrentValue,
@@ -83,6 +86,7 @@ impl Function {
             Function::LastValue => "lastval",
             Function::SetValue => "setval",
             Function::Math(function) => function.sql_name(),
+            Function::Temporal(function, _) => function.sql_name(),
             Function::Session(function) => function.sql_name(),
         }
     }
@@ -250,12 +254,19 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
         |&(known, fewest, most): &(&str, usize, usize)| known == name && (fewest..=most).contains(&arguments);
     CALLS.iter().any(takes)
         || Math::by_name(name, arguments).is_some()
+        || Temporal::by_name(name, arguments).is_some()
         || SessionFunction::by_name(name, arguments).is_some()
 }
 
 /// The names of all functions of this path, and of words that stand for a value.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Math::names()).chain(SessionFunction::names())
+    CALLS
+        .iter()
+        .map(|&(name, _, _)| name)
+        .chain(WORDS)
+        .chain(Math::names())
+        .chain(Temporal::names())
+        .chain(SessionFunction::names())
 }
 
 /// A call with bound arguments: their types decide, and the result's.
@@ -300,6 +311,9 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         "nextval" | "currval" | "setval" | "lastval" => sequence_call(binder, name, items),
         _ if let Some(function) = Math::by_name(name, items.len()) => {
             math_call(binder, name, function, items)
+        }
+        _ if let Some(function) = Temporal::by_name(name, items.len()) => {
+            temporal_call(binder, name, function, items)
         }
         _ if let Some((function, wanted, result)) = SessionFunction::by_name(name, items.len()) => {
             session_call(binder, name, items, (function, wanted, result))
@@ -466,7 +480,7 @@ fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed>
     Ok(Typed::new(Expression::Call(function, bound.collect::<Bound<Vec<_>>>()?), result))
 }
 
-fn no_function(name: &str, arguments: &[Typed]) -> Error {
+pub(super) fn no_function(name: &str, arguments: &[Typed]) -> Error {
     let types = arguments.iter().map(|argument| argument.data_type.map_or("unknown".into(), type_name));
     let types = types.collect::<Vec<_>>().join(", ");
     let hint =

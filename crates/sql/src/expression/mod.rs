@@ -9,11 +9,12 @@ pub(crate) mod evaluate;
 mod fold;
 pub(crate) mod function;
 mod math;
-mod operator;
+pub(crate) mod operator;
 pub(crate) mod pattern;
 mod sequences;
 mod session_call;
 mod similar;
+mod temporal;
 pub(crate) mod text;
 pub(crate) mod types;
 
@@ -24,6 +25,7 @@ pub(crate) use function::Function;
 pub(crate) use math::Math;
 pub(crate) use sequences::{NoSequences, Sequences};
 pub(crate) use session_call::{LockAction, LockCall, SessionCalls, SessionFunction};
+pub(crate) use temporal::{Temporal, literal_with_fields};
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
 

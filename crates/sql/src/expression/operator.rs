@@ -109,6 +109,7 @@ impl Binder<'_> {
     fn number_operand(&mut self, operator: &str, operand: Typed) -> Bound<Typed> {
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
+            Some(DataType::Interval) if operator == "-" => Ok(operand),
             None => {
                 let message = format!("operator is not unique: {operator} unknown");
                 Err(Error::new(SqlState::AmbiguousFunction, message).into())
@@ -227,9 +228,6 @@ impl Binder<'_> {
         left: &Expr,
         right: &Expr,
     ) -> Bound<Typed> {
-        if matches!(left, Expr::Interval(_)) || matches!(right, Expr::Interval(_)) {
-            return elsewhere("interval arithmetic");
-        }
         let (left, right) = (self.bind(left)?, self.bind(right)?);
         self.arithmetic(operator, left, right)
     }
@@ -241,6 +239,10 @@ impl Binder<'_> {
             (Some(left), Some(right)) => (left, right),
             _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
         };
+        if let Some((operand_types, result)) = temporal_types(operator, left_type, right_type) {
+            let pair = (convert(left, operand_types.0)?, convert(right, operand_types.1)?);
+            return Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), result));
+        }
         let (operand_types, result) = match (family(left_type), family(right_type), operator) {
             // bigint as well, which PostgreSQL refuses: numbers of a generate_series are that here.
             (
@@ -254,12 +256,6 @@ impl Binder<'_> {
             (Family::Date, Family::Date, Arithmetic::Subtract) => {
                 ((DataType::Date, DataType::Date), DataType::Integer)
             }
-            // What gives an interval.
-            (
-                Family::Date | Family::Timestamp | Family::TimestampTz,
-                Family::Date | Family::Timestamp | Family::TimestampTz,
-                Arithmetic::Subtract,
-            ) => return elsewhere("the difference of timestamps"),
             (left_family, right_family, _) if left_type.is_numeric() && right_type.is_numeric() => {
                 let common = match (left_family, right_family) {
                     (Family::Real, Family::Real) => DataType::Real,
@@ -305,11 +301,11 @@ impl Binder<'_> {
                 return ambiguous("unknown", "date");
             }
             (Some(known), None) => {
-                let target = unmodified(known);
+                let target = beside(operator, known);
                 (left, Typed::new(self.resolve(right, target)?, target))
             }
             (None, Some(known)) => {
-                let target = unmodified(known);
+                let target = beside(operator, known);
                 (Typed::new(self.resolve(left, target)?, target), right)
             }
             (None, None) => return ambiguous("unknown", "unknown"),
@@ -445,11 +441,53 @@ pub(super) fn with_blanks(text: Typed) -> Typed {
     }
 }
 
-/// A number of one type as exactly the same number of another; `None` also if these are no numbers.
+/// A number of one type as exactly the same number of another, or a timestamp as a date; `None` also if these are something
+/// else.
 fn convert_number(value: &Value, from: DataType, to: DataType) -> Option<Value> {
-    (from.is_numeric() && to.is_numeric() && !matches!(to, DataType::Real | DataType::DoublePrecision))
-        .then(|| convert_exactly(value.clone(), to))
-        .flatten()
+    let are_numbers =
+        from.is_numeric() && to.is_numeric() && !matches!(to, DataType::Real | DataType::DoublePrecision);
+    // Midnight is its day.
+    let are_days = matches!((from, to), (DataType::Timestamp, DataType::Date));
+    (are_numbers || are_days).then(|| convert_exactly(value.clone(), to)).flatten()
+}
+
+/// The type of something without a type beside something of a known one.
+fn beside(operator: Arithmetic, known: DataType) -> DataType {
+    match (known, operator) {
+        (DataType::Timestamp | DataType::TimestampTz | DataType::Time, Arithmetic::Add) => DataType::Interval,
+        (DataType::Interval, Arithmetic::Multiply | Arithmetic::Divide) => DataType::DoublePrecision,
+        _ => unmodified(known),
+    }
+}
+
+/// The types of operands, and of the result, where a date, time or interval meets something.
+pub(crate) fn temporal_types(
+    operator: Arithmetic,
+    left: DataType,
+    right: DataType,
+) -> Option<((DataType, DataType), DataType)> {
+    use Arithmetic::{Add, Divide, Multiply, Subtract};
+    use DataType::{Date, DoublePrecision, Interval, Time, Timestamp, TimestampTz};
+    let later = |moment| if moment == Date { Timestamp } else { moment };
+    let moments = |left, right| match left == TimestampTz || right == TimestampTz {
+        true => TimestampTz,
+        false => Timestamp,
+    };
+    let (operands, result) = match (left, operator, right) {
+        (Interval, Add | Subtract, Interval) | (Time, Subtract, Time) => ((left, right), Interval),
+        (Date | Timestamp | TimestampTz | Time, Add | Subtract, Interval) => ((left, right), later(left)),
+        (Interval, Add, Date | Timestamp | TimestampTz | Time) => ((left, right), later(right)),
+        (Date, Add, Time) | (Time, Add, Date) => ((left, right), Timestamp),
+        (Date, Subtract, Date) => return None,
+        (Date | Timestamp | TimestampTz, Subtract, Date | Timestamp | TimestampTz) => {
+            let both = moments(left, right);
+            ((both, both), Interval)
+        }
+        (Interval, Multiply | Divide, factor) if factor.is_numeric() => ((left, DoublePrecision), Interval),
+        (factor, Multiply, Interval) if factor.is_numeric() => ((DoublePrecision, right), Interval),
+        _ => return None,
+    };
+    Some((operands, result))
 }
 
 /// Fractional digits of a result. Division keeps at least 16, as PostgreSQL's quotients have.

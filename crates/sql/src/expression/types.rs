@@ -52,6 +52,8 @@ pub(crate) enum Family {
     Date,
     Timestamp,
     TimestampTz,
+    Time,
+    Interval,
     Bytea,
     Uuid,
     List,
@@ -72,6 +74,8 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Date => Family::Date,
         DataType::Timestamp => Family::Timestamp,
         DataType::TimestampTz => Family::TimestampTz,
+        DataType::Time => Family::Time,
+        DataType::Interval => Family::Interval,
         DataType::Bytea => Family::Bytea,
         DataType::Uuid => Family::Uuid,
         DataType::System(system) if system.is_number() => Family::BigInt,
@@ -145,6 +149,11 @@ pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
         || (from.is_numeric() && to.is_numeric())
         || to.is_text()
         || (dates(source) && dates(target))
+        || matches!(
+            (source, target),
+            (Family::Timestamp | Family::TimestampTz | Family::Interval, Family::Time)
+        )
+        || (source, target) == (Family::Time, Family::Interval)
 }
 
 /// The value as exactly the same value of another type, if there is one.

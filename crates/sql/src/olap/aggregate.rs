@@ -3,12 +3,13 @@
 //! Where these differ from DataFusion's own: a sum never wraps around (it fails with 22003), the sum of
 //! bigints is a numeric, the average of integers and numerics is a numeric with 16 fractional digits or the
 //! argument's where those are more (PostgreSQL shows about 16 significant ones), and narrow numerics are read
-//! as they are stored. All other types go to DataFusion's functions.
+//! as they are stored. Intervals are in `interval_aggregate`; all other types go to DataFusion's functions.
 //!
 //! The state is a 128-bit sum in the argument's scale and a count of values, for each group; both are the same
 //! whether the argument was narrow or wide, which `narrow.rs` relies on.
 
 use super::error::external;
+use super::interval_aggregate::{self, INTERVAL, IntervalSum};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
@@ -190,7 +191,7 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Null => DataType::Int64,
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Decimal256(..) | DataType::Duration(_) => argument.clone(),
-            DataType::Interval(_) if self.kind == ExactKind::Sum => argument.clone(),
+            DataType::Interval(_) => INTERVAL,
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
             other => {
                 let message =
@@ -204,12 +205,16 @@ impl AggregateUDFImpl for ExactAggregate {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match self.shape(&arguments[0]) {
             Some(shape) => Ok(shape.result),
+            None if arguments[0] == INTERVAL => Ok(INTERVAL),
             None => self.stock.inner().return_type(arguments),
         }
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let Some(shape) = self.shape(args.input_fields[0].data_type()) else {
+            if *args.input_fields[0].data_type() == INTERVAL {
+                return Ok(interval_aggregate::state_fields(args.name));
+            }
             return self.stock.state_fields(args);
         };
         if args.is_distinct {
@@ -228,6 +233,13 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
+            None if *args.expr_fields[0].data_type() == INTERVAL => {
+                if args.is_distinct {
+                    let message = format!("{} of distinct intervals", self.name());
+                    return Err(external(crate::name::not_supported(&message)));
+                }
+                Ok(Box::new(IntervalSum::new(self.kind == ExactKind::Average)))
+            }
             None => self.stock.accumulator(args),
             Some(shape) if args.is_distinct => {
                 Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() }))
@@ -238,6 +250,7 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
+            None if *args.expr_fields[0].data_type() == INTERVAL => self.accumulator(args),
             None => self.stock.create_sliding_accumulator(args),
             Some(_) => self.accumulator(args),
         }
@@ -245,6 +258,7 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         match self.shape(args.expr_fields[0].data_type()) {
+            None if *args.expr_fields[0].data_type() == INTERVAL => false,
             None => self.stock.groups_accumulator_supported(args),
             Some(_) => !args.is_distinct,
         }

@@ -15,7 +15,9 @@
 //! nothing but our own aggregates looks at it (see `narrow.rs`).
 #![allow(unsafe_code)]
 
-use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result};
+use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result, SqlState};
+use ankerdb_value::Interval;
+use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
     FixedSizeBinaryArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
@@ -24,8 +26,8 @@ use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, SchemaRef, TimeUnit,
-    TimestampMicrosecondType,
+    Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
+    SchemaRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -54,6 +56,8 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
         DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
+        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
         DataType::System(system) if system.is_number() => ArrowType::Int64,
@@ -147,6 +151,8 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
         DataType::TimestampTz => {
             Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?.with_timezone(UTC))
         }
+        DataType::Time => Arc::new(primitive::<Time64MicrosecondType>(values, nulls, rows)?),
+        DataType::Interval => Arc::new(intervals(primitive(values, nulls, rows)?)?),
         DataType::Numeric { precision, scale } => {
             return numeric(values, nulls, rows, precision, scale as i8, wanted);
         }
@@ -167,6 +173,35 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             Arc::new(unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) })
         }
     })
+}
+
+/// An interval column: Arrow's intervals have the parts that ours have, in the same places, but count nanoseconds.
+///
+/// # Errors
+/// 22008 for more hours than 292 years have, whose nanoseconds do not fit.
+fn intervals(
+    mut stored: PrimitiveArray<IntervalMonthDayNanoType>,
+) -> Result<PrimitiveArray<IntervalMonthDayNanoType>> {
+    stored = stored.try_unary(|interval| {
+        let nanoseconds = interval.nanoseconds.checked_mul(1000).ok_or_else(too_long)?;
+        Ok::<_, Error>(IntervalMonthDayNano { nanoseconds, ..interval })
+    })?;
+    Ok(stored)
+}
+
+/// An interval in Arrow's form.
+///
+/// # Errors
+/// 22008 for more hours than 292 years have.
+pub(crate) fn arrow_interval(interval: Interval) -> Result<IntervalMonthDayNano> {
+    let nanoseconds = interval.microseconds.checked_mul(1000).ok_or_else(too_long)?;
+    Ok(IntervalMonthDayNano::new(interval.months, interval.days, nanoseconds))
+}
+
+fn too_long() -> Error {
+    Error::new(SqlState::DatetimeFieldOverflow, "interval out of range").with_detail(
+        "Analytical queries count the hours of an interval in nanoseconds, of which 64 bits hold 292 years.",
+    )
 }
 
 /// A numeric column, as it is stored or widened.

@@ -5,6 +5,7 @@
 //! for all other types, its own functions are right and are called.
 
 use super::aggregate::counted_rows;
+use super::interval_aggregate::{INTERVAL, IntervalExtreme};
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
@@ -72,15 +73,21 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.stock.accumulator(args)
+        match args.return_field.data_type() {
+            data_type if *data_type == INTERVAL => Ok(Box::new(IntervalExtreme::new(self.wanted))),
+            _ => self.stock.accumulator(args),
+        }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.stock.create_sliding_accumulator(args)
+        match args.return_field.data_type() {
+            data_type if *data_type == INTERVAL => self.accumulator(args),
+            _ => self.stock.create_sliding_accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.stock.groups_accumulator_supported(args)
+        *args.return_field.data_type() != INTERVAL && self.stock.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {

@@ -30,6 +30,7 @@ mod existence;
 mod extreme;
 mod forked;
 mod function;
+mod interval_aggregate;
 mod json;
 mod kernel;
 mod limited;

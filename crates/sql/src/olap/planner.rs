@@ -12,7 +12,7 @@ use super::existence;
 use super::limited;
 use super::scan::TableHandle;
 use super::system::{self, SystemTable};
-use super::value::{sql_type, with_type};
+use super::value::{field_type, scalar, sql_type, with_type};
 use super::view_source::ViewSource;
 use super::{typing, written};
 use crate::expression::Parameters;
@@ -151,7 +151,10 @@ impl ContextProvider for Names<'_> {
             let message = format!("function {name} does not exist");
             return Err(external(Error::new(SqlState::UndefinedFunction, message)));
         };
-        let arguments = arguments.into_iter().map(literal_argument).collect::<Result<Vec<_>>>()?;
+        let mut arguments = arguments.into_iter().map(literal_argument).collect::<Result<Vec<_>>>()?;
+        if unqualified(name) == "generate_series" {
+            series_of_moments(&mut arguments)?;
+        }
         let arguments = datafusion::catalog::TableFunctionArgs::new(&arguments, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
     }
@@ -219,11 +222,57 @@ impl ContextProvider for Names<'_> {
     }
 }
 
+/// The value as a constant of the field's type. Texts are read by our rules.
+fn constant(value: &ScalarValue, field: &Field) -> Result<ScalarValue> {
+    match (value, field_type(field)) {
+        (ScalarValue::Utf8(Some(text)), Some(known)) if !known.is_text() => {
+            let value = ankerdb_value::parse_text(known, text).map_err(external)?;
+            scalar(&value, Some(known)).map_err(external)
+        }
+        _ => value.cast_to(field.data_type()),
+    }
+}
+
+/// The bounds of a series of timestamps in the nanoseconds in which the library counts them, and its step as an interval.
+///
+/// # Errors
+/// 0A000 for timestamps before 1677 and after 2262.
+fn series_of_moments(arguments: &mut [Expr]) -> Result<()> {
+    let [Expr::Literal(first, _), Expr::Literal(last, _), Expr::Literal(step, _)] = arguments else {
+        return Ok(());
+    };
+    let is_plain = |bound: &ScalarValue| matches!(bound, ScalarValue::TimestampMicrosecond(_, None));
+    let is_moment =
+        |bound: &ScalarValue| matches!(bound, ScalarValue::TimestampMicrosecond(..) | ScalarValue::Date32(_));
+    if !is_moment(first) && !is_moment(last) {
+        return Ok(());
+    }
+    // A date counts as a timestamp with time zone here.
+    let is_zoned = !is_plain(first) && !is_plain(last);
+    let known = if is_zoned { DataType::TimestampTz } else { DataType::Timestamp };
+    let zone = is_zoned.then(|| UTC.into());
+    for bound in [first, last] {
+        let moment = constant(bound, &Field::new("", wide_type(known), true))?.cast_to(&wide_type(known))?;
+        let ScalarValue::TimestampMicrosecond(moment, _) = moment else { continue };
+        let nanoseconds = match moment.map(|moment| moment.checked_mul(1000)) {
+            None => None,
+            Some(Some(nanoseconds)) => Some(nanoseconds),
+            Some(None) => {
+                let message = "a series of timestamps before 1677 or after 2262";
+                return Err(external(crate::name::not_supported(message)));
+            }
+        };
+        *bound = ScalarValue::TimestampNanosecond(nanoseconds, zone.clone());
+    }
+    *step = constant(step, &Field::new("", wide_type(DataType::Interval), true))?;
+    Ok(())
+}
+
 /// Table functions take constants; a cast literal counts as one.
 fn literal_argument(argument: Expr) -> Result<Expr> {
     let argument = match argument {
         Expr::Cast(cast) => match cast.expr.as_ref() {
-            Expr::Literal(value, _) => Expr::Literal(value.cast_to(cast.field.data_type())?, None),
+            Expr::Literal(value, _) => Expr::Literal(constant(value, &cast.field)?, None),
             _ => Expr::Cast(cast),
         },
         Expr::Negative(inner) => match inner.as_ref() {

@@ -3,11 +3,11 @@
 
 use super::arrow::UTC;
 use ankerdb_engine::{DataType, Error, Result, SystemType, Value};
-use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 
 /// The type that clients see for a column of this Arrow type. What PostgreSQL has no counterpart for here
-/// (intervals, times, lists, structs) is shown as text.
+/// (lists, structs) is shown as text.
 pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
     match arrow {
         ArrowType::Boolean => DataType::Boolean,
@@ -26,6 +26,8 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
         ArrowType::Timestamp(_, None) => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
+        ArrowType::Time64(_) => DataType::Time,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::FixedSizeBinary(_) => DataType::Bytea,
@@ -53,7 +55,7 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
     field.with_metadata([(TOLD_TYPE.to_owned(), text)].into())
 }
 
-/// The SQL type of a field; `None` where SQL here has no type like it, such as for intervals and lists.
+/// The SQL type of a field; `None` where SQL here has no type like it, such as for lists.
 pub(crate) fn field_type(field: &Field) -> Option<DataType> {
     match field.data_type() {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => {
@@ -101,6 +103,10 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
         Value::Date(days) => ScalarValue::Date32(Some(*days)),
         Value::Timestamp(micros) => ScalarValue::TimestampMicrosecond(Some(*micros), None),
         Value::TimestampTz(micros) => ScalarValue::TimestampMicrosecond(Some(*micros), Some(UTC.into())),
+        Value::Time(time) => ScalarValue::Time64Microsecond(Some(*time)),
+        Value::Interval(interval) => {
+            ScalarValue::IntervalMonthDayNano(Some(super::arrow::arrow_interval(*interval)?))
+        }
         Value::Bytea(bytes) => ScalarValue::BinaryView(Some(bytes.to_vec())),
         Value::Uuid(bytes) => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
     })

@@ -5,7 +5,9 @@
 //! the functions that we compute ourselves, go through the planner as calls that take anything. When the plan is built,
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
-use crate::expression::Math;
+use crate::expression::{Math, Temporal};
+use crate::olap::arrow::wide_type;
+use ankerdb_engine::DataType as SqlType;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
@@ -75,7 +77,14 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "length" | "char_length" | "character_length" => ("length", Rough::Integer),
         "octet_length" => ("octet_length", Rough::Integer),
         "strpos" => ("strpos", Rough::Integer),
-        other => (Math::known_name(other)?, Rough::Double),
+        "date_part" => ("date_part", Rough::Double),
+        "date_trunc" => ("date_trunc", Rough::Moment),
+        "timezone" => ("timezone", Rough::Moment),
+        "extract" => ("extract", Rough::Numeric),
+        other => match Temporal::known_name(other) {
+            Some(name) => (name, Rough::Interval),
+            None => (Math::known_name(other)?, Rough::Double),
+        },
     };
     Some(Written::function(name, result))
 }
@@ -97,6 +106,10 @@ enum Rough {
     Integer,
     Text,
     Double,
+    Numeric,
+    Interval,
+    /// The type of the second argument; a timestamp with time zone where that is none of moments or intervals.
+    Moment,
     /// The type of the operands.
     Number,
     /// The type of the operands, or days between dates.
@@ -145,6 +158,12 @@ impl ScalarUDFImpl for Written {
                 _ => DataType::Utf8View,
             },
             Rough::Double => DataType::Float64,
+            Rough::Numeric => DataType::Decimal128(38, 0),
+            Rough::Interval => wide_type(SqlType::Interval),
+            Rough::Moment => match arguments.get(1) {
+                Some(known @ (DataType::Timestamp(..) | DataType::Interval(_))) => known.clone(),
+                _ => wide_type(SqlType::TimestampTz),
+            },
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
             Rough::Argument => known().unwrap_or(DataType::Utf8),

@@ -367,6 +367,8 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Date => ast::DataType::Date,
         DataType::Timestamp => ast::DataType::Timestamp(None, TimezoneInfo::None),
         DataType::TimestampTz => ast::DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+        DataType::Time => ast::DataType::Time(None, TimezoneInfo::None),
+        DataType::Interval => ast::DataType::Interval { fields: None, precision: None },
         DataType::Bytea => ast::DataType::Bytea,
         DataType::Uuid => ast::DataType::Uuid,
         DataType::Numeric { .. } => ast::DataType::Numeric(ast::ExactNumberInfo::None),

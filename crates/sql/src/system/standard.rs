@@ -92,7 +92,9 @@ fn limits(data_type: DataType) -> Limits {
             ..Limits::default()
         },
         DataType::Date => Limits { datetime: Some(0), ..Limits::default() },
-        DataType::Timestamp | DataType::TimestampTz => Limits { datetime: Some(6), ..Limits::default() },
+        DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval => {
+            Limits { datetime: Some(6), ..Limits::default() }
+        }
         _ => Limits::default(),
     }
 }

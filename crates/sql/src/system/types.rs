@@ -190,6 +190,8 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Date => (1082, -1),
         DataType::Timestamp => (1114, -1),
         DataType::TimestampTz => (1184, -1),
+        DataType::Time => (1083, -1),
+        DataType::Interval => (1186, -1),
         DataType::Bytea => (17, -1),
         DataType::Uuid => (2950, -1),
         DataType::System(system) => (system_type(system), -1),
@@ -350,6 +352,8 @@ mod tests {
             DataType::Char(3),
             DataType::Numeric { precision: 5, scale: 2 },
             DataType::TimestampTz,
+            DataType::Time,
+            DataType::Interval,
             DataType::Real,
         ] {
             let (oid, modifier) = type_of(data_type);

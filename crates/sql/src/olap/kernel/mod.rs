@@ -16,6 +16,7 @@
 
 mod cast;
 mod number;
+mod temporal;
 mod text;
 
 #[cfg(test)]
@@ -66,9 +67,9 @@ fn find(operation: &Operation, arguments: &[ArrowType], result: DataType) -> Opt
         (Operation::Cast(target), [from]) => cast::find(from, *target),
         (Operation::Arithmetic(operator), [left, right]) => number::operator(*operator, left, right),
         (Operation::Like { .. }, [text, pattern]) => text::like(text, pattern),
-        (Operation::Call(function), arguments) => {
-            number::function(*function, arguments, result).or_else(|| text::function(*function, arguments))
-        }
+        (Operation::Call(function), arguments) => number::function(*function, arguments, result)
+            .or_else(|| text::function(*function, arguments))
+            .or_else(|| temporal::function(*function, arguments)),
         _ => None,
     }
 }

@@ -1,17 +1,19 @@
 //! Cells that are read from arrays are the values that the arrays were made of.
 
 use super::*;
-use ankerdb_engine::ValueRef;
+use ankerdb_engine::{Interval, ValueRef};
+use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, Date64Array,
     FixedSizeBinaryArray, LargeBinaryArray, LargeStringArray, NullArray, PrimitiveArray, StringArray,
-    StringViewArray, Time64MicrosecondArray, UInt64Array,
+    StringViewArray, Time32SecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{
     DataType as ArrowDataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Field,
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType,
+    IntervalUnit, Schema, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use datafusion::arrow::util::display::array_value_to_string;
 
@@ -119,6 +121,25 @@ fn times_in_all_units() {
 }
 
 #[test]
+fn times_of_day_and_intervals() {
+    use ArrowDataType as A;
+    let time = |bits: u64| (bits % 86_400_000_000) as i64;
+    compare_numbers::<Time64MicrosecondType>(A::Time64(TimeUnit::Microsecond), time, Value::Time);
+    compare_numbers::<Time64NanosecondType>(
+        A::Time64(TimeUnit::Nanosecond),
+        |bits| time(bits) * 1000 + 999,
+        |n| Value::Time(n / 1000),
+    );
+    compare_numbers::<IntervalMonthDayNanoType>(
+        A::Interval(IntervalUnit::MonthDayNano),
+        |bits| IntervalMonthDayNano::new(bits as i32, (bits >> 20) as i32, bits as i64),
+        |interval| {
+            Value::Interval(Interval::new(interval.months, interval.days, interval.nanoseconds / 1000))
+        },
+    );
+}
+
+#[test]
 fn text_and_bytes_in_all_layouts() {
     let texts: Vec<Option<String>> =
         random().iter().map(|bits| bits.map(|bits| "ä".repeat(bits as usize % 20))).collect();
@@ -157,9 +178,9 @@ fn booleans_nulls_and_types_without_a_counterpart() {
     let truths: Vec<Option<bool>> = random().iter().map(|bits| bits.map(|bits| bits & 1 == 1)).collect();
     compare(Arc::new(BooleanArray::from_iter(&truths)), &values(&truths, |&truth| Value::Boolean(truth)));
     compare(Arc::new(NullArray::new(ROWS)), &vec![Value::Null; ROWS]);
-    let times: Vec<Option<i64>> =
-        random().iter().map(|bits| bits.map(|bits| (bits % 86_400_000_000) as i64)).collect();
-    let array = Time64MicrosecondArray::from_iter(times.iter().copied());
+    let times: Vec<Option<i32>> =
+        random().iter().map(|bits| bits.map(|bits| (bits % 86_400) as i32)).collect();
+    let array = Time32SecondArray::from_iter(times.iter().copied());
     let shown = |row: usize| match array.is_null(row) {
         true => Value::Null,
         false => Value::text(array_value_to_string(&array, row).unwrap()),

@@ -3,7 +3,7 @@
 use super::super::arrow::{narrow_type, record_batch, wide_type};
 use super::rows_of;
 use super::*;
-use ankerdb_engine::{BlockImage, Bytes, ColumnImage, ROWS_PER_BLOCK};
+use ankerdb_engine::{BlockImage, Bytes, ColumnImage, Interval, ROWS_PER_BLOCK, SqlState};
 use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 
@@ -66,7 +66,25 @@ fn every_fixed_width_type_is_handed_over_in_place() {
     assert_eq!(lent_value(DataType::Date, &twice(3i32.to_le_bytes())), Value::Date(3));
     assert_eq!(lent_value(DataType::Timestamp, &twice(4i64.to_le_bytes())), Value::Timestamp(4));
     assert_eq!(lent_value(DataType::TimestampTz, &twice(5i64.to_le_bytes())), Value::TimestampTz(5));
+    assert_eq!(lent_value(DataType::Time, &twice(6i64.to_le_bytes())), Value::Time(6));
     assert_eq!(lent_value(DataType::Uuid, &twice([9u8; 16])), Value::Uuid([9; 16]));
+}
+
+/// Arrow's intervals count nanoseconds: they are copied, and more hours than these hold are an error.
+#[test]
+fn intervals_are_converted_where_they_fit() {
+    let batch = |interval: Interval| {
+        let values = bytes(&twice(interval.to_bits().to_le_bytes()));
+        let image = BlockImage { rows: 2, selection: None, columns: vec![column(values, Some(0b01))] };
+        record_batch(image, &[DataType::Interval], &schema(wide_type(DataType::Interval)))
+    };
+    for microseconds in [-3, i64::MAX / 1000, i64::MIN / 1000] {
+        let interval = Interval::new(-1, 2, microseconds);
+        let rows = rows_of(&batch(interval).unwrap()).unwrap();
+        assert_eq!(rows, [[Value::Interval(interval)], [Value::Null]]);
+    }
+    let error = batch(Interval::new(0, 0, i64::MAX / 1000 + 1)).unwrap_err();
+    assert_eq!(error.state(), SqlState::DatetimeFieldOverflow);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Queries and their results.
 
 use super::*;
-use ankerdb_engine::{ColumnSet, ROWS_PER_BLOCK};
+use ankerdb_engine::{ColumnSet, Interval, ROWS_PER_BLOCK};
 
 #[test]
 fn counts_sums_and_averages_are_exact() {
@@ -90,6 +90,8 @@ fn every_type_comes_back_as_it_was_stored() {
         (DataType::Timestamp, Value::Timestamp(1_600_000_000_000_001)),
         (DataType::TimestampTz, Value::TimestampTz(-1)),
         (DataType::Bytea, Value::Bytea([0, 255, 7].into())),
+        (DataType::Time, Value::Time(86_400_000_000)),
+        (DataType::Interval, Value::Interval(Interval::new(i32::MAX, i32::MIN, -9_223_372_036_854_775))),
         (DataType::Uuid, Value::Uuid([0xab; 16])),
     ];
     let mut definition = TableDefinition::new("everything");

@@ -3,12 +3,14 @@
 use super::super::checked;
 use super::super::computed;
 use super::super::operation::Operation;
-use super::super::value::{field_type, scalar};
+use super::super::value::{field_type, scalar, sql_type};
+use super::keyed;
+use crate::expression::operator::temporal_types;
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
-use ankerdb_engine::{DataType, Error, Value};
+use ankerdb_engine::{DataType, Error, Interval, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
@@ -39,7 +41,8 @@ impl Emitter<'_> {
             }
             Expression::Negate(operand) => self.negate(self.emit(*operand)?)?,
             Expression::Compare(comparison, pair) => {
-                binary(self.emit(pair.0)?, operator(comparison), self.emit(pair.1)?)
+                let (left, right) = (self.ordered(self.emit(pair.0)?)?, self.ordered(self.emit(pair.1)?)?);
+                binary(left, operator(comparison), right)
             }
             Expression::And(operands) => self.junction(operands, Operator::And)?,
             Expression::Or(operands) => self.junction(operands, Operator::Or)?,
@@ -54,11 +57,12 @@ impl Emitter<'_> {
             }
             Expression::Distinct(pair, negated) => {
                 let operator = if negated { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };
-                binary(self.emit(pair.0)?, operator, self.emit(pair.1)?)
+                binary(self.ordered(self.emit(pair.0)?)?, operator, self.ordered(self.emit(pair.1)?)?)
             }
             Expression::InList(operand, items, negated) => {
-                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<Vec<_>>>()?;
-                in_list(self.emit(*operand)?, items, negated)
+                let items = items.into_iter().map(|item| self.ordered(self.emit(item)?));
+                let items = items.collect::<Result<Vec<_>>>()?;
+                in_list(self.ordered(self.emit(*operand)?)?, items, negated)
             }
             Expression::Like(like) => self.like(*like)?,
             Expression::Case(branches, otherwise) => self.case(branches, *otherwise)?,
@@ -71,6 +75,10 @@ impl Emitter<'_> {
                 return Err(external(Error::internal("a subquery of the OLTP path in an analytical query")));
             }
         })
+    }
+
+    fn ordered(&self, expression: Expr) -> Result<Expr> {
+        keyed::ordered(expression, self.schema)
     }
 
     fn arrow_type(&self, expression: &Expr) -> Result<ArrowType> {
@@ -160,9 +168,15 @@ impl Emitter<'_> {
             | (ArrowType::Int16 | ArrowType::Int32, ArrowType::Int64) => DataType::BigInt,
             (ArrowType::Int16 | ArrowType::Int32, ArrowType::Int16 | ArrowType::Int32) => DataType::Integer,
             (ArrowType::Date32, ArrowType::Date32) => DataType::Integer,
-            (ArrowType::Date32, _) | (_, ArrowType::Date32) => DataType::Date,
-            // One of them is NULL or a parameter without a type.
-            _ => return Ok(binary(left, native(operator), right)),
+            (ArrowType::Date32, ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64)
+            | (ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64, ArrowType::Date32) => DataType::Date,
+            (left_type, right_type) => {
+                match temporal_types(operator, sql_type(&left_type), sql_type(&right_type)) {
+                    Some((_, result)) => result,
+                    // One of them is NULL or a parameter without a type.
+                    None => return Ok(binary(left, native(operator), right)),
+                }
+            }
         };
         Ok(computed::call(Operation::Arithmetic(operator), vec![left, right], result))
     }
@@ -173,6 +187,11 @@ impl Emitter<'_> {
             ArrowType::Int16 => lit(0i16),
             ArrowType::Int32 => lit(0i32),
             ArrowType::Int64 => lit(0i64),
+            ArrowType::Interval(_) => {
+                let zero = literal(&Value::Interval(Interval::default()))?;
+                let operation = Operation::Arithmetic(Arithmetic::Subtract);
+                return Ok(computed::call(operation, vec![zero, operand], DataType::Interval));
+            }
             _ => return Ok(Expr::Negative(Box::new(operand))),
         };
         Ok(checked::call(Arithmetic::Subtract, zero, operand))
@@ -239,6 +258,7 @@ impl Emitter<'_> {
         let result = match (function, operand) {
             (Function::Abs, _) => operand,
             (Function::Math(_), _) => DataType::DoublePrecision,
+            (Function::Temporal(_, result), _) => result,
             (Function::Greatest | Function::Least, _) => self.widest(&arguments)?,
             (Function::Round | Function::Truncate, DataType::Numeric { scale, .. })
                 if arguments.len() > 1 =>

@@ -10,12 +10,13 @@
 //! expression, put back when it is emitted. What is emitted leaves nothing to DataFusion's own coercion: operands have equal
 //! types, constants have theirs, and operations that Arrow computes otherwise than PostgreSQL are calls of ours.
 //!
-//! Expressions with operands that SQL here has no type for, such as intervals, are *foreign* and stay as they are.
+//! Expressions with operands that SQL here has no type for, such as lists, are *foreign* and stay as they are.
 //!
 //! Types flow upward: a whole number is an integer and not a bigint, and so is the column of a subquery that has it. A
 //! subquery within an expression sees the types of the queries around it.
 
 mod emit;
+mod keyed;
 mod read;
 mod set;
 mod shed;
@@ -85,7 +86,7 @@ impl Typing<'_> {
                 if let Some(filter) = join.filter.take() {
                     join.filter = Some(self.condition(&filter, &schema, "JOIN/ON")?);
                 }
-                LogicalPlan::Join(join).recompute_schema()
+                LogicalPlan::Join(keyed::joined(join)?).recompute_schema()
             }
             LogicalPlan::Limit(mut limit) => {
                 for count in [&mut limit.skip, &mut limit.fetch].into_iter().flatten() {
@@ -99,7 +100,13 @@ impl Typing<'_> {
                 let other = other.map_expressions(|expression| {
                     Ok(Transformed::yes(self.named(expression, &names, &schema)?))
                 })?;
-                other.data.recompute_schema()
+                match other.data.recompute_schema()? {
+                    LogicalPlan::Sort(mut sort) => {
+                        sort.expr = keyed::sorted(sort.expr, &schema)?;
+                        Ok(LogicalPlan::Sort(sort))
+                    }
+                    other => keyed::grouped(other),
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! DataFusion's expressions as bound ones.
 
 use super::emit::Emitter;
+use super::keyed;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::convert;
 use crate::expression::{
@@ -14,7 +15,7 @@ use crate::olap::single;
 use crate::olap::system::{input_function, output_function};
 use crate::olap::value::{field_type, is_told, with_type};
 use crate::olap::written;
-use ankerdb_engine::{DataType, Decimal, Error, ObjectKind, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interval, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
@@ -29,7 +30,7 @@ use std::sync::Arc;
 /// An expression that was read.
 pub(super) enum Operand {
     Typed(Typed),
-    /// Of a type that SQL here does not have, such as an interval: left to DataFusion.
+    /// Of a type that SQL here does not have, such as a list: left to DataFusion.
     Foreign(Expr),
 }
 
@@ -189,6 +190,8 @@ impl<'r, 't> Reader<'r, 't> {
             Expr::SetComparison(comparison) => {
                 let subquery = self.typing.value_subquery(&comparison.subquery, self.schema)?;
                 let operand = self.beside_subquery(&comparison.expr, &subquery.subquery)?;
+                let operand = keyed::ordered(operand, self.schema)?;
+                let subquery = keyed::looked_for(subquery)?;
                 self.leaf(Expr::SetComparison(SetComparison::new(
                     Box::new(operand),
                     subquery,
@@ -235,6 +238,11 @@ impl<'r, 't> Reader<'r, 't> {
                 Ok(value) => typed(Value::Integer(value), DataType::Integer),
                 Err(_) => typed(Value::BigInt(*value), DataType::BigInt),
             },
+            ScalarValue::IntervalMonthDayNano(Some(value)) => {
+                let microseconds = value.nanoseconds / 1000;
+                let interval = Interval::new(value.months, value.days, microseconds);
+                typed(Value::Interval(interval), DataType::Interval)
+            }
             ScalarValue::UInt64(Some(value)) => self.decimal(i128::from(*value), 0, whole),
             ScalarValue::Decimal128(Some(value), _, scale) => self.decimal(*value, *scale, whole),
             _ => self.leaf(whole.clone()),
@@ -375,14 +383,6 @@ impl<'r, 't> Reader<'r, 't> {
         };
         let mut arguments =
             operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
-        if name == "date_trunc"
-            && let [_, date] = arguments.as_mut_slice()
-            && date.get_type(self.schema.as_ref())? == ArrowType::Date32
-        {
-            // A date is a timestamp with time zone for this function.
-            let whole = std::mem::replace(date, lit(ScalarValue::Null));
-            *date = cast(whole, wide_type(DataType::TimestampTz));
-        }
         let function = match written::function(name) {
             None => call.func.clone(),
             Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
@@ -647,10 +647,16 @@ impl<'r, 't> Reader<'r, 't> {
             **filter = self.emitter().emit(condition)?;
         }
         for order in &mut typed.params.order_by {
-            order.expr = self.emitted(&order.expr)?;
+            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
         }
         if let Some(filter) = &typed.params.filter {
             self.compute_only_where(filter, &mut typed.params.args)?;
+        }
+        if typed.params.distinct
+            && typed.func.name() == "count"
+            && let [argument] = typed.params.args.as_mut_slice()
+        {
+            *argument = keyed::ordered(argument.clone(), self.schema)?;
         }
         Ok(Expr::AggregateFunction(typed))
     }
@@ -679,8 +685,11 @@ impl<'r, 't> Reader<'r, 't> {
             self.emitted_all(&mut typed.params.args[..count])?;
         }
         self.emitted_all(&mut typed.params.partition_by)?;
+        for part in &mut typed.params.partition_by {
+            *part = keyed::ordered(part.clone(), self.schema)?;
+        }
         for order in &mut typed.params.order_by {
-            order.expr = self.emitted(&order.expr)?;
+            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
         }
         if let Some(filter) = &mut typed.params.filter {
             let condition = self.condition(filter, "FILTER")?;
@@ -694,7 +703,9 @@ impl<'r, 't> Reader<'r, 't> {
 
     fn in_subquery(&mut self, whole: &InSubquery) -> Result<Operand> {
         let subquery = self.typing.value_subquery(&whole.subquery, self.schema)?;
-        let operand = Box::new(self.beside_subquery(&whole.expr, &subquery.subquery)?);
+        let operand = self.beside_subquery(&whole.expr, &subquery.subquery)?;
+        let operand = Box::new(keyed::ordered(operand, self.schema)?);
+        let subquery = keyed::looked_for(subquery)?;
         self.leaf(Expr::InSubquery(InSubquery { expr: operand, subquery, negated: whole.negated }))
     }
 
@@ -782,18 +793,12 @@ fn like_syntax(like: &Like) -> PatternSyntax {
     if like.case_insensitive { PatternSyntax::Ilike } else { PatternSyntax::Like }
 }
 
-/// The operator as DataFusion has it. A date beside an interval is a timestamp, as in PostgreSQL.
+/// The operator as DataFusion has it.
 fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
-    let timestamp = || wide_type(DataType::Timestamp);
     if let (Operator::StringConcat, (ArrowType::List(_), _) | (_, ArrowType::List(_))) = (op, &types) {
         return Ok(datafusion::functions_nested::expr_fn::array_concat(vec![left, right]));
     }
-    let (left, right) = match types {
-        (ArrowType::Date32, ArrowType::Interval(_)) => (cast(left, timestamp()), right),
-        (ArrowType::Interval(_), ArrowType::Date32) => (left, cast(right, timestamp())),
-        _ => (left, right),
-    };
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
 

@@ -8,6 +8,7 @@
 //! right       a 1   a 2                     INTERSECT ALL  a 1   a 2
 //! ```
 
+use super::keyed;
 use super::read::{Reader, is_unknown};
 use super::{Typing, refused};
 use crate::expression::{Binder, Expression, Scope, Typed};
@@ -54,7 +55,7 @@ impl Typing<'_> {
         let columns = columns(&left);
         let (left, right) = match is_all {
             true => (numbered(left)?, numbered(right)?),
-            false => (LogicalPlanBuilder::from(left).distinct()?.build()?, right),
+            false => (keyed::grouped(LogicalPlanBuilder::from(left).distinct()?.build()?)?, right),
         };
         let keys = (self::columns(&left).into_iter().map(column).collect(), self::columns(&right));
         let keys: (Vec<Column>, Vec<Column>) = (keys.0, keys.1.into_iter().map(column).collect());
@@ -65,9 +66,13 @@ impl Typing<'_> {
             None,
             NullEquality::NullEqualsNull,
         )?;
+        let joined = match joined.build()? {
+            LogicalPlan::Join(join) => LogicalPlan::Join(keyed::joined(join)?),
+            other => other,
+        };
         match is_all {
-            true => joined.project(columns)?.build(),
-            false => joined.build(),
+            true => LogicalPlanBuilder::from(joined).project(columns)?.build(),
+            false => Ok(joined),
         }
     }
 
@@ -163,7 +168,8 @@ fn column(expression: Expr) -> Column {
 
 /// The rows, those that are equal numbered from 1.
 fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let number = row_number().partition_by(columns(&plan)).build()?.alias(NUMBER);
+    let parts = columns(&plan).into_iter().map(|column| keyed::ordered(column, plan.schema()));
+    let number = row_number().partition_by(parts.collect::<Result<_>>()?).build()?.alias(NUMBER);
     LogicalPlanBuilder::from(plan).window([number])?.build()
 }
 

@@ -1,0 +1,137 @@
+//! Values that DataFusion would compare by their bytes although SQL compares them otherwise.
+//!
+//! An interval of one month equals one of thirty days, but Arrow tells them apart. So wherever a plan compares, sorts, groups
+//! or joins by such values, it does so by a *key* that has their order, and keeps the values beside it:
+//! ```text
+//! GROUP BY i          group by key(i), with first_value(i) as i
+//! DISTINCT i, b       the same, of all columns
+//! ORDER BY i          key(i)
+//! a JOIN b USING (i)  key(a.i) = key(b.i)
+//! i IN (SELECT ...)   key(i) in the keys of its rows
+//! ```
+
+use super::super::computed;
+use super::super::operation::Operation;
+use super::super::value::field_type;
+use crate::expression::{Function, Temporal};
+use crate::olap::error::external;
+use ankerdb_engine::DataType;
+use datafusion::arrow::datatypes::Field;
+use datafusion::common::{Column, DFSchemaRef};
+use datafusion::error::Result;
+use datafusion::functions_aggregate::expr_fn::first_value;
+use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery,
+};
+use std::sync::Arc;
+
+/// The name of a column with the key of a group; no client can write it.
+const KEY: &str = "\0key";
+
+/// The key of a value that has one; other values are compared as they are.
+pub(super) fn ordered(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let (_, field) = expression.to_field(schema.as_ref())?;
+    Ok(match is_keyed(&field) {
+        true => key(expression),
+        false => expression,
+    })
+}
+
+fn is_keyed(field: &Field) -> bool {
+    field_type(field) == Some(DataType::Interval)
+}
+
+fn key(expression: Expr) -> Expr {
+    let span = DataType::Numeric { precision: 38, scale: 0 };
+    computed::call(Operation::Call(Function::Temporal(Temporal::Span, span)), vec![expression], span)
+}
+
+/// The sort keys by their keys.
+pub(super) fn sorted(sorts: Vec<Sort>, schema: &DFSchemaRef) -> Result<Vec<Sort>> {
+    sorts.into_iter().map(|sort| Ok(Sort { expr: ordered(sort.expr, schema)?, ..sort })).collect()
+}
+
+/// The columns that a join compares, by their keys.
+pub(super) fn joined(mut join: Join) -> Result<Join> {
+    let (left, right) = (join.left.schema().clone(), join.right.schema().clone());
+    let pairs = std::mem::take(&mut join.on).into_iter();
+    let ordered = |(one, other)| Ok((self::ordered(one, &left)?, self::ordered(other, &right)?));
+    join.on = pairs.map(ordered).collect::<Result<_>>()?;
+    Ok(join)
+}
+
+/// A subquery in which values are looked for, by their keys.
+pub(super) fn looked_for(subquery: Subquery) -> Result<Subquery> {
+    let plan = subquery.subquery.as_ref();
+    let (qualifier, field) = plan.schema().qualified_field(0);
+    if plan.schema().fields().len() != 1 || !is_keyed(field) {
+        return Ok(subquery);
+    }
+    let column = key(Expr::Column(Column::from((qualifier, field)))).alias(KEY);
+    let keys = LogicalPlanBuilder::from(plan.clone()).project([column])?.build()?;
+    Ok(subquery.with_plan(Arc::new(keys)))
+}
+
+/// A plan that groups, by keys where its groups need them.
+pub(super) fn grouped(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => by_key(aggregate),
+        LogicalPlan::Distinct(Distinct::All(input))
+            if input.schema().fields().iter().any(|f| is_keyed(f)) =>
+        {
+            let columns = input.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
+            by_key(Aggregate::try_new(input, columns, Vec::new())?)
+        }
+        LogicalPlan::Distinct(Distinct::On(mut on)) => {
+            let schema = on.input.schema().clone();
+            let keys = std::mem::take(&mut on.on_expr).into_iter();
+            on.on_expr = keys.map(|key| ordered(key, &schema)).collect::<Result<_>>()?;
+            on.sort_expr = on.sort_expr.map(|sorts| sorted(sorts, &schema)).transpose()?;
+            Ok(LogicalPlan::Distinct(Distinct::On(on)))
+        }
+        other => Ok(other),
+    }
+}
+
+fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
+    let schema = aggregate.input.schema().clone();
+    let mut is_found = false;
+    for group in &aggregate.group_expr {
+        if let Expr::GroupingSet(set) = group {
+            for part in set.distinct_expr() {
+                if is_keyed(&part.to_field(schema.as_ref())?.1) {
+                    let message = crate::name::not_supported("a grouping set of intervals");
+                    return Err(external(message));
+                }
+            }
+            continue;
+        }
+        is_found |= is_keyed(&group.to_field(schema.as_ref())?.1);
+    }
+    if !is_found {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let (mut groups, mut aggregates, mut output) = (Vec::new(), aggregate.aggr_expr.clone(), Vec::new());
+    let mut values = Vec::new();
+    for (position, group) in aggregate.group_expr.iter().enumerate() {
+        let (qualifier, field) = aggregate.schema.qualified_field(position);
+        let (qualifier, name) = (qualifier.cloned(), field.name().clone());
+        if is_keyed(&group.to_field(schema.as_ref())?.1) {
+            let (key_name, value_name) = (format!("{KEY}{position}"), format!("{KEY} value{position}"));
+            groups.push(key(group.clone().unalias()).alias(key_name));
+            values.push(first_value(group.clone().unalias(), Vec::new()).alias(value_name.clone()));
+            output.push(Expr::Column(Column::from_name(value_name)).alias_qualified(qualifier, name));
+        } else {
+            groups.push(group.clone());
+            output.push(Expr::Column(Column::new(qualifier, name)));
+        }
+    }
+    for position in aggregate.group_expr.len()..aggregate.schema.fields().len() {
+        output.push(Expr::Column(Column::from(aggregate.schema.qualified_field(position))));
+    }
+    aggregates.extend(values);
+    let grouped =
+        LogicalPlan::Aggregate(Aggregate::try_new(Arc::clone(&aggregate.input), groups, aggregates)?);
+    LogicalPlanBuilder::from(grouped).project(output)?.build()
+}
