@@ -120,15 +120,16 @@ fn computed(expression: Expression) -> Result<Expression> {
 /// Whether equal operands always give equal results.
 fn is_immutable(expression: &Expression) -> bool {
     let is_time = |data_type: DataType| {
-        matches!(data_type, DataType::Date | DataType::Timestamp | DataType::TimestampTz)
+        use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
+        matches!(data_type, Date | Timestamp | TimestampTz | Time | Interval)
     };
     match expression {
         Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => false,
         Expression::InSubquery(..) => false,
         Expression::Cast(operand, target) => match **operand {
-            Expression::Literal(Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_)) => {
-                !target.is_text()
-            }
+            Expression::Literal(
+                Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) | Value::Interval(_),
+            ) => !target.is_text(),
             Expression::Literal(Value::Text(_)) => !is_time(*target),
             _ => true,
         },
