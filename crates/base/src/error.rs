@@ -1,5 +1,6 @@
 //! One error type for everything a client may see: an SQLSTATE, a sentence, and what to do about it.
 
+use crate::SchemaId;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -197,6 +198,19 @@ struct Body {
     message: Cow<'static, str>,
     detail: Option<String>,
     hint: Option<String>,
+    place: Place,
+}
+
+/// What an error is about, for programs that would otherwise have to read its message.
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Place {
+    schema: Option<SchemaId>,
+    table: Option<String>,
+    column: Option<String>,
+    constraint: Option<String>,
+    /// In the text that the client sent, in characters from 1.
+    position: Option<usize>,
+    context: Option<String>,
 }
 
 impl Error {
@@ -209,7 +223,13 @@ impl Error {
 
     /// An error with a one-sentence message in PostgreSQL's style: lower case, no full stop.
     pub fn new(state: SqlState, message: impl Into<Cow<'static, str>>) -> Error {
-        Error(Box::new(Body { state, message: message.into(), detail: None, hint: None }))
+        Error(Box::new(Body {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            place: Place::default(),
+        }))
     }
 
     /// A serialization failure: the transaction is rolled back and may be run again.
@@ -220,6 +240,42 @@ impl Error {
     /// A bug in AnKerDB.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(SqlState::InternalError, message)
+    }
+
+    /// Names the table that the error is about.
+    #[must_use]
+    pub fn with_table(mut self, schema: SchemaId, table: impl Into<String>) -> Error {
+        self.0.place.schema = Some(schema);
+        self.0.place.table = Some(table.into());
+        self
+    }
+
+    /// Names the column that the error is about.
+    #[must_use]
+    pub fn with_column(mut self, column: impl Into<String>) -> Error {
+        self.0.place.column = Some(column.into());
+        self
+    }
+
+    /// Names the constraint that is violated.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: impl Into<String>) -> Error {
+        self.0.place.constraint = Some(constraint.into());
+        self
+    }
+
+    /// Says where in the client's text the error is: in characters, from 1.
+    #[must_use]
+    pub fn with_position(mut self, position: usize) -> Error {
+        self.0.place.position = Some(position);
+        self
+    }
+
+    /// Says what was being worked on: a line of COPY's data, for example.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<String>) -> Error {
+        self.0.place.context = Some(context.into());
+        self
     }
 
     /// Adds the facts behind the message.
@@ -252,6 +308,36 @@ impl Error {
     /// Advice.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
+    }
+
+    /// The schema of [`table`](Self::table).
+    pub fn schema(&self) -> Option<SchemaId> {
+        self.0.place.schema
+    }
+
+    /// The table that the error is about.
+    pub fn table(&self) -> Option<&str> {
+        self.0.place.table.as_deref()
+    }
+
+    /// The column that the error is about.
+    pub fn column(&self) -> Option<&str> {
+        self.0.place.column.as_deref()
+    }
+
+    /// The constraint that is violated.
+    pub fn constraint(&self) -> Option<&str> {
+        self.0.place.constraint.as_deref()
+    }
+
+    /// Where in the client's text the error is: in characters, from 1.
+    pub fn position(&self) -> Option<usize> {
+        self.0.place.position
+    }
+
+    /// What was being worked on.
+    pub fn context(&self) -> Option<&str> {
+        self.0.place.context.as_deref()
     }
 
     /// Whether running the whole transaction again may succeed.

@@ -730,7 +730,8 @@ fn check_unique(table: &Table, index: &Index, snapshot: &Snapshot, interrupt: &I
     ended?;
     if duplicate {
         let message = format!("could not create unique index \"{}\"", index.definition().name);
-        return Err(Error::new(SqlState::UniqueViolation, message).with_detail("Two rows have the same key."));
+        let error = Error::new(SqlState::UniqueViolation, message).with_detail("Two rows have the same key.");
+        return Err(error.with_table(table.schema(), table.name()).with_constraint(&index.definition().name));
     }
     Ok(())
 }

@@ -22,8 +22,10 @@ use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_sql::{Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
+use ankerdb_socket::{Bell, Woken};
+use ankerdb_sql::{Doorbell, Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
+use pgwire::messages::response::NotificationResponse;
 use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -78,6 +80,15 @@ fn too_many() -> Error {
     Error::new(SqlState::TooManyConnections, "sorry, too many clients already")
 }
 
+/// Wakes a connection that waits for its client.
+struct ConnectionBell(Bell);
+
+impl Doorbell for ConnectionBell {
+    fn ring(&self) {
+        self.0.ring();
+    }
+}
+
 /// A started session.
 pub(crate) struct Connection {
     pub wire: Wire,
@@ -87,6 +98,8 @@ pub(crate) struct Connection {
     pub portals: HashMap<String, Portal>,
     /// Settings as the client knows them.
     reported: Vec<(&'static str, String)>,
+    /// What is rung when another session has said something that this one listens to; there from its first LISTEN on.
+    bell: Option<Arc<ConnectionBell>>,
     /// Whether a transaction is open that the client did not begin.
     implicit: bool,
     /// Whether messages are skipped until the next Sync.
@@ -146,6 +159,7 @@ fn serve_session(
         unnamed: None,
         portals: HashMap::new(),
         reported: Vec::new(),
+        bell: None,
         implicit: false,
         skipping: false,
     };
@@ -162,7 +176,7 @@ fn serve_session(
 /// Sends the last message, if the client is still there.
 fn farewell(wire: &mut Wire, failure: Failure) {
     let (Failure::Fatal(error) | Failure::Statement(error)) = failure else { return };
-    if wire.send_error(FATAL, &error).is_ok() {
+    if wire.send_error(FATAL, &error, None).is_ok() {
         // The connection ends here, even if the client cannot be told.
         let _ = wire.flush();
     }
@@ -188,6 +202,7 @@ impl Connection {
 
     /// Waits for the next message; with an open transaction not longer than the session allows.
     fn next_frame(&mut self, frame: &mut Frame) -> Served {
+        self.await_client()?;
         self.wire.set_patience(self.session.idle_limit())?;
         self.wire.read_frame(frame, &mut || {
             Err(Failure::Fatal(Error::new(
@@ -195,6 +210,41 @@ impl Connection {
                 "terminating connection due to idle-in-transaction timeout",
             )))
         })
+    }
+
+    /// Between two transactions a session that listens is told what others say, until the client sends something.
+    fn await_client(&mut self) -> Served {
+        let Some(bell) = self.bell.clone() else { return Ok(()) };
+        while self.session.transaction_status() == TransactionStatus::Idle && !self.wire.has_input() {
+            match self.wire.wait_beside(&bell.0)? {
+                Woken::Readable => return Ok(()),
+                Woken::Rung => {
+                    bell.0.silence();
+                    self.send_notifications()?;
+                    self.wire.flush()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the client what has come on the channels that it listens to.
+    fn send_notifications(&mut self) -> Served {
+        if self.bell.is_none() {
+            if !self.session.is_listening() {
+                return Ok(());
+            }
+            let cannot = |error| Error::internal(format!("cannot wait for notifications: {error}"));
+            let bell = Arc::new(ConnectionBell(Bell::new().map_err(cannot)?));
+            self.session.use_doorbell(bell.clone());
+            self.bell = Some(bell);
+        }
+        for heard in self.session.take_notifications() {
+            let (channel, payload) = (heard.channel.clone(), heard.payload.clone());
+            self.wire.send(&NotificationResponse::new(heard.sender, channel, payload))?;
+            self.wire.flush_if_full()?;
+        }
+        Ok(())
     }
 
     /// Applies the settings of the startup packet.
@@ -289,8 +339,9 @@ impl Connection {
     fn report(&mut self, served: Served) -> Served {
         match served {
             Err(Failure::Statement(error)) => {
+                let schema = error.schema().map(|schema| self.session.schema_name(schema));
                 self.fail_transaction()?;
-                self.wire.send_error(ERROR, &error)?;
+                self.wire.send_error(ERROR, &error, schema)?;
                 self.wire.flush()
             }
             other => other,
@@ -305,6 +356,9 @@ impl Connection {
         }
         self.session.end_message();
         self.report_settings()?;
+        if status == TransactionStatus::Idle {
+            self.send_notifications()?;
+        }
         self.wire.send_ready(status)?;
         self.wire.flush()
     }

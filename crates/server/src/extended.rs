@@ -70,11 +70,20 @@ impl Connection {
                 self.describe_output(&statement, None)
             }
             Target::Portal => {
-                let portal = self.portals.get(name).ok_or_else(|| unknown_portal(name))?;
+                let Some(portal) = self.portals.get(name) else {
+                    return self.describe_cursor(name);
+                };
                 let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
                 self.describe_output(&statement, Some(formats))
             }
         }
+    }
+
+    /// A cursor that DECLARE made is a portal, too.
+    fn describe_cursor(&mut self, name: &str) -> Served {
+        let (columns, is_binary) = self.session.cursor_output(name).ok_or_else(|| unknown_portal(name))?;
+        let format = if is_binary { Format::Binary } else { Format::Text };
+        send_description(&mut self.wire, &columns, &vec![format; columns.len()])
     }
 
     /// Before Bind the formats are not known; they are announced as text.

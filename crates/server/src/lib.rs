@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod binary_copy;
 mod cancel;
 mod connection;
 mod connections;

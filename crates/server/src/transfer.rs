@@ -1,17 +1,19 @@
 //! COPY: data in both directions while a statement is under way.
 
+use crate::binary_copy::{self, RowReader};
 use crate::connection::Connection;
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::wire::{Failure, Served};
 use ankerdb_base::{Error, SqlState};
 use ankerdb_sql::{CopyIn, CopyOut};
-use bytes::BufMut;
+use bytes::{BufMut, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use std::time::Duration;
 
-/// Text format, for the whole and for each column.
+/// Formats, for the whole and for each column.
 const TEXT: i16 = 0;
+const BINARY: i16 = 1;
 /// How often a COPY that waits for data checks its interrupt.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
@@ -21,7 +23,8 @@ impl Connection {
     /// After an error the rest of the data is skipped by the message loop, where COPY messages mean nothing.
     pub(crate) fn copy_in(&mut self, mut copy: CopyIn) -> Served<String> {
         let columns = copy.column_count();
-        self.wire.send(&CopyInResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
+        let format = if copy.is_binary() { BINARY } else { TEXT };
+        self.wire.send(&CopyInResponse::new(format as i8, columns as i16, vec![format; columns]))?;
         self.wire.flush()?;
         match self.take_data(&mut copy) {
             Ok(()) => self.run(|session| copy.finish(session)),
@@ -45,13 +48,17 @@ impl Connection {
     fn take_frames(&mut self, copy: &mut CopyIn) -> Served {
         let cancel = self.session.cancel_handle();
         let mut frame = Frame::default();
+        let mut rows = copy.is_binary().then(|| RowReader::new(copy.types()));
         loop {
             // The statement is under way: it may be canceled or run out of time while the client is silent.
             self.wire.read_frame(&mut frame, &mut || Ok(cancel.check()?))?;
             cancel.check()?;
             match frame.decode()? {
-                Message::CopyData(data) => self.run(|session| copy.push(session, data))?,
-                Message::CopyDone => return Ok(()),
+                Message::CopyData(data) => match &mut rows {
+                    Some(rows) => self.take_rows(copy, rows, data)?,
+                    None => self.run(|session| copy.push(session, data))?,
+                },
+                Message::CopyDone => return Ok(rows.map_or(Ok(()), RowReader::finish)?),
                 Message::CopyFail { reason } => {
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Error::new(SqlState::QueryCanceled, message).into());
@@ -67,19 +74,55 @@ impl Connection {
         }
     }
 
+    /// Stores the rows that have come as a whole.
+    fn take_rows(&mut self, copy: &mut CopyIn, rows: &mut RowReader, data: &[u8]) -> Served {
+        rows.push(data)?;
+        while let Some(row) = rows.next()? {
+            self.run(|session| copy.push_row(session, row))?;
+        }
+        Ok(())
+    }
+
+    /// Sends a table or result to the client, each row as a message of its own; the header comes with the first one, as
+    /// PostgreSQL sends it.
+    fn copy_out_rows(&mut self, mut copy: CopyOut) -> Served<String> {
+        let types = copy.types();
+        self.wire.send(&CopyOutResponse::new(BINARY as i8, types.len() as i16, vec![BINARY; types.len()]))?;
+        let mut data = BytesMut::new();
+        binary_copy::put_header(&mut data);
+        while let Some(rows) = guard(|| copy.next_rows())? {
+            for row in 0..rows.len() {
+                binary_copy::put_row(&rows, row, &types, &mut data)?;
+                self.send_data(&data)?;
+                data.clear();
+            }
+        }
+        binary_copy::put_end(&mut data);
+        self.send_data(&data)?;
+        self.wire.send(&CopyDone::new())?;
+        Ok(copy.tag())
+    }
+
+    fn send_data(&mut self, data: &[u8]) -> Served {
+        let length = i32::try_from(data.len() + 4)
+            .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
+        self.wire.output.put_u8(b'd');
+        self.wire.output.put_i32(length);
+        self.wire.output.put_slice(data);
+        self.wire.flush_if_full()
+    }
+
     /// Sends a table or result to the client, each line as a message of its own: there are clients that take
     /// messages for lines. Returns the command tag.
     pub(crate) fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
+        if copy.is_binary() {
+            return self.copy_out_rows(copy);
+        }
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
         while let Some(lines) = guard(|| copy.next_lines())? {
             for line in lines.iter() {
-                let length = i32::try_from(line.len() + 4)
-                    .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
-                self.wire.output.put_u8(b'd');
-                self.wire.output.put_i32(length);
-                self.wire.output.put_slice(line);
-                self.wire.flush_if_full()?;
+                self.send_data(line)?;
             }
         }
         self.wire.send(&CopyDone::new())?;

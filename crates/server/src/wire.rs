@@ -10,7 +10,7 @@
 use crate::connections::Connections;
 use crate::frontend::{Frame, HEADER_BYTES, header};
 use ankerdb_base::{Error, SqlState};
-use ankerdb_socket::receive_now;
+use ankerdb_socket::{Bell, Woken, receive_now};
 use ankerdb_sql::{Claim, MemoryLimit, Notice};
 use bytes::BytesMut;
 use pgwire::messages::Message;
@@ -180,6 +180,16 @@ impl Wire {
         Ok(taken)
     }
 
+    /// Whether anything was read that was not taken.
+    pub(crate) fn has_input(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Waits until the client has sent something or the bell is rung.
+    pub(crate) fn wait_beside(&self, bell: &Bell) -> Served<Woken> {
+        bell.wait_beside(&self.stream).map_err(|_| Failure::Gone)
+    }
+
     /// The type of the next message if any of it has arrived already. Does not wait.
     pub(crate) fn peek_kind(&mut self) -> Option<u8> {
         if self.start == self.end {
@@ -230,8 +240,11 @@ impl Wire {
         encoded.map_err(|error| Failure::Fatal(Error::internal(format!("cannot encode a message: {error}"))))
     }
 
-    pub(crate) fn send_error(&mut self, severity: &str, error: &Error) -> Served {
-        self.send(&ErrorResponse::new(fields(severity, error)))
+    /// `schema`: the name of the error's.
+    pub(crate) fn send_error(&mut self, severity: &str, error: &Error, schema: Option<String>) -> Served {
+        let mut fields = fields(severity, error);
+        fields.extend(schema.map(|schema| (b's', schema)));
+        self.send(&ErrorResponse::new(fields))
     }
 
     pub(crate) fn send_notice(&mut self, notice: &Notice) -> Served {
@@ -272,5 +285,9 @@ fn fields(severity: &str, error: &Error) -> Vec<(u8, String)> {
     ];
     fields.extend(error.detail().map(|detail| (b'D', detail.to_owned())));
     fields.extend(error.hint().map(|hint| (b'H', hint.to_owned())));
+    fields.extend(error.position().map(|position| (b'P', position.to_string())));
+    let named =
+        [(b'W', error.context()), (b't', error.table()), (b'c', error.column()), (b'n', error.constraint())];
+    fields.extend(named.into_iter().filter_map(|(field, name)| Some((field, name?.to_owned()))));
     fields
 }

@@ -1,14 +1,16 @@
 //! What the system can do with sockets and the standard library does not offer: reading without waiting, waking a thread
-//! that accepts, and telling of closed ends among many sockets.
+//! that accepts, or that waits for a socket, and telling of closed ends among many sockets.
 //!
 //! The functions are small and safe to call. The unsafe code is in the system calls, each of which says why it is
 //! sound.
 //!
 //! (Crates that offer all of this share features with libraries of the query engine, which would be compiled once more for
-//! the tests; these are five calls.)
+//! the tests; these are seven calls.)
 
+mod bell;
 mod closed;
 
+pub use bell::{Bell, Woken};
 pub use closed::ClosedWatch;
 
 use std::io::{Error, Result};

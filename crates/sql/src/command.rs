@@ -26,6 +26,13 @@ pub(crate) enum Command {
     Fetch(Fetch),
     /// All of them if it names none.
     Close(Option<String>),
+    Listen(String),
+    /// From all channels if it names none.
+    Unlisten(Option<String>),
+    Notify {
+        channel: String,
+        payload: String,
+    },
     /// VACUUM, ANALYZE and CHECKPOINT, which there is nothing to do for: the tag, and the tables and columns that must exist.
     Maintain {
         tag: &'static str,
@@ -101,6 +108,9 @@ impl Command {
             Command::Declare(_) => "DECLARE CURSOR",
             Command::Fetch(Fetch { is_move: false, .. }) => "FETCH",
             Command::Fetch(Fetch { is_move: true, .. }) => "MOVE",
+            Command::Listen(_) => "LISTEN",
+            Command::Unlisten(_) => "UNLISTEN",
+            Command::Notify { .. } => "NOTIFY",
             Command::Maintain { tag, .. } => tag,
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
@@ -118,6 +128,9 @@ pub(crate) enum Kind {
     Fetch,
     Move,
     Close,
+    Listen,
+    Unlisten,
+    Notify,
     Vacuum,
     Analyze,
     Checkpoint,
@@ -138,6 +151,9 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
         "fetch" => Kind::Fetch,
         "move" => Kind::Move,
         "close" => Kind::Close,
+        "listen" => Kind::Listen,
+        "unlisten" => Kind::Unlisten,
+        "notify" => Kind::Notify,
         "vacuum" => Kind::Vacuum,
         "analyze" | "analyse" => Kind::Analyze,
         "checkpoint" => Kind::Checkpoint,
@@ -160,6 +176,9 @@ pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
         Kind::Fetch => reader.fetch(false),
         Kind::Move => reader.fetch(true),
         Kind::Close => reader.close(),
+        Kind::Listen => Ok(Command::Listen(reader.name()?)),
+        Kind::Unlisten => reader.unlisten(),
+        Kind::Notify => reader.notify(),
         Kind::Vacuum => reader.maintain("VACUUM", &["full", "freeze", "verbose", "analyze"]),
         Kind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
         Kind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
@@ -205,6 +224,22 @@ impl Reader<'_, '_> {
             return Ok(Command::Deallocate(None));
         }
         Ok(Command::Deallocate(Some(self.name()?)))
+    }
+
+    fn unlisten(&mut self) -> Result<Command> {
+        if self.parser.consume_token(&Token::Mul) {
+            return Ok(Command::Unlisten(None));
+        }
+        Ok(Command::Unlisten(Some(self.name()?)))
+    }
+
+    fn notify(&mut self) -> Result<Command> {
+        let channel = self.name()?;
+        let mut payload = String::new();
+        if self.parser.consume_token(&Token::Comma) {
+            payload = self.parser.parse_literal_string().map_err(syntax_error)?;
+        }
+        Ok(Command::Notify { channel, payload })
     }
 
     fn declare(&mut self) -> Result<Command> {

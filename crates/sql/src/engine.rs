@@ -1,6 +1,7 @@
 //! The state that all sessions share: the database and the analytical threads.
 
 use crate::advisory::AdvisoryLocks;
+use crate::channels::Channels;
 use crate::deadline::Deadlines;
 use crate::expression::function;
 use crate::olap::OlapEngine;
@@ -18,6 +19,7 @@ struct EngineParts {
     olap: OlapEngine,
     deadlines: Deadlines,
     advisory: Arc<AdvisoryLocks>,
+    channels: Arc<Channels>,
 }
 
 /// How analytical queries run.
@@ -34,8 +36,8 @@ impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
-        let (deadlines, advisory) = (Deadlines::default(), Arc::default());
-        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, advisory })))
+        let (deadlines, advisory, channels) = (Deadlines::default(), Arc::default(), Arc::default());
+        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, advisory, channels })))
     }
 
     /// The database.
@@ -69,6 +71,10 @@ impl SqlEngine {
 
     pub(crate) fn advisory(&self) -> &Arc<AdvisoryLocks> {
         &self.0.advisory
+    }
+
+    pub(crate) fn channels(&self) -> &Arc<Channels> {
+        &self.0.channels
     }
 
     pub(crate) fn deadlines(&self) -> &Deadlines {

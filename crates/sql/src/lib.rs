@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod advisory;
+mod channels;
 mod clauses;
 mod column_name;
 mod columns;
@@ -51,6 +52,7 @@ mod view_text;
 mod visit;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
+pub use channels::{Doorbell, Notification};
 pub use copy::{CopyIn, CopyOut, Lines};
 pub use datafusion::arrow;
 pub use engine::{SqlEngine, SqlOptions};

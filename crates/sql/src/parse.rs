@@ -98,7 +98,11 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
             ParameterNames::Refused => Vec::new(),
         };
         let text = &sql[start..end];
-        let (ast, command) = match parse_one(&dialect, tokens)? {
+        let kind = command::kind(&tokens);
+        let mut parser =
+            Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+        let parsed = parse_one(&mut parser, kind).map_err(|error| placed(error, &parser, sql))?;
+        let (ast, command) = match parsed {
             Parsed::Sql(ast) => (Some(Arc::new(*ast)), None),
             Parsed::Command(command) => (None, Some(Arc::new(command))),
         };
@@ -140,12 +144,24 @@ enum Parsed {
     Command(Command),
 }
 
-fn parse_one(dialect: &PostgreSqlDialect, tokens: Vec<TokenWithSpan>) -> Result<Parsed> {
-    let kind = command::kind(&tokens);
-    let mut parser =
-        Parser::new(dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+/// Gives a syntax error the place of its token: the last one that was read, or the one behind.
+fn placed(error: Error, parser: &Parser<'_>, sql: &str) -> Error {
+    if error.state() != SqlState::SyntaxError {
+        return error;
+    }
+    if error.message().ends_with("at end of input") {
+        return error.with_position(sql.chars().count() + 1);
+    }
+    let tokens = [parser.get_current_token(), parser.peek_token_ref()];
+    let told = |token: &&&TokenWithSpan| error.message() == near(&token.token.to_string()).message();
+    let Some(location) = tokens.iter().find(told).map(|token| token.span.start) else { return error };
+    let before = &sql[..Offsets { sql, line: 1, line_start: 0 }.of(location)];
+    error.with_position(before.chars().count() + 1)
+}
+
+fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Parsed> {
     let statement = match kind {
-        Some(kind) => Parsed::Command(command::read(kind, &mut parser)?),
+        Some(kind) => Parsed::Command(command::read(kind, parser)?),
         None => {
             let mut statement = parser.parse_statement().map_err(syntax_error)?;
             crate::rewrite::rewrite(&mut statement);

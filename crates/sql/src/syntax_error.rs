@@ -24,7 +24,7 @@ pub(crate) fn syntax_error(error: ParserError) -> Error {
     let (message, _) = text.rsplit_once(" at Line: ").unwrap_or((&text, ""));
     match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
         Some((_, "EOF")) => Error::new(SqlState::SyntaxError, "syntax error at end of input"),
-        Some((expected, token)) => near(token).with_detail(format!("Expected {expected}.")),
+        Some((_, token)) => near(token),
         None => Error::new(SqlState::SyntaxError, format!("syntax error: {message}")),
     }
 }

@@ -11,7 +11,9 @@ use crate::index::Index;
 use crate::schema::{ColumnDefinition, TableDefinition};
 use crate::segment::Placement;
 use crate::storage::Storage;
-use ankerdb_base::{ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, SqlState, TableId, Timestamp};
+use ankerdb_base::{
+    ColumnSet, DatabaseId, Error, ROWS_PER_BLOCK, Result, SchemaId, SqlState, TableId, Timestamp,
+};
 use ankerdb_value::DataType;
 use crossbeam_epoch::Guard;
 use std::sync::Arc;
@@ -91,6 +93,11 @@ impl Table {
     fn of_another_database(&self) -> Error {
         let message = format!("relation \"{}\" belongs to another database", self.name());
         Error::new(SqlState::UndefinedTable, message)
+    }
+
+    /// The schema that it is in.
+    pub fn schema(&self) -> SchemaId {
+        self.definition().schema
     }
 
     /// Its name.

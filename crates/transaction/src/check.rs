@@ -76,5 +76,8 @@ fn violated(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Err
     };
     let row: Vec<String> = table.columns().iter().enumerate().map(shown).collect();
     let detail = format!("Failing row contains ({}).", row.join(", "));
-    Error::new(SqlState::CheckViolation, message).with_detail(detail)
+    Error::new(SqlState::CheckViolation, message)
+        .with_detail(detail)
+        .with_table(table.schema(), table.name())
+        .with_constraint(&check.name)
 }

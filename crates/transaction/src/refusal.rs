@@ -42,7 +42,10 @@ pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) 
         })
         .collect();
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
-    Error::new(SqlState::UniqueViolation, message).with_detail(detail)
+    Error::new(SqlState::UniqueViolation, message)
+        .with_detail(detail)
+        .with_table(table.schema(), table.name())
+        .with_constraint(&definition.name)
 }
 
 /// 55P03: a row was waited for for too long.

@@ -264,4 +264,6 @@ fn not_null(table: &Table, column: usize) -> Error {
         table.name()
     );
     Error::new(SqlState::NotNullViolation, message)
+        .with_table(table.schema(), table.name())
+        .with_column(&table.columns()[column].name)
 }

@@ -24,6 +24,12 @@ pub(crate) struct Reported {
     pub code: String,
     pub message: String,
     pub detail: String,
+    pub context: String,
+    pub schema: String,
+    pub table: String,
+    pub column: String,
+    pub constraint: String,
+    pub position: String,
 }
 
 /// A column of a RowDescription.
@@ -181,7 +187,7 @@ impl Client {
     }
 
     /// A session, or the server's refusal.
-    pub(crate) fn try_connect(server: &TestServer) -> Result<Client, Reported> {
+    pub(crate) fn try_connect(server: &TestServer) -> Result<Client, Box<Reported>> {
         let mut client = raw(server.address);
         client.send(&startup(VERSION_3_0, &[("user", "tester"), ("database", "ankerdb")]));
         client.greeted()?;
@@ -189,7 +195,7 @@ impl Client {
     }
 
     /// Reads up to the first ReadyForQuery.
-    pub(crate) fn greeted(&mut self) -> Result<(), Reported> {
+    pub(crate) fn greeted(&mut self) -> Result<(), Box<Reported>> {
         loop {
             let received = self.receive();
             let body = &received.body;
@@ -205,7 +211,7 @@ impl Client {
                     self.secret = i32::from_be_bytes(body[4..].try_into().unwrap());
                 }
                 b'v' => {}
-                b'E' => return Err(reported(body)),
+                b'E' => return Err(Box::new(reported(body))),
                 b'Z' => return Ok(()),
                 other => panic!("unexpected message {}", other as char),
             }
@@ -350,6 +356,12 @@ pub(crate) fn reported(body: &[u8]) -> Reported {
             b'C' => error.code = value,
             b'M' => error.message = value,
             b'D' => error.detail = value,
+            b'W' => error.context = value,
+            b's' => error.schema = value,
+            b't' => error.table = value,
+            b'c' => error.column = value,
+            b'n' => error.constraint = value,
+            b'P' => error.position = value,
             _ => {}
         }
     }

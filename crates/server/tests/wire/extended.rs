@@ -216,6 +216,46 @@ fn all_types_in_binary() {
 }
 
 #[test]
+fn a_cursor_is_described_as_a_portal() {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("BEGIN");
+    client.run("DECLARE rows CURSOR FOR SELECT 1 AS one, 'x'::text AS other");
+    client.send(&[describe(b'P', "rows"), sync()].concat());
+    assert_eq!(client.reply().ok().kinds, "TZ");
+    client.send(&[describe(b'P', "none"), sync()].concat());
+    assert_eq!(client.reply().code(), "34000");
+}
+
+#[test]
+fn errors_name_what_they_are_about() {
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("CREATE TABLE t (a int PRIMARY KEY, b int NOT NULL CHECK (b > 0))");
+    client.run("INSERT INTO t VALUES (1, 1)");
+    for (sql, column, constraint) in [
+        ("INSERT INTO t VALUES (1, 1)", "", "t_pkey"),
+        ("INSERT INTO t VALUES (2, NULL)", "b", ""),
+        ("UPDATE t SET b = NULL", "b", ""),
+        ("INSERT INTO t VALUES (2, -1)", "", "t_b_check"),
+        ("ALTER TABLE t ADD CONSTRAINT large CHECK (b > 5)", "", "large"),
+    ] {
+        let error = client.query(sql).error.unwrap();
+        let named = [&error.schema, &error.table, &error.column, &error.constraint].map(String::as_str);
+        assert_eq!(named, ["public", "t", column, constraint], "{sql}");
+    }
+    for (sql, position) in [
+        ("SELEC 1", "1"),
+        ("SELECT 1;\n SELECT 'ä' b c", "25"),
+        ("SELECT 1 +", "11"),
+        ("FETCH 1 2 c", "9"),
+        ("SELECT 1 / 0", ""),
+    ] {
+        assert_eq!(client.query(sql).error.unwrap().position, position, "{sql}");
+    }
+}
+
+#[test]
 fn results_are_described_with_types() {
     let (_server, mut client) = start();
     client.run("CREATE TABLE d (n numeric(12,3), v varchar(9), c char(4), b boolean)");

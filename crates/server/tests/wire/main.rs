@@ -9,6 +9,7 @@ mod hangup;
 mod interrupt;
 mod limits;
 mod malformed;
+mod notify;
 mod psql;
 mod script;
 mod serializable;

@@ -121,6 +121,32 @@ impl CopyIn {
         Ok(CopyIn { splitter, loader, own: session.begin_own() })
     }
 
+    /// Whether the data is in the protocol's binary form, whose rows the caller reads and hands to
+    /// [`push_row`](Self::push_row).
+    pub fn is_binary(&self) -> bool {
+        self.loader.options.format == Format::Binary
+    }
+
+    /// The types of a row's fields.
+    pub fn types(&self) -> Vec<DataType> {
+        self.loader.columns.iter().map(|target| target.data_type).collect()
+    }
+
+    /// Takes a row with a value for each field. After an error the copy is over, as with [`push`](Self::push).
+    ///
+    /// # Errors
+    /// What an INSERT of the row would fail with, and `QueryCanceled`.
+    pub fn push_row(&mut self, session: &mut SqlSession, values: Vec<Value>) -> Result<()> {
+        let loader = &mut self.loader;
+        let result = session.cancel_handle().interrupt().check().and_then(|()| {
+            in_transaction(session, &mut self.own, |transaction| loader.store_row(values, transaction))
+        });
+        if let Err(error) = &result {
+            self.end(session, Some(error));
+        }
+        result
+    }
+
     /// Fields of a line.
     pub fn column_count(&self) -> usize {
         self.loader.columns.len()
@@ -247,7 +273,7 @@ impl Loader {
             _ if self.ended => Ok(()),
             (_, true) => {
                 let error = Error::new(SqlState::BadCopyFileFormat, "unterminated CSV quoted field");
-                Err(with_context(error, format!("COPY {}, line {}", self.table.name(), self.line + 1)))
+                Err(error.with_context(format!("COPY {}, line {}", self.table.name(), self.line + 1)))
             }
             ([], false) => Ok(()),
             (line, false) => self.line(line, transaction),
@@ -264,7 +290,7 @@ impl Loader {
                 SqlState::CharacterNotInRepertoire,
                 "invalid byte sequence for encoding \"UTF8\" in COPY data",
             );
-            with_context(error, format!("COPY {}, line {}", self.table.name(), self.line))
+            error.with_context(format!("COPY {}, line {}", self.table.name(), self.line))
         })?;
         if text == text::END_OF_DATA {
             self.ended = true;
@@ -277,6 +303,25 @@ impl Loader {
         transaction.insert(&self.table, row).map_err(|error| self.at_line(error, text))?;
         self.rows += 1;
         Ok(())
+    }
+
+    /// Stores a row that was read already.
+    fn store_row(&mut self, values: Vec<Value>, transaction: &mut Transaction) -> Result<()> {
+        self.line += 1;
+        let mut row = vec![Value::Null; self.table.columns().len()];
+        self.defaults.put_into(&mut row)?;
+        for (target, value) in self.columns.iter().zip(values) {
+            let assigned = if value.is_null() { Ok(value) } else { assign(value, target.data_type) };
+            row[target.position] = assigned.map_err(|error| self.at_field(error, &target.name))?;
+        }
+        let context = format!("COPY {}, line {}", self.table.name(), self.line);
+        transaction.insert(&self.table, row).map_err(|error| error.with_context(context))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn at_field(&self, error: Error, column: &str) -> Error {
+        error.with_context(format!("COPY {}, line {}, column {column}", self.table.name(), self.line))
     }
 
     fn row(&mut self, line: &str) -> Result<Vec<Value>> {
@@ -311,7 +356,7 @@ impl Loader {
         scratch: &mut Vec<u8>,
     ) -> Option<Result<Value>> {
         match self.options.format {
-            Format::Text => self.next_text(rest, target, scratch),
+            Format::Text | Format::Binary => self.next_text(rest, target, scratch),
             Format::Csv => self.next_csv(rest, target, scratch),
         }
     }
@@ -350,22 +395,13 @@ impl Loader {
     }
 
     fn at_line(&self, error: Error, line: &str) -> Error {
-        with_context(error, format!("COPY {}, line {}: \"{}\"", self.table.name(), self.line, shown(line)))
+        error.with_context(format!("COPY {}, line {}: \"{}\"", self.table.name(), self.line, shown(line)))
     }
 
     fn at_column(&self, error: Error, target: &Target, field: &str) -> Error {
         let (table, line, column) = (self.table.name(), self.line, &target.name);
-        with_context(error, format!("COPY {table}, line {line}, column {column}: \"{}\"", shown(field)))
+        error.with_context(format!("COPY {table}, line {line}, column {column}: \"{}\"", shown(field)))
     }
-}
-
-/// Adds the place in the data to an error.
-fn with_context(error: Error, context: String) -> Error {
-    let detail = match error.detail() {
-        Some(detail) => format!("{detail}\n{context}"),
-        None => context,
-    };
-    error.with_detail(detail)
 }
 
 /// The beginning of a line or field, for a message.

@@ -1,4 +1,4 @@
-//! COPY: bulk data in and out as text or CSV.
+//! COPY: bulk data in and out as text, CSV or rows of values.
 //!
 //! `COPY table FROM STDIN` is a small state machine that is fed pieces of data cut anywhere: `lines` finds where
 //! a line (in CSV: a record) ends, `text` and `csv` cut it into fields, `field` makes values of them, `input` stores
@@ -9,7 +9,9 @@
 //! - Every error of the data names its line, and its column where there is one.
 //! - Lines are checked to be UTF-8 once, as a whole; fields are then cut without looking again.
 //!
-//! Not here: files and programs on the server (0A000), the binary format (0A000), encodings other than UTF-8.
+//! In the binary format rows of values come and go instead of lines: the server knows how they are written.
+//!
+//! Not here: files and programs on the server (0A000), encodings other than UTF-8.
 
 mod csv;
 mod field;

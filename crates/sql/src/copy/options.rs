@@ -9,6 +9,8 @@ use std::collections::HashSet;
 pub(super) enum Format {
     Text,
     Csv,
+    /// Values in the protocol's binary form, which this crate does not know: its caller writes and reads them.
+    Binary,
 }
 
 /// All options of the data's format.
@@ -49,7 +51,7 @@ impl CopyOptions {
     /// Text or CSV with all defaults.
     pub(super) fn new(format: Format) -> CopyOptions {
         let (delimiter, null) = match format {
-            Format::Text => (b'\t', "\\N"),
+            Format::Text | Format::Binary => (b'\t', "\\N"),
             Format::Csv => (b',', ""),
         };
         CopyOptions {
@@ -175,7 +177,7 @@ impl Written {
         self.format = Some(match name.to_ascii_lowercase().as_str() {
             "text" => Format::Text,
             "csv" => Format::Csv,
-            "binary" => return unsupported("FORMAT binary"),
+            "binary" => Format::Binary,
             _ => return invalid(format!("COPY format \"{name}\" not recognized")),
         });
         Ok(())
@@ -227,6 +229,15 @@ impl Written {
         ] {
             if given && format != Format::Csv {
                 return invalid(format!("COPY {name} requires CSV mode"));
+            }
+        }
+        for (name, given) in
+            [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some()), ("HEADER", self.header)]
+        {
+            if given && format == Format::Binary {
+                let state =
+                    if name == "HEADER" { SqlState::FeatureNotSupported } else { SqlState::SyntaxError };
+                return Err(Error::new(state, format!("cannot specify {name} in BINARY mode")));
             }
         }
         let defaults = CopyOptions::new(format);

@@ -2,8 +2,8 @@
 
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
-use crate::{Outcome, OutputColumn, ResultRows, SqlSession, Statement};
-use ankerdb_engine::{Error, Interrupt, Result, SqlState, ValueRef};
+use crate::{Batch, Outcome, OutputColumn, ResultRows, SqlSession, Statement};
+use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, ValueRef};
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
@@ -64,6 +64,27 @@ impl CopyOut {
         Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new(), interrupt })
     }
 
+    /// Whether the caller writes values in the protocol's binary form, of [`next_rows`](Self::next_rows).
+    pub fn is_binary(&self) -> bool {
+        self.options.format == Format::Binary
+    }
+
+    /// The types of the columns.
+    pub fn types(&self) -> Vec<DataType> {
+        self.rows.columns().iter().map(|column| column.data_type).collect()
+    }
+
+    /// The next rows, or `None` at the end. Sleeps until a query has them.
+    ///
+    /// # Errors
+    /// The query's, and `QueryCanceled`.
+    pub fn next_rows(&mut self) -> Result<Option<Batch>> {
+        self.interrupt.check()?;
+        let rows = self.rows.next_batch()?;
+        self.count += rows.as_ref().map_or(0, Batch::len);
+        Ok(rows)
+    }
+
     /// Fields of a line.
     pub fn column_count(&self) -> usize {
         self.rows.columns().len()
@@ -120,7 +141,7 @@ impl CopyOut {
     fn push_field(&self, at: usize, value: &str, force_quote: bool, out: &mut Vec<u8>) {
         self.push_delimiter(at, out);
         match self.options.format {
-            Format::Text => text::escape(value, self.options.delimiter, out),
+            Format::Text | Format::Binary => text::escape(value, self.options.delimiter, out),
             Format::Csv => csv::push_field(value, force_quote, &self.options, out),
         }
     }

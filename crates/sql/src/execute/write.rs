@@ -180,7 +180,8 @@ pub(super) fn changes(
                 quoted(&definition.name),
                 quoted(table.name())
             );
-            return Err(Error::new(SqlState::NotNullViolation, message));
+            let error = Error::new(SqlState::NotNullViolation, message);
+            return Err(error.with_table(table.schema(), table.name()).with_column(&definition.name));
         }
         changes.push((*column, value));
     }

@@ -3,7 +3,7 @@
 use super::pattern::Pattern;
 use super::sequences::Sequences;
 use super::types::numeric;
-use super::{Arithmetic, Comparison, Expression, Function, Like, text};
+use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, add, cast, compare, divide, modulo, multiply, negate, subtract};
 use std::borrow::Cow;
@@ -247,6 +247,12 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
                 }
             }
             Ok(Value::text(text))
+        }
+        Function::Session(notify @ SessionFunction::Notify) => {
+            // No payload is an empty one.
+            let given = |value: Value| if value.is_null() { Value::text("") } else { value };
+            let values: Vec<Value> = values.into_iter().map(given).collect();
+            context.sequences.call(notify, &values, context.interrupt)
         }
         _ if values.iter().any(Value::is_null) => Ok(Value::Null),
         Function::NextValue | Function::CurrentValue | Function::LastValue | Function::SetValue => {

@@ -15,6 +15,7 @@ pub(crate) enum SessionFunction {
     Terminate,
     Lock(LockCall),
     UnlockAll,
+    Notify,
 }
 
 /// A call of an advisory lock's function.
@@ -43,7 +44,7 @@ pub(crate) trait SessionCalls: Send + Sync {
 use DataType::{BigInt, Boolean, DoublePrecision, Integer, Text};
 
 /// Names, the types of arguments, and results; `void` is an empty text.
-const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 9] = [
+const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 10] = [
     ("pg_sleep", SessionFunction::Sleep, &[DoublePrecision], Text),
     ("pg_backend_pid", SessionFunction::Number, &[], Integer),
     ("current_setting", SessionFunction::Setting, &[Text], Text),
@@ -53,6 +54,7 @@ const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 9] = [
     ("pg_cancel_backend", SessionFunction::Cancel, &[Integer], Boolean),
     ("pg_terminate_backend", SessionFunction::Terminate, &[Integer], Boolean),
     ("pg_advisory_unlock_all", SessionFunction::UnlockAll, &[], Text),
+    ("pg_notify", SessionFunction::Notify, &[Text, Text], Text),
 ];
 
 const LOCKS: [(&str, LockAction, bool, bool); 10] = [

@@ -115,6 +115,11 @@ impl SqlSession {
         Ok(Outcome::Rows(ResultRows::fetched(cursor.columns.clone(), cursor.is_binary, pull)))
     }
 
+    /// The columns of the cursor, and whether its values are asked for in binary form. `None` if there is none.
+    pub fn cursor_output(&self, name: &str) -> Option<(Arc<[OutputColumn]>, bool)> {
+        self.cursors.open.get(name).map(|cursor| (cursor.columns.clone(), cursor.is_binary))
+    }
+
     /// Closes a cursor; whether there was one.
     pub fn close_cursor(&mut self, name: &str) -> bool {
         self.cursors.open.remove(name).is_some()

@@ -6,6 +6,7 @@
 use super::SqlSession;
 use super::setting::{self, Settings};
 use crate::advisory::{AdvisoryLocks, Hold, LockKey};
+use crate::channels::{Channels, Talk};
 use crate::expression::{LockAction, LockCall, SessionCalls, SessionFunction};
 use crate::name::not_supported;
 use crate::plan::{Modes, Setting};
@@ -31,6 +32,8 @@ pub(super) struct Functions {
     locks: Arc<AdvisoryLocks>,
     owner: u64,
     held: Mutex<Held>,
+    /// What the session says on channels, and hears there.
+    pub(super) talk: Talk,
 }
 
 #[derive(Default)]
@@ -49,7 +52,7 @@ struct Held {
 }
 
 impl Functions {
-    pub(super) fn new(locks: Arc<AdvisoryLocks>) -> Functions {
+    pub(super) fn new(locks: Arc<AdvisoryLocks>, channels: Arc<Channels>) -> Functions {
         let owner = locks.new_owner();
         Functions {
             number: AtomicI32::new(0),
@@ -58,7 +61,18 @@ impl Functions {
             locks,
             owner,
             held: Mutex::default(),
+            talk: Talk::new(channels),
         }
+    }
+
+    /// The session's number among those of its server.
+    pub(super) fn number(&self) -> i32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// 0A000 for a session of no server, which nobody would read messages of.
+    pub(super) fn check_served(&self, what: &str) -> Result<()> {
+        if self.backends.lock().is_some() { Ok(()) } else { Err(not_supported(what)) }
     }
 
     /// Locks of the transaction so far.
@@ -157,7 +171,7 @@ impl SessionCalls for Functions {
         use SessionFunction as Call;
         match (function, arguments) {
             (Call::Sleep, [Value::Double(seconds)]) => sleep(*seconds, interrupt),
-            (Call::Number, []) => Ok(Value::Integer(self.number.load(Ordering::Relaxed))),
+            (Call::Number, []) => Ok(Value::Integer(self.number())),
             (Call::Setting, [Value::Text(name)]) => self.setting(name, false),
             (Call::Setting, [Value::Text(name), Value::Boolean(missing_ok)]) => {
                 self.setting(name, *missing_ok)
@@ -172,6 +186,11 @@ impl SessionCalls for Functions {
             (Call::Lock(call), [Value::BigInt(key)]) => self.lock(call, LockKey::One(*key), interrupt),
             (Call::Lock(call), [Value::Integer(one), Value::Integer(two)]) => {
                 self.lock(call, LockKey::Pair(*one, *two), interrupt)
+            }
+            (Call::Notify, [Value::Text(channel), Value::Text(payload)]) => {
+                self.check_served("pg_notify without a server")?;
+                self.talk.say(channel, payload)?;
+                Ok(Value::text(""))
             }
             (Call::UnlockAll, []) => {
                 self.release_all_of_session();
@@ -231,6 +250,7 @@ impl SqlSession {
         }
         if !self.block.is_open() {
             self.functions.release_since(0);
+            self.end_talk(done.is_ok());
         }
         done
     }

@@ -23,6 +23,7 @@ mod time;
 pub use cancel::CancelHandle;
 pub use functions::Backends;
 pub use notice::{Notice, Severity};
+mod channel;
 mod led;
 mod transaction;
 
@@ -39,8 +40,8 @@ use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    Catalog, ColumnSet, DataType, Error, Isolation, QualifiedName, ReadView, RelationName, Result, Sequence,
-    Session, SqlState, Table, Transaction, Value,
+    Catalog, ColumnSet, DataType, Error, Isolation, QualifiedName, ReadView, RelationName, Result, SchemaId,
+    Sequence, Session, SqlState, Table, Transaction, Value,
 };
 use autocommit::{Sleeps, Tries};
 use cursor::Cursors;
@@ -107,7 +108,7 @@ impl SqlSession {
         let temporary = format!("pg_temp_{}", engine.database().new_session_number());
         let mut settings = Settings::new(engine.database().configuration().isolation(), &temporary);
         settings.keep();
-        let functions = Arc::new(Functions::new(engine.advisory().clone()));
+        let functions = Arc::new(Functions::new(engine.advisory().clone(), engine.channels().clone()));
         let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
         let path = settings.path.clone();
         let runner = Runner { engine, cancel, sequences, definitions: None, path };
@@ -305,6 +306,11 @@ impl SqlSession {
     /// The catalog that the next statement sees.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.runner.catalog()
+    }
+
+    /// The name of a schema, as the session sees it now.
+    pub fn schema_name(&self, schema: SchemaId) -> String {
+        self.catalog().schema_name(schema).to_owned()
     }
 
     /// A handle that ends the running statement with 57014 from another thread.

@@ -145,6 +145,7 @@ impl SqlSession {
             }
             Command::Fetch(fetch) => return self.fetch(fetch, prepared.output()),
             Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
+            Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } => self.talk(command)?,
             Command::Close(None) => self.close_cursors(),
             Command::Close(Some(name)) => {
                 self.cursor(name)?;

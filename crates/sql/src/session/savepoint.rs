@@ -20,6 +20,8 @@ struct Named {
     cursors: u64,
     /// Advisory locks that the transaction had.
     locks: usize,
+    /// What the transaction had said on channels.
+    said: usize,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
     savepoint: Option<Savepoint>,
     /// `None` before the transaction has defined anything.
@@ -51,8 +53,8 @@ impl SqlSession {
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
         let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
         let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
-        let (cursors, locks) = (self.cursors.mark(), self.functions.mark());
-        self.block.savepoints.0.push(Named { name, settings, cursors, locks, savepoint, definitions });
+        let (cursors, locks, said) = (self.cursors.mark(), self.functions.mark(), self.functions.talk.mark());
+        self.block.savepoints.0.push(Named { name, settings, cursors, locks, said, savepoint, definitions });
         Ok(())
     }
 
@@ -90,6 +92,7 @@ impl SqlSession {
         self.restore_settings(settings);
         self.end_cursors_since(self.block.savepoints.0[position].cursors);
         self.functions.release_since(self.block.savepoints.0[position].locks);
+        self.functions.talk.forget_since(self.block.savepoints.0[position].said);
         self.block.failed = false;
         self.catch_up()
     }

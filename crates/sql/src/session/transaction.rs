@@ -131,9 +131,14 @@ impl SqlSession {
         let held = if commits { self.hold_cursors() } else { Ok(()) };
         let settings = self.block.settings.take();
         let definitions = self.take_definitions();
+        let functions = self.functions.clone();
+        let (turn, said) = match held.and_then(|()| if commits { functions.talk.turn() } else { Ok(None) }) {
+            Ok(turn) => (turn, Ok(())),
+            Err(error) => (None, Err(error)),
+        };
         let ended = match (definitions, self.block.close()) {
             _ if !commits => Ok(()),
-            _ if held.is_err() => held,
+            _ if said.is_err() => said,
             (Some(definitions), mut transaction) => definitions.commit(transaction.as_mut()),
             (None, Some(mut transaction)) => transaction.commit().map(drop),
             (None, None) => Ok(()),
@@ -142,6 +147,8 @@ impl SqlSession {
         self.leave_settings(settings, is_committed);
         self.end_cursors(is_committed);
         self.functions.release_since(0);
+        self.end_talk(is_committed);
+        drop(turn);
         ended
     }
 
@@ -378,6 +385,8 @@ impl SqlSession {
             self.close_cursors();
             self.forget_statements();
             self.functions.release_all_of_session();
+            self.functions.talk.unlisten(None);
+            self.end_talk(true);
         }
         self.runner.sequences.forget();
         Ok(Outcome::Command(if all { "DISCARD ALL" } else { "DISCARD SEQUENCES" }.into()))

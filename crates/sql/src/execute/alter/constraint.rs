@@ -42,7 +42,8 @@ impl Altering<'_, '_> {
                 "check constraint \"{}\" of relation \"{}\" is violated by some row",
                 new.name, definition.name
             );
-            Err(Error::new(SqlState::CheckViolation, message))
+            let error = Error::new(SqlState::CheckViolation, message);
+            Err(error.with_table(definition.schema, &definition.name).with_constraint(&new.name))
         })?;
         self.redefine(definition)
     }

@@ -226,7 +226,8 @@ impl Rewriting {
             if value.is_null() && !column.nullable {
                 let message =
                     format!("column \"{}\" of relation \"{}\" contains null values", column.name, new.name());
-                return Err(Error::new(SqlState::NotNullViolation, message));
+                let error = Error::new(SqlState::NotNullViolation, message);
+                return Err(error.with_table(new.schema(), new.name()).with_column(&column.name));
             }
             values.push(value);
         }
