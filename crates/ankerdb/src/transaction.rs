@@ -331,7 +331,11 @@ impl<'c> Transaction<'c> {
         work: impl FnOnce(&mut Inner<'c>) -> EngineResult<R>,
     ) -> Result<R> {
         self.check_writable(command)?;
-        self.with(work)
+        self.with(|inner| {
+            let done = work(inner)?;
+            inner.engine.check_references()?;
+            Ok(done)
+        })
     }
 
     /// 25006 in a transaction that only reads.

@@ -82,6 +82,8 @@ sql_states! {
     BadCopyFileFormat = "22P04",
     /// NULL in a column that forbids it.
     NotNullViolation = "23502",
+    /// A row refers to another one that is not there, or is referred to.
+    ForeignKeyViolation = "23503",
     /// A key exists already.
     UniqueViolation = "23505",
     /// A row violates a CHECK constraint.
@@ -150,12 +152,16 @@ sql_states! {
     DuplicatePreparedStatement = "42P05",
     /// A definition contradicts itself.
     InvalidTableDefinition = "42P16",
+    /// A foreign key that fits no key.
+    InvalidForeignKey = "42830",
     /// A definition that leads to itself.
     InvalidObjectDefinition = "42P17",
     /// A value for a column that always generates its own.
     GeneratedAlways = "428C9",
     /// Something else depends on what was to be dropped.
     DependentObjectsStillExist = "2BP01",
+    /// Something is in use, or still has to be done with it.
+    ObjectInUse = "55006",
     /// An object is not in the state that is needed, such as a sequence that has given no number yet.
     ObjectNotInPrerequisiteState = "55000",
     /// The wrong kind of object, such as an index where a table is needed.

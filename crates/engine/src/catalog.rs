@@ -3,8 +3,8 @@
 use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
 use crate::view::View;
-use ankerdb_base::{Error, Result, SchemaId, SqlState};
-use ankerdb_table::{Index, Table};
+use ankerdb_base::{Error, Result, SchemaId, SqlState, TableId};
+use ankerdb_table::{Index, IndexDefinition, Table};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -40,6 +40,12 @@ impl Default for Catalog {
             hidden: Vec::new(),
             unready: Vec::new(),
         }
+    }
+}
+
+impl ankerdb_transaction::Relations for Catalog {
+    fn relation(&self, origin: TableId) -> Option<Arc<Table>> {
+        self.by_origin(origin)
     }
 }
 
@@ -131,6 +137,11 @@ impl Catalog {
         found.ok_or_else(|| undefined(name))
     }
 
+    /// The table with this origin. Costs a look at all tables.
+    pub fn by_origin(&self, origin: TableId) -> Option<Arc<Table>> {
+        self.tables.values().find(|table| table.origin() == origin).cloned()
+    }
+
     /// All tables, by schema and name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
         self.tables.values()
@@ -205,6 +216,64 @@ impl Catalog {
     pub fn usable_indexes<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = (usize, &'a Arc<Index>)> {
         let is_left_out = |index: &Arc<Index>| self.unready.iter().any(|unready| Arc::ptr_eq(unready, index));
         table.usable_indexes().filter(move |(_, index)| !is_left_out(index))
+    }
+
+    /// Whether a table has a constraint of this name: a key, a condition, or a foreign key.
+    pub fn has_constraint(&self, table: &Table, name: &str) -> bool {
+        let definition = table.definition();
+        definition.foreign_keys.iter().any(|key| key.name == name)
+            || definition.checks.iter().any(|check| check.name == name)
+            || self
+                .indexes_of(table)
+                .any(|index| index.definition().is_constraint && index.definition().name == name)
+    }
+
+    /// The other tables with foreign keys to this one, and the constraints' names.
+    pub fn references_to(&self, table: &Table) -> Vec<(Arc<Table>, String)> {
+        let sides = table.definition().referenced_by.iter().filter(|side| side.child != table.origin());
+        sides.filter_map(|side| Some((self.by_origin(side.child)?, side.name.clone()))).collect()
+    }
+
+    /// That no other table refers to this one.
+    ///
+    /// # Errors
+    /// `DependentObjectsStillExist`, which names the first one that does.
+    pub fn check_unreferenced(&self, table: &Table) -> Result<()> {
+        let Some((child, constraint)) = self.references_to(table).into_iter().next() else { return Ok(()) };
+        let message = format!("cannot drop table {} because other objects depend on it", table.name());
+        let detail =
+            format!("constraint {constraint} on table {} depends on table {}", child.name(), table.name());
+        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+        Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail).with_hint(hint))
+    }
+
+    /// That an index can go: no foreign key needs it, or there is another one over the same columns.
+    ///
+    /// # Errors
+    /// `DependentObjectsStillExist`.
+    pub(crate) fn check_key_unreferenced(&self, table: &Table, index: &Arc<Index>) -> Result<()> {
+        let is_same = |key: &IndexDefinition, columns: &[usize]| {
+            key.unique
+                && key.columns.len() == columns.len()
+                && key.columns.iter().all(|at| columns.contains(at))
+        };
+        let name = &index.definition().name;
+        for side in &table.definition().referenced_by {
+            let others = self.indexes_of(table).filter(|other| !Arc::ptr_eq(other, index));
+            let mut others = others.map(|other| other.definition());
+            if is_same(index.definition(), &side.columns)
+                && !others.any(|other| is_same(other, &side.columns))
+            {
+                let child = self.by_origin(side.child);
+                let child = child.as_ref().map_or("", |child| child.name());
+                let message = format!("cannot drop index {name} because other objects depend on it");
+                let detail = format!("constraint {} on table {child} depends on index {name}", side.name);
+                let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+                let state = SqlState::DependentObjectsStillExist;
+                return Err(Error::new(state, message).with_detail(detail).with_hint(hint));
+            }
+        }
+        Ok(())
     }
 
     /// `current`, with what this catalog has changed since `base`, from which it was made.

@@ -107,6 +107,8 @@ impl Database {
             numbers: AtomicU64::new(0),
             defining: Mutex::new(()),
         });
+        let relations = Arc::downgrade(&shared);
+        shared.manager.set_relations(relations);
         let pruner = Arc::new(Pruner::start(Arc::downgrade(&shared), configuration.collection_interval()));
         Database { shared, _pruner: pruner }
     }
@@ -171,7 +173,7 @@ impl Database {
     /// # Errors
     /// `UndefinedTable`.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.define(|definitions| definitions.drop_table(name))
+        self.define(|definitions| definitions.drop_table(name, None))
     }
 
     /// Adds an index and fills it from the rows there are, while transactions go on.

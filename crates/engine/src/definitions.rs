@@ -159,7 +159,7 @@ impl Definitions {
         if let Some(name) = std::iter::once(&definition.name).chain(names).find(is_taken) {
             return Err(relation_exists(name));
         }
-        let table = self.new_table(definition)?;
+        let table = Arc::new(self.new_table(definition)?);
         self.change(|catalog| {
             Arc::make_mut(&mut catalog.tables).insert(RelationName::of(&table), table.clone());
             Arc::make_mut(&mut catalog.sequences).extend(sequences.into_iter().map(named));
@@ -233,13 +233,13 @@ impl Definitions {
     }
 
     /// An empty table, not yet in a catalog.
-    fn new_table(&self, definition: TableDefinition) -> Result<Arc<Table>> {
+    fn new_table(&self, definition: TableDefinition) -> Result<Table> {
         let shared = &self.database.shared;
         let id = shared.manager.new_table();
-        Ok(Arc::new(match shared.placement {
+        Ok(match shared.placement {
             None => Storage::create(id, definition),
             Some(placement) => Storage::create_in_regions(id, definition, placement)?,
-        }))
+        })
     }
 
     /// Adds a sequence.
@@ -298,14 +298,26 @@ impl Definitions {
     }
 
     /// Removes a table, and the sequences that count for its columns. Transactions and snapshots that use it keep it until
-    /// they end; those that have written to it, or read it to write elsewhere, end with 40001.
+    /// they end; those that have written to it, or read it to write elsewhere, end with 40001. Its foreign keys go with it, also
+    /// from the definitions of tables that they refer to, which `transaction` may have used.
     ///
     /// # Errors
-    /// `UndefinedTable`.
-    pub fn drop_table<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+    /// `UndefinedTable`; `DependentObjectsStillExist` if a foreign key of another table refers to it.
+    pub fn drop_table<'n>(
+        &mut self,
+        name: impl Into<NameRef<'n>>,
+        mut transaction: Option<&mut Transaction>,
+    ) -> Result<()> {
         let name = name.into();
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("table \"{name}\" does not exist"));
-        let name = RelationName::of(&*self.catalog()?.table(name).map_err(missing)?);
+        let catalog = self.catalog()?;
+        let mut table = catalog.table(name).map_err(missing)?;
+        catalog.check_unreferenced(&table)?;
+        let name = RelationName::of(&table);
+        while let Some(key) = table.definition().foreign_keys.first() {
+            self.drop_foreign_key(&table, &key.name, transaction.as_deref_mut())?;
+            table = self.catalog()?.table(&name)?;
+        }
         self.change(|catalog| {
             Arc::make_mut(&mut catalog.tables).remove(&name);
             let is_owned = |sequence: &Sequence| {
@@ -412,6 +424,7 @@ impl Definitions {
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
         let index = index.clone();
+        self.own.check_key_unreferenced(&table, &index)?;
         self.steps.push(Step::Dropped(index.clone()));
         self.change(|catalog| catalog.hidden.push(index));
         Ok(())
@@ -447,10 +460,21 @@ impl Definitions {
         definition: TableDefinition,
         transaction: &mut Transaction,
     ) -> Result<Arc<Table>> {
+        self.redefine(old, definition, Some(transaction))
+    }
+
+    pub(crate) fn redefine(
+        &mut self,
+        old: &Arc<Table>,
+        definition: TableDefinition,
+        transaction: Option<&mut Transaction>,
+    ) -> Result<Arc<Table>> {
         definition.validate()?;
         self.check_renamed(old, &definition)?;
         let new = Arc::new(Storage::redefine(old, definition));
-        transaction.redefine(old, &new);
+        if let Some(transaction) = transaction {
+            transaction.redefine(old, &new);
+        }
         self.steps.push(Step::Redefined { old: old.clone(), new: new.clone() });
         self.put_in_place(old, &new, Some);
         Ok(new)
@@ -469,7 +493,7 @@ impl Definitions {
     ) -> Result<Arc<Table>> {
         definition.validate()?;
         self.check_renamed(old, &definition)?;
-        let new = self.new_table(definition)?;
+        let new = Arc::new(Storage::succeed(self.new_table(definition)?, old));
         self.put_in_place(old, &new, moved);
         Ok(new)
     }

@@ -52,6 +52,7 @@ mod configuration;
 mod contention;
 mod database;
 mod definitions;
+mod foreign_keys;
 mod interval_pruning;
 mod options;
 mod pruner;
@@ -73,18 +74,19 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, Identity, Index, IndexDefinition, IndexKind, OnCommit, RowTest, Table,
-    TableDefinition,
+    Cell, Check, ColumnDefinition, ConstraintTiming, ForeignKey, Identity, Index, IndexDefinition, IndexKind,
+    OnCommit, Reference, ReferentialAction, RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
-    Quiesced, RowFilter, RowReader, Savepoint, Transaction,
+    Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, mixed_nulls, no_parent,
 };
 pub use ankerdb_value::{DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value, ValueRef};
 pub use catalog::Catalog;
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};
+pub use foreign_keys::NewForeignKey;
 pub use options::{Options, default_memory_limit};
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
 pub use sequence::{Sequence, SequenceDefinition};

@@ -3,8 +3,9 @@
 use crate::catalog::Catalog;
 use crate::configuration::Configuration;
 use crate::contention::Contention;
+use ankerdb_base::TableId;
 use ankerdb_table::{Placement, Table};
-use ankerdb_transaction::TransactionManager;
+use ankerdb_transaction::{Relations, TransactionManager};
 use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -24,6 +25,12 @@ pub(crate) struct DatabaseState {
     pub numbers: AtomicU64,
     /// Definitions change one at a time.
     pub defining: Mutex<()>,
+}
+
+impl Relations for DatabaseState {
+    fn relation(&self, origin: TableId) -> Option<Arc<Table>> {
+        self.catalog.read().by_origin(origin)
+    }
 }
 
 impl DatabaseState {

@@ -514,7 +514,7 @@ fn a_change_that_waits_for_its_turn_is_given_up_at_an_interrupt() {
         }
         second.raise(Cause::Request);
         assert_eq!(
-            waiter.drop_table("items").and_then(|()| waiter.commit(None)),
+            waiter.drop_table("items", None).and_then(|()| waiter.commit(None)),
             Err(Cause::Request.error())
         );
         first.raise(Cause::Request);

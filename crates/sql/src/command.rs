@@ -33,6 +33,11 @@ pub(crate) enum Command {
         channel: String,
         payload: String,
     },
+    /// SET CONSTRAINTS: all if it names none.
+    SetConstraints {
+        names: Vec<String>,
+        is_deferred: bool,
+    },
     /// VACUUM, ANALYZE and CHECKPOINT, which there is nothing to do for: the tag, and the tables and columns that must exist.
     Maintain {
         tag: &'static str,
@@ -112,6 +117,7 @@ impl Command {
             Command::Unlisten(_) => "UNLISTEN",
             Command::Notify { .. } => "NOTIFY",
             Command::Maintain { tag, .. } => tag,
+            Command::SetConstraints { .. } => "SET CONSTRAINTS",
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
         }
@@ -134,6 +140,7 @@ pub(crate) enum Kind {
     Vacuum,
     Analyze,
     Checkpoint,
+    SetConstraints,
 }
 
 /// The kind of the command that the tokens of one statement are; `None` if it is none of these.
@@ -157,6 +164,7 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
         "vacuum" => Kind::Vacuum,
         "analyze" | "analyse" => Kind::Analyze,
         "checkpoint" => Kind::Checkpoint,
+        "set" if word() == "constraints" => Kind::SetConstraints,
         _ => return None,
     })
 }
@@ -181,6 +189,7 @@ pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
         Kind::Notify => reader.notify(),
         Kind::Vacuum => reader.maintain("VACUUM", &["full", "freeze", "verbose", "analyze"]),
         Kind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
+        Kind::SetConstraints => reader.set_constraints(),
         Kind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
     }
 }
@@ -338,6 +347,22 @@ impl Reader<'_, '_> {
         } else {
             one
         })
+    }
+
+    fn set_constraints(&mut self) -> Result<Command> {
+        self.expect("constraints")?;
+        let mut names = Vec::new();
+        if !self.word("all") {
+            let named = self.parser.parse_comma_separated(|parser| parser.parse_object_name(false));
+            for name in named.map_err(syntax_error)? {
+                names.push(crate::name::object_name(&name)?.name);
+            }
+        }
+        let is_deferred = self.word("deferred");
+        if !is_deferred {
+            self.expect("immediate")?;
+        }
+        Ok(Command::SetConstraints { names, is_deferred })
     }
 
     fn close(&mut self) -> Result<Command> {

@@ -13,7 +13,7 @@
 
 use crate::expression::literal_with_fields;
 use crate::name::folded;
-use crate::plain_query::plain_select;
+use crate::plain_query::{plain_query, plain_select};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor,
     VisitorMut,
@@ -105,6 +105,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
         series_as_table(select);
+        no_ancestors(select);
         ControlFlow::Continue(())
     }
 
@@ -115,6 +116,7 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         name_series(factor);
+        no_ancestors_among(factor);
         ControlFlow::Continue(())
     }
 }
@@ -201,6 +203,54 @@ fn table_factor(
         sample: None,
         index_hints: Vec::new(),
     }
+}
+
+/// PostgreSQL's function for the partitioned tables above a partition.
+const ANCESTORS: &str = "pg_partition_ancestors";
+
+/// `SELECT pg_partition_ancestors(x)` gives no rows for what is no partition, and nothing is one.
+fn no_ancestors(select: &mut ast::Select) {
+    let [SelectItem::UnnamedExpr(Expr::Function(function))] = &select.projection[..] else { return };
+    let ast::FunctionArguments::List(list) = &function.args else { return };
+    let is_called = function.name.0.last().and_then(|part| part.as_ident());
+    let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] = &list.args[..] else { return };
+    if !select.from.is_empty() || is_called.is_none_or(|name| name.value != ANCESTORS) {
+        return;
+    }
+    let relation = Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr: Box::new(argument.clone()),
+        data_type: ast::DataType::Regclass,
+        array: false,
+        format: None,
+    };
+    // Clients put it before VALUES in a union, whose column is then found although nothing is left of this side.
+    select.projection = vec![SelectItem::ExprWithAlias { expr: relation, alias: Ident::new("column1") }];
+    select.selection = Some(Expr::Value(ast::Value::Boolean(false).into()));
+}
+
+/// `pg_partition_ancestors(x) [WITH ORDINALITY]` in FROM, likewise.
+fn no_ancestors_among(factor: &mut TableFactor) {
+    let TableFactor::Table { name, args: Some(_), alias, with_ordinality, .. } = factor else { return };
+    let called = name.0.last().and_then(|part| part.as_ident());
+    if called.is_none_or(|name| name.value != ANCESTORS) {
+        return;
+    }
+    let null = |data_type: ast::DataType| {
+        SelectItem::UnnamedExpr(Expr::Cast {
+            kind: ast::CastKind::DoubleColon,
+            expr: Box::new(Expr::Value(ast::Value::Null.into())),
+            data_type,
+            array: false,
+            format: None,
+        })
+    };
+    let mut projection = vec![null(ast::DataType::Regclass)];
+    projection.extend(with_ordinality.then(|| null(ast::DataType::BigInt(None))));
+    let selection = Some(Expr::Value(ast::Value::Boolean(false).into()));
+    let subquery = Box::new(plain_query(None, projection, Vec::new(), selection));
+    let alias = alias.take();
+    *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
 }
 
 /// Moves the one call of `generate_series` from the select list to FROM.

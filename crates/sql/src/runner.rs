@@ -89,10 +89,12 @@ impl Runner {
         locking: bool,
     ) -> Result<Done> {
         let environment = self.environment(parameters, now, locking);
-        match plan {
+        let done = match plan {
             WritePlan::With(plan) => self.run_steps(plan, transaction, environment),
             plan => self.run_step(plan, transaction, &environment, &[]),
-        }
+        }?;
+        transaction.check_references()?;
+        Ok(done)
     }
 
     /// Runs the statements behind WITH and the one that they stand before, all on the first one's view.

@@ -24,6 +24,7 @@ mod heap;
 mod history;
 mod index;
 mod owned;
+mod reference;
 mod schema;
 mod segment;
 mod storage;
@@ -46,6 +47,7 @@ pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
 pub use owned::{KeptRow, KeptRows, OwnedRow};
+pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
 pub use schema::{
     ColumnDefinition, Identity, IndexDefinition, IndexKind, MAX_COLUMNS, OnCommit, TableDefinition,
 };

@@ -1,6 +1,7 @@
 //! What a table is declared as.
 
 use crate::check::Check;
+use crate::reference::{ForeignKey, Reference};
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
 
@@ -95,6 +96,10 @@ pub struct TableDefinition {
     pub indexes: Vec<IndexDefinition>,
     /// What its rows satisfy, in the order in which it is tested.
     pub checks: Vec<Check>,
+    /// What its rows refer to.
+    pub foreign_keys: Vec<ForeignKey>,
+    /// What refers to its rows: the other sides of foreign keys, its own too.
+    pub referenced_by: Vec<Reference>,
 }
 
 /// The most columns a table can have, as in PostgreSQL.
@@ -111,6 +116,8 @@ impl TableDefinition {
             columns: Vec::new(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
         }
     }
 

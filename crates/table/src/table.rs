@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// A table. See the module.
 pub struct Table {
     id: TableId,
+    origin: TableId,
     definition: TableDefinition,
     /// Shared with the tables that this one was redefined from, or to.
     storage: Arc<Storage>,
@@ -37,7 +38,7 @@ impl Storage {
     /// An empty table. The definition must be valid.
     pub fn create(id: TableId, definition: TableDefinition) -> Table {
         let storage = Storage::new(&definition, None).expect("only regions have to be reserved");
-        Table { id, definition, storage: Arc::new(storage), gate: Gate::default() }
+        Table { id, origin: id, definition, storage: Arc::new(storage), gate: Gate::default() }
     }
 
     /// An empty table with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot
@@ -48,7 +49,13 @@ impl Storage {
         placement: Placement,
     ) -> Result<Table> {
         let storage = Storage::new(&definition, Some(placement))?;
-        Ok(Table { id, definition, storage: Arc::new(storage), gate: Gate::default() })
+        Ok(Table { id, origin: id, definition, storage: Arc::new(storage), gate: Gate::default() })
+    }
+
+    /// A new table that takes the place of this one, with other columns: for those who refer to it, it is the same one.
+    pub fn succeed(mut new: Table, old: &Table) -> Table {
+        new.origin = old.origin;
+        new
     }
 
     /// A table that shares the rows and indexes of this one under another definition, whose columns have the same types and allow NULL alike. The
@@ -61,7 +68,8 @@ impl Storage {
                 .zip(&definition.columns)
                 .all(|(old, new)| { (old.data_type, old.nullable) == (new.data_type, new.nullable) })
         );
-        Table { id: table.id, definition, storage: table.storage.clone(), gate: Gate::default() }
+        let (id, origin, storage) = (table.id, table.origin, table.storage.clone());
+        Table { id, origin, definition, storage, gate: Gate::default() }
     }
 }
 
@@ -78,6 +86,18 @@ impl Table {
     #[inline]
     pub fn id(&self) -> TableId {
         self.id
+    }
+
+    /// The identity that it keeps when its columns change, for which its rows are copied to a table of another identity.
+    #[inline]
+    pub fn origin(&self) -> TableId {
+        self.origin
+    }
+
+    /// Whether it is a side of a foreign key.
+    #[inline]
+    pub fn has_references(&self) -> bool {
+        !self.definition.foreign_keys.is_empty() || !self.definition.referenced_by.is_empty()
     }
 
     /// Whether it is of this database: in another one the timestamps of its rows mean nothing.

@@ -94,6 +94,12 @@ impl Transaction {
             self.rollback();
             return Err(concurrent_update());
         }
+        if !self.references.is_settled()
+            && let Err(error) = self.settle_references(true)
+        {
+            self.rollback();
+            return Err(error);
+        }
         if self.writes.is_empty() && !needs_timestamp {
             let at = self.start;
             decided(at);

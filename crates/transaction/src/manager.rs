@@ -4,6 +4,7 @@ use crate::isolation::Isolation;
 use crate::old_records::OldRecords;
 use crate::quiescence::Quiescence;
 use crate::record::CommitRecord;
+use crate::relations::Relations;
 use crate::retired::{collect_retired, free_retired};
 use crate::worker::{Worker, Workers};
 use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
@@ -13,8 +14,9 @@ use ankerdb_sync::commit_order::CommitOrder;
 use ankerdb_sync::lock_table::{LockTable, Owner};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ActiveReaders;
-use std::sync::Arc;
+use ankerdb_table::Table;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Commits whose write sets are kept for validation. A transaction during whose life more commits happened is
 /// validated against the tables themselves (`validate`).
@@ -36,6 +38,7 @@ pub struct TransactionManager {
     quiescence: Quiescence,
     memory_limit: MemoryLimit,
     pub(crate) old_records: OldRecords,
+    relations: OnceLock<Weak<dyn Relations>>,
 }
 
 /// Rows from which on a commit installs them ahead of its timestamp. Fewer are installed after it in some
@@ -94,6 +97,7 @@ impl TransactionManager {
             quiescence: Quiescence::default(),
             memory_limit,
             old_records: OldRecords::default(),
+            relations: OnceLock::new(),
         })
     }
 
@@ -106,6 +110,16 @@ impl TransactionManager {
     /// The identity of a new table, which only transactions of this database take.
     pub fn new_table(&self) -> TableId {
         TableId::new(self.database, self.tables.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Says where the tables of foreign keys are found. To be called once, before the first transaction.
+    pub fn set_relations(&self, relations: Weak<dyn Relations>) {
+        let _ = self.relations.set(relations);
+    }
+
+    /// The table that all see with this origin.
+    pub(crate) fn relation(&self, origin: TableId) -> Option<Arc<Table>> {
+        self.relations.get()?.upgrade()?.relation(origin)
     }
 
     /// How much memory may be taken.

@@ -208,6 +208,12 @@ impl ReadSet {
         self.lookup = None;
     }
 
+    /// Whether nothing was noted.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.ranges.is_empty() && self.tables.is_empty()
+    }
+
     /// Whether all reads have been noted. A transaction that could not note some does not go on.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ impl Transaction {
     /// since. After an error of a write or a lookup that is not retryable, the transaction can go on from here.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         self.writes.rollback_to(savepoint.0);
+        self.references.forget_statement();
     }
 
     /// Forgets a savepoint and all later ones; what was written stays.

@@ -179,7 +179,8 @@ impl Transaction {
     ) -> Result<()> {
         let table = self.tables[number].id();
         let moment = self.moment();
-        let read = self.reads.ranges.len();
+        // Only a range that is noted here is shortened.
+        let read = if self.notes_reads() { self.reads.ranges.len() } else { usize::MAX };
         self.note_range(number, position, lower, upper);
         let columns = columns.union(index.key_columns());
         let mut outcome = Ok(ControlFlow::Continue(()));

@@ -10,6 +10,8 @@ pub(crate) struct Stale {
     cells: AtomicBool,
     /// A lock has found its row changed (at SERIALIZABLE): the statement has to be restarted.
     statement: bool,
+    /// What was found for a foreign key does not hold any more.
+    references: bool,
 }
 
 impl Stale {
@@ -33,8 +35,13 @@ impl Stale {
         self.statement = is_stale;
     }
 
+    /// Notes that what was found for a foreign key does not hold any more.
+    pub(crate) fn note_references(&mut self) {
+        self.references = true;
+    }
+
     /// Whether anything is out of date.
     pub(crate) fn is_any(&mut self) -> bool {
-        *self.cells.get_mut() || self.statement
+        *self.cells.get_mut() || self.statement || self.references
     }
 }

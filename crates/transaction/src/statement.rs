@@ -91,6 +91,27 @@ impl Transaction {
         validated
     }
 
+    /// Moves to the watermark if what was read for foreign keys holds there, too. Else the transaction will not commit, and
+    /// false is returned.
+    #[cold]
+    pub(crate) fn reads_moved(&mut self) -> bool {
+        self.announced.prepare_move();
+        let slot = self.announced.take_spare();
+        let manager = self.manager.clone();
+        let now = match self.isolation == Isolation::ReadUncommitted {
+            true => slot.enter_as_anchor(|| manager.watermark()),
+            false => slot.enter(|| manager.watermark()),
+        };
+        if self.validate_up_to(now, &crossbeam_epoch::pin()).is_ok() {
+            self.move_to(slot, now);
+            return true;
+        }
+        self.announced.give_back(slot);
+        self.stale.note_references();
+        self.reads.clear();
+        false
+    }
+
     /// Reads from now on at another timestamp, which `slot` announces. Views that were made before keep reading at the
     /// former one.
     fn move_to(&mut self, slot: Arc<ReaderSlot>, timestamp: Timestamp) {

@@ -6,6 +6,7 @@ use crate::isolation::Isolation;
 use crate::manager::{TransactionManager, Versioning};
 use crate::progress::Progress;
 use crate::read_set::{Mark, ReadSet, RowFilter};
+use crate::references::References;
 use crate::refusal::concurrent_update;
 use crate::row_locks::RowLocks;
 use crate::stale::Stale;
@@ -36,7 +37,9 @@ pub struct Transaction {
     /// How cells are read: like everything else, or only while they are in place.
     pub(crate) cells_at: ReadAt,
     pub(crate) tables: TouchedTables,
+    /// What was read and has to hold at the commit. Below SERIALIZABLE: for foreign keys only.
     pub(crate) reads: ReadSet,
+    pub(crate) references: References,
     pub(crate) statement: StatementStart,
     /// The earliest timestamp as of which a constraint on a changed row was tested.
     pub(crate) checked_at: Option<Timestamp>,
@@ -143,6 +146,7 @@ impl Transaction {
             cells_at: ReadAt::Newest,
             tables: TouchedTables::new(database),
             reads: ReadSet::default(),
+            references: References::default(),
             statement: StatementStart::default(),
             checked_at: None,
             writes: WriteSet::default(),
@@ -179,6 +183,9 @@ impl Transaction {
 
     /// Reads at the watermark from now on.
     pub(crate) fn enter(&mut self) {
+        if !self.reads.is_empty() && self.reads_moved() {
+            return;
+        }
         let (manager, announced) = (&self.manager, &mut self.announced);
         // Finds rows at later timestamps than the one that it announces.
         let as_anchor = self.isolation == Isolation::ReadUncommitted;
@@ -206,6 +213,7 @@ impl Transaction {
     /// Forgets everything. The slot stays announced only if a view still reads through it.
     pub(crate) fn end(&mut self) {
         self.reads.clear();
+        self.references.clear();
         self.writes.clear();
         self.buffers.shrink();
         self.interrupt.set_frees(false);
@@ -297,13 +305,20 @@ impl Transaction {
         }
     }
 
+    /// Whether what is read is noted.
+    #[inline]
+    pub(crate) fn notes_reads(&self) -> bool {
+        self.isolation.validates() || self.references.is_noting
+    }
+
+    /// Whether what was noted has to hold at the commit.
     #[inline]
     pub(crate) fn validates(&self) -> bool {
-        self.isolation.validates()
+        self.isolation.validates() || !self.reads.is_empty()
     }
 
     pub(crate) fn note_row(&mut self, table: TableId, row: RowId, columns: ColumnSet) {
-        if self.validates() && row.provisional_number().is_none() {
+        if self.notes_reads() && row.provisional_number().is_none() {
             self.reads.add_row(table, row, columns);
         }
     }
@@ -315,7 +330,7 @@ impl Transaction {
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
     ) {
-        if self.validates() {
+        if self.notes_reads() {
             self.reads.add_range((self.tables[number].id(), number), index, lower, upper);
         }
     }
@@ -332,7 +347,7 @@ impl Transaction {
         filter: Option<RowFilter>,
     ) -> Result<()> {
         self.tables.number(table)?;
-        if self.validates() {
+        if self.notes_reads() {
             self.reads.add_table(table.clone(), columns, filter);
         }
         Ok(())
@@ -343,7 +358,7 @@ impl Transaction {
     /// nanoseconds.
     #[inline]
     pub fn note_columns_read(&mut self, table: &Table, row: RowId, columns: ColumnSet) {
-        if self.validates() && row.provisional_number().is_none() {
+        if self.notes_reads() && row.provisional_number().is_none() {
             self.reads.add_columns(table.id(), row, columns);
         }
     }

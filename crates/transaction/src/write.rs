@@ -32,6 +32,7 @@ impl Transaction {
         for (position, hash) in self.buffers.checked_keys.drain(..) {
             self.writes.note_key((number, position), row, hash);
         }
+        self.check_parents(table, row, None)?;
         Ok(row)
     }
 
@@ -62,7 +63,9 @@ impl Transaction {
         let number = self.tables.number(table)?;
         self.check_new_row(table, &|column| cells[column].to_value(table.data_type(column)))?;
         self.make_room(Purpose::Keeps, cells.iter().copied())?;
-        Ok(self.writes.insert(number, cells.iter().copied()))
+        let row = self.writes.insert(number, cells.iter().copied());
+        self.check_parents(table, row, None)?;
+        Ok(row)
     }
 
     /// Changes columns like [`update`](Self::update), given as cells with their columns.
@@ -77,14 +80,17 @@ impl Transaction {
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
         let number = self.tables.number(table)?;
-        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &|column| {
+        let change = |column| {
             let (_, cell) = changes.iter().find(|(position, _)| *position == column)?;
             Some(cell.to_value(table.data_type(column)))
-        })?;
+        };
+        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &change)?;
+        let changed = changed_columns(table, changes);
+        self.keep_lost_keys(table, row, Some((changed, &change)))?;
         self.make_room(Purpose::Keeps, changes.iter().map(|(_, cell)| *cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, changes.iter().copied());
-        Ok(())
+        self.check_parents(table, row, Some(changed))
     }
 
     /// Changes columns of a visible row.
@@ -94,9 +100,11 @@ impl Transaction {
     pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
         let number = self.tables.number(table)?;
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
-        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &|column| {
-            changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value.clone())
-        })?;
+        let change =
+            |column| changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value.clone());
+        self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &change)?;
+        let written = changed_columns(table, &changes);
+        self.keep_lost_keys(table, row, Some((written, &change)))?;
         if self.is_interactive() {
             let mut changed = ColumnSet::EMPTY;
             changes.iter().for_each(|(column, _)| changed.insert(*column));
@@ -120,7 +128,7 @@ impl Transaction {
         self.make_room(Purpose::Keeps, cells.clone().map(|(_, cell)| cell))?;
         self.note_unlocked(table, row);
         self.writes.update(number, row, cells);
-        Ok(())
+        self.check_parents(table, row, Some(written))
     }
 
     /// Deletes a visible row.
@@ -129,6 +137,7 @@ impl Transaction {
     /// `OutOfMemory` past the memory limit, which deletions reach last.
     pub fn delete(&mut self, table: &Arc<Table>, row: RowId) -> Result<()> {
         let number = self.tables.number(table)?;
+        self.keep_lost_keys(table, row, None)?;
         self.make_room(Purpose::Frees, std::iter::empty())?;
         self.note_unlocked(table, row);
         self.writes.delete(number, row);
@@ -193,6 +202,16 @@ impl Transaction {
         }
         Ok(found)
     }
+}
+
+/// The columns that a change names, if the table is a side of a foreign key.
+#[inline]
+fn changed_columns<T>(table: &Table, changes: &[(usize, T)]) -> ColumnSet {
+    let mut changed = ColumnSet::EMPTY;
+    if table.has_references() {
+        changes.iter().for_each(|(column, _)| changed.insert(*column));
+    }
+    changed
 }
 
 fn check_value(table: &Table, column: usize, value: &Value) -> Result<()> {

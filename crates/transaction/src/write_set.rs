@@ -431,6 +431,11 @@ impl WriteSet {
         Ok(self.undo.depth() - 1)
     }
 
+    /// Whether there is a savepoint.
+    pub(crate) fn has_savepoint(&self) -> bool {
+        self.undo.is_kept()
+    }
+
     /// Forgets a savepoint and those after it; what was written stays.
     pub(crate) fn release_savepoint(&mut self, depth: usize) {
         self.undo.release(depth);

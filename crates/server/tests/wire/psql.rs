@@ -72,7 +72,7 @@ fn tables_are_described_as_on_postgresql() {
     let server = TestServer::start();
     let script = "
         CREATE TABLE author (id serial PRIMARY KEY, name varchar(40) NOT NULL UNIQUE, born date, rating numeric(5,2) DEFAULT 0);
-        CREATE TABLE book (isbn char(13) NOT NULL, author_id int NOT NULL, title text NOT NULL DEFAULT 'untitled', added timestamptz DEFAULT now(), PRIMARY KEY (isbn, author_id));
+        CREATE TABLE book (isbn char(13) NOT NULL, author_id int NOT NULL REFERENCES author ON DELETE CASCADE, title text NOT NULL DEFAULT 'untitled', added timestamptz DEFAULT now(), PRIMARY KEY (isbn, author_id));
         CREATE INDEX book_title ON book (title);
         CREATE UNIQUE INDEX book_added_title ON book (added, title);
         CREATE TABLE \"Odd name\" (id bigint GENERATED ALWAYS AS IDENTITY, \"select\" boolean);

@@ -179,8 +179,10 @@ impl CopyIn {
     /// command tag `COPY n`.
     pub fn finish(mut self, session: &mut SqlSession) -> Result<String> {
         let (splitter, loader) = (&mut self.splitter, &mut self.loader);
-        let result =
-            in_transaction(session, &mut self.own, |transaction| loader.last_line(splitter, transaction));
+        let result = in_transaction(session, &mut self.own, |transaction| {
+            loader.last_line(splitter, transaction)?;
+            transaction.check_references()
+        });
         let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
         if let Err(error) = &stored {
             self.end(session, Some(error));

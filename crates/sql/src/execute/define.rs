@@ -1,6 +1,6 @@
 //! Runs definitions.
 
-use super::alter::alter;
+use super::alter::{add_foreign_key, alter};
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
 use super::schema::{check_schema, drop_schemas, is_system_schema, rename_schema, schema_exists, shown};
@@ -18,12 +18,16 @@ use std::sync::Arc;
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable { name, definition, sequences, unnamed, if_not_exists } => {
+        Definition::CreateTable { name, definition, sequences, foreign_keys, unnamed, if_not_exists } => {
             let catalog = definitions.catalog()?;
             let schema = catalog.schema_for(name)?;
             if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
                 let definition = TableDefinition { schema, ..definition.clone() };
                 create_table(definitions, definition, sequences, unnamed)?;
+                let name = RelationName::new(schema, name.name.as_str());
+                for clause in foreign_keys {
+                    add_foreign_key(&mut defining, &name, clause, true)?;
+                }
             }
         }
         Definition::CreateSequence { name, definition, if_not_exists } => {
@@ -49,10 +53,10 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
             drop_sequences(names, *if_exists, *cascade, definitions)?;
         }
         Definition::DropTables { names, if_exists, cascade } => {
-            drop_relations(definitions, "table", names, *if_exists, *cascade)?;
+            drop_relations(&mut defining, "table", names, *if_exists, *cascade)?;
         }
         Definition::DropViews { names, if_exists, cascade } => {
-            drop_relations(definitions, "view", names, *if_exists, *cascade)?;
+            drop_relations(&mut defining, "view", names, *if_exists, *cascade)?;
         }
         Definition::CreateView(create) => create_view(&mut defining, create)?,
         Definition::CreateTableAs { name, columns, query, if_not_exists } => {

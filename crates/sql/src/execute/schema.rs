@@ -88,7 +88,7 @@ pub(crate) fn drop_contents(defining: &mut Defining, id: SchemaId) -> Result<()>
         }
         match kind {
             "sequence" => drop_sequence(&relation, true, defining.definitions)?,
-            _ => drop_relation(defining.definitions, kind, &relation, &[], true)?,
+            _ => drop_relation(defining, kind, &relation, &[], true)?,
         }
     }
     Ok(())

@@ -244,18 +244,18 @@ fn drop_readers(
 
 /// DROP TABLE or DROP VIEW, as `kind` says: all or none.
 pub(super) fn drop_relations(
-    definitions: &mut Definitions,
+    defining: &mut Defining,
     kind: &str,
     names: &[QualifiedName],
     if_exists: bool,
     cascade: bool,
 ) -> Result<()> {
-    let catalog = definitions.catalog()?;
+    let catalog = defining.definitions.catalog()?;
     let together: Vec<RelationName> = names.iter().filter_map(|name| catalog.lookup(name)).collect();
     for name in names {
-        let catalog = definitions.catalog()?;
+        let catalog = defining.definitions.catalog()?;
         match catalog.lookup(name) {
-            Some(found) => drop_relation(definitions, kind, &found, &together, cascade)?,
+            Some(found) => drop_relation(defining, kind, &found, &together, cascade)?,
             None if if_exists => {}
             None => {
                 check_schema(name, &catalog)?;
@@ -269,7 +269,7 @@ pub(super) fn drop_relations(
 
 /// Drops a table or view, as `kind` says, beside others.
 pub(super) fn drop_relation(
-    definitions: &mut Definitions,
+    Defining { definitions, transaction, .. }: &mut Defining,
     kind: &str,
     name: &RelationName,
     together: &[RelationName],
@@ -283,7 +283,12 @@ pub(super) fn drop_relation(
         }
         ("table", _, true) => {
             drop_readers(definitions, (kind, name), together, cascade)?;
-            definitions.drop_table(name)
+            for (child, key) in catalog.references_to(&*catalog.table(name)?) {
+                if cascade || together.contains(&RelationName::of(&child)) {
+                    definitions.drop_foreign_key(&child, &key, Some(transaction))?;
+                }
+            }
+            definitions.drop_table(name, Some(transaction))
         }
         _ => Err(wrong_type(name, kind, &catalog)),
     }

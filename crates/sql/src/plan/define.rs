@@ -2,6 +2,7 @@
 
 use super::check::add_checks;
 use super::default::checked;
+use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
 use crate::name::{
@@ -21,6 +22,7 @@ pub(crate) enum Definition {
         definition: TableDefinition,
         /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
         sequences: Vec<(usize, SequenceDefinition)>,
+        foreign_keys: Vec<ForeignKeyClause>,
         /// Positions of indexes whose names were not given: another one is chosen where that is taken.
         unnamed: Vec<usize>,
         if_not_exists: bool,
@@ -82,6 +84,8 @@ pub(crate) enum Definition {
     },
     Truncate {
         names: Vec<QualifiedName>,
+        /// Whether tables that refer to them are emptied, too.
+        cascade: bool,
         /// Whether sequences of their columns begin again.
         restart: bool,
     },
@@ -151,7 +155,8 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         Statement::Truncate(truncate) => {
             let names = truncate.table_names.iter().map(|target| object_name(&target.name));
             let restart = matches!(truncate.identity, Some(ast::TruncateIdentityOption::Restart));
-            Definition::Truncate { names: names.collect::<Result<Vec<_>>>()?, restart }
+            let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
+            Definition::Truncate { names: names.collect::<Result<Vec<_>>>()?, cascade, restart }
         }
         Statement::CreateSequence { temporary: true, .. } => {
             return Err(not_supported("CREATE TEMPORARY SEQUENCE"));
@@ -249,14 +254,14 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     for column in &create.columns {
         new.extend(add_column(&mut table, column)?);
     }
-    let NewColumn { mut keys, sequences, mut checks } = new;
+    let NewColumn { mut keys, sequences, mut checks, mut foreign_keys } = new;
     for constraint in &create.constraints {
         match (constraint, table_key(constraint)?) {
             (_, Some(key)) => keys.push(key),
             (TableConstraint::Check(check), _) => {
                 checks.push((check.name.as_ref().map(folded), (*check.expr).clone()));
             }
-            (TableConstraint::ForeignKey(_), _) => return Err(not_supported("FOREIGN KEY")),
+            (TableConstraint::ForeignKey(clause), _) => foreign_keys.push(foreign_key(clause, None, &[])?),
             (other, None) => return Err(not_supported(&format!("the constraint {other}"))),
         }
     }
@@ -272,7 +277,7 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     add_checks(&mut table, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
     table.validate()?;
     let if_not_exists = create.if_not_exists;
-    Ok(Definition::CreateTable { name, definition: table, sequences, unnamed, if_not_exists })
+    Ok(Definition::CreateTable { name, definition: table, sequences, foreign_keys, unnamed, if_not_exists })
 }
 
 fn create_view(create: &ast::CreateView) -> Result<Definition> {
@@ -350,6 +355,7 @@ pub(crate) struct NewColumn {
     pub sequences: Vec<(usize, SequenceDefinition)>,
     /// Conditions, with their names if they have one.
     pub checks: Vec<(Option<String>, Expr)>,
+    pub foreign_keys: Vec<ForeignKeyClause>,
 }
 
 impl NewColumn {
@@ -357,12 +363,13 @@ impl NewColumn {
         self.keys.extend(other.keys);
         self.sequences.extend(other.sequences);
         self.checks.extend(other.checks);
+        self.foreign_keys.extend(other.foreign_keys);
     }
 }
 
 /// Adds a column behind the others.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
-    let NewColumn { mut keys, mut sequences, mut checks } = NewColumn::default();
+    let NewColumn { mut keys, mut sequences, mut checks, mut foreign_keys } = NewColumn::default();
     let name = folded(&column.name);
     let serial = serial_type(&column.data_type);
     let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
@@ -389,7 +396,9 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
                 return Err(several_defaults(&name, &table.name));
             }
             ColumnOption::Default(expr) => definition.default = Some(checked(expr, &definition)?),
-            ColumnOption::ForeignKey(_) => return Err(not_supported("REFERENCES")),
+            ColumnOption::ForeignKey(clause) => {
+                foreign_keys.push(foreign_key(clause, option.name.as_ref(), std::slice::from_ref(&name))?);
+            }
             // Bound when all columns are known.
             ColumnOption::Check(check) => checks.push((constraint, (*check.expr).clone())),
             ColumnOption::Generated { generation_expr: None, .. }
@@ -413,7 +422,7 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
     }
     sequences.extend(counted.map(|sequence| (table.columns.len(), sequence)));
     table.columns.push(definition);
-    Ok(NewColumn { keys, sequences, checks })
+    Ok(NewColumn { keys, sequences, checks, foreign_keys })
 }
 
 fn several_defaults(column: &str, table: &str) -> Error {
@@ -561,7 +570,7 @@ mod tests {
         assert_eq!(state("create table t (a text generated always as identity)"), "22023");
         assert_eq!(state("create sequence s increment 0"), "22023");
         assert_eq!(state("create sequence s as text"), "22023");
-        assert_eq!(state("create table t (a int references u)"), "0A000");
+        assert_eq!(state("create table t (a int references u on delete set default)"), "0A000");
         assert_eq!(state("create table t (a int check (a + 1))"), "42804");
         assert_eq!(state("create table t (a int check (b > 0))"), "42703");
         assert_eq!(state("create table t (a int check (a > (select 1)))"), "0A000");

@@ -12,6 +12,7 @@ pub(crate) mod default;
 mod define;
 mod deparse;
 mod explain;
+mod foreign_key;
 mod joined;
 mod merge;
 mod select;
@@ -22,6 +23,7 @@ mod write;
 pub(crate) use clauses::locks_rows;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{Definition, Key, NewColumn, add_column, key_definition, positions, table_key};
+pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use with::{LastStep, WithPlan};
@@ -64,7 +66,7 @@ pub(crate) enum PlanKind {
     Empty,
     Query(QueryPlan),
     Write(WritePlan),
-    Define(Definition),
+    Define(Box<Definition>),
     Utility(Utility),
     Copy(Arc<ast::Statement>),
     /// The lines that describe another plan.
@@ -167,7 +169,7 @@ impl<'a> Planner<'a> {
                 self.explain(statement, parameters)
             }
             other => match define::definition(other)? {
-                Some(definition) => Ok((PlanKind::Define(definition), None)),
+                Some(definition) => Ok((PlanKind::Define(Box::new(definition)), None)),
                 None => {
                     let utility = control::utility(other)?;
                     let output = utility.output();

@@ -14,10 +14,11 @@ impl SqlSession {
     pub(super) fn define(&mut self, definition: &Definition, parameters: &[Value]) -> Result<Outcome> {
         self.note_skipped(definition);
         let tag = match definition {
-            Definition::Truncate { names, restart } => {
-                self.truncate(names)?;
+            Definition::Truncate { names, cascade, restart } => {
+                let names = self.truncated_tables(names, *cascade)?;
+                self.truncate(&names)?;
                 if *restart {
-                    self.restart_sequences(names);
+                    self.restart_sequences(&names);
                 }
                 definition.command().into()
             }
@@ -46,6 +47,7 @@ impl SqlSession {
             if done.is_err() {
                 definitions.rollback_to(Some(&mark), Some(transaction));
             }
+            transaction.set_relations(Some(definitions.known_catalog().clone()));
             done
         });
         self.runner.definitions = Some(definitions);

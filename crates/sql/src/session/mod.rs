@@ -26,6 +26,7 @@ pub use notice::{Notice, Severity};
 mod channel;
 mod led;
 mod transaction;
+mod truncate;
 
 use crate::copy;
 use crate::deadline::Deadline;
@@ -33,15 +34,13 @@ use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
 use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
-use crate::plan::access::Access;
-use crate::plan::{DeletePlan, InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
+use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{
-    Catalog, ColumnSet, DataType, Error, Isolation, QualifiedName, ReadView, RelationName, Result, SchemaId,
-    Sequence, Session, SqlState, Table, Transaction, Value,
+    Catalog, DataType, Error, Isolation, ReadView, Result, SchemaId, Session, SqlState, Transaction, Value,
 };
 use autocommit::{Sleeps, Tries};
 use cursor::Cursors;
@@ -443,35 +442,6 @@ impl SqlSession {
             }
         }
     }
-
-    /// Lets the sequences of these tables' columns begin again. As their numbers, that is no part of the transaction.
-    fn restart_sequences(&self, tables: &[QualifiedName]) {
-        let catalog = self.runner.catalog();
-        let tables: Vec<RelationName> = tables.iter().filter_map(|name| catalog.lookup(name)).collect();
-        let is_of_one = |sequence: &&Arc<Sequence>| {
-            sequence.definition().owner.as_ref().is_some_and(|(table, _)| tables.contains(table))
-        };
-        catalog.sequences().filter(is_of_one).for_each(|sequence| sequence.restart());
-    }
-
-    /// Deletes all rows, as a DELETE without condition does: of all tables, or of none.
-    fn truncate(&mut self, names: &[QualifiedName]) -> Result<()> {
-        let catalog = self.runner.catalog();
-        let plan = |name: &QualifiedName| catalog.table(name).map(delete_all);
-        let plans: Vec<DeletePlan> = names.iter().map(plan).collect::<Result<_>>()?;
-        let delete = |plan: &DeletePlan, runner: &Runner, transaction: &mut Transaction, locking| {
-            execute::delete(plan, transaction, &runner.environment(&[], 0, locking)).map(drop)
-        };
-        if self.block.is_open() {
-            // Each table is a statement of its own, which can run again when it has waited.
-            return plans.iter().try_for_each(|plan| {
-                self.in_block(|runner, transaction| delete(plan, runner, transaction, true))
-            });
-        }
-        self.autocommit(Sleeps::Perhaps, |runner, transaction, locking| {
-            plans.iter().try_for_each(|plan| delete(plan, runner, transaction, locking))
-        })
-    }
 }
 
 /// An error of one of several new rows comes behind those that the keys of the rows before it are going to give. A procedure
@@ -480,18 +450,6 @@ fn behind_keys(plan: &WritePlan, error: Error) -> Error {
     let several = matches!(plan, WritePlan::Insert(plan) if matches!(&plan.source, InsertSource::Values(rows) if rows.len() > 1));
     let of_row = matches!(error.state(), SqlState::NotNullViolation | SqlState::CheckViolation);
     if several && of_row { Error::serialization("keys are checked first") } else { error }
-}
-
-/// Deletes all rows of a table.
-fn delete_all(table: Arc<Table>) -> DeletePlan {
-    DeletePlan {
-        table,
-        access: Access::Scan,
-        filter: None,
-        columns: ColumnSet::EMPTY,
-        returning: None,
-        subqueries: Vec::new(),
-    }
 }
 
 /// 08P01 if there are fewer parameters than the statement has.

@@ -13,7 +13,7 @@ use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
 use crate::{Outcome, OutputColumn};
-use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
+use ankerdb_engine::{ConstraintTiming, DataType, Error, Result, SqlState, Value};
 use ankerdb_value::cast;
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::collections::HashMap;
@@ -146,6 +146,7 @@ impl SqlSession {
             Command::Fetch(fetch) => return self.fetch(fetch, prepared.output()),
             Command::Maintain { tag, tables } => self.maintain(tag, tables)?,
             Command::Listen(_) | Command::Unlisten(_) | Command::Notify { .. } => self.talk(command)?,
+            Command::SetConstraints { names, is_deferred } => self.set_constraints(names, *is_deferred)?,
             Command::Close(None) => self.close_cursors(),
             Command::Close(Some(name)) => {
                 self.cursor(name)?;
@@ -153,6 +154,40 @@ impl SqlSession {
             }
         }
         Ok(Outcome::Command(command.tag().into()))
+    }
+
+    /// SET CONSTRAINTS: what is not deferred any more is tested at once.
+    fn set_constraints(&mut self, names: &[String], is_deferred: bool) -> Result<()> {
+        let catalog = self.runner.catalog();
+        for name in names {
+            let keys = || catalog.tables().flat_map(|table| &table.definition().foreign_keys);
+            let timings: Vec<_> = keys().filter(|key| key.name == *name).map(|key| key.timing).collect();
+            if timings.contains(&ConstraintTiming::Immediate) {
+                let message = format!("constraint {} is not deferrable", quoted(name));
+                return Err(Error::new(SqlState::WrongObjectType, message));
+            }
+            if timings.is_empty() {
+                let (state, message) = match catalog.tables().any(|table| catalog.has_constraint(table, name))
+                {
+                    true => {
+                        (SqlState::WrongObjectType, format!("constraint {} is not deferrable", quoted(name)))
+                    }
+                    false => {
+                        (SqlState::UndefinedObject, format!("constraint {} does not exist", quoted(name)))
+                    }
+                };
+                return Err(Error::new(state, message));
+            }
+        }
+        if !self.block.is_open() {
+            let message = "SET CONSTRAINTS can only be used in transaction blocks";
+            self.warn(SqlState::NoActiveSqlTransaction, message);
+            return Ok(());
+        }
+        self.within_block(|_, transaction| {
+            transaction.set_deferred(names, is_deferred);
+            transaction.check_references()
+        })
     }
 
     /// VACUUM, ANALYZE and CHECKPOINT: memory is reclaimed, and statistics are counted, by themselves.

@@ -109,6 +109,12 @@ impl SqlSession {
         self.tell(Severity::Warning, Error::new(state, message));
     }
 
+    /// What else a statement is about to change.
+    pub(super) fn tell_cascade(&mut self, what: &str, table: &str) {
+        let message = format!("{what} cascades to table \"{table}\"");
+        self.tell(Severity::Notice, Error::new(SqlState::SuccessfulCompletion, message));
+    }
+
     fn tell(&mut self, severity: Severity, message: Error) {
         let asked = self.settings.get("client_min_messages").unwrap_or_default();
         if Severity::at_least(&asked).flatten().is_some_and(|least| severity >= least) {

@@ -258,6 +258,9 @@ impl SqlSession {
     ) -> Result<T> {
         self.block_transaction();
         let mut transaction = self.block.transaction.take().expect("begun above");
+        if let Some(definitions) = &self.runner.definitions {
+            transaction.set_relations(Some(definitions.known_catalog().clone()));
+        }
         let result = body(&self.runner, &mut transaction);
         self.block.transaction = Some(transaction);
         result

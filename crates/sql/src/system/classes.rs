@@ -26,6 +26,8 @@ struct Class {
     kind: char,
     columns: usize,
     checks: usize,
+    /// PostgreSQL tests foreign keys by triggers, and clients look for them only where there are some.
+    has_triggers: bool,
 }
 
 pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
@@ -46,6 +48,7 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         kind: 'v',
         columns: entry.view.columns.len(),
         checks: 0,
+        has_triggers: false,
     }));
     classes.extend(catalog.sequences.iter().map(|sequence| Class {
         oid: sequence.oid,
@@ -59,6 +62,7 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         kind: 'S',
         columns: SEQUENCE_COLUMNS.len(),
         checks: 0,
+        has_triggers: false,
     }));
     classes.extend(relations().iter().map(system_class));
     classes.into_iter().map(class_row).collect()
@@ -78,6 +82,7 @@ fn table_class(table: &TableEntry) -> Class {
         kind: 'r',
         columns: table.columns.len(),
         checks: table.checks.len(),
+        has_triggers: table.is_referenced || !table.foreign_keys.is_empty(),
     }
 }
 
@@ -94,6 +99,7 @@ fn index_class(table: &TableEntry, index: &IndexEntry) -> Class {
         kind: 'i',
         columns: index.definition.columns.len(),
         checks: 0,
+        has_triggers: false,
     }
 }
 
@@ -110,6 +116,7 @@ fn system_class(relation: &SystemRelation) -> Class {
         kind: if relation.definition.is_view { 'v' } else { 'r' },
         columns: relation.columns.len(),
         checks: 0,
+        has_triggers: false,
     }
 }
 
@@ -149,7 +156,7 @@ fn class_row(class: Class) -> Vec<Datum> {
         class.columns,
         class.checks,
         false,
-        false,
+        class.has_triggers,
         false,
         false,
         false,

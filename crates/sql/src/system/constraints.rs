@@ -3,8 +3,10 @@
 use super::default_text::default_text;
 use super::quoting::{list, quote_ident};
 use super::types::{by_oid, operator_class, type_of};
-use super::{CheckEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row};
-use ankerdb_engine::IndexKind;
+use super::{
+    CheckEntry, Datum, ForeignKeyEntry, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row,
+};
+use ankerdb_engine::{ConstraintTiming, IndexKind, ReferentialAction};
 
 /// The columns' names of a key.
 fn key_names<'a>(table: &'a TableEntry, index: &'a IndexEntry) -> impl Iterator<Item = &'a str> {
@@ -38,9 +40,10 @@ pub(super) fn index_column(table: &TableEntry, index: &IndexEntry, number: usize
     Some(quote_ident(table.column_name(*position)))
 }
 
-/// A constraint: a key, or a condition.
+/// A constraint: a key, a foreign one, or a condition.
 pub(super) enum Constraint<'a> {
     Key(&'a IndexEntry),
+    ForeignKey(&'a ForeignKeyEntry),
     Check(&'a CheckEntry),
 }
 
@@ -48,6 +51,7 @@ impl Constraint<'_> {
     pub(super) fn name(&self) -> &str {
         match self {
             Constraint::Key(index) => &index.definition.name,
+            Constraint::ForeignKey(key) => &key.definition.name,
             Constraint::Check(check) => &check.name,
         }
     }
@@ -55,6 +59,7 @@ impl Constraint<'_> {
     pub(super) fn oid(&self) -> u32 {
         match self {
             Constraint::Key(index) => index.constraint_oid.unwrap_or(0),
+            Constraint::ForeignKey(key) => key.oid,
             Constraint::Check(check) => check.oid,
         }
     }
@@ -64,6 +69,7 @@ impl Constraint<'_> {
         match self {
             Constraint::Key(index) if index.definition.primary => "p",
             Constraint::Key(_) => "u",
+            Constraint::ForeignKey(_) => "f",
             Constraint::Check(_) => "c",
         }
     }
@@ -73,6 +79,7 @@ impl Constraint<'_> {
         match self {
             Constraint::Key(index) if index.definition.primary => "PRIMARY KEY",
             Constraint::Key(_) => "UNIQUE",
+            Constraint::ForeignKey(_) => "FOREIGN KEY",
             Constraint::Check(_) => "CHECK",
         }
     }
@@ -81,6 +88,7 @@ impl Constraint<'_> {
     pub(super) fn columns(&self) -> &[usize] {
         match self {
             Constraint::Key(index) => &index.definition.columns,
+            Constraint::ForeignKey(key) => &key.definition.columns,
             Constraint::Check(check) => &check.columns,
         }
     }
@@ -89,16 +97,66 @@ impl Constraint<'_> {
     pub(super) fn definition(&self, table: &TableEntry, is_brief: bool) -> String {
         match self {
             Constraint::Key(index) => format!("{} ({})", self.kind(), list(key_names(table, index))),
+            Constraint::ForeignKey(key) => foreign_key_definition(table, key),
             Constraint::Check(check) if is_brief => format!("CHECK ({})", check.text),
             Constraint::Check(check) => format!("CHECK (({}))", check.text),
         }
     }
 }
 
+impl ForeignKeyEntry {
+    /// Whether it can be deferred, and whether it is.
+    pub(super) fn deferral(&self) -> (bool, bool) {
+        let timing = self.definition.timing;
+        (timing != ConstraintTiming::Immediate, timing == ConstraintTiming::Deferred)
+    }
+}
+
+fn foreign_key_definition(table: &TableEntry, key: &ForeignKeyEntry) -> String {
+    let own = key.definition.columns.iter().map(|&column| table.column_name(column));
+    let theirs = list(key.parent_names.iter().map(String::as_str));
+    let mut text = format!("FOREIGN KEY ({}) REFERENCES {}({theirs})", list(own), key.parent_shown);
+    if key.definition.is_full {
+        text.push_str(" MATCH FULL");
+    }
+    for (event, action) in [("UPDATE", key.definition.on_update), ("DELETE", key.definition.on_delete)] {
+        if action != ReferentialAction::NoAction {
+            text.push_str(&format!(" ON {event} {}", action_name(action)));
+        }
+    }
+    match key.deferral() {
+        (false, _) => {}
+        (true, false) => text.push_str(" DEFERRABLE"),
+        (true, true) => text.push_str(" DEFERRABLE INITIALLY DEFERRED"),
+    }
+    text
+}
+
+/// An action in SQL.
+pub(super) fn action_name(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "NO ACTION",
+        ReferentialAction::Restrict => "RESTRICT",
+        ReferentialAction::Cascade => "CASCADE",
+        ReferentialAction::SetNull => "SET NULL",
+    }
+}
+
+/// Its letter in `pg_constraint`.
+fn action_letter(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "a",
+        ReferentialAction::Restrict => "r",
+        ReferentialAction::Cascade => "c",
+        ReferentialAction::SetNull => "n",
+    }
+}
+
 /// The constraints of a table.
 pub(super) fn of_table(table: &TableEntry) -> impl Iterator<Item = Constraint<'_>> {
     let keys = table.indexes.iter().filter(|index| index.constraint_oid.is_some()).map(Constraint::Key);
-    keys.chain(table.checks.iter().map(Constraint::Check))
+    keys.chain(table.foreign_keys.iter().map(Constraint::ForeignKey))
+        .chain(table.checks.iter().map(Constraint::Check))
 }
 
 /// The constraint with that number, and its table.
@@ -118,29 +176,42 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
     let key: Vec<i64> = constraint.columns().iter().map(|&column| column_number(column)).collect();
     let (index, expression) = match constraint {
         Constraint::Key(index) => (index.oid, NULL),
+        Constraint::ForeignKey(key) => (key.key_oid, NULL),
         Constraint::Check(check) => (0, Datum::from(check.text.as_str())),
     };
+    let foreign = match constraint {
+        Constraint::ForeignKey(foreign) => Some(*foreign),
+        _ => None,
+    };
+    let (is_deferrable, is_deferred) = foreign.map_or((false, false), ForeignKeyEntry::deferral);
+    let letter = |action: fn(&ForeignKeyEntry) -> ReferentialAction| {
+        foreign.map_or(" ", |foreign| action_letter(action(foreign)))
+    };
+    let parent_key = foreign.map_or(NULL, |foreign| {
+        let columns = foreign.parent_columns.iter().map(|&column| column_number(column));
+        Datum::from(columns.collect::<Vec<i64>>())
+    });
     row![
         constraint.oid(),
         constraint.name(),
         table.schema.oid,
         constraint.letter(),
-        false,
-        false,
+        is_deferrable,
+        is_deferred,
         true,
         table.oid,
         0,
         index,
         0,
-        0,
-        " ",
-        " ",
-        " ",
+        foreign.map_or(0, |foreign| foreign.parent_oid),
+        letter(|foreign| foreign.definition.on_update),
+        letter(|foreign| foreign.definition.on_delete),
+        foreign.map_or(" ", |foreign| if foreign.definition.is_full { "f" } else { "s" }),
         true,
         0,
-        matches!(constraint, Constraint::Key(_)),
+        !matches!(constraint, Constraint::Check(_)),
         key,
-        NULL,
+        parent_key,
         NULL,
         NULL,
         NULL,

@@ -33,8 +33,9 @@ pub(crate) use list::{list_items, shown_list};
 pub(crate) use quoting::quote_ident;
 
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, DataType, IndexDefinition, ListType, ObjectKind, PUBLIC, Schema, SchemaId,
-    SearchPath, Sequence, SequenceDefinition, SystemType, Table, View,
+    Catalog, ColumnDefinition, DataType, ForeignKey, IndexDefinition, ListType, ObjectKind, PUBLIC,
+    Reference, RelationName, Schema, SchemaId, SearchPath, Sequence, SequenceDefinition, SystemType, Table,
+    View,
 };
 use oids::{ObjectKey, Oids};
 use std::collections::HashMap;
@@ -250,6 +251,8 @@ struct TableEntry {
     columns: Vec<ColumnEntry>,
     indexes: Vec<IndexEntry>,
     checks: Vec<CheckEntry>,
+    foreign_keys: Vec<ForeignKeyEntry>,
+    is_referenced: bool,
     table: Weak<Table>,
 }
 
@@ -282,6 +285,24 @@ struct CheckEntry {
     name: String,
     text: String,
     columns: Vec<usize>,
+}
+
+/// A foreign key, on the side of the table that has it.
+#[derive(Debug)]
+struct ForeignKeyEntry {
+    oid: u32,
+    definition: ForeignKey,
+    parent_oid: u32,
+    parent_schema: Box<str>,
+    parent: String,
+    /// The parent's name, with its schema where it is not found without.
+    parent_shown: String,
+    /// Positions of the parent's columns, and their names.
+    parent_columns: Vec<usize>,
+    parent_names: Vec<String>,
+    /// The parent's index over them, and its number.
+    key: String,
+    key_oid: u32,
 }
 
 #[derive(Debug)]
@@ -431,7 +452,7 @@ fn describe_table(
     schema: SchemaEntry,
     oids: &mut oids::Known,
 ) -> TableEntry {
-    let id = table.id();
+    let id = table.origin();
     let mut oid = |key: ObjectKey| oids.of(key, || table.into());
     let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
         definition: definition.clone(),
@@ -455,15 +476,55 @@ fn describe_table(
         columns: (0..table.columns().len()).filter(|&column| check.columns.contains(column)).collect(),
     };
     let checks = table.checks().iter().map(check).collect();
+    let foreign_keys = table.definition().foreign_keys.iter();
+    let foreign_keys =
+        foreign_keys.filter_map(|key| describe_foreign_key(catalog, table, key, oids)).collect();
     TableEntry {
-        oid: oid(ObjectKey::Table(id)),
+        oid: oids.of(ObjectKey::Table(id), || table.into()),
         schema,
         name: table.name().to_owned(),
         columns,
         indexes,
         checks,
+        foreign_keys,
+        is_referenced: !table.definition().referenced_by.is_empty(),
         table: Arc::downgrade(table),
     }
+}
+
+fn describe_foreign_key(
+    catalog: &Catalog,
+    table: &Arc<Table>,
+    key: &ForeignKey,
+    oids: &mut oids::Known,
+) -> Option<ForeignKeyEntry> {
+    let parent = catalog.by_origin(key.parent)?;
+    let is_side = |side: &&Reference| side.child == table.origin() && side.name == key.name;
+    let side = parent.definition().referenced_by.iter().find(is_side)?;
+    let columns = &side.columns;
+    let mut keys = catalog.indexes_of(&parent).map(|index| index.definition());
+    let index = keys.find(|index| {
+        index.unique
+            && index.columns.len() == columns.len()
+            && index.columns.iter().all(|at| columns.contains(at))
+    })?;
+    let id = parent.origin();
+    let shown = match catalog.lookup(parent.name()) == Some(RelationName::of(&parent)) {
+        true => quoting::quote_ident(parent.name()),
+        false => crate::name::full_name(catalog.schema_of(&parent), parent.name()),
+    };
+    Some(ForeignKeyEntry {
+        oid: oids.of(ObjectKey::Constraint(table.origin(), key.name.clone()), || table.into()),
+        definition: key.clone(),
+        parent_oid: oids.of(ObjectKey::Table(id), || (&parent).into()),
+        parent_schema: catalog.schema_of(&parent).into(),
+        parent: parent.name().to_owned(),
+        parent_shown: shown,
+        parent_columns: columns.clone(),
+        parent_names: columns.iter().map(|&column| parent.columns()[column].name.clone()).collect(),
+        key: index.name.clone(),
+        key_oid: oids.of(ObjectKey::Index(id, index.name.clone()), || (&parent).into()),
+    })
 }
 
 #[cfg(test)]

@@ -89,6 +89,17 @@ pub(super) fn dependencies(catalog: &SystemCatalog) -> Rows {
                 None => rows.extend(on_columns(CLASS, index.oid)),
             }
         }
+        for key in &table.foreign_keys {
+            let columns = key.definition.columns.iter();
+            let own = columns
+                .map(|&column| row![CONSTRAINT, key.oid, 0, CLASS, table.oid, column_number(column), "a"]);
+            rows.extend(own);
+            let theirs = key.parent_columns.iter().map(|&column| {
+                row![CONSTRAINT, key.oid, 0, CLASS, key.parent_oid, column_number(column), "n"]
+            });
+            rows.extend(theirs);
+            rows.push(row![CONSTRAINT, key.oid, 0, CLASS, key.key_oid, 0, "n"]);
+        }
         for check in &table.checks {
             let columns = check.columns.iter();
             rows.extend(

@@ -1,11 +1,12 @@
 //! The standard's schema: what `information_schema` shows.
 
-use super::constraints::of_table;
+use super::constraints::{Constraint, action_name, of_table};
 use super::default_text::default_text;
 use super::objects::OWNER;
 use super::types::{by_oid, type_of};
 use super::{
-    ColumnEntry, Datum, NULL, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number, relations, row,
+    ColumnEntry, Datum, ForeignKeyEntry, NULL, Rows, SequenceEntry, SystemCatalog, TableEntry, column_number,
+    relations, row,
 };
 use crate::name::DATABASE;
 use ankerdb_engine::{DataType, Identity, SystemType};
@@ -231,7 +232,7 @@ fn column_row(
 pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
     let mut rows = Vec::new();
     for table in &catalog.tables {
-        let mut push = |name: &str, kind: &str, distinct: Datum| {
+        let mut push = |name: &str, kind: &str, deferral: (bool, bool), distinct: Datum| {
             rows.push(row![
                 DATABASE,
                 &*table.schema.name,
@@ -240,17 +241,21 @@ pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
                 &*table.schema.name,
                 table.name.as_str(),
                 kind,
-                "NO",
-                "NO",
+                yes_or_no(deferral.0),
+                yes_or_no(deferral.1),
                 "YES",
                 distinct
             ]);
         };
         for constraint in of_table(table) {
             let distinct = if constraint.kind() == "UNIQUE" { "YES".into() } else { NULL };
-            push(constraint.name(), constraint.kind(), distinct);
+            let deferral = match &constraint {
+                Constraint::ForeignKey(key) => key.deferral(),
+                _ => (false, false),
+            };
+            push(constraint.name(), constraint.kind(), deferral, distinct);
         }
-        not_null_checks(table).for_each(|(name, _)| push(&name, "CHECK", NULL));
+        not_null_checks(table).for_each(|(name, _)| push(&name, "CHECK", (false, false), NULL));
     }
     rows
 }
@@ -283,6 +288,10 @@ pub(super) fn key_column_usage(catalog: &SystemCatalog) -> Rows {
         for constraint in of_table(table).filter(|constraint| constraint.kind() != "CHECK") {
             let columns = constraint.columns().iter().enumerate();
             rows.extend(columns.map(|(position, &column)| {
+                let place = match &constraint {
+                    Constraint::ForeignKey(key) => place_in_key(catalog, key, position),
+                    _ => NULL,
+                };
                 row![
                     DATABASE,
                     &*table.schema.name,
@@ -292,10 +301,42 @@ pub(super) fn key_column_usage(catalog: &SystemCatalog) -> Rows {
                     table.name.as_str(),
                     table.column_name(column),
                     column_number(position),
-                    NULL
+                    place
                 ]
             }));
         }
+    }
+    rows
+}
+
+/// The place of a foreign key's column in the key that it refers to.
+fn place_in_key(catalog: &SystemCatalog, key: &ForeignKeyEntry, position: usize) -> Datum {
+    let parent = catalog.tables.iter().find(|table| table.oid == key.parent_oid);
+    let index = parent.and_then(|parent| parent.indexes.iter().find(|index| index.oid == key.key_oid));
+    let place = index.and_then(|index| {
+        index.definition.columns.iter().position(|column| *column == key.parent_columns[position])
+    });
+    place.map_or(NULL, |place| column_number(place).into())
+}
+
+/// Foreign keys, with the keys that they refer to.
+pub(super) fn referential_constraints(catalog: &SystemCatalog) -> Rows {
+    let mut rows = Vec::new();
+    for table in &catalog.tables {
+        rows.extend(table.foreign_keys.iter().map(|key| {
+            let definition = &key.definition;
+            row![
+                DATABASE,
+                &*table.schema.name,
+                definition.name.as_str(),
+                DATABASE,
+                &*key.parent_schema,
+                key.key.as_str(),
+                if definition.is_full { "FULL" } else { "NONE" },
+                action_name(definition.on_update),
+                action_name(definition.on_delete)
+            ]
+        }));
     }
     rows
 }
@@ -304,18 +345,21 @@ pub(super) fn constraint_column_usage(catalog: &SystemCatalog) -> Rows {
     let mut rows = Vec::new();
     for table in &catalog.tables {
         for constraint in of_table(table) {
-            let name = table.name.as_str();
-            rows.extend(constraint.columns().iter().map(|&column| {
-                let column = table.column_name(column);
-                row![
-                    DATABASE,
-                    &*table.schema.name,
-                    name,
-                    column,
-                    DATABASE,
-                    &*table.schema.name,
-                    constraint.name()
-                ]
+            let schema = &*table.schema.name;
+            let used: Vec<(&str, &str, &str)> = match &constraint {
+                Constraint::ForeignKey(key) => {
+                    let columns = key.parent_names.iter();
+                    columns
+                        .map(|column| (&*key.parent_schema, key.parent.as_str(), column.as_str()))
+                        .collect()
+                }
+                own => {
+                    let columns = own.columns().iter();
+                    columns.map(|&column| (schema, table.name.as_str(), table.column_name(column))).collect()
+                }
+            };
+            rows.extend(used.into_iter().map(|(of, table, column)| {
+                row![DATABASE, of, table, column, DATABASE, schema, constraint.name()]
             }));
         }
     }
@@ -328,14 +372,12 @@ pub(super) fn constraint_table_usage(catalog: &SystemCatalog) -> Rows {
     for table in &catalog.tables {
         let keys = of_table(table).filter(|constraint| constraint.kind() != "CHECK");
         rows.extend(keys.map(|key| {
-            row![
-                DATABASE,
-                &*table.schema.name,
-                table.name.as_str(),
-                DATABASE,
-                &*table.schema.name,
-                key.name()
-            ]
+            let schema = &*table.schema.name;
+            let (of, used) = match &key {
+                Constraint::ForeignKey(key) => (&*key.parent_schema, key.parent.as_str()),
+                _ => (schema, table.name.as_str()),
+            };
+            row![DATABASE, of, used, DATABASE, schema, key.name()]
         }));
     }
     rows

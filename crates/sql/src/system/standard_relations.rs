@@ -153,7 +153,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         columns: "constraint_catalog name, constraint_schema name, constraint_name name, unique_constraint_catalog \
          name, unique_constraint_schema name, unique_constraint_name name, match_option character_data, \
          update_rule character_data, delete_rule character_data",
-        rows: nothing,
+        rows: standard::referential_constraints,
     },
     Definition {
         name: "routines",

@@ -3,7 +3,7 @@
 use super::{Altering, column, column_exists};
 use crate::name::{folded, not_supported};
 use crate::plan::default::{checked, resolved};
-use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState};
+use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, Expr};
 
 impl Altering<'_, '_> {
@@ -13,15 +13,19 @@ impl Altering<'_, '_> {
             Action::AddColumn { if_not_exists, column_def, column_position: None, .. } => {
                 self.add_column(column_def, *if_not_exists)
             }
-            Action::DropColumn { column_names, if_exists, drop_behavior: _, .. } => {
-                column_names.iter().try_for_each(|name| self.drop_column(&folded(name), *if_exists))
+            Action::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                column_names.iter().try_for_each(|name| self.drop_column(&folded(name), *if_exists, cascade))
             }
             Action::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(&folded(old_column_name), &folded(new_column_name))
             }
             Action::AlterColumn { column_name, op } => self.alter_column(&folded(column_name), op),
             Action::AddConstraint { constraint, not_valid: false } => self.add_constraint(constraint),
-            Action::DropConstraint { if_exists, name, .. } => self.drop_constraint(&folded(name), *if_exists),
+            Action::DropConstraint { if_exists, name, drop_behavior } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                self.drop_constraint(&folded(name), *if_exists, cascade)
+            }
             Action::RenameConstraint { old_name, new_name } => {
                 self.rename_constraint(&folded(old_name), &folded(new_name))
             }
@@ -40,7 +44,8 @@ impl Altering<'_, '_> {
         rewriting.add_column(new, &catalog)
     }
 
-    fn drop_column(&mut self, name: &str, if_exists: bool) -> Result<()> {
+    fn drop_column(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        self.free_column(name, cascade)?;
         let rewriting = self.rewriting()?;
         match column(&rewriting.definition, name) {
             Err(_) if if_exists => Ok(()),
@@ -118,6 +123,11 @@ impl Altering<'_, '_> {
     fn set_type(&mut self, name: &str, data_type: DataType, using: Option<&Expr>) -> Result<()> {
         let rewriting = self.rewriting()?;
         let position = column(&rewriting.definition, name)?;
+        let TableDefinition { foreign_keys, referenced_by, .. } = &rewriting.definition;
+        let columns = foreign_keys.iter().map(|key| &key.columns);
+        if columns.chain(referenced_by.iter().map(|side| &side.columns)).any(|key| key.contains(&position)) {
+            return Err(not_supported("ALTER COLUMN ... TYPE of a column of a foreign key"));
+        }
         rewriting.set_type(position, data_type, using)
     }
 }

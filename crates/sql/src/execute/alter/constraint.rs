@@ -5,7 +5,7 @@ use super::{Altering, column};
 use crate::execute::defining::numbered;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
-use crate::plan::{Key, key_definition, table_key};
+use crate::plan::{Key, foreign_key, key_definition, table_key};
 use ankerdb_engine::{Error, IndexDefinition, NameRef, RelationName, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
 use std::ops::ControlFlow;
@@ -14,6 +14,7 @@ impl Altering<'_, '_> {
     pub(super) fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
         match constraint {
             TableConstraint::Check(check) => self.add_check(check.name.as_ref().map(folded), &check.expr),
+            TableConstraint::ForeignKey(clause) => self.add_foreign_key(&foreign_key(clause, None, &[])?),
             other => match table_key(other)? {
                 Some(key) => self.add_key(key),
                 None => Err(not_supported(&format!("the constraint {other}"))),
@@ -74,15 +75,22 @@ impl Altering<'_, '_> {
         self.defining.definitions.create_index(&RelationName::of(&self.table), index)
     }
 
-    pub(super) fn drop_constraint(&mut self, name: &str, if_exists: bool) -> Result<()> {
+    pub(super) fn drop_constraint(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         let mut definition = self.definition()?;
+        if self.drop_foreign_key(name)? {
+            return Ok(());
+        }
         let checks = definition.checks.len();
         definition.checks.retain(|check| check.name != name);
         if definition.checks.len() < checks {
             return self.redefine(definition);
         }
         match self.key(name)? {
-            Some(_) => self.defining.definitions.drop_key(NameRef::In(definition.schema, name)),
+            Some(key) => {
+                let what = format!("constraint {name} on table {}", definition.name);
+                self.free_key(&key.columns, &what, cascade)?;
+                self.defining.definitions.drop_key(NameRef::In(definition.schema, name))
+            }
             None if if_exists => Ok(()),
             None => Err(no_constraint(name, &definition.name)),
         }
@@ -99,6 +107,9 @@ impl Altering<'_, '_> {
         let mut definition = self.definition()?;
         if definition.checks.iter().any(|check| check.name == new) {
             return Err(constraint_exists(new, &definition.name));
+        }
+        if self.rename_foreign_key(old, new)? {
+            return Ok(());
         }
         match definition.checks.iter_mut().find(|check| check.name == old) {
             Some(check) => check.name = new.to_owned(),

@@ -7,7 +7,7 @@ use crate::name::{full_name, identifier};
 use crate::olap::OlapPlan;
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::default::{default, parsed, resolved};
-use crate::plan::{NewColumn, add_column};
+use crate::plan::{ForeignKeyClause, NewColumn, add_column};
 use ankerdb_engine::{
     Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SequenceDefinition,
     SqlState, Table, TableDefinition, Transaction, Value,
@@ -26,6 +26,8 @@ pub(super) struct Rewriting {
     sequences: Vec<(usize, SequenceDefinition)>,
     /// Of new columns: conditions with their names.
     checks: Vec<(Option<String>, Expr)>,
+    /// Of new columns.
+    foreign_keys: Vec<ForeignKeyClause>,
     /// What the table was.
     before: TableDefinition,
 }
@@ -59,17 +61,19 @@ impl Rewriting {
         definition.indexes.sort_by_key(|index| !index.primary);
         let sources = (0..definition.columns.len()).map(Source::Kept).collect();
         let before = definition.clone();
-        Ok(Rewriting { definition, sources, sequences: Vec::new(), checks: Vec::new(), before })
+        let (sequences, checks, foreign_keys) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Rewriting { definition, sources, sequences, checks, foreign_keys, before })
     }
 
     pub(super) fn add_column(&mut self, new: &ast::ColumnDef, catalog: &Catalog) -> Result<()> {
-        let NewColumn { checks, keys, sequences } = add_column(&mut self.definition, new)?;
+        let NewColumn { checks, keys, sequences, foreign_keys } = add_column(&mut self.definition, new)?;
         let schema = self.definition.schema;
         if let Some(column) = self.definition.columns.last_mut() {
             let default = column.default.as_deref().map(|text| resolved(text, schema, catalog));
             column.default = default.transpose()?;
         }
         self.checks.extend(checks);
+        self.foreign_keys.extend(foreign_keys);
         self.sequences.extend(sequences);
         for key in keys {
             if key.primary && self.definition.indexes.iter().any(|index| index.primary) {
@@ -106,6 +110,10 @@ impl Rewriting {
         let moved = |column: usize| column - usize::from(column > position);
         for index in &mut definition.indexes {
             index.columns = index.columns.iter().map(|&column| moved(column)).collect();
+        }
+        let keys = definition.foreign_keys.iter_mut().map(|key| &mut key.columns);
+        for columns in keys.chain(definition.referenced_by.iter_mut().map(|side| &mut side.columns)) {
+            columns.iter_mut().for_each(|column| *column = moved(*column));
         }
         self.sequences.retain(|(column, _)| *column != position);
         self.sequences.iter_mut().for_each(|(column, _)| *column = moved(*column));
@@ -175,11 +183,18 @@ impl Rewriting {
         add_checks(&mut self.definition, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())
     }
 
-    /// Puts a new table in the place of the old one, which is closed to others, and fills it.
-    pub(super) fn copy(mut self, old: &Arc<Table>, defining: &mut Defining) -> Result<Arc<Table>> {
+    /// Puts a new table in the place of the old one, which is closed to others, and fills it. Returns it with the foreign keys
+    /// of new columns, which are to be added.
+    pub(super) fn copy(
+        mut self,
+        old: &Arc<Table>,
+        defining: &mut Defining,
+    ) -> Result<(Arc<Table>, Vec<ForeignKeyClause>)> {
         self.bind_checks()?;
         let catalog = defining.definitions.catalog()?;
         let rows = all_rows(old, &catalog, defining)?;
+        // The rows fulfil those that there are.
+        let foreign_keys = std::mem::take(&mut self.definition.foreign_keys);
         let (definition, sequences) = counted(&self.definition, &self.sequences, &catalog);
         let moved = |column| self.sources.iter().position(|source| source.former() == Some(column));
         let new = defining.definitions.replace_table(old, definition, moved)?;
@@ -202,7 +217,9 @@ impl Rewriting {
             let values = self.values(&new, row, &defaults, defining)?;
             defining.transaction.insert(&new, values).map(drop)
         })?;
-        Ok(new)
+        let definition = TableDefinition { foreign_keys, ..new.definition().clone() };
+        let Defining { definitions, transaction, .. } = defining;
+        Ok((definitions.redefine_table(&new, definition, transaction)?, self.foreign_keys))
     }
 
     /// The new table's values for a row of the old one.
@@ -259,8 +276,17 @@ fn all_rows(table: &Table, catalog: &Arc<Catalog>, defining: &Defining) -> Resul
     let columns: Vec<String> =
         table.columns().iter().map(|column| identifier(&column.name).to_string()).collect();
     let name = full_name(catalog.schema_of(table), table.name());
-    let text = format!("SELECT {} FROM {name}", columns.join(", "));
-    let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
+    query_in(&format!("SELECT {} FROM {name}", columns.join(", ")), catalog, defining)
+}
+
+/// A query over the tables as the transaction has defined them.
+pub(super) fn query(text: &str, defining: &mut Defining) -> Result<Arc<OlapPlan>> {
+    let catalog = defining.definitions.catalog()?;
+    query_in(text, &catalog, defining)
+}
+
+fn query_in(text: &str, catalog: &Arc<Catalog>, defining: &Defining) -> Result<Arc<OlapPlan>> {
+    let statement = crate::parse::parse(text)?.pop().and_then(|statement| statement.ast);
     let statement = statement.ok_or_else(|| Error::internal("the query of a table is no statement"))?;
     let olap = defining.runner.engine.olap();
     let plan =
@@ -268,7 +294,7 @@ fn all_rows(table: &Table, catalog: &Arc<Catalog>, defining: &Defining) -> Resul
     Ok(Arc::new(plan))
 }
 
-fn visit(
+pub(super) fn visit(
     rows: &Arc<OlapPlan>,
     defining: &mut Defining,
     mut visit_row: impl FnMut(&mut Defining, &[Value]) -> Result<()>,

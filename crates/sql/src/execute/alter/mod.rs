@@ -9,14 +9,16 @@
 mod action;
 mod constraint;
 mod copy;
+mod foreign_key;
 mod naming;
 
 use crate::execute::defining::Defining;
 use crate::execute::view::check_readers;
-use crate::name::{object_name, undefined_column_of};
+use crate::name::{object_name, quoted, undefined_column_of};
 use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast;
+pub(super) use foreign_key::add_foreign_key;
 use naming::{naming, rename};
 use std::sync::Arc;
 
@@ -33,6 +35,11 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
         return rename(defining, &name, &naming);
     }
     let table = catalog.table(&name)?;
+    if defining.transaction.has_deferred(&table) {
+        let message =
+            format!("cannot ALTER TABLE {} because it has pending trigger events", quoted(table.name()));
+        return Err(Error::new(SqlState::ObjectInUse, message));
+    }
     let mut altering = Altering { defining, table, rewriting: None };
     statement.operations.iter().try_for_each(|action| altering.act(action))?;
     altering.rewrite()?;
@@ -84,8 +91,9 @@ impl Altering<'_, '_> {
     fn rewrite(&mut self) -> Result<()> {
         let Some(rewriting) = self.rewriting.take() else { return Ok(()) };
         self.close()?;
-        self.table = rewriting.copy(&self.table, self.defining)?;
-        Ok(())
+        let (table, foreign_keys) = rewriting.copy(&self.table, self.defining)?;
+        self.table = table;
+        foreign_keys.iter().try_for_each(|clause| self.add_foreign_key(clause))
     }
 }
 
