@@ -66,8 +66,12 @@ sql_states! {
     InvalidArgumentForLogarithm = "2201E",
     /// A root of a negative number, or a power that does not exist.
     InvalidArgumentForPowerFunction = "2201F",
+    /// Bounds or a count of buckets that there cannot be.
+    InvalidArgumentForWidthBucketFunction = "2201G",
     /// A text is no regular expression.
     InvalidRegularExpression = "2201B",
+    /// A position outside of a byte string.
+    ArraySubscriptError = "2202E",
     /// Text is not valid in the server's encoding.
     CharacterNotInRepertoire = "22021",
     /// An argument is outside of what the function takes.

@@ -5,8 +5,8 @@
 
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, ObjectNamePart,
-    Query, SelectItem, SetExpr, TrimWhereField,
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
+    ObjectNamePart, Query, SelectItem, SetExpr, TrimWhereField,
 };
 
 /// A name, and whether it stays when a cast or CASE stands around it.
@@ -46,6 +46,7 @@ fn figured(expression: &Expr) -> Option<Name> {
         }),
         Expr::Position { .. } => strong("position"),
         Expr::Overlay { .. } => strong("overlay"),
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => strong("overlaps"),
         Expr::Ceil { .. } => strong("ceil"),
         Expr::Floor { .. } => strong("floor"),
         Expr::Array(_) => strong("array"),

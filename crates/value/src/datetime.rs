@@ -24,12 +24,12 @@ const YEARS_PER_CYCLE: i64 = 400;
 /// Days from 0000-03-01 to 1970-01-01.
 const EPOCH_FROM_MARCH: i64 = 719_468;
 /// 4714-11-24 BC, day zero of the Julian day count.
-pub(crate) const FIRST_DAY: i64 = -2_440_588;
+pub const FIRST_DAY: i64 = -2_440_588;
 /// 5874897-12-31, PostgreSQL's last day.
-pub(crate) const LAST_DAY: i64 = 2_145_042_905;
+pub const LAST_DAY: i64 = 2_145_042_905;
 
 /// The day's number since 1970-01-01. The date must exist.
-pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
+pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let march_year = year - i64::from(month <= 2);
     let (cycle, year_of_cycle) =
         (march_year.div_euclid(YEARS_PER_CYCLE), march_year.rem_euclid(YEARS_PER_CYCLE));
@@ -40,7 +40,7 @@ pub(crate) fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
 }
 
 /// Year, month and day of a day's number.
-pub(crate) fn civil_from_days(days: i64) -> (i64, u32, u32) {
+pub fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let shifted = days + EPOCH_FROM_MARCH;
     let (cycle, day_of_cycle) = (shifted.div_euclid(DAYS_PER_CYCLE), shifted.rem_euclid(DAYS_PER_CYCLE));
     // Take the leap days out: one ends each 4 years (1,461 days), none each 100 (36,524), one each 400.

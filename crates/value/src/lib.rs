@@ -31,6 +31,7 @@ mod strategy;
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use date_field::{DateField, date_trunc, extract};
+pub use datetime::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
 pub use decimal::Decimal;
 pub use fit::cut;
 pub use interval::Interval;

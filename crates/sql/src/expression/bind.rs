@@ -4,6 +4,7 @@
 //! meet, as in PostgreSQL. What the OLTP path does not know, such as aggregates, is no error: the binder answers
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
+use super::notation::as_call;
 use super::types::{
     ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
@@ -296,6 +297,9 @@ impl<'a> Binder<'a> {
     }
 
     fn bind_node(&mut self, expr: &Expr) -> Bound<Typed> {
+        if let Some((name, arguments)) = as_call(expr) {
+            return super::function::bind_call(self, name, &arguments.iter().collect::<Vec<_>>());
+        }
         match expr {
             Expr::Nested(inner) => self.bind(inner),
             Expr::Identifier(ident) => self.identifier(ident),
@@ -304,7 +308,11 @@ impl<'a> Binder<'a> {
             Expr::TypedString(typed) => {
                 let target = data_type(&typed.data_type)?;
                 let text = self.value(&typed.value.value)?;
-                self.cast(text, target)
+                if is_bare_numeric(&typed.data_type) {
+                    self.cast_to_numeric(text)
+                } else {
+                    self.cast(text, target)
+                }
             }
             Expr::Cast {
                 kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
@@ -344,14 +352,9 @@ impl<'a> Binder<'a> {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
             }
             Expr::Function(function) => super::function::bind_function(self, function),
-            Expr::Substring { expr, substring_from, substring_for, .. } => {
-                let from = substring_from.as_deref();
-                super::function::bind_substring(self, expr, from, substring_for.as_deref())
-            }
             Expr::Trim { trim_where, trim_what, expr, trim_characters: None } => {
                 super::function::bind_trim(self, *trim_where, trim_what.as_deref(), expr)
             }
-            Expr::Position { expr, r#in } => super::function::bind_call(self, "strpos", &[r#in, expr]),
             Expr::Ceil { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 super::function::bind_call(self, "ceil", &[expr])
             }

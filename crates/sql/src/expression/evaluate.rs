@@ -2,7 +2,6 @@
 
 use super::pattern::Pattern;
 use super::sequences::Sequences;
-use super::types::numeric;
 use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, add, cast, compare, divide, modulo, multiply, negate, subtract};
@@ -238,6 +237,7 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
     match function {
         Function::Greatest => extreme(values, Ordering::Greater),
         Function::Least => extreme(values, Ordering::Less),
+        Function::Library(function, _) => function.compute(&values, context.interrupt),
         Function::Concat => {
             let mut text = String::new();
             for value in values.into_iter().filter(|value| !value.is_null()) {
@@ -316,19 +316,32 @@ fn number_call(function: Function, values: &[Value]) -> Result<Value> {
         (_, [Value::Double(value)]) => Ok(Value::Double(double_call(function, *value))),
         (_, [Value::Real(value)]) => Ok(Value::Double(double_call(function, f64::from(*value)))),
         (_, [Value::Numeric(value)]) => Ok(Value::Numeric(decimal_call(function, *value)?)),
-        (Function::Round, [value @ Value::Numeric(_), Value::Integer(digits)]) => {
-            match u8::try_from(*digits) {
-                Ok(digits @ 0..=38) => cast(value.clone(), numeric(digits)),
-                _ => Err(crate::name::not_supported("rounding to so many digits")),
-            }
-        }
-        (Function::Truncate, [Value::Numeric(value), Value::Integer(digits)]) => {
-            match u8::try_from(*digits) {
-                Ok(digits) => Ok(Value::Numeric(value.truncated(digits))),
-                _ => Err(crate::name::not_supported("cutting off so many digits")),
-            }
+        (Function::Round | Function::Truncate, [Value::Numeric(value), Value::Integer(digits)]) => {
+            Ok(Value::Numeric(at_digit(function, *value, *digits)?))
         }
         _ => Err(wrong_argument()),
+    }
+}
+
+/// A numeric rounded or cut off at so many fractional digits; at a power of ten, if that is negative.
+pub(crate) fn at_digit(function: Function, value: Decimal, digits: i32) -> Result<Decimal> {
+    match u8::try_from(digits) {
+        Ok(digits @ 0..=MAX_NUMERIC_PRECISION) if function == Function::Round => {
+            value.fit(MAX_NUMERIC_PRECISION, digits)
+        }
+        Ok(digits @ 0..=MAX_NUMERIC_PRECISION) => Ok(value.truncated(digits)),
+        Ok(_) => Err(crate::name::not_supported("a numeric with so many fractional digits")),
+        Err(_) if digits > 0 => Err(crate::name::not_supported("a numeric with so many fractional digits")),
+        Err(_) => {
+            let zeros = digits.unsigned_abs();
+            let Some(divisor) = 10i128.checked_pow(zeros.saturating_add(u32::from(value.scale))) else {
+                return Ok(Decimal::ZERO);
+            };
+            let (quotient, rest) = (value.unscaled / divisor, value.unscaled % divisor);
+            let is_up = function == Function::Round && rest.unsigned_abs() >= divisor.unsigned_abs() / 2;
+            let count = quotient + if is_up { value.unscaled.signum() } else { 0 };
+            Decimal::new(count, 0).checked_mul(Decimal::new(10i128.pow(zeros), 0))
+        }
     }
 }
 

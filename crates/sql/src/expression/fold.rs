@@ -8,6 +8,7 @@
 //! computes for each row; and the values of parameters.
 
 use super::evaluate::Context;
+use super::library::Volatility;
 use super::{Expression, Function, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
 
@@ -134,6 +135,7 @@ fn is_immutable(expression: &Expression) -> bool {
             _ => true,
         },
         Expression::Concatenate(_) => true,
+        Expression::Call(Function::Library(function, _), _) => function.volatility() == Volatility::Immutable,
         Expression::Call(function, _) => !matches!(
             function,
             Function::Subquery(_)
@@ -162,6 +164,7 @@ fn is_strict(expression: &Expression) -> bool {
         | Expression::Not(_)
         | Expression::Like(_)
         | Expression::Concatenate(_) => true,
+        Expression::Call(Function::Library(function, _), _) => function.is_strict(),
         Expression::Call(function, _) => !matches!(function, Function::Greatest | Function::Least),
         _ => false,
     }

@@ -1,8 +1,9 @@
 //! Functions of the OLTP path: their names, arguments and results.
 
-use super::bind::{Bound, Typed, elsewhere, type_name};
+use super::bind::{Bound, Typed, convert, elsewhere, type_name};
+use super::library::{self, Builtin};
 use super::temporal::temporal_call;
-use super::types::{numeric, scale_of};
+use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal};
 use crate::name::DATABASE;
 use crate::version::VERSION;
@@ -50,6 +51,8 @@ pub(crate) enum Function {
     LastValue,
     SetValue,
     Session(SessionFunction),
+    /// A function of the library, and the type of its result.
+    Library(Builtin, DataType),
 }
 
 impl Function {
@@ -88,6 +91,7 @@ impl Function {
             Function::Math(function) => function.sql_name(),
             Function::Temporal(function, _) => function.sql_name(),
             Function::Session(function) => function.sql_name(),
+            Function::Library(function, _) => function.name(),
         }
     }
 
@@ -137,19 +141,6 @@ pub(super) fn bind_function(binder: &mut Binder, function: &ast::Function) -> Bo
         }
     }
     bind_call(binder, &name, &exprs)
-}
-
-/// Binds `substring(text from start for length)`.
-pub(super) fn bind_substring(
-    binder: &mut Binder,
-    text: &ast::Expr,
-    from: Option<&ast::Expr>,
-    length: Option<&ast::Expr>,
-) -> Bound<Typed> {
-    let one = ast::Expr::value(ast::Value::Number("1".into(), false));
-    let mut arguments = vec![text, from.unwrap_or(&one)];
-    arguments.extend(length);
-    bind_call(binder, "substring", &arguments)
 }
 
 /// Binds `trim(both what from text)`.
@@ -256,17 +247,14 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
         || Math::by_name(name, arguments).is_some()
         || Temporal::by_name(name, arguments).is_some()
         || SessionFunction::by_name(name, arguments).is_some()
+        || library::is_known(name, arguments)
+        || (arguments == 1 && library::type_function(name).is_some())
 }
 
 /// The names of all functions of this path, and of words that stand for a value.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    CALLS
-        .iter()
-        .map(|&(name, _, _)| name)
-        .chain(WORDS)
-        .chain(Math::names())
-        .chain(Temporal::names())
-        .chain(SessionFunction::names())
+    let ours = CALLS.iter().map(|&(name, _, _)| name).chain(WORDS).chain(Temporal::names());
+    ours.chain(Math::names()).chain(SessionFunction::names()).chain(library::names())
 }
 
 /// A call with bound arguments: their types decide, and the result's.
@@ -282,10 +270,19 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
                 Ok(pair) => pair,
                 Err(_) => return elsewhere("nullif"),
             };
-            let data_type = first.data_type.or(second.data_type).unwrap_or(DataType::Text);
+            let data_type = match (first.data_type, second.data_type) {
+                // The operand as `=` takes it.
+                (Some(left), Some(right)) if left.is_numeric() && family(left) != family(right) => {
+                    common_type(left, right).unwrap_or(left)
+                }
+                (left, right) => left.or(right).unwrap_or(DataType::Text),
+            };
             let pair = binder.comparable(first.clone(), second, "=")?;
-            let first = if first.data_type.is_some() { first.expression } else { pair.0.clone() };
-            // The operands may have been converted for the comparison; the result is the first one unconverted.
+            let first = match first.data_type {
+                Some(known) if family(known) == family(data_type) => first.expression,
+                Some(_) => convert(first, data_type)?,
+                None => pair.0.clone(),
+            };
             let equal = Expression::Compare(Comparison::Equal, Box::new(pair));
             let null = Expression::Literal(Value::Null);
             Ok(Typed::new(Expression::Case(vec![(equal, null)], Box::new(first)), data_type))
@@ -318,6 +315,14 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         _ if let Some((function, wanted, result)) = SessionFunction::by_name(name, items.len()) => {
             session_call(binder, name, items, (function, wanted, result))
         }
+        _ if let Some(target) = library::type_function(name) => {
+            let [operand]: [Typed; 1] = match items.try_into() {
+                Ok(operand) => operand,
+                Err(_) => return elsewhere(name),
+            };
+            binder.cast(operand, target)
+        }
+        _ if CALLS.iter().all(|(known, ..)| *known != name) => library::call(binder, name, items),
         _ => text_call(binder, name, items),
     }
 }
@@ -420,8 +425,8 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
             }
             Some(_) => return elsewhere(format!("{name} with such digits")),
         };
-        if let Expression::Literal(Value::Integer(digits @ 0..=38)) = digits {
-            result = numeric(digits as u8);
+        if let Expression::Literal(Value::Integer(digits @ ..=38)) = digits {
+            result = numeric(digits.max(0) as u8);
         }
         bound.push(digits);
     }
@@ -468,13 +473,8 @@ fn text_call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed>
         Some(known) => matches!(known, DataType::SmallInt | Integer),
     };
     if !items.iter().zip(parameters).all(fits) {
-        // `length` and `substring` of bytea, for example, are left to the OLAP path to answer or to refuse.
-        let bytes = items.iter().any(|item| item.data_type == Some(DataType::Bytea));
-        return if bytes {
-            elsewhere(format!("the function {name} of bytea"))
-        } else {
-            Err(no_function(name, &items).into())
-        };
+        // Of bytes, for example.
+        return library::call(binder, name, items);
     }
     let bound = items.into_iter().zip(parameters).map(|(item, wanted)| binder.resolve(item, *wanted));
     Ok(Typed::new(Expression::Call(function, bound.collect::<Bound<Vec<_>>>()?), result))

@@ -429,7 +429,7 @@ impl Binder<'_> {
 const BLANKS_MAX: u32 = 8192;
 
 /// A `char(n)` as LIKE sees it: with the blanks that are not stored. (All other operators on texts see it without.)
-pub(super) fn with_blanks(text: Typed) -> Typed {
+pub(crate) fn with_blanks(text: Typed) -> Typed {
     match text.data_type {
         Some(DataType::Char(length @ ..=BLANKS_MAX)) => {
             let blanks = Expression::Literal(Value::text(" ".repeat(length as usize)));

@@ -165,7 +165,7 @@ impl Shape {
     }
 }
 
-fn out_of_range(message: &'static str) -> DataFusionError {
+pub(super) fn out_of_range(message: &'static str) -> DataFusionError {
     external(Error::new(SqlState::NumericValueOutOfRange, message))
 }
 

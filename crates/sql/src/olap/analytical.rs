@@ -1,5 +1,6 @@
 //! Analytical queries from Rust, for embedding and benchmarks: Arrow batches instead of rows.
 
+use super::function::is_postgres;
 use super::planner::TableSources;
 use super::scan::table_schema;
 use super::{OlapEngine, OlapPlan, materialize, physical_plan};
@@ -98,7 +99,8 @@ impl OlapEngine {
         let state = &self.state;
         let scalars = state.scalar_functions().keys().chain(state.higher_order_functions().keys());
         let groups = state.aggregate_functions().keys().chain(state.window_functions().keys());
-        scalars.chain(groups).chain(state.table_functions().keys()).cloned().collect()
+        let all = scalars.chain(groups).chain(state.table_functions().keys());
+        all.filter(|name| is_postgres(name)).cloned().collect()
     }
 
     /// Plans one SELECT without parameters.

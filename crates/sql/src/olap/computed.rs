@@ -38,7 +38,8 @@ struct Computed {
 
 impl Computed {
     fn new(operation: Operation, result: DataType, is_told: bool) -> Computed {
-        let (name, signature) = (operation.name(), Signature::user_defined(Volatility::Immutable));
+        let volatility = if operation.is_volatile() { Volatility::Volatile } else { Volatility::Immutable };
+        let (name, signature) = (operation.name(), Signature::user_defined(volatility));
         Computed { operation, result, is_told, name, signature }
     }
 

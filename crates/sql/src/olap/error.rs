@@ -204,7 +204,9 @@ fn quoted_after<'a>(message: &'a str, marker: &str) -> Option<&'a str> {
 fn from_execution_message(message: &str) -> Error {
     let first_line = message.lines().next().unwrap_or_default().to_owned();
     let lower = first_line.to_ascii_lowercase();
-    if lower.contains("divide by zero") || lower.contains("division by zero") {
+    if lower.contains("regex parse error") || lower.contains("regular expression") {
+        from_regular_expression(message)
+    } else if lower.contains("divide by zero") || lower.contains("division by zero") {
         Error::new(SqlState::DivisionByZero, "division by zero")
     } else if lower.contains("overflow")
         || lower.contains("out of range")
@@ -221,6 +223,27 @@ fn from_execution_message(message: &str) -> Error {
         )
     } else {
         Error::internal(first_line)
+    }
+}
+
+/// What the library of regular expressions says of one.
+fn from_regular_expression(message: &str) -> Error {
+    let refused =
+        |what| Error::new(SqlState::InvalidRegularExpression, format!("invalid regular expression: {what}"));
+    let problem =
+        message.lines().find_map(|line| line.split_once("error: ")).map_or(message, |(_, problem)| problem);
+    match problem.trim() {
+        "unrecognized flag" => {
+            Error::new(SqlState::InvalidParameterValue, "invalid regular expression option")
+                .with_detail(message.to_owned())
+        }
+        known if known.contains("not supported") || known.contains("unrecognized escape") => {
+            crate::name::not_supported(&format!("the regular expression ({known})"))
+        }
+        known if known.contains("group") => refused("parentheses () not balanced"),
+        known if known.contains("class") => refused("brackets [] not balanced"),
+        known if known.contains("repetition") => refused("quantifier operand invalid"),
+        known => refused(known),
     }
 }
 

@@ -26,6 +26,7 @@ mod dependent;
 mod distinct;
 mod duplicate;
 mod error;
+mod exact_spread;
 mod existence;
 mod extreme;
 mod forked;
@@ -39,12 +40,14 @@ mod memory;
 mod names;
 mod narrow;
 mod operation;
+mod ordered_set;
 mod parameter;
 mod planner;
 mod project;
 mod scan;
 mod single;
 mod spelling;
+mod statistics;
 pub(crate) mod step;
 mod system;
 pub(crate) mod target;
@@ -257,7 +260,8 @@ impl OlapEngine {
         let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
         let query = &spelling::respelled(query)?;
         let query = &wildcard::written_out(query, tables);
-        let (named, parameters) = untyped::with_types(&duplicate::unique_names(query, tables), declared)?;
+        let (named, parameters) =
+            untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables)), declared)?;
         let (bound, mut known) =
             planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
         known.resize(known.len().max(parameters), None);
@@ -441,13 +445,13 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         let named = found.as_ref().clone().with_aliases(["every"]);
         functions.push(Arc::new(named));
     }
-    builder.scalar_functions().get_or_insert_default().retain(|known| function::is_kept(known.name()));
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.scalar_functions().get_or_insert_default().extend(lists::functions());
     builder.scalar_functions().get_or_insert_default().extend(json::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
-    builder.aggregate_functions().get_or_insert_default().extend(distinct::statistics());
+    builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(ordered_set::functions());
     Ok(builder.build())
 }
 

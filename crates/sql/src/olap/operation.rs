@@ -8,6 +8,7 @@ use super::arrow::wide_type;
 use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
+use crate::expression::library::Volatility;
 use crate::expression::{Arithmetic, Context, Expression, Function, Like, PatternSyntax, evaluate};
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
 use datafusion::arrow::array::new_empty_array;
@@ -41,11 +42,17 @@ impl Operation {
         }
     }
 
+    /// Whether equal arguments may give different results.
+    pub(super) fn is_volatile(&self) -> bool {
+        matches!(self, Operation::Call(Function::Library(function, _)) if function.volatility() == Volatility::Volatile)
+    }
+
     pub(super) fn name(&self) -> String {
         match self {
             Operation::Cast(target) => format!("to {target}"),
             Operation::Arithmetic(operator) => operator.symbol().to_owned(),
             Operation::Like { .. } => "like".to_owned(),
+            Operation::Call(Function::Library(function, _)) => function.name().to_owned(),
             Operation::Call(function) => format!("{function:?}").to_lowercase(),
         }
     }
@@ -74,7 +81,8 @@ pub(super) fn by_value(
         };
         exact(evaluate(&expression, &context).map_err(external)?, result)
     };
-    if arguments.iter().all(|argument| matches!(argument, Argument::Constant(_))) {
+    let is_constant = arguments.iter().all(|argument| matches!(argument, Argument::Constant(_)));
+    if is_constant && !operation.is_volatile() {
         return Ok(ColumnarValue::Scalar(value(0)?));
     }
     if rows == 0 {

@@ -9,6 +9,7 @@ use super::arrow::wide_type;
 use super::dependent;
 use super::error::external;
 use super::existence;
+use super::function::is_postgres;
 use super::limited;
 use super::scan::TableHandle;
 use super::system::{self, SystemTable};
@@ -147,7 +148,8 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_table_function_source(&self, name: &str, arguments: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
-        let Some(function) = self.state.table_functions().get(unqualified(name)) else {
+        let known = self.state.table_functions().get(unqualified(name)).filter(|_| is_postgres(name));
+        let Some(function) = known else {
             let message = format!("function {name} does not exist");
             return Err(external(Error::new(SqlState::UndefinedFunction, message)));
         };
@@ -181,16 +183,16 @@ impl ContextProvider for Names<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let name = unqualified(name);
-        let known = || self.state.scalar_functions().get(name).cloned();
+        let known = || self.state.scalar_functions().get(name).filter(|_| is_postgres(name)).cloned();
         written::function(name).or_else(|| self.tables.function(name)).or_else(known)
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(unqualified(name)).cloned()
+        self.state.higher_order_functions().get(unqualified(name)).filter(|_| is_postgres(name)).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(unqualified(name)).cloned()
+        self.state.aggregate_functions().get(unqualified(name)).filter(|_| is_postgres(name)).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -7,6 +7,7 @@
 //! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
 //! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
+use crate::expression::notation::as_call;
 use crate::name::{dotted, folded, not_supported};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
@@ -34,6 +35,31 @@ pub(super) fn respelled(query: &Statement) -> Result<Statement> {
     let mut spelling = Spelling { refused: None };
     visit(&mut query, &mut spelling);
     spelling.refused.map_or(Ok(query), Err)
+}
+
+/// The query with calls in place of the operators and words that stand for them: `a & b`, `overlay(a PLACING b FROM 2)`. Texts as `U&'...'` are plain ones. (Not a part
+/// of [`respelled`], because columns are called by what was written.)
+pub(super) fn with_calls(query: &Statement) -> Statement {
+    let mut query = query.clone();
+    visit(&mut query, &mut Calls);
+    query
+}
+
+struct Calls;
+
+impl Work for Calls {
+    fn expression(&mut self, expression: &mut Expr) {
+        if let Some((name, mut arguments)) = as_call(expression) {
+            // A sign may have gone before the base of a power.
+            arguments.iter_mut().for_each(|argument| self.expression(argument));
+            *expression = calls(name, arguments, Vec::new());
+        }
+        if let Expr::Value(value) = expression
+            && let Value::UnicodeStringLiteral(text) = &value.value
+        {
+            *expression = Expr::value(Value::SingleQuotedString(text.clone()));
+        }
+    }
 }
 
 struct Spelling {

@@ -41,7 +41,8 @@ impl WithViews<'_> {
         let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
         let query = wildcard::written_out(&query, &tables);
         let (query, _) =
-            untyped::with_types(&duplicate::unique_names(&query, &tables), &[]).map_err(external)?;
+            untyped::with_types(&spelling::with_calls(&duplicate::unique_names(&query, &tables)), &[])
+                .map_err(external)?;
         let plan = planner::relational(self.state, &tables, &query, &[])?;
         let fields = plan.schema().columns();
         if fields.len() != view.columns.len() {

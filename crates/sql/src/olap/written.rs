@@ -5,8 +5,9 @@
 //! the functions that we compute ourselves, go through the planner as calls that take anything. When the plan is built,
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
-use crate::expression::{Math, Temporal};
-use crate::olap::arrow::wide_type;
+use super::arrow::wide_type;
+use super::value::sql_type;
+use crate::expression::{Math, Temporal, library};
 use ankerdb_engine::DataType as SqlType;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
@@ -77,13 +78,15 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "length" | "char_length" | "character_length" => ("length", Rough::Integer),
         "octet_length" => ("octet_length", Rough::Integer),
         "strpos" => ("strpos", Rough::Integer),
+        "pg_typeof" => ("pg_typeof", Rough::Type),
         "date_part" => ("date_part", Rough::Double),
         "date_trunc" => ("date_trunc", Rough::Moment),
         "timezone" => ("timezone", Rough::Moment),
         "extract" => ("extract", Rough::Numeric),
-        other => match Temporal::known_name(other) {
-            Some(name) => (name, Rough::Interval),
-            None => (Math::known_name(other)?, Rough::Double),
+        other => match (Temporal::known_name(other), Math::known_name(other)) {
+            (Some(name), _) => (name, Rough::Interval),
+            (None, Some(name)) => (name, Rough::Double),
+            (None, None) => (library::known_name(other)?, Rough::Library),
         },
     };
     Some(Written::function(name, result))
@@ -110,6 +113,10 @@ enum Rough {
     Interval,
     /// The type of the second argument; a timestamp with time zone where that is none of moments or intervals.
     Moment,
+    /// What the library says.
+    Library,
+    /// The number of a type.
+    Type,
     /// The type of the operands.
     Number,
     /// The type of the operands, or days between dates.
@@ -164,6 +171,12 @@ impl ScalarUDFImpl for Written {
                 Some(known @ (DataType::Timestamp(..) | DataType::Interval(_))) => known.clone(),
                 _ => wide_type(SqlType::TimestampTz),
             },
+            Rough::Type => DataType::Int64,
+            Rough::Library => {
+                let known = |argument: &DataType| (!is_unknown(argument)).then(|| sql_type(argument));
+                let types: Vec<_> = arguments.iter().map(known).collect();
+                library::result(self.name, &types).map_or(DataType::Utf8View, wide_type)
+            }
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
             Rough::Argument => known().unwrap_or(DataType::Utf8),

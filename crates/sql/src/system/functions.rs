@@ -97,8 +97,6 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("shobj_description", &[OID, NAME], 2, Text, none),
     function("pg_encoding_to_char", &[Integer], 1, NAME, shown::encoding),
     function("pg_tablespace_location", &[OID], 1, Text, nowhere),
-    function("quote_ident", &[Text], 1, Text, shown::quote_ident),
-    function("quote_literal", &[Text], 1, Text, shown::quote_literal),
     function("current_schema", &[], 0, NAME, names::current_schema),
     function("current_schemas", &[Boolean], 1, NAMES, names::current_schemas),
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),

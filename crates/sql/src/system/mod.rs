@@ -30,7 +30,7 @@ mod views;
 
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
 pub(crate) use list::{list_items, shown_list};
-pub(crate) use quoting::quote_ident;
+pub(crate) use quoting::{quote_ident, quote_literal};
 
 use ankerdb_engine::{
     Catalog, ColumnDefinition, DataType, ForeignKey, IndexDefinition, ListType, ObjectKind, PUBLIC,

@@ -23,7 +23,7 @@ pub(crate) fn quote_ident(name: &str) -> String {
 }
 
 /// The text in single quotes.
-pub(super) fn quote_literal(text: &str) -> String {
+pub(crate) fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     match text.contains('\\') {
         true => format!("E'{}'", quoted.replace('\\', "\\\\")),

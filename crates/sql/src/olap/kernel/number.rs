@@ -1,11 +1,11 @@
 //! Operators and functions of numbers and dates.
 
 use super::{Call, Kernel, Side, shared};
-use crate::expression::evaluate::{decimal_call, double_call};
+use crate::expression::evaluate::{at_digit, decimal_call, double_call};
 use crate::expression::{Arithmetic, Function};
 use crate::olap::operation::Operation;
 use ankerdb_engine::{DataType, Result, Value};
-use ankerdb_value::{Decimal, MAX_NUMERIC_PRECISION, add, subtract};
+use ankerdb_value::{Decimal, add, subtract};
 use datafusion::arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, PrimitiveArray};
 use datafusion::arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
@@ -137,15 +137,9 @@ fn whole(argument: &ArrowType) -> Option<Kernel> {
 /// Numerics rounded or cut to so many digits.
 fn to_digits(call: &Call<'_>) -> Option<ArrayRef> {
     let (scale, fitting) = (call.scale(0)?, call.fitting()?);
-    let is_rounded = matches!(call.operation, Operation::Call(Function::Round));
-    let result = |unscaled, digits: i32| {
-        let (number, digits) = (Decimal::new(unscaled, scale), u8::try_from(digits).ok()?);
-        fitting(match is_rounded {
-            true if digits > MAX_NUMERIC_PRECISION => return None,
-            true => number.fit(MAX_NUMERIC_PRECISION, digits).ok()?,
-            false => number.truncated(digits),
-        })
-    };
+    let Operation::Call(function) = *call.operation else { return None };
+    let result =
+        |unscaled, digits: i32| fitting(at_digit(function, Decimal::new(unscaled, scale), digits).ok()?);
     call.numerics(call.combined::<Decimal128Type, Int32Type, _>(result)?)
 }
 

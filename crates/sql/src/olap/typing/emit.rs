@@ -247,7 +247,7 @@ impl Emitter<'_> {
             }
         }
         let digits = match arguments.as_slice() {
-            [_, Expression::Literal(Value::Integer(digits @ 0..=38))] => Some(*digits as u8),
+            [_, Expression::Literal(Value::Integer(digits @ ..=38))] => Some((*digits).max(0) as u8),
             _ => None,
         };
         let arguments = arguments.into_iter().map(|part| self.emit(part)).collect::<Result<Vec<_>>>()?;
@@ -256,6 +256,7 @@ impl Emitter<'_> {
             None => DataType::Text,
         };
         let result = match (function, operand) {
+            (Function::Library(_, result), _) => result,
             (Function::Abs, _) => operand,
             (Function::Math(_), _) => DataType::DoublePrecision,
             (Function::Temporal(_, result), _) => result,

@@ -3,10 +3,11 @@
 use super::emit::Emitter;
 use super::keyed;
 use super::{Typing, refused, undefined_function};
-use crate::expression::bind::convert;
+use crate::expression::bind::{convert, type_name};
 use crate::expression::{
     Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
 };
+use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::lists;
@@ -370,6 +371,9 @@ impl<'r, 't> Reader<'r, 't> {
 
     fn function(&mut self, call: &ScalarFunction) -> Result<Operand> {
         let name = call.func.name();
+        if let ("pg_typeof", [argument]) = (name, call.args.as_slice()) {
+            return self.type_of(argument);
+        }
         let operands = call.args.iter().map(|argument| self.read(argument)).collect::<Result<Vec<_>>>()?;
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
         let operands = match all_typed(operands) {
@@ -390,7 +394,25 @@ impl<'r, 't> Reader<'r, 't> {
         let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
-        self.leaf(Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments)))
+        let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
+        self.leaf(match name {
+            // An integer in PostgreSQL.
+            "regexp_count" | "regexp_instr" => cast(call, ArrowType::Int32),
+            _ => call,
+        })
+    }
+
+    /// The type of an expression, which is not computed.
+    fn type_of(&mut self, argument: &Expr) -> Result<Operand> {
+        let name = match self.read(argument)? {
+            Operand::Typed(typed) => typed.data_type.map_or("unknown".to_owned(), type_name),
+            Operand::Foreign(foreign) => match foreign.get_type(self.schema.as_ref())? {
+                ArrowType::Interval(_) => "interval".to_owned(),
+                other => return Err(external(not_supported(&format!("pg_typeof of {other}")))),
+            },
+        };
+        let name = Typed { expression: Expression::Literal(Value::text(name)), data_type: None };
+        self.cast_to_object(name, ObjectKind::Type)
     }
 
     fn is_null(&mut self, operand: &Expr, null: bool) -> Result<Operand> {
@@ -648,6 +670,13 @@ impl<'r, 't> Reader<'r, 't> {
         }
         for order in &mut typed.params.order_by {
             order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
+        }
+        // What is told apart is sorted for it.
+        let is_list = matches!(typed.func.name(), "string_agg" | "array_agg");
+        if let (true, true, [first, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
+            && typed.params.order_by.is_empty()
+        {
+            typed.params.order_by.push(first.clone().sort(true, false));
         }
         if let Some(filter) = &typed.params.filter {
             self.compute_only_where(filter, &mut typed.params.args)?;

@@ -3,7 +3,7 @@
 use super::{by_number, oid, relation, text};
 use crate::name::DATABASE;
 use crate::system::objects::{OWNER, OWNER_OID};
-use crate::system::{Datum, PUBLIC_OID, SystemCatalog, TableEntry, classes, constraints, quoting, types};
+use crate::system::{Datum, PUBLIC_OID, SystemCatalog, TableEntry, classes, constraints, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
 /// Whether the flag for a shorter form is given.
@@ -81,14 +81,6 @@ pub(super) fn encoding(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> 
         Some(Value::Integer(0)) => "SQL_ASCII".into(),
         _ => "".into(),
     })
-}
-
-pub(super) fn quote_ident(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(quoting::quote_ident(text(arguments.first())).into())
-}
-
-pub(super) fn quote_literal(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(quoting::quote_literal(text(arguments.first())).into())
 }
 
 /// Bytes of a table, with its indexes, which are a part of it; none of their own for the others.

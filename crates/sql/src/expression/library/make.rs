@@ -1,0 +1,148 @@
+//! Dates and timestamps made of numbers.
+
+use super::calendar::{MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month};
+use super::entry::{Entry, double, entry, integer, text, wrong_argument};
+use super::zone::zone_seconds;
+use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text, Timestamp, TimestampTz};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_value::{FIRST_DAY, LAST_DAY, days_from_civil};
+use std::time::SystemTime;
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry("make_date", &[Integer, Integer, Integer], Date, make_date),
+    entry(
+        "make_timestamp",
+        &[Integer, Integer, Integer, Integer, Integer, DoublePrecision],
+        Timestamp,
+        make_timestamp,
+    ),
+    entry(
+        "make_timestamptz",
+        &[Integer, Integer, Integer, Integer, Integer, DoublePrecision],
+        TimestampTz,
+        make_timestamptz,
+    ),
+    entry(
+        "make_timestamptz",
+        &[Integer, Integer, Integer, Integer, Integer, DoublePrecision, Text],
+        TimestampTz,
+        make_timestamptz,
+    ),
+    entry("to_timestamp", &[DoublePrecision], TimestampTz, of_epoch),
+    entry("isfinite", &[Date], Boolean, is_finite),
+    entry("isfinite", &[Timestamp], Boolean, is_finite),
+    entry("isfinite", &[TimestampTz], Boolean, is_finite),
+    entry("overlaps", &[Timestamp, Timestamp, Timestamp, Timestamp], Boolean, overlaps).lenient(),
+    entry("overlaps", &[TimestampTz, TimestampTz, TimestampTz, TimestampTz], Boolean, overlaps).lenient(),
+    entry("clock_timestamp", &[], TimestampTz, clock).volatile(),
+];
+
+fn overflow(message: impl Into<String>) -> Error {
+    Error::new(SqlState::DatetimeFieldOverflow, message.into())
+}
+
+/// Days since 1970-01-01. Years before 1 are those BC: -1 is 1 BC.
+fn days(values: &[Value]) -> Result<i64> {
+    let (year, month, day) = (integer(values, 0)?, integer(values, 1)?, integer(values, 2)?);
+    let refused = || overflow(format!("date field value out of range: {year}-{month:02}-{day:02}"));
+    let astronomical = if year < 0 { year + 1 } else { year };
+    let month = u32::try_from(month).ok().filter(|month| (1..=12).contains(month)).ok_or_else(refused)?;
+    let day = u32::try_from(day).ok().filter(|day| *day >= 1).ok_or_else(refused)?;
+    if year == 0 || day > days_in_month(astronomical, month) {
+        return Err(refused());
+    }
+    let days = days_from_civil(astronomical, month, day);
+    match (FIRST_DAY..=LAST_DAY).contains(&days) {
+        true => Ok(days),
+        false => Err(overflow(format!("date out of range: {year}-{month:02}-{day:02}"))),
+    }
+}
+
+fn make_date(values: &[Value], _: &Interrupt) -> Result<Value> {
+    days(values).map(|days| Value::Date(days as i32))
+}
+
+fn moment(values: &[Value]) -> Result<i64> {
+    let days = days(values)?;
+    let (hour, minute, second) = (integer(values, 3)?, integer(values, 4)?, double(values, 5)?);
+    let in_hour = (0..=59).contains(&minute) && (0.0..=60.0).contains(&second);
+    let is_midnight = hour == 24 && minute == 0 && second == 0.0;
+    if !in_hour || !((0..=23).contains(&hour) || is_midnight) {
+        let second = match second == second.trunc() {
+            true => format!("{second:02}"),
+            false => format!("{}{second}", if second.abs() < 10.0 { "0" } else { "" }),
+        };
+        return Err(overflow(format!("time field value out of range: {hour}:{minute:02}:{second}")));
+    }
+    let time = (hour * 60 + minute) * 60 * MICROSECONDS_PER_SECOND
+        + (second * MICROSECONDS_PER_SECOND as f64).round_ties_even() as i64;
+    let moment = days.checked_mul(MICROSECONDS_PER_DAY).and_then(|midnight| midnight.checked_add(time));
+    moment.ok_or_else(|| overflow("timestamp out of range"))
+}
+
+fn make_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {
+    moment(values).map(Value::Timestamp)
+}
+
+fn make_timestamptz(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let offset = if values.len() > 6 { offset_of(text(values, 6)?)? } else { 0 };
+    let moment = moment(values)?.checked_sub(offset * MICROSECONDS_PER_SECOND);
+    moment.map(Value::TimestampTz).ok_or_else(|| overflow("timestamp out of range"))
+}
+
+/// The zone of `make_timestamptz`: an offset in it has ISO's sign, not POSIX's.
+fn offset_of(zone: &str) -> Result<i64> {
+    let sign = if zone.starts_with(['+', '-']) { -1 } else { 1 };
+    zone_seconds(zone).map(|seconds| sign * seconds)
+}
+
+/// Seconds since 1970-01-01 UTC.
+fn of_epoch(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let seconds = double(values, 0)?;
+    if seconds.is_nan() {
+        return Err(overflow("timestamp cannot be NaN"));
+    }
+    let range = FIRST_DAY as f64 * 86_400.0..9_223_372_036_854.775;
+    if !range.contains(&seconds) {
+        return Err(overflow(format!("timestamp out of range: \"{seconds}\"")));
+    }
+    let moment = (seconds * MICROSECONDS_PER_SECOND as f64).round_ties_even();
+    Ok(Value::TimestampTz(moment as i64))
+}
+
+/// There are no infinite moments.
+fn is_finite(values: &[Value], _: &Interrupt) -> Result<Value> {
+    match values {
+        [Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_)] => Ok(Value::Boolean(true)),
+        _ => Err(wrong_argument()),
+    }
+}
+
+/// Whether two periods have a moment in common. A period with one end missing is the other end.
+fn overlaps(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let moment = |position: usize| match values.get(position) {
+        Some(Value::Timestamp(moment) | Value::TimestampTz(moment)) => Some(*moment),
+        _ => None,
+    };
+    // In order, and the one that is missing last.
+    let period = |first: Option<i64>, second: Option<i64>| match (first, second) {
+        (Some(first), Some(second)) => Some((first.min(second), Some(first.max(second)))),
+        (Some(only), None) | (None, Some(only)) => Some((only, None)),
+        (None, None) => None,
+    };
+    let periods = (period(moment(0), moment(1)), period(moment(2), moment(3)));
+    let (Some(left), Some(right)) = periods else { return Ok(Value::Null) };
+    let (earlier, later) = if left.0 <= right.0 { (left, right) } else { (right, left) };
+    Ok(match earlier {
+        _ if earlier.0 == later.0 && earlier.1.is_some() && later.1.is_some() => Value::Boolean(true),
+        _ if earlier.0 == later.0 => Value::Null,
+        (_, None) => Value::Null,
+        (_, Some(end)) => Value::Boolean(later.0 < end),
+    })
+}
+
+fn clock(_: &[Value], _: &Interrupt) -> Result<Value> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let since = since.map_err(|_| Error::internal("the clock stands before 1970"))?;
+    Ok(Value::TimestampTz(since.as_micros() as i64))
+}

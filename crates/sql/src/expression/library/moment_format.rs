@@ -1,0 +1,150 @@
+//! `to_char` of dates and timestamps.
+
+use super::calendar::{JULIAN_EPOCH, Parts};
+use super::entry::{Entry, entry, text};
+use super::moment_picture::{Field, Letters, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
+use super::number_picture::ordinal;
+use ankerdb_engine::DataType::{Text, Timestamp, TimestampTz};
+use ankerdb_engine::{Interrupt, Result, Value};
+
+pub(super) const ENTRIES: &[Entry] = &[
+    entry("to_char", &[Timestamp, Text], Text, to_char).stable(),
+    entry("to_char", &[TimestampTz, Text], Text, to_char).stable(),
+];
+
+fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let picture = text(values, 1)?;
+    if picture.is_empty() {
+        return Ok(Value::Null);
+    }
+    let parts = Parts::of(values.first())?;
+    let has_zone = matches!(values.first(), Some(Value::TimestampTz(_)));
+    let mut out = String::with_capacity(picture.len() * 2);
+    for place in read(picture) {
+        match place {
+            Place::Text(character, _) => out.push(character),
+            Place::Part(part) => out.push_str(&shown(&part, &parts, has_zone)),
+        }
+    }
+    Ok(Value::text(out))
+}
+
+fn shown(part: &Part, parts: &Parts, has_zone: bool) -> String {
+    if let Some(name) = name(part, parts, has_zone) {
+        return name;
+    }
+    let (number, width) = number(part.field, parts);
+    let width = if part.is_short { 0 } else { width };
+    let digits = match part.field {
+        Field::YearWithComma => format!("{},{:03}", number / 1000, number % 1000),
+        Field::Fraction(_) | Field::Milliseconds | Field::Microseconds => {
+            let width = if let Field::Fraction(digits) = part.field { usize::from(digits) } else { width };
+            format!("{number:0width$}", width = width.max(fraction_width(part.field)))
+        }
+        _ if number < 0 => format!("{number:0width$}", width = if width > 0 { width + 1 } else { 0 }),
+        _ => format!("{number:0width$}"),
+    };
+    match part.ordinal {
+        None => digits,
+        Some(capital) => {
+            let suffix = ordinal(&digits);
+            format!("{digits}{}", if capital { suffix.to_uppercase() } else { suffix.to_owned() })
+        }
+    }
+}
+
+/// Digits of a fraction of a second, which are never left out.
+fn fraction_width(field: Field) -> usize {
+    match field {
+        Field::Fraction(digits) => usize::from(digits),
+        Field::Milliseconds => 3,
+        _ => 6,
+    }
+}
+
+/// What is shown by letters and signs.
+fn name(part: &Part, parts: &Parts, has_zone: bool) -> Option<String> {
+    let padded = |name: &str, width: usize| match part.is_short {
+        true => lettered(name, part.letters),
+        false => format!("{:<width$}", lettered(name, part.letters)),
+    };
+    Some(match part.field {
+        Field::Noon(periods) => {
+            let name = match (parts.hour >= 12, periods) {
+                (false, false) => "AM",
+                (true, false) => "PM",
+                (false, true) => "A.M.",
+                (true, true) => "P.M.",
+            };
+            lettered(name, part.letters)
+        }
+        Field::Era(periods) => {
+            let name = match (parts.year > 0, periods) {
+                (true, false) => "AD",
+                (false, false) => "BC",
+                (true, true) => "A.D.",
+                (false, true) => "B.C.",
+            };
+            lettered(name, part.letters)
+        }
+        Field::WeekdayName(is_whole) => {
+            let name = WEEKDAYS[parts.weekday() as usize];
+            if is_whole { padded(name, 9) } else { lettered(&name[..3], part.letters) }
+        }
+        Field::MonthName(is_whole) => {
+            let name = MONTHS[parts.month as usize - 1];
+            if is_whole { padded(name, 9) } else { lettered(&name[..3], part.letters) }
+        }
+        Field::RomanMonth => padded(ROMAN_MONTHS[parts.month as usize - 1], 4),
+        Field::Zone if has_zone => lettered("UTC", part.letters),
+        Field::Zone | Field::Exactly => String::new(),
+        Field::Offset | Field::ZoneHour => "+00".to_owned(),
+        Field::ZoneMinute => "00".to_owned(),
+        _ => return None,
+    })
+}
+
+fn lettered(name: &str, letters: Letters) -> String {
+    match letters {
+        Letters::Upper => name.to_uppercase(),
+        Letters::Lower => name.to_lowercase(),
+        Letters::First => name.to_owned(),
+    }
+}
+
+/// A number, and the digits that it is filled up to.
+fn number(field: Field, parts: &Parts) -> (i64, usize) {
+    let positive = |year: i64| if year > 0 { year } else { 1 - year };
+    let of_year = |year: i64, digits: u8| match digits {
+        4 => (year, 4),
+        _ => (year % 10i64.pow(u32::from(digits)), usize::from(digits)),
+    };
+    match field {
+        Field::Century => (parts.century(), 2),
+        Field::DayOfYear => (parts.day_of_year(), 3),
+        Field::IsoDayOfYear => (parts.iso_day_of_year(), 3),
+        Field::Day => (i64::from(parts.day), 2),
+        Field::Weekday => (parts.weekday() + 1, 0),
+        Field::IsoWeekday => (parts.iso_weekday(), 0),
+        Field::Fraction(digits) => {
+            (parts.microsecond / 10i64.pow(6 - u32::from(digits)), usize::from(digits))
+        }
+        Field::Hour24 => (parts.hour, 2),
+        Field::Hour12 => ((parts.hour + 11) % 12 + 1, 2),
+        Field::Minute => (parts.minute, 2),
+        Field::Second => (parts.second, 2),
+        Field::SecondOfDay => ((parts.hour * 60 + parts.minute) * 60 + parts.second, 0),
+        Field::Year(digits) => of_year(positive(parts.year), digits),
+        Field::IsoYear(digits) => of_year(positive(parts.iso_week().0), digits),
+        Field::YearWithComma => (positive(parts.year), 0),
+        Field::Quarter => (i64::from(parts.month - 1) / 3 + 1, 0),
+        Field::Month => (i64::from(parts.month), 2),
+        Field::Week => ((parts.day_of_year() - 1) / 7 + 1, 2),
+        Field::IsoWeek => (parts.iso_week().1, 2),
+        Field::WeekOfMonth => (i64::from(parts.day - 1) / 7 + 1, 0),
+        Field::Julian => (parts.days + JULIAN_EPOCH, 0),
+        Field::Milliseconds => (parts.microsecond / 1000, 3),
+        Field::Microseconds => (parts.microsecond, 6),
+        _ => (0, 0),
+    }
+}

@@ -1,0 +1,254 @@
+//! Pictures of dates and times, as `to_char`, `to_date` and `to_timestamp` read them: `YYYY-MM-DD HH24:MI`.
+
+/// What a part of a picture stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Field {
+    /// AM or PM; `true`: with periods.
+    Noon(bool),
+    /// AD or BC; `true`: with periods.
+    Era(bool),
+    Century,
+    /// The name of a weekday; `true`: all of it.
+    WeekdayName(bool),
+    MonthName(bool),
+    RomanMonth,
+    DayOfYear,
+    IsoDayOfYear,
+    Day,
+    Weekday,
+    IsoWeekday,
+    /// So many fractional digits of a second.
+    Fraction(u8),
+    Hour24,
+    Hour12,
+    Minute,
+    Second,
+    SecondOfDay,
+    /// So many digits of the year.
+    Year(u8),
+    IsoYear(u8),
+    /// With a comma behind the thousands.
+    YearWithComma,
+    Quarter,
+    Month,
+    Week,
+    IsoWeek,
+    WeekOfMonth,
+    Julian,
+    Milliseconds,
+    Microseconds,
+    Offset,
+    Zone,
+    ZoneHour,
+    ZoneMinute,
+    /// The rest of the picture is to be met exactly.
+    Exactly,
+}
+
+impl Field {
+    /// Whether it is written with digits only.
+    pub(super) fn is_digits(self) -> bool {
+        !matches!(
+            self,
+            Field::Noon(_)
+                | Field::Era(_)
+                | Field::WeekdayName(_)
+                | Field::MonthName(_)
+                | Field::RomanMonth
+                | Field::Offset
+                | Field::Zone
+                | Field::ZoneHour
+                | Field::Exactly
+        )
+    }
+}
+
+/// Capitals of names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Letters {
+    Upper,
+    Lower,
+    First,
+}
+
+/// A field as it is written in a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub field: Field,
+    pub letters: Letters,
+    /// Without blanks and zeros that fill up.
+    pub is_short: bool,
+    /// `th` or, with `true`, `TH` behind it.
+    pub ordinal: Option<bool>,
+    /// The word, for messages.
+    pub word: &'static str,
+}
+
+/// One place of a picture.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Part(Part),
+    /// `true`: in quotes, or a letter or digit.
+    Text(char, bool),
+}
+
+/// In capitals. Those that begin with others come first.
+const WORDS: &[(&str, Field)] = &[
+    ("A.D.", Field::Era(true)),
+    ("A.M.", Field::Noon(true)),
+    ("AD", Field::Era(false)),
+    ("AM", Field::Noon(false)),
+    ("B.C.", Field::Era(true)),
+    ("BC", Field::Era(false)),
+    ("CC", Field::Century),
+    ("DAY", Field::WeekdayName(true)),
+    ("DDD", Field::DayOfYear),
+    ("DD", Field::Day),
+    ("DY", Field::WeekdayName(false)),
+    ("D", Field::Weekday),
+    ("FF1", Field::Fraction(1)),
+    ("FF2", Field::Fraction(2)),
+    ("FF3", Field::Fraction(3)),
+    ("FF4", Field::Fraction(4)),
+    ("FF5", Field::Fraction(5)),
+    ("FF6", Field::Fraction(6)),
+    ("FX", Field::Exactly),
+    ("HH24", Field::Hour24),
+    ("HH12", Field::Hour12),
+    ("HH", Field::Hour12),
+    ("IDDD", Field::IsoDayOfYear),
+    ("ID", Field::IsoWeekday),
+    ("IW", Field::IsoWeek),
+    ("IYYY", Field::IsoYear(4)),
+    ("IYY", Field::IsoYear(3)),
+    ("IY", Field::IsoYear(2)),
+    ("I", Field::IsoYear(1)),
+    ("J", Field::Julian),
+    ("MI", Field::Minute),
+    ("MM", Field::Month),
+    ("MONTH", Field::MonthName(true)),
+    ("MON", Field::MonthName(false)),
+    ("MS", Field::Milliseconds),
+    ("OF", Field::Offset),
+    ("P.M.", Field::Noon(true)),
+    ("PM", Field::Noon(false)),
+    ("Q", Field::Quarter),
+    ("RM", Field::RomanMonth),
+    ("SSSSS", Field::SecondOfDay),
+    ("SSSS", Field::SecondOfDay),
+    ("SS", Field::Second),
+    ("TZH", Field::ZoneHour),
+    ("TZM", Field::ZoneMinute),
+    ("TZ", Field::Zone),
+    ("US", Field::Microseconds),
+    ("WW", Field::Week),
+    ("W", Field::WeekOfMonth),
+    ("Y,YYY", Field::YearWithComma),
+    ("YYYY", Field::Year(4)),
+    ("YYY", Field::Year(3)),
+    ("YY", Field::Year(2)),
+    ("Y", Field::Year(1)),
+];
+
+pub(super) const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+pub(super) const WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub(super) const ROMAN_MONTHS: [&str; 12] =
+    ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
+
+/// The places of a picture.
+pub(super) fn read(picture: &str) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut rest = picture;
+    while !rest.is_empty() {
+        let before = rest;
+        let (mut is_short, mut is_translated) = (false, false);
+        loop {
+            match rest.get(..2).map(str::to_ascii_uppercase).as_deref() {
+                Some("FM") => is_short = true,
+                Some("TM") => is_translated = true,
+                _ => break,
+            }
+            rest = &rest[2..];
+        }
+        if let Some((word, field, letters)) = word(rest) {
+            rest = &rest[word.len()..];
+            let ordinal = match rest.get(..2) {
+                Some("TH") => Some(true),
+                Some("th") => Some(false),
+                _ => None,
+            };
+            rest = &rest[if ordinal.is_some() { 2 } else { 0 }..];
+            let is_name = matches!(field, Field::WeekdayName(_) | Field::MonthName(_));
+            is_short |= is_translated && is_name;
+            places.push(Place::Part(Part { field, letters, is_short, ordinal, word }));
+            continue;
+        }
+        if before.len() > rest.len() && (rest.is_empty() || is_short) {
+            // A prefix without a field.
+            continue;
+        }
+        rest = text(rest, &mut places);
+    }
+    places
+}
+
+/// The field that stands first, if any does.
+fn word(rest: &str) -> Option<(&'static str, Field, Letters)> {
+    WORDS.iter().find_map(|&(word, field)| {
+        let written = rest.get(..word.len())?;
+        let letters = match written {
+            upper if upper == word => Letters::Upper,
+            lower if lower.to_ascii_uppercase() == word && lower.to_ascii_lowercase() == lower => {
+                Letters::Lower
+            }
+            first
+                if matches!(field, Field::WeekdayName(_) | Field::MonthName(_))
+                    && first.eq_ignore_ascii_case(word)
+                    && first[1..].to_ascii_lowercase() == first[1..] =>
+            {
+                Letters::First
+            }
+            _ => return None,
+        };
+        Some((word, field, letters))
+    })
+}
+
+/// Takes a character, or what is in quotes.
+fn text<'a>(rest: &'a str, places: &mut Vec<Place>) -> &'a str {
+    let mut characters = rest.chars();
+    match characters.next() {
+        Some('"') => {
+            while let Some(character) = characters.next() {
+                match character {
+                    '"' => break,
+                    '\\' => places.extend(characters.next().map(|escaped| Place::Text(escaped, true))),
+                    other => places.push(Place::Text(other, true)),
+                }
+            }
+        }
+        Some('\\') if characters.as_str().starts_with('"') => {
+            characters.next();
+            places.push(Place::Text('"', true));
+        }
+        Some(character) => {
+            places.push(Place::Text(character, character.is_ascii_alphanumeric() || !character.is_ascii()))
+        }
+        None => {}
+    }
+    characters.as_str()
+}

@@ -1,0 +1,254 @@
+//! Which of several functions of a name is meant: PostgreSQL's rules.
+//!
+//! 1. Functions that take the arguments as they are, or after a conversion that needs no cast.
+//! 2. Of these, the ones with the most arguments of exactly their types.
+//! 3. Of these, the ones that convert the most arguments to the preferred type of its kind.
+//! 4. Constants without a type are texts if any function takes one there; else what all functions agree on, and the
+//!    preferred type of that.
+//!
+//! No function left is 42883, several left are 42725.
+
+use super::entry::{Entry, Returns};
+use super::{Builtin, OPERATOR, named, type_function};
+use crate::expression::bind::{Bound, type_name};
+use crate::expression::operator::with_blanks;
+use crate::expression::types::numeric;
+use crate::expression::{Binder, Expression, Function, Typed};
+use ankerdb_engine::{DataType, Error, SqlState, Value};
+
+/// A call of one of the functions of the name.
+///
+/// # Errors
+/// 42883 and 42725, and what is wrong with constants that take the function's types.
+pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
+    let entry = resolved(name, &items)?;
+    let result = match entry.returns {
+        Returns::Always(result) => result,
+        Returns::Digits(digits) => numeric(digits(&items)),
+    };
+    let mut arguments = Vec::with_capacity(items.len());
+    for (position, item) in items.into_iter().enumerate() {
+        arguments.push(match entry.arguments.get(position) {
+            Some(wanted @ DataType::Numeric { .. }) => number(binder, item, *wanted)?,
+            Some(wanted) => binder.resolve(item, *wanted)?,
+            None => shown(binder, item)?,
+        });
+    }
+    Ok(Typed::new(Expression::Call(Function::Library(Builtin::new(entry), result), arguments), result))
+}
+
+/// The type of a call's result; `None` if there is no such function. Types that are not known are `None`.
+pub(crate) fn result(name: &str, types: &[Option<DataType>]) -> Option<DataType> {
+    let typed = |data_type: &Option<DataType>| Typed {
+        expression: Expression::Literal(Value::Null),
+        data_type: *data_type,
+    };
+    if let (Some(target), [_]) = (type_function(name), types) {
+        return Some(target);
+    }
+    let items: Vec<Typed> = types.iter().map(typed).collect();
+    let entry = resolved(name, &items).ok()?;
+    Some(match entry.returns {
+        Returns::Always(result) => result,
+        Returns::Digits(digits) => numeric(digits(&items)),
+    })
+}
+
+/// A numeric with the fractional digits that it has.
+fn number(binder: &mut Binder, item: Typed, wanted: DataType) -> Bound<Expression> {
+    match (item.data_type, &item.expression) {
+        (Some(DataType::Numeric { .. }), _) => Ok(item.expression),
+        (None, Expression::Literal(Value::Text(_))) => Ok(binder.cast_to_numeric(item)?.expression),
+        _ => binder.resolve(item, wanted),
+    }
+}
+
+/// An argument of any type: its text, but booleans, which are shown as letters.
+fn shown(binder: &mut Binder, item: Typed) -> Bound<Expression> {
+    match item.data_type {
+        Some(DataType::Boolean) => Ok(item.expression),
+        _ => binder.resolve(with_blanks(item), DataType::Text),
+    }
+}
+
+fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
+    let takes = |entry: &&'static Entry| {
+        entry.takes(items.len())
+            && items.iter().zip(entry.arguments).all(|(item, wanted)| is_taken(item, *wanted))
+    };
+    let mut left: Vec<&'static Entry> = named(name).filter(takes).collect();
+    if left.is_empty() {
+        return Err(missing(name, items).into());
+    }
+    keep_best(&mut left, |entry| count(items, entry, is_exactly));
+    keep_best(&mut left, |entry| {
+        count(items, entry, |known, wanted| is_exactly(known, wanted) || is_preferred(wanted))
+    });
+    for (position, _) in items.iter().enumerate().filter(|(_, item)| item.data_type.is_none()) {
+        settle_unknown(&mut left, position);
+    }
+    match left.as_slice() {
+        [one] => Ok(one),
+        _ => match same_as_known(items) {
+            // A constant beside arguments of one type is of that type, if that decides.
+            Some(known) => {
+                let takes_all =
+                    |entry: &&'static Entry| entry.arguments.iter().all(|wanted| is_exactly(known, *wanted));
+                let mut exact = left.iter().copied().filter(takes_all);
+                match (exact.next(), exact.next()) {
+                    (Some(one), None) => Ok(one),
+                    _ => Err(ambiguous(name, items).into()),
+                }
+            }
+            None => Err(ambiguous(name, items).into()),
+        },
+    }
+}
+
+/// The type of all arguments that have one.
+fn same_as_known(items: &[Typed]) -> Option<DataType> {
+    let mut known = items.iter().filter_map(|item| item.data_type);
+    let first = known.next()?;
+    known.all(|other| is_exactly(other, first)).then_some(first)
+}
+
+fn keep_best(left: &mut Vec<&'static Entry>, score: impl Fn(&Entry) -> usize) {
+    let best = left.iter().map(|entry| score(entry)).max().unwrap_or(0);
+    left.retain(|entry| score(entry) == best);
+}
+
+/// How many arguments of a known type are as asked for.
+fn count(items: &[Typed], entry: &Entry, is_as_asked: impl Fn(DataType, DataType) -> bool) -> usize {
+    let pairs = items.iter().zip(entry.arguments);
+    pairs.filter(|(item, wanted)| item.data_type.is_some_and(|known| is_as_asked(known, **wanted))).count()
+}
+
+fn settle_unknown(left: &mut Vec<&'static Entry>, position: usize) {
+    let kind_there = |entry: &&'static Entry| entry.arguments.get(position).map(|wanted| kind(*wanted));
+    let kinds: Vec<Option<Kind>> = left.iter().map(kind_there).collect();
+    let chosen = match kinds.contains(&Some(Kind::Text)) {
+        true => Some(Kind::Text),
+        false if kinds.windows(2).all(|pair| pair[0] == pair[1]) => kinds.first().copied().flatten(),
+        false => None,
+    };
+    let Some(chosen) = chosen else { return };
+    left.retain(|entry| kind_there(entry) == Some(chosen));
+    let is_preferred_there =
+        |entry: &&'static Entry| entry.arguments.get(position).is_some_and(|wanted| is_preferred(*wanted));
+    if left.iter().any(is_preferred_there) {
+        left.retain(is_preferred_there);
+    }
+}
+
+/// Kinds of types, of each of which one is preferred.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Number,
+    Text,
+    Moment,
+    Other,
+}
+
+fn kind(data_type: DataType) -> Kind {
+    match data_type {
+        DataType::Boolean => Kind::Boolean,
+        known if known.is_numeric() => Kind::Number,
+        known if known.is_text() => Kind::Text,
+        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Kind::Moment,
+        _ => Kind::Other,
+    }
+}
+
+fn is_preferred(data_type: DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean | DataType::DoublePrecision | DataType::Text | DataType::TimestampTz
+    )
+}
+
+fn is_exactly(known: DataType, wanted: DataType) -> bool {
+    match (known, wanted) {
+        (DataType::Numeric { .. }, DataType::Numeric { .. }) => true,
+        (known, wanted) => known == wanted,
+    }
+}
+
+/// Whether the argument can be given where that type is wanted.
+fn is_taken(item: &Typed, wanted: DataType) -> bool {
+    use DataType::*;
+    let Some(known) = item.data_type else { return true };
+    match (known, wanted) {
+        (known, Text) => known.is_text(),
+        (SmallInt, Integer | BigInt) | (Integer, BigInt) => true,
+        (SmallInt | Integer | BigInt, Numeric { .. } | Real | DoublePrecision) => true,
+        (Numeric { .. }, Real | DoublePrecision) | (Real, DoublePrecision) => true,
+        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => true,
+        (known, wanted) => is_exactly(known, wanted),
+    }
+}
+
+fn types(items: &[Typed]) -> Vec<String> {
+    items.iter().map(|item| item.data_type.map_or("unknown".into(), type_name)).collect()
+}
+
+fn missing(name: &str, items: &[Typed]) -> Error {
+    let types = types(items);
+    let (message, hint) = match name.strip_prefix(OPERATOR) {
+        Some(symbol) => {
+            let written = match types.as_slice() {
+                [left, right] => format!("{left} {symbol} {right}"),
+                types => format!("{symbol} {}", types.join(", ")),
+            };
+            (
+                format!("operator does not exist: {written}"),
+                "No operator matches the given name and argument types. You might need to add explicit type casts.",
+            )
+        }
+        None => (
+            format!("function {name}({}) does not exist", types.join(", ")),
+            "No function matches the given name and argument types. You might need to add explicit type casts.",
+        ),
+    };
+    Error::new(SqlState::UndefinedFunction, message).with_hint(hint)
+}
+
+fn ambiguous(name: &str, items: &[Typed]) -> Error {
+    let types = types(items).join(", ");
+    let message = format!("function {name}({types}) is not unique");
+    let hint = "Could not choose a best candidate function. You might need to add explicit type casts.";
+    Error::new(SqlState::AmbiguousFunction, message).with_hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ankerdb_engine::DataType::{BigInt, Boolean, Date, Integer, SmallInt, Text, TimestampTz};
+
+    const NUMBER: DataType = DataType::Numeric { precision: 38, scale: 3 };
+
+    #[test]
+    fn the_function_that_fits_best_is_called() {
+        assert_eq!(result("gcd", &[Some(SmallInt), Some(Integer)]), Some(Integer));
+        assert_eq!(result("gcd", &[Some(Integer), Some(BigInt)]), Some(BigInt));
+        assert_eq!(result("gcd", &[Some(Integer), Some(NUMBER)]), Some(NUMBER));
+        assert_eq!(result("isfinite", &[Some(Date)]), Some(Boolean));
+        assert_eq!(result("to_timestamp", &[Some(NUMBER)]), Some(TimestampTz));
+        assert_eq!(result("lpad", &[None, None]), Some(Text));
+    }
+
+    #[test]
+    fn none_and_several_are_errors() {
+        let state = |name, types: &[Option<DataType>]| {
+            let typed = |data_type: &Option<DataType>| Typed {
+                expression: Expression::Literal(Value::Null),
+                data_type: *data_type,
+            };
+            let items: Vec<Typed> = types.iter().map(typed).collect();
+            resolved(name, &items).err().map(|refusal| refusal.into_error().state())
+        };
+        assert_eq!(state("lpad", &[Some(Text), Some(BigInt)]), Some(SqlState::UndefinedFunction));
+        assert_eq!(state("to_char", &[None, None]), Some(SqlState::AmbiguousFunction));
+        assert_eq!(state("concat_ws", &[None]), Some(SqlState::UndefinedFunction));
+    }
+}

@@ -1,0 +1,96 @@
+//! Operators and words of SQL that are calls of functions: `a & b`, `overlay(a PLACING b FROM 2)`.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+};
+
+/// The function of `^`.
+const POWER: &str = "operator ^";
+
+/// The function's name, and its arguments; `None` for what is no call.
+pub(crate) fn as_call(expression: &Expr) -> Option<(&'static str, Vec<Expr>)> {
+    match expression {
+        Expr::UnaryOp { op, expr } => unary(op, expr),
+        Expr::BinaryOp { left, op, right } => binary(left, op, right),
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let mut arguments =
+                vec![expr.as_ref().clone(), overlay_what.as_ref().clone(), overlay_from.as_ref().clone()];
+            arguments.extend(overlay_for.as_deref().cloned());
+            Some(("overlay", arguments))
+        }
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let one = || Expr::value(Value::Number("1".into(), false));
+            let from = substring_from.as_deref().cloned().unwrap_or_else(one);
+            let mut arguments = vec![expr.as_ref().clone(), from];
+            arguments.extend(substring_for.as_deref().cloned());
+            Some(("substring", arguments))
+        }
+        Expr::Position { expr, r#in } => Some(("strpos", vec![r#in.as_ref().clone(), expr.as_ref().clone()])),
+        _ => None,
+    }
+}
+
+fn unary(operator: &UnaryOperator, operand: &Expr) -> Option<(&'static str, Vec<Expr>)> {
+    let name = match operator {
+        UnaryOperator::BitwiseNot => "operator ~",
+        UnaryOperator::PGSquareRoot => "dsqrt",
+        UnaryOperator::PGCubeRoot => "dcbrt",
+        UnaryOperator::PGAbs => "abs",
+        // The sign binds more tightly than a power.
+        UnaryOperator::Minus => {
+            let (base, exponent) = power(operand)?;
+            return Some((POWER, vec![negated(base), exponent]));
+        }
+        _ => return None,
+    };
+    Some((name, vec![operand.clone()]))
+}
+
+/// The operand with a sign before its first number: of a power, before the base.
+fn negated(operand: Expr) -> Expr {
+    match power(&operand) {
+        None => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(operand) },
+        Some((base, exponent)) => Expr::BinaryOp {
+            left: Box::new(negated(base)),
+            op: BinaryOperator::PGExp,
+            right: Box::new(exponent),
+        },
+    }
+}
+
+/// Base and exponent of a power, as an operator or as the call that it has become.
+fn power(operand: &Expr) -> Option<(Expr, Expr)> {
+    match operand {
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+            Some((left.as_ref().clone(), right.as_ref().clone()))
+        }
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) => {
+            let is_power = name.to_string() == POWER;
+            let operand = |position: usize| match list.args.get(position) {
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(operand))) => Some(operand.clone()),
+                _ => None,
+            };
+            if is_power { Some((operand(0)?, operand(1)?)) } else { None }
+        }
+        _ => None,
+    }
+}
+
+fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'static str, Vec<Expr>)> {
+    let name = match operator {
+        BinaryOperator::BitwiseAnd => "operator &",
+        BinaryOperator::BitwiseOr => "operator |",
+        BinaryOperator::PGBitwiseXor => "operator #",
+        BinaryOperator::PGBitwiseShiftLeft => "operator <<",
+        BinaryOperator::PGBitwiseShiftRight => "operator >>",
+        BinaryOperator::PGExp => POWER,
+        BinaryOperator::PGStartsWith => "operator ^@",
+        BinaryOperator::Overlaps => {
+            let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else { return None };
+            let ([..], 2, 2) = (left.as_slice(), left.len(), right.len()) else { return None };
+            return Some(("overlaps", left.iter().chain(right).cloned().collect()));
+        }
+        _ => return None,
+    };
+    Some((name, vec![left.clone(), right.clone()]))
+}
