@@ -306,6 +306,9 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         }
         "concat" => concat(binder, items),
         "nextval" | "currval" | "setval" | "lastval" => sequence_call(binder, name, items),
+        _ if is_exact(&items) && library::is_known(name, items.len()) && Math::known_name(name).is_some() => {
+            library::call(binder, name, items)
+        }
         _ if let Some(function) = Math::by_name(name, items.len()) => {
             math_call(binder, name, function, items)
         }
@@ -431,6 +434,13 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
         bound.push(digits);
     }
     Ok(Typed::new(Expression::Call(function, bound), result))
+}
+
+/// Whether a numeric is among the arguments, and no double.
+fn is_exact(items: &[Typed]) -> bool {
+    let is_float = |item: &Typed| matches!(item.data_type, Some(DataType::Real | DataType::DoublePrecision));
+    items.iter().any(|item| matches!(item.data_type, Some(DataType::Numeric { .. })))
+        && !items.iter().any(is_float)
 }
 
 /// Functions of doubles take every number.

@@ -20,6 +20,7 @@ mod moment_picture;
 mod number_format;
 mod number_picture;
 mod numbers;
+mod powers;
 mod random;
 mod resolve;
 mod text;
@@ -42,6 +43,7 @@ const TABLES: &[&[Entry]] = &[
     moment_parse::ENTRIES,
     number_format::ENTRIES,
     numbers::ENTRIES,
+    powers::ENTRIES,
     random::ENTRIES,
     text::ENTRIES,
     zone::ENTRIES,
