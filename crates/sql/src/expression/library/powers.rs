@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// As PostgreSQL 15 shows them.
+    /// As PostgreSQL 15 shows them, up to 38 digits.
     #[test]
     fn results_have_postgresqls_digits() {
         assert_eq!(shown(square_root, &["0.5"]), "0.70710678118654752");
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(shown(logarithm, &["2.0", "0.125"]), "-3.0000000000000000");
         assert_eq!(shown(decimal_logarithm, &["100000000.0"]), "8.000000000000000");
         assert_eq!(shown(power, &["2.0", "-2"]), "0.2500000000000000");
-        assert_eq!(shown(power, &["100.5", "12"]), "1061677811864499568789707.6174316406250000");
+        assert_eq!(shown(power, &["100.5", "12"]), "1061677811864499568789707.6174316406250");
         assert_eq!(shown(power, &["3.3333333333333333", "20"]), "28679719907.9244073972785907");
         assert_eq!(shown(power, &["1.0000001", "1000000"]), "1.1051709125497934");
         assert_eq!(shown(power, &["2.0", "100.5"]), "1792728671193156477399422023278.7");
