@@ -151,11 +151,11 @@ ask() {
     esac
 }
 
-# SQLAlchemy's own tests for dialects, a line for each.
+# SQLAlchemy's own tests for dialects, a line for each; their names have the server's version.
 suite() {
     psql -q -c 'CREATE SCHEMA test_schema' >/dev/null 2>&1 || true
     (cd python/sqlalchemy_suite && limited "$cache/python/bin/python" -B -m pytest -q -rA --dburi "postgresql+psycopg://$PGUSER@$PGHOST:$PGPORT/$PGDATABASE" 2>&1) |
-        sed -nE 's/^(PASSED|FAILED|ERROR|SKIPPED) ([^ ]*).*/\2\t\1/p; s/^INTERNALERROR> *([A-Za-z_.]*Error: .*)/the run as a whole\t\1/p' | sort -u
+        sed -nE 's/_postgresql\+psycopg_[0-9_]+//; s/^(PASSED|FAILED|ERROR|SKIPPED) ([^ ]*::[^ ]*).*/\2\t\1/p; s/^INTERNALERROR> *([A-Za-z_.]*Error: .*)/the run as a whole\t\1/p' | sort -u
 }
 
 # pgbench: a line for each run, with whether it went through; how fast it was is not compared.
