@@ -28,6 +28,7 @@ mod cursor;
 mod deadline;
 mod engine;
 mod execute;
+mod expand_array;
 mod expression;
 mod forms;
 mod name;

@@ -8,6 +8,7 @@
 //! Error messages follow PostgreSQL: `syntax error at or near "x"`.
 
 use crate::command::{self, Command};
+use crate::expand_array;
 use crate::name::quoted;
 use crate::syntax_error::{near, syntax_error, too_deep};
 use ankerdb_engine::{Error, Result, SqlState};
@@ -93,6 +94,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::naming::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);
+        crate::rewrite::write_freeze(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),
@@ -103,7 +105,12 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
             Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         let parsed = parse_one(&mut parser, kind).map_err(|error| placed(error, &parser, sql))?;
         let (ast, command) = match parsed {
-            Parsed::Sql(ast) => (Some(Arc::new(*ast)), None),
+            Parsed::Sql(mut ast) => {
+                if text.contains(expand_array::FUNCTION) {
+                    expand_array::rewrite(&mut ast);
+                }
+                (Some(Arc::new(*ast)), None)
+            }
             Parsed::Command(command) => (None, Some(Arc::new(command))),
         };
         statements.push(Statement { ast, command, sql: text.into(), names: names.into() });

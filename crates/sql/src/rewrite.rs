@@ -93,6 +93,28 @@ pub(crate) fn leave_out_deferrable(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// `FREEZE on`, as pgbench asks for it, in the words that the parser knows.
+pub(crate) fn write_freeze(tokens: &mut [TokenWithSpan]) {
+    let word = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let mut significant = tokens.iter_mut().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    if significant.next().is_none_or(|first| word(&first.token) != "copy") {
+        return;
+    }
+    let mut is_value = false;
+    for token in significant {
+        let said = word(&token.token);
+        match (is_value, said.as_str()) {
+            (true, "on") => token.token = Token::make_keyword("TRUE"),
+            (true, "off") => token.token = Token::make_keyword("FALSE"),
+            _ => {}
+        }
+        is_value = said == "freeze";
+    }
+}
+
 struct Rewriter;
 
 impl VisitorMut for Rewriter {

@@ -54,6 +54,15 @@ fn binary_data_goes_out_and_in() {
 }
 
 #[test]
+fn freezing_is_asked_for_as_pgbench_does() {
+    let (_server, mut client) = start();
+    for (options, code) in [("(FREEZE on)", ""), ("(freeze off)", ""), ("(FREEZE, FREEZE off)", "42601")] {
+        client.run("DELETE FROM t");
+        assert_eq!(client.copy_in(&format!("COPY t FROM STDIN WITH {options}"), b"1\ta\t1\n", 9).code(), code);
+    }
+}
+
+#[test]
 fn csv_in_and_out() {
     let (_server, mut client) = start();
     let data = "c;a;b\n1.00;1;'it''s; \nfine'\n;2;\n2.50;3;''\n";

@@ -143,8 +143,8 @@ impl Written {
                 self.once("force_null")
             }
             CopyOption::Encoding(name) => check_encoding(name),
-            CopyOption::Freeze(false) => Ok(()),
-            CopyOption::Freeze(true) => unsupported("FREEZE"),
+            // No row is looked at again to find out whether it is old: none has to be frozen.
+            CopyOption::Freeze(_) => self.once("freeze"),
         }
     }
 

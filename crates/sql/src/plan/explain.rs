@@ -16,6 +16,7 @@ use super::write::{ConflictAction, InsertSource};
 use super::{InsertPlan, LastStep, PlanKind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
 use crate::expression::{Expression, Parameters};
+use crate::name::not_supported;
 use ankerdb_engine::{DataType, Direction, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -197,4 +198,17 @@ fn sort_keys(table: Option<&Table>, keys: &[SortKey]) -> String {
         format!("{}{direction}{nulls}", Deparser(table).text(&key.expression))
     };
     keys.iter().map(key).collect::<Vec<_>>().join(", ")
+}
+
+/// 0A000 for options that ask for more than the plan: no figures, no other format. Nothing costs, so that none are left out.
+pub(super) fn check_options(options: &[ast::UtilityOption]) -> Result<()> {
+    for option in options {
+        let value = option.arg.as_ref().map(|value| value.to_string().to_ascii_lowercase());
+        let is_off = matches!(value.as_deref(), Some("false" | "off" | "0"));
+        let is_text = option.name.value.eq_ignore_ascii_case("format") && value.as_deref() == Some("text");
+        if !is_off && !is_text {
+            return Err(not_supported(&format!("EXPLAIN ({option})")));
+        }
+    }
+    Ok(())
 }

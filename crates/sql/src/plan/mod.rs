@@ -162,10 +162,11 @@ impl<'a> Planner<'a> {
             | ast::Statement::Update(_)
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_) => written(self.write(None, statement, parameters)),
-            ast::Statement::Explain { statement, analyze, .. } => {
+            ast::Statement::Explain { statement, analyze, options, .. } => {
                 if *analyze {
                     return Err(not_supported("EXPLAIN ANALYZE"));
                 }
+                explain::check_options(options.as_deref().unwrap_or_default())?;
                 self.explain(statement, parameters)
             }
             other => match define::definition(other)? {

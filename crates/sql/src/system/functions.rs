@@ -198,7 +198,7 @@ pub(super) fn internal(name: &str) -> u32 {
 /// Functions by number: those of the table above, and those that types name.
 fn numbered() -> impl Iterator<Item = (u32, &'static str)> {
     let inputs = types::TYPES.iter().map(|known| known.input).filter(|(oid, _)| *oid != 750);
-    (FIRST_OID..).zip(names()).chain(INTERNAL).chain(inputs)
+    (FIRST_OID..).zip(names()).chain(INTERNAL).chain(inputs).chain(super::type_functions::named())
 }
 
 /// The function of the table above with that number.

@@ -25,6 +25,7 @@ mod quoting;
 mod sequences;
 mod standard;
 mod standard_relations;
+mod type_functions;
 mod types;
 mod views;
 

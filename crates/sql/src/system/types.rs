@@ -1,6 +1,7 @@
 //! Types, collations and operator classes: `pg_type` and what belongs to it.
 
 use super::objects::OWNER_OID;
+use super::type_functions::{self, Purpose};
 use super::{Datum, NULL, PG_CATALOG_OID, Rows, SystemCatalog, row};
 use ankerdb_engine::{DataType, ListType, ObjectKind, SystemType};
 
@@ -249,9 +250,9 @@ pub(super) fn types(_: &SystemCatalog) -> Rows {
 
 fn type_row(known: &TypeEntry) -> Vec<Datum> {
     let letter = |position: usize| char::from(known.letters[position]).to_string();
-    let function = |wanted: &str| match known.name {
+    let function = |wanted: &str, purpose| match known.name {
         name if name.starts_with('_') => super::functions::internal(&format!("array_{wanted}")),
-        _ => 0,
+        _ => type_functions::function(known.oid, purpose),
     };
     row![
         known.oid,
@@ -270,9 +271,9 @@ fn type_row(known: &TypeEntry) -> Vec<Datum> {
         known.element,
         known.list,
         known.input.0,
-        function("out"),
-        function("recv"),
-        function("send"),
+        function("out", Purpose::Write),
+        function("recv", Purpose::ReadBinary),
+        function("send", Purpose::WriteBinary),
         0,
         0,
         0,
