@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// What statements call the schema of their session's temporary relations.
 const TEMPORARY: &str = "pg_temp";
+/// How the names of such schemas begin.
+const TEMPORARY_PREFIX: &str = "pg_temp_";
 
 /// An immutable picture of which schemas, tables and indexes exist, looked at along a [`SearchPath`]. A copy costs some
 /// references, and a change the copying of one of its maps.
@@ -66,23 +68,24 @@ impl Catalog {
         &self.path
     }
 
-    /// All schemas, by name.
+    /// All schemas, by name, but those of other sessions' temporary relations.
     pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
-        self.schemas.values()
+        self.schemas.values().filter(|schema| self.schema(&schema.name).is_some())
     }
 
-    /// The schema with this name; `pg_temp` is that of the session's temporary relations.
+    /// The schema with this name; `pg_temp` is that of the session's temporary relations. Nobody finds other sessions'.
     pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
-        let name = match (name, &self.path.temporary) {
-            (TEMPORARY, Some(temporary)) => temporary,
-            _ => name,
-        };
-        self.schemas.get(name)
+        let own = self.path.temporary.as_deref();
+        match name {
+            TEMPORARY => self.schemas.get(own?),
+            _ if name.starts_with(TEMPORARY_PREFIX) && own != Some(name) => None,
+            _ => self.schemas.get(name),
+        }
     }
 
     /// The name of a schema. Costs a look at all schemas.
     pub fn schema_name(&self, id: SchemaId) -> &str {
-        self.schemas().find(|schema| schema.id == id).map_or("", |schema| &schema.name)
+        self.schemas.values().find(|schema| schema.id == id).map_or("", |schema| &schema.name)
     }
 
     /// The schema that gets what is made under this name.
@@ -183,7 +186,8 @@ impl Catalog {
         self.tables_in(index.schema).find(|table| self.has_index(table, &index.name)).cloned()
     }
 
-    fn tables_in(&self, schema: SchemaId) -> impl Iterator<Item = &Arc<Table>> {
+    /// The tables of a schema, by name.
+    pub fn tables_in(&self, schema: SchemaId) -> impl Iterator<Item = &Arc<Table>> {
         let tables = self.tables.range(RelationName::new(schema, "")..);
         tables.take_while(move |(name, _)| name.schema == schema).map(|(_, table)| table)
     }
@@ -302,7 +306,7 @@ impl Catalog {
 
     /// That no relation was made in a schema while that was dropped.
     fn check_schemas(&self) -> Result<()> {
-        let known: HashSet<SchemaId> = self.schemas().map(|schema| schema.id).collect();
+        let known: HashSet<SchemaId> = self.schemas.values().map(|schema| schema.id).collect();
         let names = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
         let lost = names.into_iter().find(|name| !known.contains(&name.schema));
         lost.map_or(Ok(()), |name| Err(changed_by_others(&name.name)))

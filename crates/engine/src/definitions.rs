@@ -170,7 +170,7 @@ impl Definitions {
     /// The catalog, in which something is to be made in a schema.
     fn catalog_with(&mut self, schema: SchemaId) -> Result<Arc<Catalog>> {
         let catalog = self.catalog()?;
-        let is_there = catalog.schemas().any(|known| known.id == schema);
+        let is_there = catalog.schemas.values().any(|known| known.id == schema);
         let missing = || Error::new(SqlState::InvalidSchemaName, "the schema does not exist");
         is_there.then_some(catalog).ok_or_else(missing)
     }

@@ -184,6 +184,7 @@ impl CopyIn {
             transaction.check_references()
         });
         let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
+        let stored = stored.and_then(|()| session.after_statement());
         if let Err(error) = &stored {
             self.end(session, Some(error));
         }

@@ -4,20 +4,19 @@ use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::name::folded;
 use crate::plan::{InsertPlan, InsertSource, Place, Planner, WritePlan};
-use ankerdb_engine::{ColumnDefinition, Error, NameRef, QualifiedName, Result, SqlState, TableDefinition};
+use ankerdb_engine::{ColumnDefinition, Error, NameRef, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast;
 
-/// Returns the command tag.
+/// `definition` has no columns yet. Returns the command tag.
 pub(super) fn create_table_as(
     defining: &mut Defining,
-    name: &QualifiedName,
+    mut definition: TableDefinition,
     names: &[ast::ColumnDef],
     query: &ast::Query,
     if_not_exists: bool,
 ) -> Result<String> {
     let catalog = defining.definitions.catalog()?;
-    let schema = catalog.schema_for(name)?;
-    if if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name)) {
+    if if_not_exists && catalog.has_relation(NameRef::In(definition.schema, &definition.name)) {
         return Ok("CREATE TABLE AS".into());
     }
     let mut parameters = Parameters::default();
@@ -30,7 +29,6 @@ pub(super) fn create_table_as(
     if names.len() > output.len() {
         return Err(Error::new(SqlState::SyntaxError, "too many column names were specified"));
     }
-    let mut definition = TableDefinition { schema, ..TableDefinition::new(name.name.as_str()) };
     for (position, column) in output.iter().enumerate() {
         let name = names.get(position).map_or_else(|| column.name.clone(), |given| folded(&given.name));
         definition.columns.push(ColumnDefinition::new(name, column.data_type).nullable());

@@ -3,7 +3,9 @@
 use super::alter::{add_foreign_key, alter};
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
-use super::schema::{check_schema, drop_schemas, is_system_schema, rename_schema, schema_exists, shown};
+use super::schema::{
+    check_schema, drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, shown, target,
+};
 use super::view::{create_view, drop_relations};
 use crate::plan::default::{counts_by, resolved};
 use crate::plan::{Definition, positions};
@@ -18,9 +20,17 @@ use std::sync::Arc;
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable { name, definition, sequences, foreign_keys, unnamed, if_not_exists } => {
+        Definition::CreateTable {
+            name,
+            temporary,
+            definition,
+            sequences,
+            foreign_keys,
+            unnamed,
+            if_not_exists,
+        } => {
+            let schema = target(definitions, name, *temporary)?;
             let catalog = definitions.catalog()?;
-            let schema = catalog.schema_for(name)?;
             if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
                 let definition = TableDefinition { schema, ..definition.clone() };
                 create_table(definitions, definition, sequences, unnamed)?;
@@ -30,9 +40,9 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
                 }
             }
         }
-        Definition::CreateSequence { name, definition, if_not_exists } => {
+        Definition::CreateSequence { name, temporary, definition, if_not_exists } => {
+            let schema = target(definitions, name, *temporary)?;
             let catalog = definitions.catalog()?;
-            let schema = catalog.schema_for(name)?;
             if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
                 definitions.create_sequence(SequenceDefinition { schema, ..definition.clone() })?;
             }
@@ -59,8 +69,14 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
             drop_relations(&mut defining, "view", names, *if_exists, *cascade)?;
         }
         Definition::CreateView(create) => create_view(&mut defining, create)?,
-        Definition::CreateTableAs { name, columns, query, if_not_exists } => {
-            return create_table_as(&mut defining, name, columns, query, *if_not_exists);
+        Definition::DropTemporary { all } => {
+            drop_temporary(definitions, Some(defining.transaction), *all, defining.runner.interrupt())?;
+        }
+        Definition::CreateTableAs { name, temporary, on_commit, columns, query, if_not_exists } => {
+            let schema = target(definitions, name, *temporary)?;
+            let definition =
+                TableDefinition { schema, on_commit: *on_commit, ..TableDefinition::new(name.name.as_str()) };
+            return create_table_as(&mut defining, definition, columns, query, *if_not_exists);
         }
         Definition::CreateIndex { .. } | Definition::DropIndexes { .. } => {
             define_index(definitions, definition)?;

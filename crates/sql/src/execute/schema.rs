@@ -6,7 +6,14 @@ use super::view::{drop_relation, follow_schema};
 use crate::name::not_supported;
 use crate::plan::default::foreign_schemas;
 use crate::system::{INFORMATION_SCHEMA, PG_CATALOG};
-use ankerdb_engine::{Catalog, Error, NameRef, QualifiedName, RelationName, Result, SchemaId, SqlState};
+use ankerdb_engine::{
+    Catalog, Definitions, Error, Interrupt, NameRef, OnCommit, QualifiedName, RelationName, Result, SchemaId,
+    SqlState, Table, Transaction,
+};
+use std::sync::Arc;
+
+/// What statements call the schema of their session's temporary relations.
+const TEMPORARY: &str = "pg_temp";
 
 pub(super) fn is_system_schema(name: &str) -> bool {
     matches!(name, PG_CATALOG | INFORMATION_SCHEMA)
@@ -38,6 +45,60 @@ pub(super) fn shown(catalog: &Catalog, name: &RelationName) -> String {
         true => name.name.clone(),
         false => NameRef::Qualified(catalog.schema_name(name.schema), &name.name).to_string(),
     }
+}
+
+/// The schema in which a statement makes a relation: that of the session's temporary ones, made now if it is the first, or the one
+/// that the name asks for.
+///
+/// # Errors
+/// `InvalidSchemaName` if there is none; `InvalidTableDefinition` for a temporary relation in another one.
+pub(super) fn target(
+    definitions: &mut Definitions,
+    name: &QualifiedName,
+    is_temporary: bool,
+) -> Result<SchemaId> {
+    let catalog = definitions.catalog()?;
+    let Some(own) = &catalog.path().temporary else { return catalog.schema_for(name) };
+    let names_own = name.schema.as_ref().is_some_and(|schema| schema == TEMPORARY || schema == own);
+    if !is_temporary && !names_own {
+        return catalog.schema_for(name);
+    }
+    if name.schema.is_some() && !names_own {
+        let message = "cannot create temporary relation in non-temporary schema";
+        return Err(Error::new(SqlState::InvalidTableDefinition, message));
+    }
+    match catalog.schema(TEMPORARY) {
+        Some(schema) => Ok(schema.id),
+        None => definitions.create_schema(own),
+    }
+}
+
+/// Whether a relation is a temporary one of the session.
+pub(crate) fn is_temporary(catalog: &Catalog, name: &RelationName) -> bool {
+    catalog.schema(TEMPORARY).is_some_and(|schema| schema.id == name.schema)
+}
+
+/// Drops the session's temporary relations, or else those only that go with each commit.
+///
+/// # Errors
+/// Those of the catalog; the interrupt's.
+pub(crate) fn drop_temporary(
+    definitions: &mut Definitions,
+    mut transaction: Option<&mut Transaction>,
+    all: bool,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let catalog = definitions.catalog()?;
+    let Some(schema) = catalog.schema(TEMPORARY) else { return Ok(()) };
+    if all {
+        return drop_contents((definitions, transaction), schema.id, interrupt);
+    }
+    let goes = |table: &&Arc<Table>| table.definition().on_commit == OnCommit::Drop;
+    for table in catalog.tables_in(schema.id).filter(goes) {
+        let name = RelationName::of(table);
+        drop_relation((definitions, transaction.as_deref_mut()), "table", &name, &[], true)?;
+    }
+    Ok(())
 }
 
 /// All or none.
@@ -73,22 +134,27 @@ fn drop_schema(defining: &mut Defining, name: &str, id: SchemaId, cascade: bool)
         let error = Error::new(SqlState::DependentObjectsStillExist, message);
         return Err(error.with_detail(detail).with_hint(hint));
     }
-    drop_contents(defining, id)?;
+    let interrupt = defining.runner.interrupt();
+    drop_contents((defining.definitions, Some(defining.transaction)), id, interrupt)?;
     defining.definitions.drop_schema(name)
 }
 
 /// Drops everything in a schema, and what depends on that.
-pub(crate) fn drop_contents(defining: &mut Defining, id: SchemaId) -> Result<()> {
-    let catalog = defining.definitions.catalog()?;
+fn drop_contents(
+    (definitions, mut transaction): (&mut Definitions, Option<&mut Transaction>),
+    id: SchemaId,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let catalog = definitions.catalog()?;
     for (kind, relation) in relations(&catalog, id) {
-        defining.runner.interrupt().check()?;
+        interrupt.check()?;
         // It may have gone with another one.
-        if !defining.definitions.catalog()?.has_relation(&relation) {
+        if !definitions.catalog()?.has_relation(&relation) {
             continue;
         }
         match kind {
-            "sequence" => drop_sequence(&relation, true, defining.definitions)?,
-            _ => drop_relation(defining, kind, &relation, &[], true)?,
+            "sequence" => drop_sequence(&relation, true, definitions)?,
+            _ => drop_relation((definitions, transaction.as_deref_mut()), kind, &relation, &[], true)?,
         }
     }
     Ok(())

@@ -1,15 +1,15 @@
 //! Views come and go, and what they read must stay.
 
 use super::defining::Defining;
-use super::schema::{check_schema, shown};
+use super::schema::{check_schema, is_temporary, shown, target};
 use crate::expression::Parameters;
 use crate::expression::bind::type_name;
 use crate::name::{folded, full_name, not_supported, object_name, quoted};
 use crate::plan::{Planner, locks_rows};
 use crate::view_text;
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SqlState,
-    View,
+    Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SchemaId,
+    SqlState, Transaction, View,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -17,8 +17,11 @@ use std::sync::Arc;
 pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
     let name = object_name(&create.name)?;
-    let name = RelationName::new(catalog.schema_for(&name)?, name.name);
-    let view = view(&name, create, &catalog, defining)?;
+    let mut view = view(&name.name, create, &catalog, defining)?;
+    // A view of what goes with the session goes with it, too.
+    let reads_temporary = view.reads.iter().any(|read| is_temporary(&catalog, read));
+    view.schema = target(defining.definitions, &name, create.temporary || reads_temporary)?;
+    let (name, catalog) = (view.full_name(), defining.definitions.catalog()?);
     if let Some(former) = catalog.view(&name).filter(|_| create.or_replace) {
         check_replaced(former, &view)?;
     }
@@ -30,12 +33,8 @@ pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> 
     check_readers(&name, defining)
 }
 
-fn view(
-    name: &RelationName,
-    create: &ast::CreateView,
-    catalog: &Arc<Catalog>,
-    defining: &Defining,
-) -> Result<View> {
+/// The view, whose schema is not known yet.
+fn view(name: &str, create: &ast::CreateView, catalog: &Arc<Catalog>, defining: &Defining) -> Result<View> {
     if locks_rows(&create.query) {
         return Err(not_supported("a view that locks rows"));
     }
@@ -65,7 +64,8 @@ fn view(
     if plain != query && columns_of(&plain, catalog, defining).is_ok() {
         query = plain;
     }
-    Ok(View { schema: name.schema, name: name.name.clone(), columns, query: query.to_string(), reads })
+    let (schema, name) = (SchemaId::PUBLIC, name.to_owned());
+    Ok(View { schema, name, columns, query: query.to_string(), reads })
 }
 
 /// The columns that a query gives. 42P02 if it has parameters.
@@ -255,7 +255,7 @@ pub(super) fn drop_relations(
     for name in names {
         let catalog = defining.definitions.catalog()?;
         match catalog.lookup(name) {
-            Some(found) => drop_relation(defining, kind, &found, &together, cascade)?,
+            Some(found) => drop_relation((&mut *defining.definitions, Some(&mut *defining.transaction)), kind, &found, &together, cascade)?,
             None if if_exists => {}
             None => {
                 check_schema(name, &catalog)?;
@@ -269,7 +269,7 @@ pub(super) fn drop_relations(
 
 /// Drops a table or view, as `kind` says, beside others.
 pub(super) fn drop_relation(
-    Defining { definitions, transaction, .. }: &mut Defining,
+    (definitions, mut transaction): (&mut Definitions, Option<&mut Transaction>),
     kind: &str,
     name: &RelationName,
     together: &[RelationName],
@@ -285,10 +285,10 @@ pub(super) fn drop_relation(
             drop_readers(definitions, (kind, name), together, cascade)?;
             for (child, key) in catalog.references_to(&*catalog.table(name)?) {
                 if cascade || together.contains(&RelationName::of(&child)) {
-                    definitions.drop_foreign_key(&child, &key, Some(transaction))?;
+                    definitions.drop_foreign_key(&child, &key, transaction.as_deref_mut())?;
                 }
             }
-            definitions.drop_table(name, Some(transaction))
+            definitions.drop_table(name, transaction)
         }
         _ => Err(wrong_type(name, kind, &catalog)),
     }

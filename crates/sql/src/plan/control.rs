@@ -93,8 +93,6 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
         Statement::Discard { object_type: ast::DiscardObject::SEQUENCES } => Utility::Discard { all: false },
         // Plans are made again when they have to be.
         Statement::Discard { object_type: ast::DiscardObject::PLANS } => Utility::Accepted("DISCARD PLANS"),
-        // There are no temporary tables.
-        Statement::Discard { object_type: ast::DiscardObject::TEMP } => Utility::Accepted("DISCARD TEMP"),
         other => return Err(not_supported(&command_words(other))),
     })
 }

@@ -9,7 +9,7 @@ use crate::name::{
     DATABASE, ROLE, folded, not_supported, object_name, quoted, simple_name, undefined_column,
 };
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, QualifiedName, Result,
+    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, OnCommit, QualifiedName, Result,
     SequenceDefinition, SqlState, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
@@ -19,6 +19,7 @@ pub(crate) enum Definition {
     CreateTable {
         /// Its name, with the schema that the definition does not know yet.
         name: QualifiedName,
+        temporary: bool,
         definition: TableDefinition,
         /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
         sequences: Vec<(usize, SequenceDefinition)>,
@@ -30,6 +31,7 @@ pub(crate) enum Definition {
     CreateSequence {
         /// Its name, with the schema that the definition does not know yet.
         name: QualifiedName,
+        temporary: bool,
         definition: SequenceDefinition,
         if_not_exists: bool,
     },
@@ -58,6 +60,8 @@ pub(crate) enum Definition {
     AlterTable(Box<ast::AlterTable>),
     CreateTableAs {
         name: QualifiedName,
+        temporary: bool,
+        on_commit: OnCommit,
         /// Names for the columns.
         columns: Vec<ast::ColumnDef>,
         query: Box<ast::Query>,
@@ -76,6 +80,10 @@ pub(crate) enum Definition {
     RenameSchema {
         name: String,
         new: String,
+    },
+    /// Drops the session's temporary relations, or else those only that go with each commit.
+    DropTemporary {
+        all: bool,
     },
     DropViews {
         names: Vec<QualifiedName>,
@@ -104,6 +112,7 @@ impl Definition {
             Definition::AlterTable(alter) => crate::naming::tag(alter),
             Definition::CreateTableAs { .. } => "CREATE TABLE AS",
             Definition::CreateView(_) => "CREATE VIEW",
+            Definition::DropTemporary { .. } => "DISCARD TEMP",
             Definition::CreateSchema { .. } => "CREATE SCHEMA",
             Definition::DropSchemas { .. } => "DROP SCHEMA",
             Definition::RenameSchema { .. } => "ALTER SCHEMA",
@@ -158,19 +167,20 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
             let cascade = truncate.cascade == Some(ast::CascadeOption::Cascade);
             Definition::Truncate { names: names.collect::<Result<Vec<_>>>()?, cascade, restart }
         }
-        Statement::CreateSequence { temporary: true, .. } => {
-            return Err(not_supported("CREATE TEMPORARY SEQUENCE"));
+        Statement::Discard { object_type: ast::DiscardObject::TEMP } => {
+            Definition::DropTemporary { all: true }
         }
         Statement::CreateSequence { owned_by: Some(owner), .. }
             if owner.to_string().to_lowercase() != "none" =>
         {
             return Err(not_supported("OWNED BY"));
         }
-        Statement::CreateSequence { if_not_exists, name, data_type, sequence_options, .. } => {
+        Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, .. } => {
             let data_type = counted_type(data_type.as_ref())?;
             let name = object_name(name)?;
             let definition = sequence(name.name.clone(), data_type, sequence_options)?;
-            Definition::CreateSequence { name, definition, if_not_exists: *if_not_exists }
+            let (temporary, if_not_exists) = (*temporary, *if_not_exists);
+            Definition::CreateSequence { name, temporary, definition, if_not_exists }
         }
         _ => return Ok(None),
     }))
@@ -228,15 +238,19 @@ fn alter_schema(alter: &ast::AlterSchema) -> Result<Definition> {
 }
 
 fn create_table(create: &ast::CreateTable) -> Result<Definition> {
-    if create.temporary {
-        return Err(not_supported("CREATE TEMPORARY TABLE"));
-    }
+    let on_commit = match create.on_commit {
+        None | Some(ast::OnCommit::PreserveRows) => OnCommit::Preserve,
+        Some(ast::OnCommit::DeleteRows) => OnCommit::DeleteRows,
+        Some(ast::OnCommit::Drop) => OnCommit::Drop,
+    };
     if let Some(query) = &create.query {
         if !create.constraints.is_empty() {
             return Err(not_supported("constraints in CREATE TABLE AS"));
         }
         return Ok(Definition::CreateTableAs {
             name: object_name(&create.name)?,
+            temporary: create.temporary,
+            on_commit,
             columns: create.columns.clone(),
             query: query.clone(),
             if_not_exists: create.if_not_exists,
@@ -249,7 +263,7 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
     let name = object_name(&create.name)?;
-    let mut table = TableDefinition::new(name.name.as_str());
+    let mut table = TableDefinition { on_commit, ..TableDefinition::new(name.name.as_str()) };
     let mut new = NewColumn::default();
     for column in &create.columns {
         new.extend(add_column(&mut table, column)?);
@@ -276,8 +290,17 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     check_constraint_names(&checks, &table.name)?;
     add_checks(&mut table, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
     table.validate()?;
-    let if_not_exists = create.if_not_exists;
-    Ok(Definition::CreateTable { name, definition: table, sequences, foreign_keys, unnamed, if_not_exists })
+    let (temporary, if_not_exists) = (create.temporary, create.if_not_exists);
+    let definition = table;
+    Ok(Definition::CreateTable {
+        name,
+        temporary,
+        definition,
+        sequences,
+        foreign_keys,
+        unnamed,
+        if_not_exists,
+    })
 }
 
 fn create_view(create: &ast::CreateView) -> Result<Definition> {
@@ -292,7 +315,6 @@ fn create_view(create: &ast::CreateView) -> Result<Definition> {
         comment: None,
         with_no_schema_binding: false,
         if_not_exists: false,
-        temporary: false,
         copy_grants: false,
         to: None,
         params: None,
@@ -301,7 +323,7 @@ fn create_view(create: &ast::CreateView) -> Result<Definition> {
     let has_options =
         create.columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
     if plain != *create || has_options {
-        return Err(not_supported("CREATE VIEW that is temporary or materialized, or has options,"));
+        return Err(not_supported("CREATE VIEW that is materialized, or has options,"));
     }
     Ok(Definition::CreateView(Box::new(plain)))
 }

@@ -19,6 +19,7 @@ mod notice;
 mod path;
 mod savepoint;
 pub(crate) mod setting;
+mod temporary;
 mod time;
 pub use cancel::CancelHandle;
 pub use functions::Backends;
@@ -85,6 +86,8 @@ pub struct SqlSession {
     has_set: bool,
     /// What the client has not been told yet.
     notices: Vec<Notice>,
+    /// Whether there may be temporary relations of the session.
+    has_temporary: bool,
 }
 
 impl SqlEngine {
@@ -110,6 +113,7 @@ impl SqlSession {
         let functions = Arc::new(Functions::new(engine.advisory().clone(), engine.channels().clone()));
         let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
         let path = settings.path.clone();
+        sequences.look_along(path.clone());
         let runner = Runner { engine, cancel, sequences, definitions: None, path };
         let block = Block::default();
         SqlSession {
@@ -125,6 +129,7 @@ impl SqlSession {
             has_begun: false,
             has_set: true,
             notices: Vec::new(),
+            has_temporary: false,
         }
     }
 
@@ -290,8 +295,15 @@ impl SqlSession {
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
                 self.analytical(plan, planned.version, parameters)
             }
-            PlanKind::Write(plan) => self.write(planned, plan, parameters),
-            PlanKind::Define(definition) => self.define(definition, parameters),
+            PlanKind::Write(plan) => {
+                let done = self.write(planned, plan, parameters)?;
+                self.after_statement().map(|()| done)
+            }
+            PlanKind::Define(definition) => {
+                let done = self.define(definition, parameters)?;
+                self.note_temporary();
+                self.after_statement().map(|()| done)
+            }
             PlanKind::Utility(utility) => self.utility(utility, planned),
             PlanKind::Copy(statement) => copy::start(self, statement),
             PlanKind::Command => Err(Error::internal("a command has no plan")),

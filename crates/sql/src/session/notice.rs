@@ -66,9 +66,11 @@ impl SqlSession {
                 skipped.push((SqlState::SuccessfulCompletion, message));
             }
         };
-        let made = |name: &QualifiedName| {
-            let schema = catalog.schema_for(name).ok();
-            schema.filter(|schema| catalog.has_relation(NameRef::In(*schema, &name.name)))
+        let made = |name: &QualifiedName, temporary: bool| match temporary {
+            true => catalog.has_relation(NameRef::Qualified("pg_temp", &name.name)),
+            false => catalog
+                .schema_for(name)
+                .is_ok_and(|schema| catalog.has_relation(NameRef::In(schema, &name.name))),
         };
         match definition {
             Definition::DropTables { names, if_exists: true, .. } => missing("table", names),
@@ -83,10 +85,10 @@ impl SqlSession {
                 let message = format!("schema {} already exists, skipping", quoted(name));
                 skipped.push((SqlState::DuplicateSchema, message));
             }
-            Definition::CreateTable { name, if_not_exists: true, .. }
-            | Definition::CreateTableAs { name, if_not_exists: true, .. }
-            | Definition::CreateSequence { name, if_not_exists: true, .. }
-                if made(name).is_some() =>
+            Definition::CreateTable { name, temporary, if_not_exists: true, .. }
+            | Definition::CreateTableAs { name, temporary, if_not_exists: true, .. }
+            | Definition::CreateSequence { name, temporary, if_not_exists: true, .. }
+                if made(name, *temporary) =>
             {
                 skipped.push((SqlState::DuplicateTable, exists(&name.name)));
             }

@@ -8,7 +8,7 @@ use super::autocommit::Tries;
 use super::lasting::SettingChanges;
 use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
-use crate::plan::{Modes, Planned, Utility};
+use crate::plan::{Definition, Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, Statement, TransactionStatus};
@@ -128,7 +128,7 @@ impl SqlSession {
 
     /// Ends the block's transaction, and everything that lasts as long.
     fn end_block(&mut self, commits: bool) -> Result<()> {
-        let held = if commits { self.hold_cursors() } else { Ok(()) };
+        let held = if commits { self.hold_cursors().and_then(|()| self.before_commit()) } else { Ok(()) };
         let settings = self.block.settings.take();
         let definitions = self.take_definitions();
         let functions = self.functions.clone();
@@ -390,6 +390,7 @@ impl SqlSession {
             self.functions.release_all_of_session();
             self.functions.talk.unlisten(None);
             self.end_talk(true);
+            self.define(&Definition::DropTemporary { all: true }, &[])?;
         }
         self.runner.sequences.forget();
         Ok(Outcome::Command(if all { "DISCARD ALL" } else { "DISCARD SEQUENCES" }.into()))

@@ -320,24 +320,29 @@ impl SystemCatalog {
         let mut oids = oids.lock();
         let schemas: HashMap<SchemaId, SchemaEntry> =
             catalog.schemas().map(|schema| (schema.id, describe_schema(schema, &mut oids))).collect();
-        let nowhere = SchemaEntry { oid: 0, name: "".into() };
-        let schema = |id: SchemaId| schemas.get(&id).unwrap_or(&nowhere).clone();
-        let table =
-            |table: &Arc<Table>| describe_table(catalog, table, schema(table.definition().schema), &mut oids);
-        let tables: Vec<TableEntry> = catalog.tables().map(table).collect();
-        let sequences = catalog.sequences().map(|sequence| SequenceEntry {
-            oid: oids.of(ObjectKey::Sequence(sequence.full_name()), || sequence.into()),
-            schema: schema(sequence.definition().schema),
-            definition: sequence.definition().clone(),
-            sequence: Arc::downgrade(sequence),
-        });
-        let sequences: Vec<SequenceEntry> = sequences.collect();
-        let view = |view: &Arc<View>| ViewEntry {
-            oid: oids.of(ObjectKey::View(view.full_name()), || view.into()),
-            schema: schema(view.schema),
-            view: view.clone(),
+        // Temporary relations of other sessions are in none of them.
+        let schema = |id: SchemaId| schemas.get(&id).cloned();
+        let table = |table: &Arc<Table>| {
+            Some(describe_table(catalog, table, schema(table.definition().schema)?, &mut oids))
         };
-        let views: Vec<ViewEntry> = catalog.views().map(view).collect();
+        let tables: Vec<TableEntry> = catalog.tables().filter_map(table).collect();
+        let sequence = |sequence: &Arc<Sequence>| {
+            Some(SequenceEntry {
+                schema: schema(sequence.definition().schema)?,
+                oid: oids.of(ObjectKey::Sequence(sequence.full_name()), || sequence.into()),
+                definition: sequence.definition().clone(),
+                sequence: Arc::downgrade(sequence),
+            })
+        };
+        let sequences: Vec<SequenceEntry> = catalog.sequences().filter_map(sequence).collect();
+        let view = |view: &Arc<View>| {
+            Some(ViewEntry {
+                schema: schema(view.schema)?,
+                oid: oids.of(ObjectKey::View(view.full_name()), || view.into()),
+                view: view.clone(),
+            })
+        };
+        let views: Vec<ViewEntry> = catalog.views().filter_map(view).collect();
         let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
         schemas.sort_by_key(|schema| schema.oid);
         let path = catalog.path().clone();

@@ -8,6 +8,7 @@ mod joined;
 mod prepared;
 mod reads;
 mod schemas;
+mod temporary;
 mod transactions;
 mod with;
 mod writes;

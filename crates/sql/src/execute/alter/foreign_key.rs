@@ -3,6 +3,7 @@
 use super::Altering;
 use super::copy::{query, visit};
 use crate::execute::defining::{Defining, numbered};
+use crate::execute::schema::is_temporary;
 use crate::name::{full_name, identifier, quoted};
 use crate::plan::ForeignKeyClause;
 use ankerdb_engine::{
@@ -23,8 +24,15 @@ pub(in crate::execute) fn add_foreign_key(
         let message = format!("referenced relation {} is not a table", quoted(&key.parent.to_string()));
         return Err(Error::new(SqlState::WrongObjectType, message));
     }
+    let child = catalog.table(table)?;
+    if let Ok(parent) = catalog.table(&key.parent)
+        && is_temporary(&catalog, table) != is_temporary(&catalog, &RelationName::of(&parent))
+    {
+        let kind = if is_temporary(&catalog, table) { "temporary" } else { "permanent" };
+        let message = format!("constraints on {kind} tables may reference only {kind} tables");
+        return Err(Error::new(SqlState::InvalidTableDefinition, message));
+    }
     if !clause.is_named {
-        let child = catalog.table(table)?;
         let base = format!("{}_{}_fkey", child.name(), key.columns.join("_"));
         key.name = numbered(base, |name| catalog.has_constraint(&child, name));
     }

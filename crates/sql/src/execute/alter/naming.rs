@@ -4,7 +4,7 @@
 //! it says what is meant, and which kind the statement names.
 
 use crate::execute::defining::Defining;
-use crate::execute::schema::is_system_schema;
+use crate::execute::schema::{is_system_schema, is_temporary};
 use crate::execute::view::{check_readers, follow_relation};
 use crate::name::{not_supported, object_name};
 use crate::naming::{MOVED, RENAMED};
@@ -52,6 +52,7 @@ pub(super) fn rename(defining: &mut Defining, old: &RelationName, naming: &Namin
     check_kind(old, naming, &catalog)?;
     let new = match &naming.change {
         Change::Name(name) => RelationName::new(old.schema, name.as_str()),
+        Change::Schema(_) if is_temporary(&catalog, old) => return Err(into_or_out_of_temporary()),
         Change::Schema(schema) => RelationName::new(schema_id(schema, &catalog)?, old.name.as_str()),
     };
     if new == *old {
@@ -83,13 +84,15 @@ fn schema_id(schema: &str, catalog: &Catalog) -> Result<SchemaId> {
     }
     let name = QualifiedName { schema: Some(schema.to_owned()), name: String::new() };
     let id = catalog.schema_for(&name)?;
-    match catalog.schema_name(id).starts_with("pg_temp_") {
-        true => {
-            let message = "cannot move objects into or out of temporary schemas";
-            Err(Error::new(SqlState::FeatureNotSupported, message))
-        }
+    match is_temporary(catalog, &RelationName::new(id, "")) {
+        true => Err(into_or_out_of_temporary()),
         false => Ok(id),
     }
+}
+
+/// 0A000, as on PostgreSQL.
+fn into_or_out_of_temporary() -> Error {
+    Error::new(SqlState::FeatureNotSupported, "cannot move objects into or out of temporary schemas")
 }
 
 /// 42809 unless the relation is of the kind that the statement names. ALTER TABLE names all of them.
