@@ -31,6 +31,7 @@ mod execute;
 mod expand_array;
 mod expression;
 mod forms;
+mod made_table;
 mod name;
 mod naming;
 mod olap;

@@ -92,6 +92,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens)?;
         crate::naming::rewrite(&mut tokens);
+        crate::made_table::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);
         crate::rewrite::write_freeze(&mut tokens);
@@ -173,6 +174,7 @@ fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Par
             let mut statement = parser.parse_statement().map_err(syntax_error)?;
             crate::rewrite::rewrite(&mut statement);
             crate::forms::rewrite(&mut statement)?;
+            crate::made_table::rewrite_into(&mut statement)?;
             Parsed::Sql(Box::new(statement))
         }
     };

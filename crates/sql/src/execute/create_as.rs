@@ -11,8 +11,7 @@ use datafusion::sql::sqlparser::ast;
 pub(super) fn create_table_as(
     defining: &mut Defining,
     mut definition: TableDefinition,
-    names: &[ast::ColumnDef],
-    query: &ast::Query,
+    (names, query, with_data): (&[ast::ColumnDef], &ast::Query, bool),
     if_not_exists: bool,
 ) -> Result<String> {
     let catalog = defining.definitions.catalog()?;
@@ -34,6 +33,9 @@ pub(super) fn create_table_as(
         definition.columns.push(ColumnDefinition::new(name, column.data_type).nullable());
     }
     let table = defining.definitions.create_table(definition)?;
+    if !with_data {
+        return Ok("CREATE TABLE AS".into());
+    }
     let places = (0..output.len()).map(Place::Of).collect();
     let (source, subqueries) = (InsertSource::Query(plan, places), Vec::new());
     let plan = InsertPlan { table, source, conflict: None, returning: None, subqueries };

@@ -72,11 +72,19 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::DropTemporary { all } => {
             drop_temporary(definitions, Some(defining.transaction), *all, defining.runner.interrupt())?;
         }
-        Definition::CreateTableAs { name, temporary, on_commit, columns, query, if_not_exists } => {
+        Definition::CreateTableAs {
+            name,
+            temporary,
+            on_commit,
+            columns,
+            query,
+            with_data,
+            if_not_exists,
+        } => {
             let schema = target(definitions, name, *temporary)?;
             let definition =
                 TableDefinition { schema, on_commit: *on_commit, ..TableDefinition::new(name.name.as_str()) };
-            return create_table_as(&mut defining, definition, columns, query, *if_not_exists);
+            return create_table_as(&mut defining, definition, (columns, query, *with_data), *if_not_exists);
         }
         Definition::CreateIndex { .. } | Definition::DropIndexes { .. } => {
             define_index(definitions, definition)?;

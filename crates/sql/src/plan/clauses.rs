@@ -628,7 +628,6 @@ mod tests {
         for sql in [
             "SELECT * FROM a TABLESAMPLE BERNOULLI (10)",
             "SELECT * FROM a FETCH FIRST 1 ROW WITH TIES",
-            "SELECT 1 INTO b",
             "SELECT generate_series(1, a), 2 FROM b",
             "SELECT * FROM (SELECT count(generate_series(1, 2))) AS b",
             "CREATE TABLE a (id int UNIQUE DEFERRABLE)",

@@ -5,6 +5,7 @@ use super::default::checked;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
+use crate::made_table::{check_untyped, source};
 use crate::name::{
     DATABASE, ROLE, folded, not_supported, object_name, quoted, simple_name, undefined_column,
 };
@@ -65,6 +66,8 @@ pub(crate) enum Definition {
         /// Names for the columns.
         columns: Vec<ast::ColumnDef>,
         query: Box<ast::Query>,
+        /// Whether the rows of the query are wanted, too.
+        with_data: bool,
         if_not_exists: bool,
     },
     CreateView(Box<ast::CreateView>),
@@ -247,12 +250,15 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         if !create.constraints.is_empty() {
             return Err(not_supported("constraints in CREATE TABLE AS"));
         }
+        check_untyped(&create.columns)?;
+        let (query, with_data) = source(query);
         return Ok(Definition::CreateTableAs {
             name: object_name(&create.name)?,
             temporary: create.temporary,
             on_commit,
             columns: create.columns.clone(),
-            query: query.clone(),
+            query: Box::new(query.clone()),
+            with_data,
             if_not_exists: create.if_not_exists,
         });
     }
