@@ -255,7 +255,13 @@ pub(super) fn drop_relations(
     for name in names {
         let catalog = defining.definitions.catalog()?;
         match catalog.lookup(name) {
-            Some(found) => drop_relation((&mut *defining.definitions, Some(&mut *defining.transaction)), kind, &found, &together, cascade)?,
+            Some(found) => drop_relation(
+                (&mut *defining.definitions, Some(&mut *defining.transaction)),
+                kind,
+                &found,
+                &together,
+                cascade,
+            )?,
             None if if_exists => {}
             None => {
                 check_schema(name, &catalog)?;

@@ -4,7 +4,8 @@
 //! it is followed by a transaction of its own: nobody else can see the table in between.
 
 use super::autocommit::{Sleeps, Tries};
-use super::{SqlSession, delete_all};
+use super::SqlSession;
+use super::truncate::delete_all;
 use crate::execute;
 use crate::execute::schema::drop_temporary;
 use crate::plan::Definition;

@@ -97,7 +97,7 @@ fn end(transaction: &mut Transaction) -> Result<()> {
 }
 
 /// Deletes all rows of a table.
-fn delete_all(table: Arc<Table>) -> DeletePlan {
+pub(super) fn delete_all(table: Arc<Table>) -> DeletePlan {
     DeletePlan {
         table,
         access: Access::Scan,
