@@ -58,7 +58,10 @@ fn freezing_is_asked_for_as_pgbench_does() {
     let (_server, mut client) = start();
     for (options, code) in [("(FREEZE on)", ""), ("(freeze off)", ""), ("(FREEZE, FREEZE off)", "42601")] {
         client.run("DELETE FROM t");
-        assert_eq!(client.copy_in(&format!("COPY t FROM STDIN WITH {options}"), b"1\ta\t1\n", 9).code(), code);
+        assert_eq!(
+            client.copy_in(&format!("COPY t FROM STDIN WITH {options}"), b"1\ta\t1\n", 9).code(),
+            code
+        );
     }
 }
 
