@@ -1,6 +1,6 @@
 //! Powers, roots and logarithms of numerics.
 //!
-//! They are computed with 34 fractional digits in 256 bits, powers with whole exponents exactly as long as these hold them. How many
+//! They are computed with 37 fractional digits in 256 bits, powers with whole exponents exactly as long as these hold them. How many
 //! digits are shown is PostgreSQL's choice: about 16 significant ones, and not fewer fractional ones than the arguments have. Where
 //! 38 digits do not suffice, fractional digits are rounded away.
 
@@ -25,7 +25,7 @@ pub(super) const ENTRIES: &[Entry] = &[
 /// Significant digits of a result, about.
 const DIGITS: i32 = 16;
 /// Fractional digits of what is computed in between.
-const FRACTION: u32 = 34;
+const FRACTION: u32 = 37;
 /// The most fractional digits of a numeric.
 const SCALE_MAX: i32 = 38;
 
@@ -60,8 +60,8 @@ fn one() -> i256 {
 
 /// The natural logarithm of ten.
 fn ln_ten() -> i256 {
-    // 2.3025850929940456840179914546843642
-    whole(23_025_850_929_940_456_840_179_914_546_843_642)
+    // 2.3025850929940456840179914546843642076
+    whole(23_025_850_929_940_456_840_179_914_546_843_642_076)
 }
 
 fn product(left: i256, right: i256) -> i256 {
@@ -169,7 +169,7 @@ fn exp(power: i256) -> (i256, i32) {
 
 /// A number's approximate value.
 fn approximate(number: i256) -> f64 {
-    number.to_string().parse::<f64>().unwrap_or(f64::MAX) / 1e34
+    number.to_string().parse::<f64>().unwrap_or(f64::MAX) / 1e37
 }
 
 /// e to the power, with as many digits as PostgreSQL shows, and at least so many fractional ones.
