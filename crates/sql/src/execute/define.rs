@@ -20,26 +20,7 @@ use std::sync::Arc;
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable {
-            name,
-            temporary,
-            definition,
-            sequences,
-            foreign_keys,
-            unnamed,
-            if_not_exists,
-        } => {
-            let schema = target(definitions, name, *temporary)?;
-            let catalog = definitions.catalog()?;
-            if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
-                let definition = TableDefinition { schema, ..definition.clone() };
-                create_table(definitions, definition, sequences, unnamed)?;
-                let name = RelationName::new(schema, name.name.as_str());
-                for clause in foreign_keys {
-                    add_foreign_key(&mut defining, &name, clause, true)?;
-                }
-            }
-        }
+        Definition::CreateTable { .. } => define_table(&mut defining, definition)?,
         Definition::CreateSequence { name, temporary, definition, if_not_exists } => {
             let schema = target(definitions, name, *temporary)?;
             let catalog = definitions.catalog()?;
@@ -132,6 +113,32 @@ fn define_index(definitions: &mut Definitions, definition: &Definition) -> Resul
         _ => return Err(Error::internal("a definition of something else than indexes")),
     }
     Ok(())
+}
+
+/// CREATE TABLE, with what it refers to.
+fn define_table(defining: &mut Defining, definition: &Definition) -> Result<()> {
+    let Definition::CreateTable {
+        name,
+        temporary,
+        definition,
+        sequences,
+        foreign_keys,
+        unnamed,
+        if_not_exists,
+    } = definition
+    else {
+        return Err(Error::internal("this defines no table"));
+    };
+    let definitions = &mut *defining.definitions;
+    let schema = target(definitions, name, *temporary)?;
+    let catalog = definitions.catalog()?;
+    if *if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name)) {
+        return Ok(());
+    }
+    let definition = TableDefinition { schema, ..definition.clone() };
+    create_table(definitions, definition, sequences, unnamed)?;
+    let name = RelationName::new(schema, name.name.as_str());
+    foreign_keys.iter().try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))
 }
 
 fn create_table(

@@ -3,8 +3,8 @@
 //! What a commit does to some of them is a part of the committing transaction. A statement outside of a block commits by itself, so
 //! it is followed by a transaction of its own: nobody else can see the table in between.
 
-use super::autocommit::{Sleeps, Tries};
 use super::SqlSession;
+use super::autocommit::{Sleeps, Tries};
 use super::truncate::delete_all;
 use crate::execute;
 use crate::execute::schema::drop_temporary;
