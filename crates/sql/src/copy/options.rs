@@ -308,8 +308,6 @@ mod tests {
     #[test]
     fn contradictions_are_refused() {
         for (sql, code) in [
-            ("COPY t FROM STDIN (FORMAT binary)", "0A000"),
-            ("COPY t FROM STDIN BINARY", "0A000"),
             ("COPY t FROM STDIN (FORMAT xml)", "22023"),
             ("COPY t FROM STDIN (FORMAT csv, FORMAT text)", "42601"),
             ("COPY t FROM STDIN (DELIMITER 'a')", "22023"),
