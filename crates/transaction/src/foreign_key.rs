@@ -94,6 +94,8 @@ impl Transaction {
             if !is_kept && !self.has_parent(table, key, row)? {
                 let is_deferred = self.references.is_deferred(&key.name, key.timing);
                 self.make_reference_room(self.references.orphans.len(), size_of::<Orphan>())?;
+                let no_room = |_| Error::out_of_memory(size_of::<Orphan>());
+                self.references.orphans.try_reserve(1).map_err(no_room)?;
                 self.references.orphans.push(Orphan { child, key: position, row, is_deferred });
             }
         }
@@ -149,7 +151,10 @@ impl Transaction {
     fn relation(&self, origin: TableId) -> Option<Arc<Table>> {
         match &self.references.relations {
             Some(own) => own.relation(origin),
-            None => self.manager.relation(origin),
+            None => {
+                let touched = self.tables.iter().rfind(|table| table.origin() == origin).cloned();
+                touched.or_else(|| self.manager.relation(origin))
+            }
         }
     }
 
@@ -222,6 +227,8 @@ impl Transaction {
             }
             let is_deferred = self.is_deferred(foreign, new_key.is_some());
             self.make_reference_room(self.references.lost.len(), LOST_KEY_BYTES)?;
+            let no_room = |_| Error::out_of_memory(LOST_KEY_BYTES);
+            self.references.lost.try_reserve(1).map_err(no_room)?;
             self.references.lost.push(LostKey { parent, reference: position, key, new_key, is_deferred });
         }
         Ok(())

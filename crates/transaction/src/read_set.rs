@@ -256,7 +256,10 @@ impl ReadSet {
     pub(crate) fn prepare(&mut self, steps: &mut Steps) -> Result<()> {
         let mark = self.mark();
         if self.is_large() && self.lookup.as_ref().is_none_or(|(made_at, _)| *made_at != mark) {
-            self.lookup = Some((mark, self.make_lookup(steps)?));
+            // What was arranged before stays: a transaction that is validated at each of its statements does not begin anew.
+            let (made_at, mut lookup) = self.lookup.take().unwrap_or_default();
+            self.arrange(&mut lookup, made_at, steps)?;
+            self.lookup = Some((mark, lookup));
         }
         Ok(())
     }
@@ -274,22 +277,23 @@ impl ReadSet {
         few.iter().map(|read| (read.number, read.index)).chain(many)
     }
 
-    fn make_lookup(&self, steps: &mut Steps) -> Result<Box<Lookup>> {
-        let mut lookup = Box::<Lookup>::default();
-        lookup.reserve_rows(self.rows.len())?;
-        for read in &self.rows {
+    /// Adds what was read since the mark.
+    fn arrange(&self, lookup: &mut Lookup, since: Mark, steps: &mut Steps) -> Result<()> {
+        let rows = &self.rows[since.rows..];
+        lookup.reserve_rows(rows.len())?;
+        for read in rows {
             steps.take()?;
             lookup.add_row(read.table, read.row, read.columns);
         }
-        for read in &self.ranges {
+        for read in &self.ranges[since.ranges..] {
             steps.take()?;
             check_system()?;
             lookup.add_range((read.table, read.number), read.index, self.bounds(read));
         }
-        self.tables.iter().filter(|read| read.filter.is_none()).for_each(|read| {
+        self.tables[since.tables..].iter().filter(|read| read.filter.is_none()).for_each(|read| {
             lookup.add_table(read.table.id(), read.columns);
         });
-        Ok(lookup)
+        Ok(())
     }
 
     /// Whether a table was read under a filter, which has to look at rows.
@@ -372,8 +376,10 @@ impl ReadSet {
         match self.rows.last_mut() {
             Some(last) if last.row == row && last.table == table => {
                 last.columns = last.columns.union(columns);
-                // It was made from the read as it was before.
-                self.lookup = None;
+                // It may have been made from the read as it was before.
+                if let Some((_, lookup)) = &mut self.lookup {
+                    lookup.add_row(table, row, columns);
+                }
             }
             _ => self.add_row(table, row, columns),
         }
@@ -494,6 +500,33 @@ pub(crate) fn row_matches(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_base::DatabaseId;
+
+    /// Arranging goes on where it ended, and knows columns that were noted later of a row that it has.
+    #[test]
+    fn what_is_arranged_grows_with_what_is_read() {
+        let (table, interrupt) = (TableId::new(DatabaseId::new(), 1), Interrupt::new());
+        let row = |number: usize| RowId::new(0, number);
+        let mut reads = ReadSet::default();
+        let mut read = 0;
+        for count in [FEW_ROWS + 1, 2 * FEW_ROWS, 3 * FEW_ROWS] {
+            while read < count {
+                reads.add_row(table, row(read), ColumnSet::of(&[1]));
+                read += 1;
+            }
+            reads.prepare(&mut Steps::new(&interrupt)).unwrap();
+            reads.add_columns(table, row(count - 1), ColumnSet::of(&[5]));
+            reads.prepare(&mut Steps::new(&interrupt)).unwrap();
+            let lookup = reads.lookup().expect("much was read");
+            assert_eq!(lookup.row(table, row(0)), Some(ColumnSet::of(&[1])));
+            assert_eq!(lookup.row(table, row(count - 1)), Some(ColumnSet::of(&[1, 5])));
+            assert_eq!(lookup.row(table, row(count)), None);
+        }
+        reads.forget_since(Mark { rows: FEW_ROWS + 1, ..Mark::default() });
+        reads.prepare(&mut Steps::new(&interrupt)).unwrap();
+        let lookup = reads.lookup().expect("much is left");
+        assert_eq!(lookup.row(table, row(FEW_ROWS + 1)), None);
+    }
 
     #[test]
     fn a_prefix_range_holds_exactly_the_keys_with_the_prefix() {

@@ -102,7 +102,8 @@ impl Transaction {
             true => slot.enter_as_anchor(|| manager.watermark()),
             false => slot.enter(|| manager.watermark()),
         };
-        if self.validate_up_to(now, &crossbeam_epoch::pin()).is_ok() {
+        // Where nothing was committed meanwhile there is nothing to look at.
+        if now == self.start || self.validate_up_to(now, &crossbeam_epoch::pin()).is_ok() {
             self.move_to(slot, now);
             return true;
         }
