@@ -228,6 +228,46 @@ fn a_chain_of_rows_costs_no_stack() {
     assert_eq!(table.row_count(), 0);
 }
 
+/// With a scan for each of the parents this would take minutes.
+#[test]
+fn one_scan_looks_for_all_keys_of_a_statement() {
+    const ROWS: i32 = 20_000;
+    let database = Database::new();
+    items(&database, "p");
+    let mut definitions = database.definitions(&Interrupt::new());
+    let mut transaction = database.session().begin(Isolation::Serializable);
+    for (child, column) in [("with", "kind"), ("without", "a")] {
+        definitions.create_table(support::items_definition(child)).unwrap();
+        let key = NewForeignKey {
+            name: format!("{child}_fkey"),
+            columns: vec![column.into()],
+            parent: QualifiedName { schema: None, name: "p".into() },
+            parent_columns: Vec::new(),
+            on_delete: ReferentialAction::Cascade,
+            on_update: ReferentialAction::NoAction,
+            is_full: false,
+            timing: ConstraintTiming::Immediate,
+        };
+        let child = RelationName::new(SchemaId::PUBLIC, child);
+        definitions.add_foreign_key(&child, &key, &mut transaction).unwrap();
+    }
+    definitions.commit(Some(&mut transaction)).unwrap();
+    let table = |name: &str| database.catalog().table(name).unwrap();
+    let (parent, with, without) = (table("p"), table("with"), table("without"));
+    support::fill(&database, &parent, (0..ROWS).map(|id| item(id, 0, 0, 0)));
+    support::fill(&database, &with, (0..ROWS).map(|id| item(id, 0, 0, id)));
+    support::fill(&database, &without, (0..ROWS).map(|id| item(id, id.into(), 0, 0)));
+    let deleted = database.session().try_run(Isolation::Serializable, |transaction| {
+        for id in 0..ROWS {
+            let row = find(transaction, &parent, id, &[])?.expect("it is there");
+            transaction.delete(&parent, row)?;
+        }
+        transaction.check_references()
+    });
+    assert_eq!(deleted, Ok(()));
+    assert_eq!((with.row_count(), without.row_count()), (0, 0));
+}
+
 /// Threads that add children, and delete parents and children, without looking at each other.
 #[test]
 fn no_child_is_left_alone_under_load() {

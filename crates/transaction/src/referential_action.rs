@@ -39,10 +39,12 @@ impl Transaction {
     #[cold]
     pub(crate) fn settle_references(&mut self, is_end: bool) -> Result<()> {
         loop {
-            let lost = self.references.take_lost(is_end);
+            let mut lost = self.references.take_lost(is_end);
             if lost.is_empty() {
                 break;
             }
+            // All keys of a foreign key together: without an index they are looked for in one scan.
+            lost.sort_by_key(|lost| (lost.parent, lost.reference));
             let mut rest = &lost[..];
             while let [first, ..] = rest {
                 let same = |lost: &&LostKey| (lost.parent, lost.reference) == (first.parent, first.reference);
