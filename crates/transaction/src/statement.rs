@@ -104,7 +104,9 @@ impl Transaction {
         };
         // Where nothing was committed meanwhile there is nothing to look at.
         if now == self.start || self.validate_up_to(now, &crossbeam_epoch::pin()).is_ok() {
-            self.move_to(slot, now);
+            // The keys of own rows are known on, as where a statement begins without such reads.
+            self.announced.move_to(slot);
+            self.start_at(now);
             return true;
         }
         self.announced.give_back(slot);
