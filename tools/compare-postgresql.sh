@@ -20,25 +20,7 @@ work="$(mktemp -d)"
 pids=()
 
 fail() { printf 'compare-postgresql: %s\n' "$*" >&2; exit 1; }
-
-# A server's program; Debian keeps them out of the path.
-program() {
-    command -v "$1" || ls /usr/lib/postgresql/15/bin/"$1" 2>/dev/null || fail "$1 is missing"
-}
-
-# Replaces the (sub)shell, so that its process is the server's.
-as_postgres() {
-    if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; else exec "$@"; fi
-}
-
-free_port() {
-    local port
-    for _ in $(seq 100); do
-        port=$((20000 + RANDOM % 30000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    fail "no free port"
-}
+. "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
 
 end() {
     for pid in "${pids[@]}"; do kill -INT "$pid" 2>/dev/null || true; done

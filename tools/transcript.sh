@@ -30,15 +30,7 @@ finish() {
 trap finish EXIT
 
 fail() { printf 'transcript: %s\n' "$*" >&2; exit 1; }
-
-free_port() {
-    local port
-    for _ in $(seq 100); do
-        port=$((20000 + RANDOM % 30000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    fail "no free port"
-}
+. "$(dirname "${BASH_SOURCE[0]}")/servers.sh"
 
 # Seconds since a time of `date +%s.%N`.
 seconds_since() { awk -v begun="$1" -v now="$(date +%s.%N)" 'BEGIN { printf "%.2f", now - begun }'; }

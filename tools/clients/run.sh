@@ -25,6 +25,7 @@ clients=(psycopg psycopg2 asyncpg sqlalchemy sqlalchemy-suite pandas django adbc
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "clients: $*"; exit 1; }
+. ../servers.sh
 
 end() {
     [ -z "$ankerdb" ] || kill "$ankerdb" 2>/dev/null || true
@@ -33,21 +34,6 @@ end() {
     rm -rf "$work"
 }
 trap end EXIT
-
-program() { command -v "$1" || ls "/usr/lib/postgresql/15/bin/$1" 2>/dev/null || fail "$1 is missing (on Debian: postgresql-15)"; }
-
-as_postgres() {
-    if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; else exec "$@"; fi
-}
-
-free_port() {
-    local port
-    for _ in $(seq 100); do
-        port=$((20000 + RANDOM % 30000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    fail "no free port"
-}
 
 await() {
     for _ in $(seq 300); do

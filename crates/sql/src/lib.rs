@@ -52,6 +52,7 @@ mod system;
 mod version;
 mod view_text;
 mod visit;
+mod words;
 
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};

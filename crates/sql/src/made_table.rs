@@ -10,6 +10,7 @@
 
 use crate::name::not_supported;
 use crate::syntax_error::near;
+use crate::words;
 use ankerdb_engine::Result;
 use datafusion::sql::sqlparser::ast::{self, SetExpr, Statement, TableFactor};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -22,13 +23,8 @@ const EMPTY: &str = "\0empty";
 
 /// Rewrites the tokens of one statement.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
-    let places: Vec<usize> = (0..tokens.len())
-        .filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_) | Token::EOF))
-        .collect();
-    let word = |place: usize| match places.get(place).map(|&at| &tokens[at].token) {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-        _ => String::new(),
-    };
+    let places = words::places(tokens);
+    let word = |place: usize| words::word(tokens, &places, place);
     if word(0) != "create" {
         return;
     }

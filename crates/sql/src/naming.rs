@@ -8,6 +8,7 @@
 //!
 //! No client can write the schemas that stand for what is meant.
 
+use crate::words;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -34,13 +35,8 @@ pub(crate) fn tag(alter: &ast::AlterTable) -> &'static str {
 
 /// Rewrites the tokens of one statement.
 pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
-    let places: Vec<usize> = (0..tokens.len())
-        .filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_) | Token::EOF))
-        .collect();
-    let word = |place: usize| match places.get(place).map(|&at| &tokens[at].token) {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-        _ => String::new(),
-    };
+    let places = words::places(tokens);
+    let word = |place: usize| words::word(tokens, &places, place);
     match (word(0).as_str(), word(1).as_str()) {
         ("set", "schema") => set_path(tokens, places[1]),
         ("set", "local" | "session") if word(2) == "schema" => set_path(tokens, places[2]),

@@ -9,7 +9,11 @@ pub(crate) fn plain_query(
     from: Vec<ast::TableWithJoins>,
     selection: Option<Expr>,
 ) -> ast::Query {
-    let select = plain_select(projection, from, selection);
+    query_of(with, plain_select(projection, from, selection))
+}
+
+/// `WITH with select`
+pub(crate) fn query_of(with: Option<&ast::With>, select: ast::Select) -> ast::Query {
     ast::Query {
         with: with.cloned(),
         body: Box::new(ast::SetExpr::Select(Box::new(select))),

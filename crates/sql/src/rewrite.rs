@@ -13,10 +13,10 @@
 
 use crate::expression::literal_with_fields;
 use crate::name::folded;
-use crate::plain_query::{plain_query, plain_select};
+use crate::plain_query::{plain_query, plain_select, query_of};
+use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, VisitMut, Visitor,
-    VisitorMut,
+    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -65,13 +65,8 @@ pub(crate) fn write_out_tables(tokens: &mut Vec<TokenWithSpan>) {
 /// Leaves out `[NOT] DEFERRABLE` among the modes of a transaction: it asks read-only transactions to wait until they cannot fail,
 /// which those here never do.
 pub(crate) fn leave_out_deferrable(tokens: &mut Vec<TokenWithSpan>) {
-    let word = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
-        _ => String::new(),
-    };
-    let significant: Vec<usize> =
-        (0..tokens.len()).filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_))).collect();
-    let words: Vec<String> = significant.iter().map(|&at| word(&tokens[at])).collect();
+    let significant = places(tokens);
+    let words: Vec<String> = (0..significant.len()).map(|place| word(tokens, &significant, place)).collect();
     let begins = matches!(
         (words.first().map(String::as_str), words.get(1).map(String::as_str)),
         (Some("begin" | "start"), _) | (Some("set"), Some("transaction" | "session" | "local"))
@@ -390,18 +385,7 @@ fn name_series(factor: &mut TableFactor) {
         array: false,
         format: None,
     })];
-    let subquery = Box::new(ast::Query {
-        with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
-        order_by: None,
-        limit_clause: None,
-        fetch: None,
-        locks: Vec::new(),
-        for_clause: None,
-        settings: None,
-        format_clause: None,
-        pipe_operators: Vec::new(),
-    });
+    let subquery = Box::new(query_of(None, select));
     *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(given), sample: None };
 }
 

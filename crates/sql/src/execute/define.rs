@@ -8,7 +8,7 @@ use super::schema::{
 };
 use super::view::{create_view, drop_relations};
 use crate::plan::default::{counts_by, resolved};
-use crate::plan::{Definition, positions};
+use crate::plan::{Definition, NewTable, positions};
 use ankerdb_engine::{
     Definitions, Error, IndexDefinition, NameRef, QualifiedName, RelationName, Result, SequenceDefinition,
     SqlState, Table, TableDefinition,
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
     let definitions = &mut *defining.definitions;
     match definition {
-        Definition::CreateTable { .. } => define_table(&mut defining, definition)?,
+        Definition::CreateTable(table) => define_table(&mut defining, table)?,
         Definition::CreateSequence { name, temporary, definition, if_not_exists } => {
             let schema = target(definitions, name, *temporary)?;
             let catalog = definitions.catalog()?;
@@ -116,29 +116,18 @@ fn define_index(definitions: &mut Definitions, definition: &Definition) -> Resul
 }
 
 /// CREATE TABLE, with what it refers to.
-fn define_table(defining: &mut Defining, definition: &Definition) -> Result<()> {
-    let Definition::CreateTable {
-        name,
-        temporary,
-        definition,
-        sequences,
-        foreign_keys,
-        unnamed,
-        if_not_exists,
-    } = definition
-    else {
-        return Err(Error::internal("this defines no table"));
-    };
+fn define_table(defining: &mut Defining, new: &NewTable) -> Result<()> {
+    let NewTable { name, sequences, unnamed, .. } = new;
     let definitions = &mut *defining.definitions;
-    let schema = target(definitions, name, *temporary)?;
+    let schema = target(definitions, name, new.temporary)?;
     let catalog = definitions.catalog()?;
-    if *if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name)) {
+    if new.if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name)) {
         return Ok(());
     }
-    let definition = TableDefinition { schema, ..definition.clone() };
+    let definition = TableDefinition { schema, ..new.definition.clone() };
     create_table(definitions, definition, sequences, unnamed)?;
     let name = RelationName::new(schema, name.name.as_str());
-    foreign_keys.iter().try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))
+    new.foreign_keys.iter().try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))
 }
 
 fn create_table(

@@ -4,6 +4,7 @@
 //! significant digits instead.
 
 use super::aggregate::out_of_range;
+use crate::expression::library::whole_root;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Int64Type, i256};
@@ -139,19 +140,7 @@ fn rounded(dividend: i256, divisor: i256) -> i256 {
 
 /// The square root, rounded.
 fn root(square: i256) -> i256 {
-    if square <= i256::ZERO {
-        return i256::ZERO;
-    }
-    // From above, so that the steps go down.
-    let half = (256 - square.leading_zeros()).div_ceil(2);
-    let mut root = i256::ONE << (half as u8);
-    loop {
-        let next = root.wrapping_add(square.wrapping_div(root)).wrapping_div(i256::from_i128(2));
-        if next >= root {
-            break;
-        }
-        root = next;
-    }
+    let root = whole_root(square);
     match square.wrapping_sub(root.wrapping_mul(root)) > root {
         true => root.wrapping_add(i256::ONE),
         false => root,

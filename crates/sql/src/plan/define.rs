@@ -17,18 +17,7 @@ use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, Table
 
 /// A change of the catalog. Names are looked up when it runs.
 pub(crate) enum Definition {
-    CreateTable {
-        /// Its name, with the schema that the definition does not know yet.
-        name: QualifiedName,
-        temporary: bool,
-        definition: TableDefinition,
-        /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
-        sequences: Vec<(usize, SequenceDefinition)>,
-        foreign_keys: Vec<ForeignKeyClause>,
-        /// Positions of indexes whose names were not given: another one is chosen where that is taken.
-        unnamed: Vec<usize>,
-        if_not_exists: bool,
-    },
+    CreateTable(Box<NewTable>),
     CreateSequence {
         /// Its name, with the schema that the definition does not know yet.
         name: QualifiedName,
@@ -102,11 +91,25 @@ pub(crate) enum Definition {
     },
 }
 
+/// A table that is to be made.
+pub(crate) struct NewTable {
+    /// Its name, with the schema that the definition does not know yet.
+    pub name: QualifiedName,
+    pub temporary: bool,
+    pub definition: TableDefinition,
+    /// Those by which columns count, with the columns' positions. Names are chosen when it runs.
+    pub sequences: Vec<(usize, SequenceDefinition)>,
+    pub foreign_keys: Vec<ForeignKeyClause>,
+    /// Positions of indexes whose names were not given: another one is chosen where that is taken.
+    pub unnamed: Vec<usize>,
+    pub if_not_exists: bool,
+}
+
 impl Definition {
     /// The command tag.
     pub(crate) fn command(&self) -> &'static str {
         match self {
-            Definition::CreateTable { .. } => "CREATE TABLE",
+            Definition::CreateTable(_) => "CREATE TABLE",
             Definition::CreateSequence { .. } => "CREATE SEQUENCE",
             Definition::DropSequences { .. } => "DROP SEQUENCE",
             Definition::DropTables { .. } => "DROP TABLE",
@@ -298,7 +301,7 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     table.validate()?;
     let (temporary, if_not_exists) = (create.temporary, create.if_not_exists);
     let definition = table;
-    Ok(Definition::CreateTable {
+    Ok(Definition::CreateTable(Box::new(NewTable {
         name,
         temporary,
         definition,
@@ -306,7 +309,7 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         foreign_keys,
         unnamed,
         if_not_exists,
-    })
+    })))
 }
 
 fn create_view(create: &ast::CreateView) -> Result<Definition> {
@@ -553,7 +556,7 @@ mod tests {
 
     fn table(sql: &str) -> TableDefinition {
         match define(sql).unwrap() {
-            Definition::CreateTable { definition, .. } => definition,
+            Definition::CreateTable(new) => new.definition,
             _ => panic!("not a table"),
         }
     }

@@ -22,7 +22,9 @@ mod write;
 
 pub(crate) use clauses::locks_rows;
 pub(crate) use control::{Modes, Setting, Utility};
-pub(crate) use define::{Definition, Key, NewColumn, add_column, key_definition, positions, table_key};
+pub(crate) use define::{
+    Definition, Key, NewColumn, NewTable, add_column, key_definition, positions, table_key,
+};
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;

@@ -85,8 +85,10 @@ impl SqlSession {
                 let message = format!("schema {} already exists, skipping", quoted(name));
                 skipped.push((SqlState::DuplicateSchema, message));
             }
-            Definition::CreateTable { name, temporary, if_not_exists: true, .. }
-            | Definition::CreateTableAs { name, temporary, if_not_exists: true, .. }
+            Definition::CreateTable(new) if new.if_not_exists && made(&new.name, new.temporary) => {
+                skipped.push((SqlState::DuplicateTable, exists(&new.name.name)));
+            }
+            Definition::CreateTableAs { name, temporary, if_not_exists: true, .. }
             | Definition::CreateSequence { name, temporary, if_not_exists: true, .. }
                 if made(name, *temporary) =>
             {

@@ -27,6 +27,7 @@ mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
+pub(crate) use powers::whole_root;
 pub(crate) use resolve::{call, result};
 
 use ankerdb_engine::{DataType, Interrupt, Result, Value};

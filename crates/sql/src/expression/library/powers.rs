@@ -101,10 +101,11 @@ fn magnitude(value: Decimal) -> i32 {
 }
 
 /// The integer square root of a number that is not negative.
-fn root(square: i256) -> i256 {
+pub(crate) fn whole_root(square: i256) -> i256 {
     if square <= i256::ZERO {
         return i256::ZERO;
     }
+    // From above, so that the steps go down.
     let half = (256 - square.leading_zeros()).div_ceil(2);
     let mut root = i256::ONE << (half as u8);
     loop {
@@ -127,7 +128,7 @@ fn square_root(values: &[Value], _: &Interrupt) -> Result<Value> {
     // With one digit more, which is then rounded.
     let shift = 2 * (wanted + 1) - i32::from(value.scale);
     let square = whole(value.unscaled).checked_mul(ten_to(shift.unsigned_abs())).ok_or_else(overflow)?;
-    numeric(root(square), wanted + 1, wanted)
+    numeric(whole_root(square), wanted + 1, wanted)
 }
 
 /// The natural logarithm of a number above zero.
@@ -139,7 +140,7 @@ fn ln(value: Decimal) -> i256 {
         _ => rounded(whole(value.unscaled), ten_to(shift.unsigned_abs())),
     };
     // Near 1 the series is short: two roots bring 10 to 1.8.
-    let reduced = root(root(mantissa.wrapping_mul(one())).wrapping_mul(one()));
+    let reduced = whole_root(whole_root(mantissa.wrapping_mul(one())).wrapping_mul(one()));
     let ratio = reduced.wrapping_sub(one()).wrapping_mul(one()).wrapping_div(reduced.wrapping_add(one()));
     let square = product(ratio, ratio);
     let (mut term, mut sum, mut number) = (ratio, ratio, 1);

@@ -1,0 +1,17 @@
+//! The tokens of a statement that mean something, by their places among each other, for those who read a statement before it is parsed.
+
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Where the tokens of one statement lie that are no space.
+pub(crate) fn places(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let is_there = |token: &Token| !matches!(token, Token::Whitespace(_) | Token::EOF);
+    (0..tokens.len()).filter(|&at| is_there(&tokens[at].token)).collect()
+}
+
+/// The word at a place in small letters; empty if there is none, or one in quotes.
+pub(crate) fn word(tokens: &[TokenWithSpan], places: &[usize], place: usize) -> String {
+    match places.get(place).map(|&at| &tokens[at].token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    }
+}
