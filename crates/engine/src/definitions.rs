@@ -20,7 +20,7 @@ use crate::schema::{NameRef, RelationName, Schema, SearchPath};
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
 use crate::view::View;
-use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, Timestamp};
+use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, TableId, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
     Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
@@ -591,15 +591,16 @@ impl Definitions {
             catalog.unready.clear();
             let catalog = Arc::new(catalog);
             // What can be read until then, and from then on, goes by the commit's timestamp.
-            let needs_timestamp = self.base.tables().any(|table| !remains(&catalog, table));
+            let ended = self.base.tables().filter(|table| !remains(&catalog, table));
+            let ended: Vec<TableId> = ended.map(|table| table.id()).collect();
             let mut publish = |commit| self.publish(&catalog, commit);
             match transaction {
-                Some(transaction) => transaction.commit_with(needs_timestamp, &mut publish).map(drop)?,
-                None if needs_timestamp => {
+                Some(transaction) => transaction.commit_with(&ended, &mut publish).map(drop)?,
+                None if !ended.is_empty() => {
                     let mut session = database.session();
                     let mut transaction = session.begin_procedure(Isolation::RepeatableRead);
                     transaction.set_interrupt(self.interrupt.clone());
-                    transaction.commit_with(needs_timestamp, &mut publish).map(drop)?;
+                    transaction.commit_with(&ended, &mut publish).map(drop)?;
                 }
                 None => publish(shared.manager.watermark()),
             }

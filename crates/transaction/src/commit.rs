@@ -74,18 +74,18 @@ impl Transaction {
     /// `SerializationFailure` (the transaction may be run again), `UniqueViolation`, `QueryCanceled`, and
     /// `OutOfMemory` past the memory limit.
     pub fn commit(&mut self) -> Result<Timestamp> {
-        self.commit_with(false, &mut |_| ())
+        self.commit_with(&[], &mut |_| ())
     }
 
     /// Like [`commit`](Self::commit); `decided` is called with the timestamp once nothing can stop the commit any more, and before
-    /// others see it, who wait meanwhile. It must not fail. A transaction without writes gets a timestamp of its own if it
-    /// `needs_timestamp`.
+    /// others see it, who wait meanwhile. It must not fail. `ended` are tables that have another definition from the commit on,
+    /// or are gone: it conflicts with all that others have read of them, and has a timestamp of its own even without writes.
     ///
     /// # Errors
     /// Those of [`commit`](Self::commit).
     pub fn commit_with(
         &mut self,
-        needs_timestamp: bool,
+        ended: &[TableId],
         decided: &mut dyn FnMut(Timestamp),
     ) -> Result<Timestamp> {
         assert!(self.kind != TransactionKind::Over, "a transaction commits once");
@@ -100,7 +100,7 @@ impl Transaction {
             self.rollback();
             return Err(error);
         }
-        if self.writes.is_empty() && !needs_timestamp {
+        if self.writes.is_empty() && ended.is_empty() {
             let at = self.start;
             decided(at);
             self.worker.count_commit();
@@ -111,7 +111,7 @@ impl Transaction {
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
         let has_writes = !self.writes.is_empty();
-        let outcome = self.commit_writes(decided);
+        let outcome = self.commit_writes(ended, decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
             Ok(_) if !has_writes => {}
@@ -138,7 +138,7 @@ impl Transaction {
         Storage::of(table).bury(in_use[0], watermark, &in_use, anchored);
     }
 
-    fn commit_writes(&mut self, decided: &mut dyn FnMut(Timestamp)) -> Result<Timestamp> {
+    fn commit_writes(&mut self, ended: &[TableId], decided: &mut dyn FnMut(Timestamp)) -> Result<Timestamp> {
         if let Some(holder) = &self.holder {
             self.manager.locks.leave(holder);
         }
@@ -151,7 +151,7 @@ impl Transaction {
         let mut pin = crossbeam_epoch::pin();
         let mut progress = std::mem::take(&mut self.buffers.progress);
         let started = progress.start(self.writes.writes.len());
-        let outcome = started.and_then(|()| self.commit_steps(&mut progress, decided, &mut pin));
+        let outcome = started.and_then(|()| self.commit_steps(&mut progress, ended, decided, &mut pin));
         match progress.obstacle.take() {
             Some(Obstacle::Commit(commit)) => self.conflict = Some(commit),
             Some(Obstacle::Row(table, row)) => {
@@ -180,9 +180,16 @@ impl Transaction {
         Ok(())
     }
 
+    /// That none of its tables has ended by what it reads as of now.
+    pub(crate) fn check_ended(&self) -> Result<()> {
+        let has_ended = |table: &&Arc<Table>| Gate::of(table).admits(self.closer) == Admission::Gone;
+        self.tables.iter().find(has_ended).map_or(Ok(()), |table| Err(redefined(table)))
+    }
+
     fn commit_steps(
         &mut self,
         progress: &mut Progress,
+        ended: &[TableId],
         decided: &mut dyn FnMut(Timestamp),
         pin: &mut Guard,
     ) -> Result<Timestamp> {
@@ -191,6 +198,7 @@ impl Transaction {
             self.validate_ahead(pin)?;
         }
         let mut record = CommitRecord::default();
+        record.end_tables(ended)?;
         self.refresh_in_use();
         let prepared = catch_unwind(AssertUnwindSafe(|| self.prepare(progress, &mut record, pin)));
         if !matches!(prepared, Ok(Ok(_))) {

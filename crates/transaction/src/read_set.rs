@@ -411,6 +411,9 @@ impl ReadSet {
         if !may_concern_me {
             return Ok(false);
         }
+        if record.ended_tables().iter().any(|ended| self.has_read(*ended)) {
+            return Ok(true);
+        }
         for write in &record.writes {
             steps.take()?;
             let conflicts = match lookup {
@@ -422,6 +425,13 @@ impl ReadSet {
             }
         }
         Ok(false)
+    }
+
+    /// Whether anything of a table was read.
+    fn has_read(&self, table: TableId) -> bool {
+        self.rows.iter().any(|read| read.table == table)
+            || self.ranges.iter().any(|read| read.table == table)
+            || self.tables.iter().any(|read| read.table.id() == table)
     }
 
     /// Compares a write with all that was read, tables under filters aside.

@@ -37,6 +37,8 @@ pub struct CommitRecord {
     pub(crate) writes: Vec<WriteRecord>,
     keys: Vec<KeyRecord>,
     bytes: Vec<u8>,
+    /// Tables of which the definition ends: whatever was read of them.
+    ended_tables: Vec<TableId>,
 }
 
 impl Drop for CommitRecord {
@@ -73,6 +75,22 @@ impl CommitRecord {
         filter_places(table, row).into_iter().all(|(word, bit)| self.rows[word] & bit != 0)
     }
 
+    /// Ends the definitions of tables. The filters let it pass for nobody from then on.
+    pub(crate) fn end_tables(&mut self, tables: &[TableId]) -> Result<()> {
+        let reserved = self.ended_tables.try_reserve_exact(tables.len());
+        reserved.map_err(|_| Error::out_of_memory(size_of_val(tables)))?;
+        self.ended_tables.extend_from_slice(tables);
+        if !tables.is_empty() {
+            (self.rows, self.keyed_tables) = ([u64::MAX; FILTER_WORDS], u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// The tables whose definitions end.
+    pub(crate) fn ended_tables(&self) -> &[TableId] {
+        &self.ended_tables
+    }
+
     /// Whether keys may have been added or removed in the table's indexes.
     #[inline]
     pub(crate) fn may_have_keys(&self, table: TableId) -> bool {
@@ -84,6 +102,7 @@ impl CommitRecord {
         self.writes.capacity() * size_of::<WriteRecord>()
             + self.keys.capacity() * size_of::<KeyRecord>()
             + self.bytes.capacity()
+            + self.ended_tables.capacity() * size_of::<TableId>()
     }
 
     /// Starts the record of one written row; keys that follow belong to it.

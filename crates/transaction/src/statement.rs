@@ -58,14 +58,16 @@ impl Transaction {
     ///
     /// # Errors
     /// `SerializationFailure`: always at REPEATABLE READ, in procedures at SERIALIZABLE, and if this statement has
-    /// already written; else at SERIALIZABLE if a commit has touched what earlier statements have read. The
-    /// interrupt's error. After an error the transaction can only be rolled back.
+    /// already written; else at SERIALIZABLE if a commit has touched what earlier statements have read; if a table that it
+    /// has touched has another definition by now. The interrupt's error. After an error the transaction can only be rolled back.
     pub fn restart_statement(&mut self) -> Result<()> {
         match self.isolation {
             Isolation::ReadCommitted | Isolation::ReadUncommitted => self.enter(),
             Isolation::RepeatableRead => return Err(concurrent_update()),
             Isolation::Serializable => self.restart_serializable()?,
         }
+        // The statement is not planned again, and others may have written to what has taken a table's place.
+        self.check_ended()?;
         self.stale.set_statement(false);
         Ok(())
     }

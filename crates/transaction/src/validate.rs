@@ -117,6 +117,9 @@ impl Transaction {
     /// count too where no filter looks closer, needlessly.
     fn validate_against_tables(&self, last: Timestamp, steps: &mut Steps, pin: &Guard) -> Result<bool> {
         self.manager.order.wait_until_visible(last);
+        if self.check_ended().is_err() {
+            return Ok(false);
+        }
         for read in &self.reads.rows {
             steps.take()?;
             let table = self.tables.find(read.table).expect("a table that was read was touched");

@@ -111,6 +111,29 @@ fn a_table_that_is_altered_loses_no_write() {
     c.check(&[("select sum(b) from t", "!40001"), ("rollback", "ROLLBACK"), ("select sum(b) from t", "29")]);
 }
 
+/// What a transaction has read of a table holds until its end, also where the table is another one by then: it does not see a
+/// later change beside it.
+#[test]
+fn what_was_read_of_a_table_ends_with_it() {
+    let mut a = Client::new();
+    let mut b = a.other();
+    a.setup(&[
+        "create table t (a int)",
+        "create table u (a int primary key, b int)",
+        "insert into u values (1, 1)",
+    ]);
+    b.check(&[("begin", "BEGIN"), ("select count(*) from t", "0")]);
+    a.check(&[
+        ("alter table t add c int", "ALTER TABLE"),
+        ("begin", "BEGIN"),
+        ("insert into t values (1)", "INSERT 0 1"),
+        ("update u set b = 2", "UPDATE 1"),
+        ("commit", "COMMIT"),
+    ]);
+    b.check(&[("select b from u where a = 1 for update", "!40001"), ("rollback", "ROLLBACK")]);
+    b.check(&[("begin", "BEGIN"), ("select b from u where a = 1 for update", "2"), ("commit", "COMMIT")]);
+}
+
 /// Statements of their own never fail while the table is altered under them, and none of their changes is lost.
 #[test]
 fn changes_go_on_while_a_table_is_altered_again_and_again() {
