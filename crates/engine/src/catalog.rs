@@ -1,5 +1,6 @@
 //! Which schemas, tables, sequences and views exist.
 
+use crate::comment::{self, Comments, Subject};
 use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
 use crate::view::View;
@@ -23,6 +24,7 @@ pub struct Catalog {
     pub(crate) tables: Arc<Relations<Table>>,
     pub(crate) sequences: Arc<Relations<Sequence>>,
     pub(crate) views: Arc<Relations<View>>,
+    pub(crate) comments: Arc<Comments>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
     /// Indexes that it has made and that lack rows which it may see, as it began before.
@@ -39,6 +41,7 @@ impl Default for Catalog {
             tables: Arc::default(),
             sequences: Arc::default(),
             views: Arc::default(),
+            comments: Arc::new(comment::first()),
             hidden: Vec::new(),
             unready: Vec::new(),
         }
@@ -192,7 +195,7 @@ impl Catalog {
         tables.take_while(move |(name, _)| name.schema == schema).map(|(_, table)| table)
     }
 
-    fn has_index(&self, table: &Table, name: &str) -> bool {
+    pub(crate) fn has_index(&self, table: &Table, name: &str) -> bool {
         self.indexes_of(table).any(|index| index.definition().name == name)
     }
 
@@ -292,6 +295,8 @@ impl Catalog {
         let mut made = carry(&base.tables, &self.tables, &mut merged.tables)?;
         made.extend(carry(&base.sequences, &self.sequences, &mut merged.sequences)?);
         made.extend(carry(&base.views, &self.views, &mut merged.views)?);
+        self.check_comments(base, current)?;
+        carry(&base.comments, &self.comments, &mut merged.comments)?;
         let tables = made.iter().filter_map(|name| merged.tables.get(*name));
         let in_schema = |table: &Table, index: &Index| {
             RelationName::new(table.definition().schema, index.definition().name.as_str())
@@ -357,8 +362,18 @@ impl Key for String {
     }
 }
 
+impl Key for Subject {
+    fn exists(&self) -> Error {
+        comment::changed_by_others()
+    }
+
+    fn changed(&self) -> Error {
+        comment::changed_by_others()
+    }
+}
+
 /// Makes the changes from `base` to `own` in `merged`, too. Returns the names of those that are new or changed.
-fn carry<'a, K: Key, T>(
+fn carry<'a, K: Key, T: ?Sized>(
     base: &BTreeMap<K, Arc<T>>,
     own: &'a BTreeMap<K, Arc<T>>,
     merged: &mut Arc<BTreeMap<K, Arc<T>>>,

@@ -15,6 +15,7 @@
 //! for their turn meanwhile; so every loop and every wait here checks the interrupt of its statement.
 
 use crate::catalog::{Catalog, changed_by_others, relation_exists, schema_exists};
+use crate::comment::{Object, Part, Subject};
 use crate::database::Database;
 use crate::schema::{NameRef, RelationName, Schema, SearchPath};
 use crate::sequence::{Sequence, SequenceDefinition};
@@ -206,7 +207,10 @@ impl Definitions {
             let message = format!("cannot drop schema {name} because other objects depend on it");
             return Err(Error::new(SqlState::DependentObjectsStillExist, message));
         }
-        self.change(|catalog| Arc::make_mut(&mut catalog.schemas).remove(&schema.name));
+        self.change(|catalog| {
+            Arc::make_mut(&mut catalog.schemas).remove(&schema.name);
+            catalog.forget_comments(&Object::Schema(schema.id));
+        });
         Ok(())
     }
 
@@ -266,7 +270,10 @@ impl Definitions {
         let name = name.into();
         let missing = |_| Error::new(SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist"));
         let sequence = self.catalog()?.sequence(name).map_err(missing)?;
-        self.change(|catalog| Arc::make_mut(&mut catalog.sequences).remove(&sequence.full_name()));
+        self.change(|catalog| {
+            Arc::make_mut(&mut catalog.sequences).remove(&sequence.full_name());
+            catalog.forget_comments(&Object::Sequence(sequence.full_name()));
+        });
         Ok(())
     }
 
@@ -293,7 +300,10 @@ impl Definitions {
         let name = name.into();
         let missing = || Error::new(SqlState::UndefinedTable, format!("view \"{name}\" does not exist"));
         let name = self.catalog()?.view(name).map(|view| view.full_name()).ok_or_else(missing)?;
-        self.change(|catalog| Arc::make_mut(&mut catalog.views).remove(&name));
+        self.change(|catalog| {
+            Arc::make_mut(&mut catalog.views).remove(&name);
+            catalog.forget_comments(&Object::View(name));
+        });
         Ok(())
     }
 
@@ -320,10 +330,16 @@ impl Definitions {
         }
         self.change(|catalog| {
             Arc::make_mut(&mut catalog.tables).remove(&name);
-            let is_owned = |sequence: &Sequence| {
+            catalog.forget_comments(&Object::Table(table.origin()));
+            let is_owned = |sequence: &&Arc<Sequence>| {
                 sequence.definition().owner.as_ref().is_some_and(|(table, _)| *table == name)
             };
-            Arc::make_mut(&mut catalog.sequences).retain(|_, sequence| !is_owned(sequence));
+            let owned: Vec<_> =
+                catalog.sequences.values().filter(is_owned).map(|sequence| sequence.full_name()).collect();
+            for sequence in owned {
+                Arc::make_mut(&mut catalog.sequences).remove(&sequence);
+                catalog.forget_comments(&Object::Sequence(sequence));
+            }
         });
         Ok(())
     }
@@ -426,7 +442,14 @@ impl Definitions {
         let index = index.clone();
         self.own.check_key_unreferenced(&table, &index)?;
         self.steps.push(Step::Dropped(index.clone()));
-        self.change(|catalog| catalog.hidden.push(index));
+        self.change(|catalog| {
+            let name = &index.definition().name;
+            catalog.move_comments(&Object::Table(table.origin()), |subject| match &subject.part {
+                Part::Index(own) | Part::Constraint(own) if own == name => None,
+                _ => Some(subject.clone()),
+            });
+            catalog.hidden.push(index);
+        });
         Ok(())
     }
 
@@ -477,6 +500,9 @@ impl Definitions {
         }
         self.steps.push(Step::Redefined { old: old.clone(), new: new.clone() });
         self.put_in_place(old, &new, Some);
+        self.change(|catalog| {
+            catalog.forget_constraints(old.origin(), old.definition(), new.definition());
+        });
         Ok(new)
     }
 
@@ -494,6 +520,20 @@ impl Definitions {
         definition.validate()?;
         self.check_renamed(old, &definition)?;
         let new = Arc::new(Storage::succeed(self.new_table(definition)?, old));
+        let has_key = |name: &str| new.definition().indexes.iter().any(|index| index.name == name);
+        let had_key = |name: &str| self.own.indexes_of(old).any(|index| index.definition().name == name);
+        let goes = |name: &str| had_key(name) && !has_key(name);
+        let object = Object::Table(old.origin());
+        let mut own = (*self.own).clone();
+        own.move_comments(&object, |subject| {
+            let part = match &subject.part {
+                Part::Column(column) => Part::Column(moved(*column)?),
+                Part::Index(name) | Part::Constraint(name) if goes(name) => return None,
+                other => other.clone(),
+            };
+            Some(Subject::new(object.clone(), part))
+        });
+        self.own = Arc::new(own);
         self.put_in_place(old, &new, moved);
         Ok(new)
     }
@@ -524,16 +564,20 @@ impl Definitions {
                 (*table == old).then(|| (sequence.clone(), moved(*column)))
             });
             let owned: Vec<_> = owned.collect();
-            let sequences = Arc::make_mut(&mut catalog.sequences);
             for (sequence, column) in owned {
-                sequences.remove(&sequence.full_name());
-                if let Some(column) = column {
-                    let owner = Some((name.clone(), column));
-                    let schema = name.schema;
-                    let definition = SequenceDefinition { owner, schema, ..sequence.definition().clone() };
-                    let sequence = Arc::new(sequence.redefined(definition));
-                    sequences.insert(sequence.full_name(), sequence);
-                }
+                let was = sequence.full_name();
+                Arc::make_mut(&mut catalog.sequences).remove(&was);
+                let Some(column) = column else {
+                    catalog.forget_comments(&Object::Sequence(was));
+                    continue;
+                };
+                let owner = Some((name.clone(), column));
+                let schema = name.schema;
+                let definition = SequenceDefinition { owner, schema, ..sequence.definition().clone() };
+                let sequence = Arc::new(sequence.redefined(definition));
+                let is = sequence.full_name();
+                catalog.rename_commented(&Object::Sequence(was), &Object::Sequence(is.clone()));
+                Arc::make_mut(&mut catalog.sequences).insert(is, sequence);
             }
         });
     }
@@ -554,7 +598,8 @@ impl Definitions {
         self.change(|catalog| {
             let sequences = Arc::make_mut(&mut catalog.sequences);
             sequences.remove(name);
-            sequences.insert(new, Arc::new(sequence.redefined(definition)));
+            sequences.insert(new.clone(), Arc::new(sequence.redefined(definition)));
+            catalog.rename_commented(&Object::Sequence(name.clone()), &Object::Sequence(new));
         });
         Ok(())
     }
@@ -571,7 +616,8 @@ impl Definitions {
         self.change(|catalog| {
             let views = Arc::make_mut(&mut catalog.views);
             views.remove(name);
-            views.insert(new, Arc::new(view));
+            views.insert(new.clone(), Arc::new(view));
+            catalog.rename_commented(&Object::View(name.clone()), &Object::View(new));
         });
         Ok(())
     }
@@ -636,7 +682,7 @@ impl Definitions {
         Ok(merged)
     }
 
-    fn change<T>(&mut self, change: impl FnOnce(&mut Catalog) -> T) {
+    pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut Catalog) -> T) {
         let mut catalog = (*self.own).clone();
         catalog.version = self.database.shared.next_version();
         change(&mut catalog);

@@ -3,6 +3,7 @@
 //! Others must not commit to either table by the former definitions, which know nothing of the constraint: so both are
 //! [closed](Definitions::close) before the rows are tested that are there already (docs/design/foreign-keys.md).
 
+use crate::comment::Part;
 use crate::definitions::Definitions;
 use crate::schema::{QualifiedName, RelationName};
 use ankerdb_base::{Error, Result, SqlState};
@@ -158,6 +159,8 @@ impl Definitions {
             return Ok(());
         };
         let (parent, origin) = (key.parent, child.origin());
+        let part = |name: &str| Part::Constraint(name.to_owned());
+        self.rename_part(child, &part(old), &part(new))?;
         let rename = |definition: &mut TableDefinition| {
             let own =
                 definition.foreign_keys.iter_mut().filter(|key| key.name == old && key.parent == parent);

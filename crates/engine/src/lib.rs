@@ -48,6 +48,8 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod catalog;
+mod comment;
+mod commented;
 mod configuration;
 mod contention;
 mod database;
@@ -75,7 +77,7 @@ pub use ankerdb_snapshot::{
 };
 pub use ankerdb_table::{
     Cell, Check, ColumnDefinition, ConstraintTiming, ForeignKey, Identity, Index, IndexDefinition, IndexKind,
-    OnCommit, Reference, ReferentialAction, RowTest, Table, TableDefinition,
+    IndexStyle, KeyStyle, OnCommit, Reference, ReferentialAction, RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
@@ -83,6 +85,7 @@ pub use ankerdb_transaction::{
 };
 pub use ankerdb_value::{DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value, ValueRef};
 pub use catalog::Catalog;
+pub use comment::{Object, Part, Subject};
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};

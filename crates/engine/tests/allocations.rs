@@ -6,7 +6,9 @@
 #![cfg(debug_assertions)]
 
 use ankerdb_base::{Result, RowId, SqlState};
-use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
+use ankerdb_engine::{
+    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexStyle,
+};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_memory::emergency_pool::{self, Backed};
 use ankerdb_table::Storage;
@@ -114,6 +116,7 @@ impl Stage {
             primary: false,
             is_constraint: false,
             kind,
+            style: IndexStyle::default(),
         };
         let mut definition = TableDefinition::new("t")
             .column(ColumnDefinition::new("id", DataType::BigInt))

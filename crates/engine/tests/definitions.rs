@@ -47,6 +47,7 @@ fn index_on_kind(name: &str, unique: bool) -> IndexDefinition {
         primary: false,
         is_constraint: false,
         kind: IndexKind::Ordered,
+        style: IndexStyle::default(),
     }
 }
 
@@ -519,4 +520,62 @@ fn a_change_that_waits_for_its_turn_is_given_up_at_an_interrupt() {
         );
         first.raise(Cause::Request);
     });
+}
+
+/// A comment on a part of a table, by two sessions at a time, or by one while another changes the table.
+#[test]
+fn a_comment_and_a_change_of_what_it_is_about_are_in_conflict() {
+    let database = Database::new();
+    let table = items(&database, "items");
+    let column = |table: &Table| Subject::new(Object::Table(table.origin()), Part::Column(KIND));
+    let begin = || database.definitions(&Interrupt::new());
+    let state = |done: Result<()>| done.err().map(|error| error.state());
+    let text = |subject: &Subject| {
+        let catalog = database.catalog();
+        catalog.comments().find(|(known, _)| *known == subject).map(|(_, text)| text.to_owned())
+    };
+
+    let (mut one, mut other) = (begin(), begin());
+    one.set_comment(column(&table), Some("one")).unwrap();
+    other.set_comment(column(&table), Some("other")).unwrap();
+    one.commit(None).unwrap();
+    assert_eq!(state(other.commit(None)), Some(SqlState::SerializationFailure));
+    assert_eq!(text(&column(&table)).as_deref(), Some("one"));
+
+    // Comments on two things are none of each other's business.
+    let (mut one, mut other) = (begin(), begin());
+    let whole = Subject::new(Object::Table(table.origin()), Part::Whole);
+    one.set_comment(whole.clone(), Some("all")).unwrap();
+    other.set_comment(column(&table), None).unwrap();
+    one.commit(None).unwrap();
+    other.commit(None).unwrap();
+    assert_eq!((text(&whole).as_deref(), text(&column(&table))), (Some("all"), None));
+
+    // Whichever is first: the one that drops, or the one that comments.
+    let (mut one, mut other) = (begin(), begin());
+    one.set_comment(column(&table), Some("late")).unwrap();
+    other.drop_table("items", None).unwrap();
+    other.commit(None).unwrap();
+    assert_eq!(state(one.commit(None)), Some(SqlState::SerializationFailure));
+    assert_eq!(text(&whole), None, "it goes with the table");
+
+    let table = items(&database, "items");
+    let (mut one, mut other) = (begin(), begin());
+    one.drop_table("items", None).unwrap();
+    other.set_comment(column(&table), Some("early")).unwrap();
+    other.commit(None).unwrap();
+    assert_eq!(state(one.commit(None)), Some(SqlState::SerializationFailure));
+    assert_eq!(text(&column(&table)).as_deref(), Some("early"));
+
+    // An index that is dropped meanwhile takes no comment to the next one of its name.
+    database.create_index("items", index_on_kind("by_kind_2", false)).unwrap();
+    let table = database.catalog().table("items").unwrap();
+    let index = Subject::new(Object::Table(table.origin()), Part::Index("by_kind_2".into()));
+    let (mut one, mut other) = (begin(), begin());
+    one.set_comment(index.clone(), Some("of the former")).unwrap();
+    other.drop_index("by_kind_2").unwrap();
+    other.commit(None).unwrap();
+    assert_eq!(state(one.commit(None)), Some(SqlState::SerializationFailure));
+    database.create_index("items", index_on_kind("by_kind_2", false)).unwrap();
+    assert_eq!(text(&index), None);
 }

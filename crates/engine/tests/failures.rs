@@ -7,7 +7,9 @@
 
 use ankerdb_base::failpoint::{self, Failure};
 use ankerdb_base::{Result, RowId, SqlState};
-use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind};
+use ankerdb_engine::{
+    ColumnDefinition, ColumnSet, DataType, Direction, IndexDefinition, IndexKind, IndexStyle,
+};
 use ankerdb_engine::{Isolation, KeyRange, Table, TableDefinition, Transaction, Value};
 use ankerdb_table::Storage;
 use ankerdb_transaction::{LockWait, TransactionManager, Versioning, Worker};
@@ -60,6 +62,7 @@ impl Stage {
             primary: false,
             is_constraint: false,
             kind: IndexKind::Ordered,
+            style: IndexStyle::default(),
         };
         let mut definition = TableDefinition::new("t")
             .column(ColumnDefinition::new("id", DataType::Integer))

@@ -270,6 +270,7 @@ fn an_index_that_does_not_fit_is_refused_and_nothing_remains_of_it() {
         primary: false,
         is_constraint: false,
         kind: IndexKind::Ordered,
+        style: IndexStyle::default(),
     };
     assert_is_refusal(&stage.database.create_index("t", index.clone()).unwrap_err());
     assert_eq!(stage.table.usable_indexes().count(), 1);

@@ -23,6 +23,7 @@ mod clauses;
 mod column_name;
 mod columns;
 mod command;
+mod commenting;
 mod copy;
 mod cursor;
 mod deadline;

@@ -110,6 +110,18 @@ pub(crate) fn simple_name(name: &ObjectName) -> Result<String> {
     }
 }
 
+/// The name of a schema.
+pub(crate) fn schema_name(name: &ObjectName) -> Result<String> {
+    match name.0.as_slice() {
+        [database, ObjectNamePart::Identifier(name)]
+            if database.as_ident().is_some_and(|ident| folded(ident) == DATABASE) =>
+        {
+            Ok(folded(name))
+        }
+        _ => simple_name(name),
+    }
+}
+
 /// The name with its dots, folded, as messages show it.
 pub(crate) fn dotted(name: &ObjectName) -> String {
     let parts = name.0.iter().map(|part| match part {

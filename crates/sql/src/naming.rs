@@ -5,8 +5,9 @@
 //! | `ALTER VIEW a RENAME TO b` | `ALTER TABLE a RENAME TO "\0rename view".b` |
 //! | `ALTER TABLE a SET SCHEMA b` | `ALTER TABLE a RENAME TO "\0schema table".b` |
 //! | `SET SCHEMA 'a'` | `SET search_path = 'a'` |
+//! | `DROP INDEX CONCURRENTLY a` | `DROP INDEX "\0concurrently", a` |
 //!
-//! No client can write the schemas that stand for what is meant.
+//! No client can write the names that stand for what is meant.
 
 use crate::words;
 use datafusion::sql::sqlparser::ast;
@@ -17,6 +18,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Wo
 pub(crate) const RENAMED: &str = "\0rename ";
 /// Begins the schema that stands for another schema; the kind of the relation follows.
 pub(crate) const MOVED: &str = "\0schema ";
+
+/// The first of the names of DROP INDEX if it says CONCURRENTLY.
+pub(crate) const CONCURRENTLY: &str = "\0concurrently";
 
 /// The command tag of a statement that may stand for another one.
 pub(crate) fn tag(alter: &ast::AlterTable) -> &'static str {
@@ -40,6 +44,10 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     match (word(0).as_str(), word(1).as_str()) {
         ("set", "schema") => set_path(tokens, places[1]),
         ("set", "local" | "session") if word(2) == "schema" => set_path(tokens, places[2]),
+        ("drop", "index") if word(2) == "concurrently" => {
+            let behind = if word(3) == "if" && word(4) == "exists" { 5 } else { 3 };
+            drop_concurrently(tokens, &places, behind);
+        }
         ("alter", kind @ ("table" | "view" | "sequence" | "index")) => {
             let Some(last) = places.len().checked_sub(3) else { return };
             let words = (word(last), word(last + 1));
@@ -70,6 +78,16 @@ fn alter(tokens: &mut Vec<TokenWithSpan>, places: &[usize], last: usize, mark: S
         [Token::make_keyword("RENAME"), space(), Token::make_keyword("TO"), space(), mark, Token::Period];
     tokens.splice(first..name, renames.map(|token| TokenWithSpan::new(token, span)));
     tokens[places[1]].token = Token::make_keyword("TABLE");
+}
+
+/// Puts the marker before the first name, if there is one.
+fn drop_concurrently(tokens: &mut Vec<TokenWithSpan>, places: &[usize], first: usize) {
+    let Some(&name) = places.get(first) else { return };
+    let span = tokens[name].span;
+    let marker =
+        Token::Word(Word { value: CONCURRENTLY.into(), quote_style: Some('"'), keyword: Keyword::NoKeyword });
+    tokens.splice(name..name, [marker, Token::Comma].map(|token| TokenWithSpan::new(token, span)));
+    tokens.remove(places[2]);
 }
 
 fn plain(name: &str) -> Token {

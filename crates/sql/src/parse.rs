@@ -92,6 +92,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens)?;
         crate::naming::rewrite(&mut tokens);
+        crate::commenting::rewrite(&mut tokens);
         crate::made_table::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);

@@ -49,7 +49,8 @@ pub use index::{Index, IndexLife};
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
 pub use schema::{
-    ColumnDefinition, Identity, IndexDefinition, IndexKind, MAX_COLUMNS, OnCommit, TableDefinition,
+    ColumnDefinition, Identity, IndexDefinition, IndexKind, IndexStyle, KeyStyle, MAX_COLUMNS, OnCommit,
+    TableDefinition,
 };
 pub use segment::{ColumnRegions, Placement, Segments};
 pub use storage::Storage;

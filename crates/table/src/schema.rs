@@ -52,6 +52,31 @@ pub enum IndexKind {
     Hash,
 }
 
+/// What else an index was declared with. Nothing depends on it but how clients are shown the index: values have one order, and an
+/// ordered index is read in both directions.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct IndexStyle {
+    /// Of the key columns, if any of them is more than a column.
+    pub keys: Vec<KeyStyle>,
+    /// Columns that are no part of the key, by position. The index goes with them.
+    pub included: Vec<usize>,
+    /// Names and values of storage options.
+    pub options: Vec<(String, String)>,
+}
+
+/// How a key column was declared.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyStyle {
+    /// Its collation, if it was named.
+    pub collation: Option<String>,
+    /// Its operator class, if it is not that which values of its type have anyway.
+    pub class: Option<String>,
+    /// Whether it was asked for in descending order.
+    pub descending: bool,
+    /// Whether NULL was asked for before other values.
+    pub nulls_first: bool,
+}
+
 /// One index of a table. In an ordered one, NULL keys sort last; in any, they never conflict.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexDefinition {
@@ -67,6 +92,8 @@ pub struct IndexDefinition {
     pub is_constraint: bool,
     /// How it finds its entries.
     pub kind: IndexKind,
+    /// What else it was declared with.
+    pub style: IndexStyle,
 }
 
 /// What a commit does to a temporary table.
@@ -142,6 +169,7 @@ impl TableDefinition {
                 primary: true,
                 is_constraint: true,
                 kind: IndexKind::Ordered,
+                style: IndexStyle::default(),
             },
         );
         self
@@ -158,6 +186,7 @@ impl TableDefinition {
             primary: false,
             is_constraint: false,
             kind,
+            style: IndexStyle::default(),
         });
         self
     }

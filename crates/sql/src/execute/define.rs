@@ -1,17 +1,19 @@
 //! Runs definitions.
 
 use super::alter::{add_foreign_key, alter};
+use super::comment::comment;
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
+use super::index::{create_index, drop_indexes};
 use super::schema::{
     check_schema, drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, shown, target,
 };
 use super::view::{create_view, drop_relations};
 use crate::plan::default::{counts_by, resolved};
-use crate::plan::{Definition, NewTable, positions};
+use crate::plan::{Definition, NewTable};
 use ankerdb_engine::{
-    Definitions, Error, IndexDefinition, NameRef, QualifiedName, RelationName, Result, SequenceDefinition,
-    SqlState, Table, TableDefinition,
+    Definitions, Error, NameRef, QualifiedName, RelationName, Result, SequenceDefinition, SqlState, Table,
+    TableDefinition,
 };
 use std::sync::Arc;
 
@@ -67,52 +69,13 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
                 TableDefinition { schema, on_commit: *on_commit, ..TableDefinition::new(name.name.as_str()) };
             return create_table_as(&mut defining, definition, (columns, query, *with_data), *if_not_exists);
         }
-        Definition::CreateIndex { .. } | Definition::DropIndexes { .. } => {
-            define_index(definitions, definition)?;
-        }
+        Definition::CreateIndex(index) => create_index(definitions, index)?,
+        Definition::DropIndexes { names, if_exists, .. } => drop_indexes(definitions, names, *if_exists)?,
         Definition::AlterTable(statement) => alter(&mut defining, statement)?,
+        Definition::Comment { on, text } => comment(&mut defining, on, text.as_deref())?,
         Definition::Truncate { .. } => return Err(Error::internal("TRUNCATE is not a definition")),
     }
     Ok(definition.command().into())
-}
-
-fn define_index(definitions: &mut Definitions, definition: &Definition) -> Result<()> {
-    match definition {
-        Definition::CreateIndex { name, table, columns, unique, kind, if_not_exists } => {
-            let catalog = definitions.catalog()?;
-            let table = catalog.table(table)?;
-            let is_taken = |name: &str| catalog.has_relation(NameRef::In(table.definition().schema, name));
-            let name = match name {
-                Some(name) => name.clone(),
-                None => index_name(&table, columns, is_taken),
-            };
-            let columns = positions(&table, columns)?;
-            if !(*if_not_exists && is_taken(&name)) {
-                let index = IndexDefinition {
-                    name,
-                    columns,
-                    unique: *unique,
-                    primary: false,
-                    is_constraint: false,
-                    kind: *kind,
-                };
-                definitions.create_index(&RelationName::of(&table), index)?;
-            }
-        }
-        Definition::DropIndexes { names, if_exists } => {
-            for name in names {
-                let catalog = definitions.catalog()?;
-                if catalog.table_of_index(name).is_some() {
-                    definitions.drop_index(name)?;
-                } else if !*if_exists {
-                    check_schema(name, &catalog)?;
-                    definitions.drop_index(name)?;
-                }
-            }
-        }
-        _ => return Err(Error::internal("a definition of something else than indexes")),
-    }
-    Ok(())
 }
 
 /// CREATE TABLE, with what it refers to.
@@ -197,9 +160,4 @@ pub(super) fn drop_sequence(name: &RelationName, cascade: bool, definitions: &mu
         return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
     }
     definitions.drop_sequence(name)
-}
-
-/// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.
-fn index_name(table: &Table, columns: &[String], taken: impl Fn(&str) -> bool) -> String {
-    numbered(format!("{}_{}_idx", table.name(), columns.join("_")), taken)
 }

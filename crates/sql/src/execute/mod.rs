@@ -5,9 +5,11 @@
 //! lock shows that a row has changed, the search begins again with nothing to undo.
 
 mod alter;
+mod comment;
 mod create_as;
 pub(crate) mod define;
 pub(crate) mod defining;
+mod index;
 mod joined;
 mod scan;
 pub(crate) mod schema;

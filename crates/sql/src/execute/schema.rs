@@ -25,7 +25,7 @@ pub(super) fn schema_exists(name: &str) -> Error {
 }
 
 /// 3F000
-fn no_schema(name: &str) -> Error {
+pub(super) fn no_schema(name: &str) -> Error {
     Error::new(SqlState::InvalidSchemaName, format!("schema \"{name}\" does not exist"))
 }
 

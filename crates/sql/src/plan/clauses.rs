@@ -570,23 +570,13 @@ fn create_index(create: &ast::CreateIndex) -> Result<()> {
         if_not_exists: _,
         include: _,
         nulls_distinct: _,
-        with,
+        with: _,
         predicate: _,
         index_options,
         alter_options,
     } = create;
     columns.iter().try_for_each(|column| order_clauses(&column.column))?;
     foreign(!alter_options.is_empty(), "ALTER")?;
-    for option in with {
-        let text = option.to_string();
-        let name = text.split('=').next().unwrap_or_default().trim().to_lowercase();
-        if !matches!(name.as_str(), "fillfactor" | "deduplicate_items") {
-            return Err(Error::new(
-                SqlState::InvalidParameterValue,
-                format!("unrecognized parameter \"{name}\""),
-            ));
-        }
-    }
     index_options.iter().try_for_each(|option| match option {
         ast::IndexOption::Using(_) => Ok(()),
         other => foreign(true, &other.to_string()),

@@ -1,17 +1,18 @@
 //! Definitions: CREATE and DROP of tables, indexes and sequences, TRUNCATE.
 
 use super::check::add_checks;
+use super::comment::{Commented, commented};
 use super::default::checked;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
+use super::index::{NewIndex, index_kind, new_index};
 use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
 use crate::expression::types::data_type;
 use crate::made_table::{check_untyped, source};
-use crate::name::{
-    DATABASE, ROLE, folded, not_supported, object_name, quoted, simple_name, undefined_column,
-};
+use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
+use crate::naming::CONCURRENTLY;
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, OnCommit, QualifiedName, Result,
-    SequenceDefinition, SqlState, TableDefinition,
+    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, OnCommit,
+    QualifiedName, Result, SequenceDefinition, SqlState, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
@@ -35,19 +36,18 @@ pub(crate) enum Definition {
         if_exists: bool,
         cascade: bool,
     },
-    CreateIndex {
-        name: Option<String>,
-        table: QualifiedName,
-        columns: Vec<String>,
-        unique: bool,
-        kind: IndexKind,
-        if_not_exists: bool,
-    },
+    CreateIndex(Box<NewIndex>),
     DropIndexes {
         names: Vec<QualifiedName>,
         if_exists: bool,
+        concurrently: bool,
     },
     AlterTable(Box<ast::AlterTable>),
+    Comment {
+        on: Commented,
+        /// None takes the comment away.
+        text: Option<String>,
+    },
     CreateTableAs {
         name: QualifiedName,
         temporary: bool,
@@ -113,9 +113,10 @@ impl Definition {
             Definition::CreateSequence { .. } => "CREATE SEQUENCE",
             Definition::DropSequences { .. } => "DROP SEQUENCE",
             Definition::DropTables { .. } => "DROP TABLE",
-            Definition::CreateIndex { .. } => "CREATE INDEX",
+            Definition::CreateIndex(_) => "CREATE INDEX",
             Definition::DropIndexes { .. } => "DROP INDEX",
             Definition::AlterTable(alter) => crate::naming::tag(alter),
+            Definition::Comment { .. } => "COMMENT",
             Definition::CreateTableAs { .. } => "CREATE TABLE AS",
             Definition::CreateView(_) => "CREATE VIEW",
             Definition::DropTemporary { .. } => "DISCARD TEMP",
@@ -128,11 +129,22 @@ impl Definition {
     }
 }
 
+impl Definition {
+    /// Whether it must not be a part of a block.
+    pub(crate) fn is_concurrent(&self) -> bool {
+        match self {
+            Definition::CreateIndex(index) => index.concurrently,
+            Definition::DropIndexes { concurrently, .. } => *concurrently,
+            _ => false,
+        }
+    }
+}
+
 /// The definition that the statement makes; `None` if it makes none.
 pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
     Ok(Some(match statement {
         Statement::CreateTable(create) => create_table(create)?,
-        Statement::CreateIndex(create) => create_index(create)?,
+        Statement::CreateIndex(create) => Definition::CreateIndex(Box::new(new_index(create)?)),
         Statement::CreateView(create) => create_view(create)?,
         Statement::CreateSchema {
             schema_name,
@@ -143,6 +155,11 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
             clone: None,
         } => Definition::CreateSchema { name: created_schema(schema_name)?, if_not_exists: *if_not_exists },
         Statement::AlterSchema(alter) => alter_schema(alter)?,
+        Statement::Comment { object_type, object_name: name, comment: text, if_exists: false, .. } => {
+            // An empty comment is none.
+            let text = text.clone().filter(|text| !text.is_empty());
+            Definition::Comment { on: commented(*object_type, name)?, text }
+        }
         Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             if *cascade && *object_type == ast::ObjectType::Index {
@@ -163,7 +180,7 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
                 ast::ObjectType::Sequence => {
                     Definition::DropSequences { names, if_exists: *if_exists, cascade: *cascade }
                 }
-                ast::ObjectType::Index => Definition::DropIndexes { names, if_exists: *if_exists },
+                ast::ObjectType::Index => drop_indexes(names, *if_exists)?,
                 other => return Err(not_supported(&format!("DROP {other}"))),
             }
         }
@@ -190,18 +207,6 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         }
         _ => return Ok(None),
     }))
-}
-
-/// The name of a schema.
-fn schema_name(name: &ast::ObjectName) -> Result<String> {
-    match name.0.as_slice() {
-        [database, ast::ObjectNamePart::Identifier(name)]
-            if database.as_ident().is_some_and(|ident| folded(ident) == DATABASE) =>
-        {
-            Ok(folded(name))
-        }
-        _ => simple_name(name),
-    }
 }
 
 /// The name of a schema that is to be made, which may be that of the role that is to own it. There is one role.
@@ -484,7 +489,8 @@ pub(crate) fn key_definition(table: &mut TableDefinition, key: Key) -> Result<In
         false => format!("{}_{}_key", table.name, key.columns.join("_")),
     });
     let Key { primary, kind, .. } = key;
-    Ok(IndexDefinition { name, columns, unique: true, primary, is_constraint: true, kind })
+    let style = IndexStyle::default();
+    Ok(IndexDefinition { name, columns, unique: true, primary, is_constraint: true, kind, style })
 }
 
 /// The name of a key column. Every index is ascending with NULLs last; it is read backward where the order
@@ -499,22 +505,15 @@ fn key_column(column: &ast::IndexColumn) -> Result<String> {
     }
 }
 
-fn create_index(create: &ast::CreateIndex) -> Result<Definition> {
-    if create.predicate.is_some() {
-        return Err(not_supported("a partial index"));
+fn drop_indexes(mut names: Vec<QualifiedName>, if_exists: bool) -> Result<Definition> {
+    let is_marker = |name: &QualifiedName| name.name == CONCURRENTLY;
+    let concurrently = names.first().is_some_and(is_marker);
+    names.retain(|name| !is_marker(name));
+    if concurrently && names.len() > 1 {
+        let message = "DROP INDEX CONCURRENTLY does not support dropping multiple objects";
+        return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
-    if !create.include.is_empty() || create.nulls_distinct == Some(false) {
-        return Err(not_supported("INCLUDE or NULLS NOT DISTINCT"));
-    }
-    Ok(Definition::CreateIndex {
-        // An index is in the schema of its table.
-        name: create.name.as_ref().map(crate::name::simple_name).transpose()?,
-        table: object_name(&create.table_name)?,
-        columns: create.columns.iter().map(key_column).collect::<Result<_>>()?,
-        unique: create.unique,
-        kind: index_kind(create.using.as_ref())?,
-        if_not_exists: create.if_not_exists,
-    })
+    Ok(Definition::DropIndexes { names, if_exists, concurrently })
 }
 
 /// What `USING` asks for in a constraint, `PRIMARY KEY (a) USING HASH`. PostgreSQL has no syntax for it; this is
@@ -524,19 +523,6 @@ fn key_kind(before: Option<&ast::IndexType>, behind: &[ast::IndexOption]) -> Res
         ast::IndexOption::Using(using) => index_kind(Some(using)),
         other => Err(not_supported(&format!("the index option {other}"))),
     })
-}
-
-/// What `USING` asks for.
-fn index_kind(using: Option<&ast::IndexType>) -> Result<IndexKind> {
-    match using {
-        None | Some(ast::IndexType::BTree) => Ok(IndexKind::Ordered),
-        Some(ast::IndexType::Hash) => Ok(IndexKind::Hash),
-        Some(other) => {
-            let name = other.to_string().to_ascii_lowercase();
-            let message = format!("access method \"{name}\" does not exist");
-            Err(Error::new(SqlState::UndefinedObject, message))
-        }
-    }
 }
 
 /// The positions of an index's columns. 42703 for an unknown name.

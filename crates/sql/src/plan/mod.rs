@@ -7,12 +7,14 @@
 pub(crate) mod access;
 pub(crate) mod check;
 mod clauses;
+mod comment;
 mod control;
 pub(crate) mod default;
 mod define;
 mod deparse;
 mod explain;
 mod foreign_key;
+mod index;
 mod joined;
 mod merge;
 mod select;
@@ -21,11 +23,13 @@ mod with;
 mod write;
 
 pub(crate) use clauses::locks_rows;
+pub(crate) use comment::Commented;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{
     Definition, Key, NewColumn, NewTable, add_column, key_definition, positions, table_key,
 };
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
+pub(crate) use index::{IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use with::{LastStep, WithPlan};

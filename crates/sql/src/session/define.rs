@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::execute::define::define;
 use crate::execute::defining::Defining;
 use crate::plan::Definition;
-use ankerdb_engine::{Definitions, Isolation, Result, Value};
+use ankerdb_engine::{Definitions, Error, Isolation, Result, SqlState, Value};
 
 impl SqlSession {
     pub(super) fn define(&mut self, definition: &Definition, parameters: &[Value]) -> Result<Outcome> {
@@ -21,6 +21,11 @@ impl SqlSession {
                     self.restart_sequences(&names);
                 }
                 definition.command().into()
+            }
+            _ if self.block.is_open() && definition.is_concurrent() => {
+                let message =
+                    format!("{} CONCURRENTLY cannot run inside a transaction block", definition.command());
+                return Err(Error::new(SqlState::ActiveSqlTransaction, message));
             }
             _ if self.block.is_open() => self.define_in_block(definition, parameters)?,
             _ => self.define_alone(definition, parameters)?,

@@ -1,8 +1,8 @@
 //! What a statement tells its client beside its result: NOTICE and WARNING.
 
 use super::SqlSession;
-use crate::name::{folded, object_name, quoted};
-use crate::plan::Definition;
+use crate::name::{DATABASE, folded, object_name, quoted};
+use crate::plan::{Commented, Definition};
 use ankerdb_engine::{Catalog, Error, NameRef, QualifiedName, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
@@ -76,7 +76,7 @@ impl SqlSession {
             Definition::DropTables { names, if_exists: true, .. } => missing("table", names),
             Definition::DropViews { names, if_exists: true, .. } => missing("view", names),
             Definition::DropSequences { names, if_exists: true, .. } => missing("sequence", names),
-            Definition::DropIndexes { names, if_exists: true } => missing("index", names),
+            Definition::DropIndexes { names, if_exists: true, .. } => missing("index", names),
             Definition::DropSchemas { names, if_exists: true, .. } => {
                 let gone = names.iter().filter(|name| catalog.schema(name).is_none());
                 skipped.extend(gone.map(|name| (SqlState::SuccessfulCompletion, no_schema(name))));
@@ -94,12 +94,17 @@ impl SqlSession {
             {
                 skipped.push((SqlState::DuplicateTable, exists(&name.name)));
             }
-            Definition::CreateIndex { name: Some(name), table, if_not_exists: true, .. }
-                if catalog.table(table).is_ok_and(|table| {
-                    catalog.has_relation(NameRef::In(table.definition().schema, name))
-                }) =>
-            {
-                skipped.push((SqlState::DuplicateTable, exists(name)));
+            Definition::CreateIndex(index) if index.if_not_exists => {
+                let table = catalog.table(&index.table);
+                let schema = table.ok().map(|table| table.definition().schema);
+                let name = index.name.as_ref().filter(|name| {
+                    schema.is_some_and(|schema| catalog.has_relation(NameRef::In(schema, name)))
+                });
+                skipped.extend(name.map(|name| (SqlState::DuplicateTable, exists(name))));
+            }
+            Definition::Comment { on: Commented::Database(name), .. } if name != DATABASE => {
+                let message = format!("database {} does not exist", quoted(name));
+                self.tell(Severity::Warning, Error::new(SqlState::InvalidCatalogName, message));
             }
             Definition::AlterTable(alter) => skipped.extend(skipped_alterations(alter, &catalog)),
             _ => {}

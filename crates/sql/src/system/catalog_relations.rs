@@ -4,7 +4,7 @@
 //! things that AnKerDB has, too, is either made of them or left out.
 
 use super::{Definition, nothing};
-use super::{classes, constraints, functions, objects, sequences, types, views};
+use super::{classes, comments, constraints, functions, objects, operator_classes, sequences, types, views};
 
 /// The columns of the statistics of tables.
 const TABLE_STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan int8, \
@@ -109,7 +109,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 2609,
         is_view: false,
         columns: "objoid oid, classoid oid, objsubid int4, description text",
-        rows: objects::descriptions,
+        rows: comments::descriptions,
     },
     Definition {
         name: "pg_enum",
@@ -224,7 +224,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: false,
         columns: "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, \
          opcdefault bool, opckeytype oid",
-        rows: types::operator_classes,
+        rows: operator_classes::operator_classes,
     },
     Definition {
         name: "pg_partitioned_table",
@@ -375,7 +375,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 2396,
         is_view: false,
         columns: "objoid oid, classoid oid, description text",
-        rows: nothing,
+        rows: comments::shared_descriptions,
     },
     Definition {
         name: "pg_stat_all_tables",

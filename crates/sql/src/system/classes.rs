@@ -25,6 +25,8 @@ struct Class {
     has_index: bool,
     kind: char,
     columns: usize,
+    /// Storage options.
+    options: Vec<String>,
     checks: usize,
     /// PostgreSQL tests foreign keys by triggers, and clients look for them only where there are some.
     has_triggers: bool,
@@ -47,6 +49,7 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         has_index: false,
         kind: 'v',
         columns: entry.view.columns.len(),
+        options: Vec::new(),
         checks: 0,
         has_triggers: false,
     }));
@@ -61,6 +64,7 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         has_index: false,
         kind: 'S',
         columns: SEQUENCE_COLUMNS.len(),
+        options: Vec::new(),
         checks: 0,
         has_triggers: false,
     }));
@@ -81,6 +85,7 @@ fn table_class(table: &TableEntry) -> Class {
         has_index: !table.indexes.is_empty(),
         kind: 'r',
         columns: table.columns.len(),
+        options: Vec::new(),
         checks: table.checks.len(),
         has_triggers: table.is_referenced || !table.foreign_keys.is_empty(),
     }
@@ -97,7 +102,14 @@ fn index_class(table: &TableEntry, index: &IndexEntry) -> Class {
         rows: 0.0,
         has_index: false,
         kind: 'i',
-        columns: index.definition.columns.len(),
+        columns: index.definition.columns.len() + index.definition.style.included.len(),
+        options: index
+            .definition
+            .style
+            .options
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect(),
         checks: 0,
         has_triggers: false,
     }
@@ -115,6 +127,7 @@ fn system_class(relation: &SystemRelation) -> Class {
         has_index: false,
         kind: if relation.definition.is_view { 'v' } else { 'r' },
         columns: relation.columns.len(),
+        options: Vec::new(),
         checks: 0,
         has_triggers: false,
     }
@@ -167,7 +180,7 @@ fn class_row(class: Class) -> Vec<Datum> {
         0,
         0,
         NULL,
-        NULL,
+        (!class.options.is_empty()).then_some(class.options),
         NULL,
     ]
 }
@@ -239,7 +252,9 @@ fn identity(identity: Option<Identity>) -> &'static str {
 }
 
 fn index_columns(table: &TableEntry, index: &IndexEntry) -> Vec<Vec<Datum>> {
-    let columns = index.definition.columns.iter().filter_map(|&column| table.columns.get(column));
+    let definition = &index.definition;
+    let columns = definition.columns.iter().chain(&definition.style.included);
+    let columns = columns.filter_map(|&column| table.columns.get(column));
     let each = columns.enumerate().map(|(position, column)| {
         let definition = &column.definition;
         attribute(index.oid, position, &definition.name, definition.data_type, &Traits::default())

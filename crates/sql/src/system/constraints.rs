@@ -1,12 +1,13 @@
 //! Indexes, constraints and defaults: `pg_index`, `pg_constraint`, `pg_attrdef`, and what they look like in SQL.
 
 use super::default_text::default_text;
+use super::operator_classes::class_of;
 use super::quoting::{list, quote_ident};
-use super::types::{by_oid, operator_class, type_of};
+use super::types::{by_oid, type_of};
 use super::{
     CheckEntry, Datum, ForeignKeyEntry, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row,
 };
-use ankerdb_engine::{ConstraintTiming, IndexKind, ReferentialAction};
+use ankerdb_engine::{ConstraintTiming, IndexKind, KeyStyle, ReferentialAction};
 
 /// The columns' names of a key.
 fn key_names<'a>(table: &'a TableEntry, index: &'a IndexEntry) -> impl Iterator<Item = &'a str> {
@@ -27,16 +28,54 @@ pub(super) fn index_definition(
         IndexKind::Ordered => "btree",
         IndexKind::Hash => "hash",
     };
-    format!(
+    let keys: Vec<String> = key_names(table, index)
+        .enumerate()
+        .map(|(position, name)| quote_ident(name) + &shown_style(index.definition.style.keys.get(position)))
+        .collect();
+    let mut text = format!(
         "CREATE {unique}INDEX {} ON {on} USING {method} ({})",
         quote_ident(&index.definition.name),
-        list(key_names(table, index)),
-    )
+        keys.join(", "),
+    );
+    let style = &index.definition.style;
+    if !style.included.is_empty() {
+        let names = style.included.iter().map(|&column| table.column_name(column));
+        text.push_str(&format!(" INCLUDE ({})", list(names)));
+    }
+    if !style.options.is_empty() {
+        let is_word = |value: &str| value.starts_with(|c: char| c.is_ascii_alphabetic());
+        let shown = style.options.iter().map(|(name, value)| match is_word(value) {
+            true => format!("{name}={}", quote_ident(value)),
+            false => format!("{name}='{value}'"),
+        });
+        text.push_str(&format!(" WITH ({})", shown.collect::<Vec<_>>().join(", ")));
+    }
+    text
+}
+
+/// What stands behind the name of a key column.
+fn shown_style(style: Option<&KeyStyle>) -> String {
+    let Some(style) = style else { return String::new() };
+    let mut text = String::new();
+    if let Some(collation) = &style.collation {
+        text.push_str(&format!(" COLLATE {}", quote_ident(collation)));
+    }
+    if let Some(class) = &style.class {
+        text.push_str(&format!(" {class}"));
+    }
+    text.push_str(match (style.descending, style.nulls_first) {
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
+        (false, true) => " NULLS FIRST",
+        (false, false) => "",
+    });
+    text
 }
 
 /// The column of an index at a position counted from 1.
 pub(super) fn index_column(table: &TableEntry, index: &IndexEntry, number: usize) -> Option<String> {
-    let position = index.definition.columns.get(number.checked_sub(1)?)?;
+    let mut columns = index.definition.columns.iter().chain(&index.definition.style.included);
+    let position = columns.nth(number.checked_sub(1)?)?;
     Some(quote_ident(table.column_name(*position)))
 }
 
@@ -229,17 +268,32 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
     let definition = &index.definition;
     let types = || definition.columns.iter().filter_map(|&column| table.columns.get(column));
     let collation = |oid| by_oid(oid).map_or(0, |known| known.collation);
-    let collations: Vec<i64> =
-        types().map(|column| i64::from(collation(type_of(column.definition.data_type).0))).collect();
-    let classes: Vec<i64> =
-        types().map(|column| i64::from(operator_class(column.definition.data_type))).collect();
-    let numbers: Vec<i64> = definition.columns.iter().map(|&column| column_number(column)).collect();
-    let options = vec![0i64; numbers.len()];
+    let style = |position: usize| definition.style.keys.get(position).cloned().unwrap_or_default();
+    let collations: Vec<i64> = types()
+        .enumerate()
+        .map(|(position, column)| match style(position).collation.as_deref() {
+            Some("C") => 950,
+            Some("POSIX") => 951,
+            _ => i64::from(collation(type_of(column.definition.data_type).0)),
+        })
+        .collect();
+    let classes: Vec<i64> = types()
+        .enumerate()
+        .map(|(position, column)| {
+            let class = style(position).class;
+            i64::from(class_of(class.as_deref(), definition.kind, column.definition.data_type))
+        })
+        .collect();
+    let keys = definition.columns.len();
+    let columns = definition.columns.iter().chain(&definition.style.included);
+    let numbers: Vec<i64> = columns.map(|&column| column_number(column)).collect();
+    let option = |style: KeyStyle| i64::from(style.descending) | i64::from(style.nulls_first) << 1;
+    let options: Vec<i64> = (0..keys).map(|position| option(style(position))).collect();
     row![
         index.oid,
         table.oid,
         numbers.len(),
-        numbers.len(),
+        keys,
         definition.unique,
         false,
         definition.primary,

@@ -2,6 +2,7 @@
 //!
 //! One table says names, arguments and results; `pg_proc` shows it.
 
+mod comments;
 mod names;
 mod shown;
 
@@ -92,9 +93,9 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_relation_is_publishable", &[REGCLASS], 1, Boolean, no),
     function("pg_is_other_temp_schema", &[OID], 1, Boolean, names::is_others_temporary_schema),
     function("pg_my_temp_schema", &[], 0, OID, names::own_temporary_schema),
-    function("obj_description", &[OID, NAME], 1, Text, shown::description),
-    function("col_description", &[OID, Integer], 2, Text, none),
-    function("shobj_description", &[OID, NAME], 2, Text, none),
+    function("obj_description", &[OID, NAME], 1, Text, comments::description),
+    function("col_description", &[OID, Integer], 2, Text, comments::of_column),
+    function("shobj_description", &[OID, NAME], 2, Text, comments::of_shared),
     function("pg_encoding_to_char", &[Integer], 1, NAME, shown::encoding),
     function("pg_tablespace_location", &[OID], 1, Text, nowhere),
     function("current_schema", &[], 0, NAME, names::current_schema),

@@ -15,12 +15,14 @@
 
 mod catalog_relations;
 mod classes;
+mod comments;
 mod constraints;
 mod default_text;
 mod functions;
 mod list;
 mod objects;
 pub(crate) mod oids;
+mod operator_classes;
 mod quoting;
 mod sequences;
 mod standard;
@@ -31,6 +33,7 @@ mod views;
 
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
 pub(crate) use list::{list_items, shown_list};
+pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
 
 use ankerdb_engine::{
@@ -217,6 +220,7 @@ pub(crate) struct SystemCatalog {
     tables: Vec<TableEntry>,
     views: Vec<ViewEntry>,
     sequences: Vec<SequenceEntry>,
+    comments: comments::Comments,
     /// Schemas that relations of users may be in.
     schemas: Vec<SchemaEntry>,
     /// Where names without a schema are looked for.
@@ -346,8 +350,9 @@ impl SystemCatalog {
         let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
         schemas.sort_by_key(|schema| schema.oid);
         let path = catalog.path().clone();
+        let comments = comments::describe(catalog, &mut oids);
         let (names, oids) = (HashMap::new(), HashMap::new());
-        let described = SystemCatalog { tables, views, sequences, schemas, path, names, oids };
+        let described = SystemCatalog { tables, views, sequences, comments, schemas, path, names, oids };
         let names = described.all_names();
         let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
         SystemCatalog { names, oids, ..described }

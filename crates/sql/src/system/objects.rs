@@ -1,8 +1,7 @@
 //! What every database has: schemas, the role, the database itself, access methods, settings.
 
 use super::{
-    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, PUBLIC_OID, Rows,
-    SystemCatalog, row,
+    INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, Rows, SystemCatalog, row,
 };
 use crate::name::DATABASE;
 use crate::version::SERVER_VERSION;
@@ -11,7 +10,7 @@ use crate::version::SERVER_VERSION;
 pub(super) const OWNER: &str = "ankerdb";
 pub(super) const OWNER_OID: u32 = 10;
 /// The numbers of the database and of the place where its tables are.
-const DATABASE_OID: u32 = 5;
+pub(super) const DATABASE_OID: u32 = 5;
 const TABLESPACE_OID: u32 = 1663;
 /// The number of UTF-8.
 const UTF8: i32 = 6;
@@ -72,10 +71,6 @@ pub(super) fn users(_: &SystemCatalog) -> Rows {
 
 pub(super) fn languages(_: &SystemCatalog) -> Rows {
     vec![row![12, "internal", OWNER_OID, false, false, 0, 0, 0, NULL]]
-}
-
-pub(super) fn descriptions(_: &SystemCatalog) -> Rows {
-    vec![row![PUBLIC_OID, 2615, 0, "standard public schema"]]
 }
 
 /// Settings that no session changes.

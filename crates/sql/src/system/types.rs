@@ -299,40 +299,6 @@ pub(super) fn collations(_: &SystemCatalog) -> Rows {
     ]
 }
 
-/// Operator classes: how an index compares the values of a type. Number, family, name, type; for trees.
-const OPERATOR_CLASSES: &[(u32, u32, &str, u32)] = &[
-    (424, 424, "bool_ops", 16),
-    (428, 428, "bytea_ops", 17),
-    (1979, 1976, "int2_ops", 21),
-    (1978, 1976, "int4_ops", 23),
-    (3124, 1976, "int8_ops", 20),
-    (1970, 1970, "float4_ops", 700),
-    (3123, 1970, "float8_ops", 701),
-    (3125, 1988, "numeric_ops", 1700),
-    (3126, 1994, "text_ops", 25),
-    (10004, 426, "bpchar_ops", 1042),
-    (3122, 434, "date_ops", 1082),
-    (3128, 434, "timestamp_ops", 1114),
-    (3127, 434, "timestamptz_ops", 1184),
-    (10065, 2968, "uuid_ops", 2950),
-];
-
-/// The operator class that an index of a column of this type has.
-pub(super) fn operator_class(data_type: DataType) -> u32 {
-    let wanted = match type_of(data_type).0 {
-        1043 => 25,
-        other => other,
-    };
-    OPERATOR_CLASSES.iter().find(|(.., input)| *input == wanted).map_or(0, |(oid, ..)| *oid)
-}
-
-pub(super) fn operator_classes(_: &SystemCatalog) -> Rows {
-    let class = |&(oid, family, name, input): &(u32, u32, &'static str, u32)| {
-        row![oid, 403, name, PG_CATALOG_OID, OWNER_OID, family, input, true, 0]
-    };
-    OPERATOR_CLASSES.iter().map(class).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

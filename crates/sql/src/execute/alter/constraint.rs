@@ -6,7 +6,9 @@ use crate::execute::defining::numbered;
 use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, foreign_key, key_definition, table_key};
-use ankerdb_engine::{Error, IndexDefinition, NameRef, RelationName, Result, SqlState, TableDefinition};
+use ankerdb_engine::{
+    Error, IndexDefinition, NameRef, Part, RelationName, Result, SqlState, TableDefinition,
+};
 use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
 use std::ops::ControlFlow;
 
@@ -119,6 +121,8 @@ impl Altering<'_, '_> {
             None => return Err(no_constraint(old, &definition.name)),
         }
         definition.checks.sort_by(|left, right| left.name.cmp(&right.name));
+        let part = |name: &str| Part::Constraint(name.to_owned());
+        self.defining.definitions.rename_part(&self.table, &part(old), &part(new))?;
         self.redefine(definition)
     }
 }

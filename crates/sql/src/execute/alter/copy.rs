@@ -105,11 +105,14 @@ impl Rewriting {
         }
         definition.columns.remove(position);
         self.sources.remove(position);
-        let uses = |index: &IndexDefinition| index.columns.contains(&position);
+        let uses = |index: &IndexDefinition| {
+            index.columns.contains(&position) || index.style.included.contains(&position)
+        };
         definition.indexes.retain(|index| !uses(index));
         let moved = |column: usize| column - usize::from(column > position);
         for index in &mut definition.indexes {
-            index.columns = index.columns.iter().map(|&column| moved(column)).collect();
+            let columns = index.columns.iter_mut().chain(&mut index.style.included);
+            columns.for_each(|column| *column = moved(*column));
         }
         let keys = definition.foreign_keys.iter_mut().map(|key| &mut key.columns);
         for columns in keys.chain(definition.referenced_by.iter_mut().map(|side| &mut side.columns)) {

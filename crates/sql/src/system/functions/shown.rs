@@ -3,7 +3,7 @@
 use super::{by_number, oid, relation, text};
 use crate::name::DATABASE;
 use crate::system::objects::{OWNER, OWNER_OID};
-use crate::system::{Datum, PUBLIC_OID, SystemCatalog, TableEntry, classes, constraints, types};
+use crate::system::{Datum, SystemCatalog, TableEntry, classes, constraints, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
 /// Whether the flag for a shorter form is given.
@@ -67,12 +67,6 @@ pub(super) fn role(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
         OWNER_OID => OWNER.into(),
         other => format!("unknown (OID={other})").into(),
     })
-}
-
-/// There are no comments but one.
-pub(super) fn description(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    let is_schema = arguments.len() == 1 || text(arguments.get(1)) == "pg_namespace";
-    Ok((is_schema && oid(arguments.first()) == PUBLIC_OID).then_some("standard public schema").into())
 }
 
 pub(super) fn encoding(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {

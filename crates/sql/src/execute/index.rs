@@ -1,0 +1,76 @@
+//! CREATE INDEX and DROP INDEX.
+
+use super::defining::numbered;
+use super::schema::check_schema;
+use crate::plan::{IndexedColumn, NewIndex, positions};
+use crate::system::{operator_class, sortable_collation};
+use ankerdb_engine::{
+    Definitions, IndexDefinition, IndexKind, IndexStyle, KeyStyle, NameRef, QualifiedName, RelationName,
+    Result, Table,
+};
+
+pub(super) fn create_index(definitions: &mut Definitions, new: &NewIndex) -> Result<()> {
+    let catalog = definitions.catalog()?;
+    let table = catalog.table(&new.table)?;
+    let is_taken = |name: &str| catalog.has_relation(NameRef::In(table.definition().schema, name));
+    let name = match &new.name {
+        Some(name) => name.clone(),
+        None => index_name(&table, new, is_taken),
+    };
+    let names: Vec<String> = new.columns.iter().map(|column| column.name.clone()).collect();
+    let columns = positions(&table, &names)?;
+    let included = positions(&table, &new.included)?;
+    let keys = new.columns.iter().zip(&columns);
+    let keys: Vec<KeyStyle> =
+        keys.map(|(column, &position)| style(&table, position, column, new.kind)).collect::<Result<_>>()?;
+    // As on PostgreSQL, what it asks for has to fit all the same.
+    if new.if_not_exists && is_taken(&name) {
+        return Ok(());
+    }
+    let is_plain = keys.iter().all(|key| *key == KeyStyle::default());
+    let keys = if is_plain { Vec::new() } else { keys };
+    let index = IndexDefinition {
+        name,
+        columns,
+        unique: new.unique,
+        primary: false,
+        is_constraint: false,
+        kind: new.kind,
+        style: IndexStyle { keys, included, options: new.options.clone() },
+    };
+    definitions.create_index(&RelationName::of(&table), index)
+}
+
+/// How a column is to be shown, if values of its type can be kept like that: there is one order of them.
+fn style(table: &Table, position: usize, column: &IndexedColumn, kind: IndexKind) -> Result<KeyStyle> {
+    let data_type = table.columns()[position].data_type;
+    let collation = column.style.collation.as_deref();
+    let collation = collation.map(|name| sortable_collation(name, data_type)).transpose()?.flatten();
+    let class = column.style.class.as_deref();
+    let class = class.map(|name| operator_class(name, kind, data_type)).transpose()?.flatten();
+    Ok(KeyStyle { collation, class, ..column.style })
+}
+
+pub(super) fn drop_indexes(
+    definitions: &mut Definitions,
+    names: &[QualifiedName],
+    if_exists: bool,
+) -> Result<()> {
+    for name in names {
+        let catalog = definitions.catalog()?;
+        if catalog.table_of_index(name).is_some() {
+            definitions.drop_index(name)?;
+        } else if !if_exists {
+            check_schema(name, &catalog)?;
+            definitions.drop_index(name)?;
+        }
+    }
+    Ok(())
+}
+
+/// PostgreSQL's name for an index without one: `table_column_idx`, numbered if that is taken.
+fn index_name(table: &Table, new: &NewIndex, taken: impl Fn(&str) -> bool) -> String {
+    let keys = new.columns.iter().map(|column| column.name.as_str());
+    let columns: Vec<&str> = keys.chain(new.included.iter().map(String::as_str)).collect();
+    numbered(format!("{}_{}_idx", table.name(), columns.join("_")), taken)
+}
