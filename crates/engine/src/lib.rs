@@ -76,8 +76,9 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, ConstraintTiming, ForeignKey, Identity, Index, IndexDefinition, IndexKind,
-    IndexStyle, KeyStyle, OnCommit, Reference, ReferentialAction, RowTest, Table, TableDefinition,
+    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Identity, Index,
+    IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, OnCommit, Reference, ReferentialAction,
+    RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,

@@ -112,6 +112,7 @@ impl Stage {
         let index = |name: &str, column: usize, unique, kind| IndexDefinition {
             name: name.into(),
             columns: vec![column],
+            derivation: None,
             unique,
             primary: false,
             is_constraint: false,

@@ -43,6 +43,7 @@ fn index_on_kind(name: &str, unique: bool) -> IndexDefinition {
     IndexDefinition {
         name: name.into(),
         columns: vec![KIND],
+        derivation: None,
         unique,
         primary: false,
         is_constraint: false,

@@ -58,6 +58,7 @@ impl Stage {
         let by_text = IndexDefinition {
             name: "by_text".into(),
             columns: vec![1, 2],
+            derivation: None,
             unique: false,
             primary: false,
             is_constraint: false,

@@ -266,6 +266,7 @@ fn an_index_that_does_not_fit_is_refused_and_nothing_remains_of_it() {
     let index = IndexDefinition {
         name: "by_text".into(),
         columns: vec![1],
+        derivation: None,
         unique: false,
         primary: false,
         is_constraint: false,

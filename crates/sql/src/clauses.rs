@@ -1,12 +1,10 @@
 //! Clauses that the parser does not read, written in ones that it does.
 //!
 //! In MERGE, `DO NOTHING` becomes an assignment to a column, and `INSERT DEFAULT VALUES` the insertion into one; OVERRIDING
-//! becomes a column of the list of INSERT. Their names no client can write, and the planner knows them by these. `FOR NO KEY
+//! becomes a column of the list of INSERT, and so does a target of ON CONFLICT with expressions or a condition. Their names no client can write, and the planner knows them by these. `FOR NO KEY
 //! UPDATE` and `FOR KEY SHARE` lock as `FOR UPDATE` and `FOR SHARE` do, as there are no weaker locks here. There is no inheritance
 //! that `ONLY` could leave out.
 
-use crate::name::not_supported;
-use ankerdb_engine::Result;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
@@ -20,17 +18,17 @@ pub(crate) const SYSTEM_VALUES: &str = "\0system";
 /// The column that stands for `OVERRIDING USER VALUE`: values for columns that number their rows do not count.
 pub(crate) const USER_VALUES: &str = "\0user";
 
+/// Begins the column that stands for a target of ON CONFLICT; the target's text follows.
+pub(crate) const TARGET: &str = "\0target ";
+
 /// Rewrites the tokens of one statement.
-///
-/// # Errors
-/// `FeatureNotSupported` for a condition on the index of ON CONFLICT.
-pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     let significant: Vec<usize> =
         (0..tokens.len()).filter(|&at| !matches!(tokens[at].token, Token::Whitespace(_))).collect();
     let words: Vec<String> = significant.iter().map(|&at| word_of(&tokens[at])).collect();
     if !words.iter().any(|word| matches!(word.as_str(), "merge" | "overriding" | "key" | "only" | "conflict"))
     {
-        return Ok(());
+        return;
     }
     let starts = |at: usize, wanted: &[&str]| {
         words[at..].iter().zip(wanted).filter(|(a, b)| a == *b).count() == wanted.len()
@@ -60,10 +58,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
             let only = at + if words[at] == "update" { 1 } else { 2 };
             replaced.push((only, only, Vec::new()));
         } else if starts(at, &["on", "conflict", "("]) {
-            let close = closing(&words, at + 2);
-            if words.get(close + 1).is_some_and(|word| word == "where") {
-                return Err(not_supported("ON CONFLICT with a condition on the index"));
-            }
+            replaced.extend(conflict_target(tokens, &significant, &words, at + 2));
         }
     }
     replaced.sort_by_key(|(first, ..)| *first);
@@ -75,7 +70,42 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
         with.push(TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span });
         tokens.splice(first..=last, with);
     }
-    Ok(())
+}
+
+/// A target of ON CONFLICT that is more than names of columns, as the name of one.
+fn conflict_target(
+    tokens: &[TokenWithSpan],
+    significant: &[usize],
+    words: &[String],
+    open: usize,
+) -> Option<Replacement> {
+    let close = closing(words, open);
+    let is_list =
+        words[open + 1..close.min(words.len())].iter().enumerate().all(|(number, word)| match number % 2 {
+            0 => !matches!(word.as_str(), "(" | ")" | ","),
+            _ => word == ",",
+        });
+    let end = match words.get(close + 1).map(String::as_str) {
+        Some("where") => end_of_condition(words, close + 1)?,
+        _ if is_list => return None,
+        _ => close,
+    };
+    let written = tokens.get(significant[open]..=*significant.get(end)?)?;
+    let text: String = written.iter().map(|token| token.token.to_string()).collect();
+    Some((open, end, vec![Token::LParen, name(&format!("{TARGET}{text}")), Token::RParen]))
+}
+
+/// The last word before the DO that ends a condition.
+fn end_of_condition(words: &[String], first: usize) -> Option<usize> {
+    let mut at = first;
+    while at < words.len() {
+        match words[at].as_str() {
+            "do" => return Some(at - 1),
+            "(" => at = closing(words, at) + 1,
+            _ => at += 1,
+        }
+    }
+    None
 }
 
 /// A range of words, and the tokens to put in their place.

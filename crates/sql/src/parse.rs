@@ -90,7 +90,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
         crate::sequence_options::reorder(&mut tokens);
-        crate::clauses::rewrite(&mut tokens)?;
+        crate::clauses::rewrite(&mut tokens);
         crate::naming::rewrite(&mut tokens);
         crate::commenting::rewrite(&mut tokens);
         crate::made_table::rewrite(&mut tokens);

@@ -9,6 +9,7 @@ use crate::entries::Entries;
 use crate::index::Index;
 use crate::storage::Storage;
 use ankerdb_base::{RowId, Timestamp};
+use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
 impl Storage {
@@ -16,7 +17,7 @@ impl Storage {
     /// was deleted. The caller owns the row.
     fn keys_of_states(&self, index: &Index, row: RowId, pin: &Guard) -> Vec<Vec<u8>> {
         let block = self.block(row.block());
-        let columns = &index.definition().columns;
+        let columns = index.sources();
         let mut state: Vec<OwnedCell> =
             columns.iter().map(|&column| block.owned_cell(row.offset(), column, pin)).collect();
         let mut keys = vec![encode_state(index, &state)];
@@ -97,7 +98,15 @@ impl Storage {
         pin: &Guard,
     ) -> Vec<u8> {
         let mut key = Vec::new();
-        for (part, &column) in index.definition().columns.iter().enumerate() {
+        if index.derivation().is_some() {
+            let cell = |&column: &usize| match changes.clone().find(|(changed, _)| *changed == column) {
+                Some((_, cell)) => cell.to_owned(),
+                None => self.block(row.block()).owned_cell(row.offset(), column, pin),
+            };
+            let state: Vec<OwnedCell> = index.sources().iter().map(cell).collect();
+            return encode_state(index, &state);
+        }
+        for (part, &column) in index.sources().iter().enumerate() {
             let pushed = match changes.clone().find(|(changed, _)| *changed == column) {
                 Some((_, cell)) => index.push_part(part, cell, &mut key),
                 None => {
@@ -114,6 +123,15 @@ impl Storage {
 /// The key made of one cell per key column.
 fn encode_state(index: &Index, state: &[OwnedCell]) -> Vec<u8> {
     let mut key = Vec::new();
+    if index.derivation().is_some() {
+        let values = state.iter().zip(index.source_types());
+        let values: Vec<Value> = values.map(|(cell, data_type)| cell.borrow().to_value(*data_type)).collect();
+        // A state from before the index may have no key, and has no entry then.
+        if index.encode_sources(&values, &mut key).is_err() {
+            key.clear();
+        }
+        return key;
+    }
     for (part, cell) in state.iter().enumerate() {
         index.push_part(part, cell.borrow(), &mut key).expect("a stored row's key was encoded before");
     }

@@ -5,6 +5,7 @@
 //! that the row exists for it and, if keys of this index were ever updated, that it has this key.
 
 use crate::cell::Cell;
+use crate::derivation::Derivation;
 use crate::entries::Entries;
 use crate::schema::IndexDefinition;
 use ankerdb_base::{ColumnSet, Result, Timestamp};
@@ -14,6 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// An index of a table.
 pub struct Index {
     definition: IndexDefinition,
+    /// The columns that keys are made of, with their types.
+    sources: Vec<usize>,
+    source_types: Vec<DataType>,
     key_types: Vec<(DataType, bool)>,
     key_columns: ColumnSet,
     entries: Entries,
@@ -67,9 +71,22 @@ impl Index {
         columns: &[(DataType, bool)],
         valid_from: Timestamp,
     ) -> Index {
+        let (sources, key_types) = match &definition.derivation {
+            None => {
+                let types = definition.columns.iter().map(|&column| columns[column]);
+                (definition.columns.clone(), types.collect())
+            }
+            // Rows that are left out have NULLs.
+            Some(derivation) => {
+                let types = derivation.types.iter().map(|&data_type| (data_type, true));
+                (derivation.sources.clone(), types.collect())
+            }
+        };
         Index {
-            key_types: definition.columns.iter().map(|&column| columns[column]).collect(),
-            key_columns: ColumnSet::of(&definition.columns),
+            key_types,
+            key_columns: ColumnSet::of(&sources),
+            source_types: sources.iter().map(|&column| columns[column].0).collect(),
+            sources,
             entries: Entries::new(definition.kind),
             definition,
             life: IndexLife {
@@ -85,7 +102,35 @@ impl Index {
         &self.definition
     }
 
-    /// The key columns as a set.
+    /// The columns that its keys are made of: those of the key, or those that the key is computed of.
+    #[inline]
+    pub fn sources(&self) -> &[usize] {
+        &self.sources
+    }
+
+    /// The type of each of these columns.
+    pub(crate) fn source_types(&self) -> &[DataType] {
+        &self.source_types
+    }
+
+    /// The parts of its key.
+    pub fn part_count(&self) -> usize {
+        self.key_types.len()
+    }
+
+    /// The type of a part of its key.
+    #[inline]
+    pub fn part_type(&self, part: usize) -> DataType {
+        self.key_types[part].0
+    }
+
+    /// How its keys are computed, unless they are some columns.
+    #[inline]
+    pub fn derivation(&self) -> Option<&Derivation> {
+        self.definition.derivation.as_deref()
+    }
+
+    /// The columns that its keys are made of, as a set.
     pub fn key_columns(&self) -> ColumnSet {
         self.key_columns
     }
@@ -153,13 +198,41 @@ impl Index {
     /// such a key equals no other.
     ///
     /// # Errors
-    /// Those of [`encode`](Self::encode).
+    /// Those of [`encode`](Self::encode), and of what computes the key.
     pub fn encode_row(&self, value: impl Fn(usize) -> Value, out: &mut Vec<u8>) -> Result<bool> {
+        if let Some(derivation) = self.derivation() {
+            return self.encode_derived(derivation, &value, out);
+        }
         let mut has_null = false;
         for (&column, &(data_type, nullable)) in self.definition.columns.iter().zip(&self.key_types) {
             let value = value(column);
             has_null |= value.is_null();
             push_value(out, &value, data_type, nullable)?;
+        }
+        Ok(has_null)
+    }
+
+    /// Appends the key that is computed of the values of its [`sources`](Self::sources), in their order.
+    ///
+    /// # Errors
+    /// Those of [`encode_row`](Self::encode_row).
+    pub fn encode_sources(&self, values: &[Value], out: &mut Vec<u8>) -> Result<bool> {
+        let position = |column: usize| self.sources.iter().position(|source| *source == column);
+        self.encode_row(|column| position(column).map_or(Value::Null, |at| values[at].clone()), out)
+    }
+
+    fn encode_derived(
+        &self,
+        derivation: &Derivation,
+        value: &dyn Fn(usize) -> Value,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let key = derivation.function.key(value)?;
+        let mut has_null = false;
+        for (part, &(data_type, nullable)) in self.key_types.iter().enumerate() {
+            let value = key.as_ref().map_or(&Value::Null, |key| &key[part]);
+            has_null |= value.is_null();
+            push_value(out, value, data_type, nullable)?;
         }
         Ok(has_null)
     }

@@ -1,9 +1,11 @@
 //! What a table is declared as.
 
 use crate::check::Check;
+use crate::derivation::Derivation;
 use crate::reference::{ForeignKey, Reference};
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
+use std::sync::Arc;
 
 /// One column of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,8 +84,10 @@ pub struct KeyStyle {
 pub struct IndexDefinition {
     /// Its name, unique in the schema of its table.
     pub name: String,
-    /// The key: column positions, most significant first.
+    /// The key: column positions, most significant first. None if it is computed.
     pub columns: Vec<usize>,
+    /// How the key is computed, unless it is some columns of each row.
+    pub derivation: Option<Arc<Derivation>>,
     /// Whether two rows may have the same key.
     pub unique: bool,
     /// Whether it is the primary key: unique, and its columns forbid NULL.
@@ -165,6 +169,7 @@ impl TableDefinition {
             IndexDefinition {
                 name,
                 columns,
+                derivation: None,
                 unique: true,
                 primary: true,
                 is_constraint: true,
@@ -182,6 +187,7 @@ impl TableDefinition {
         self.indexes.push(IndexDefinition {
             name: name.into(),
             columns,
+            derivation: None,
             unique,
             primary: false,
             is_constraint: false,
@@ -238,10 +244,13 @@ impl TableDefinition {
     /// `InvalidTableDefinition`.
     pub fn validate_index(&self, index: &IndexDefinition) -> Result<()> {
         let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
-        if index.columns.is_empty() {
+        let sources = index.derivation.as_ref().map_or(&index.columns[..], |derivation| &derivation.sources);
+        let parts =
+            index.derivation.as_ref().map_or(index.columns.len(), |derivation| derivation.types.len());
+        if parts == 0 {
             return invalid(format!("index \"{}\" needs at least one column", index.name));
         }
-        if let Some(column) = index.columns.iter().find(|&&column| column >= self.columns.len()) {
+        if let Some(column) = sources.iter().find(|&&column| column >= self.columns.len()) {
             return invalid(format!("index \"{}\" names column {column}, which does not exist", index.name));
         }
         if index.primary && index.columns.iter().any(|&column| self.columns[column].nullable) {

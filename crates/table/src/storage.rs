@@ -24,7 +24,7 @@ use crossbeam_epoch::Guard;
 use parking_lot::Mutex;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Blocks of one table that fill up at the same time, so that inserting threads do not meet.
 const TAILS: usize = 4;
@@ -49,6 +49,8 @@ pub struct Storage {
     grow: Mutex<()>,
     tails: [Mutex<Tail>; TAILS],
     indexes: AppendList<Arc<Index>>,
+    /// Whether there has ever been an index whose keys are computed.
+    has_derived: AtomicBool,
     derived: Mutex<Option<Derived>>,
     segments: Option<Segments>,
     /// Rows deleted since a sweep last began.
@@ -74,6 +76,7 @@ impl Storage {
         let layouts: Vec<_> = types.iter().map(|&(data_type, _)| CellLayout::of(data_type)).collect();
         let columns = layouts.iter().zip(&types).map(|(&layout, &(_, nullable))| (layout, nullable));
         let segments = placement.map(|placement| Segments::new(placement, columns)).transpose()?;
+        let has_derived = definition.indexes.iter().any(|index| index.derivation.is_some());
         let identity = TABLES.fetch_add(1, Ordering::Relaxed);
         let storage = Storage {
             identity: NonZeroU64::new(identity).expect("fewer tables than there are numbers"),
@@ -83,6 +86,7 @@ impl Storage {
             grow: Mutex::new(()),
             tails: Default::default(),
             indexes: AppendList::default(),
+            has_derived: AtomicBool::new(has_derived),
             derived: Mutex::new(None),
             segments,
             deletions: AtomicUsize::new(0),
@@ -132,9 +136,18 @@ impl Storage {
     /// Adds an index that is maintained from now on but not yet usable.
     pub fn add_index(&self, definition: IndexDefinition) -> Arc<Index> {
         let _growing = self.grow.lock();
+        if definition.derivation.is_some() {
+            self.has_derived.store(true, Ordering::Relaxed);
+        }
         let index = Arc::new(Index::new(definition, &self.types, Timestamp::MAX));
         self.indexes.push(index.clone());
         index
+    }
+
+    /// Whether keys of some index may have to be computed.
+    #[inline]
+    pub fn has_derived_keys(&self) -> bool {
+        self.has_derived.load(Ordering::Relaxed)
     }
 
     /// A place where readers keep what they have derived from the table; it goes with the table.
@@ -245,6 +258,9 @@ impl Storage {
         pin: &Guard,
         out: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
+        if index.derivation().is_some() {
+            return self.push_derived_at(index, row, at, pin, out);
+        }
         let start = out.len();
         let block = self.block(row.block());
         loop {
@@ -255,6 +271,34 @@ impl Storage {
                 return Ok(pushed);
             }
             out.truncate(start);
+        }
+    }
+
+    /// The key is computed when all that it is computed of is known to be of one state.
+    #[cold]
+    fn push_derived_at(
+        &self,
+        index: &Index,
+        row: RowId,
+        at: ReadAt,
+        pin: &Guard,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let block = self.block(row.block());
+        let values = loop {
+            let before = block.header(row.offset());
+            let read = |&column: &usize| self.value(row, column, at, pin);
+            let values: Option<Vec<Value>> = index.sources().iter().map(read).collect();
+            let is_one_state = at != ReadAt::Newest || index.sources().len() == 1;
+            if is_one_state || block.header(row.offset()).confirms(before) {
+                break values;
+            }
+        };
+        // A constant condition needs no column, and yet the row has to be there.
+        let exists = !index.sources().is_empty() || block.exists_at(row.offset(), at, pin);
+        match values.filter(|_| exists) {
+            Some(values) => index.encode_sources(&values, out).map(Some),
+            None => Ok(None),
         }
     }
 

@@ -1,4 +1,4 @@
-//! CHECK constraints, tested when a row is written: its pending state is what the commit installs.
+//! CHECK constraints, and what else a row has to be fit for: keys that are computed of it. They are tested when a row is written: its pending state is what the commit installs.
 //!
 //! A constraint over several columns may hold for each of two concurrent changes and not for both. At SERIALIZABLE its columns
 //! count as read; at REPEATABLE READ the first committer of a row wins; an interactive transaction has locked the row. What
@@ -7,7 +7,7 @@
 
 use crate::transaction::Transaction;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
-use ankerdb_table::{Check, Table};
+use ankerdb_table::{Check, Index, Storage, Table};
 use ankerdb_value::{Value, format_text};
 use std::sync::Arc;
 
@@ -18,7 +18,11 @@ impl Transaction {
     /// 23514 if a new row violates a constraint.
     #[inline]
     pub(crate) fn check_new_row(&self, table: &Table, value: &dyn Fn(usize) -> Value) -> Result<()> {
-        table.checks().iter().try_for_each(|check| test(table, check, value))
+        table.checks().iter().try_for_each(|check| test(table, check, value))?;
+        match Storage::of(table).has_derived_keys() {
+            true => compute_keys(table, None, value),
+            false => Ok(()),
+        }
     }
 
     /// 23514 if a visible row violates a constraint with these columns changed. What the constraint looks at beside them
@@ -31,11 +35,19 @@ impl Transaction {
         changed: impl Iterator<Item = usize>,
         change: &dyn Fn(usize) -> Option<Value>,
     ) -> Result<()> {
-        if table.checks().is_empty() {
+        let has_derived_keys = Storage::of(table).has_derived_keys();
+        if table.checks().is_empty() && !has_derived_keys {
             return Ok(());
         }
         let mut columns = ColumnSet::EMPTY;
         changed.for_each(|column| columns.insert(column));
+        if has_derived_keys {
+            let value = |column| change(column).unwrap_or_else(|| self.value(table, row, column));
+            compute_keys(table, Some(columns), &value)?;
+        }
+        if table.checks().is_empty() {
+            return Ok(());
+        }
         self.check_change(table, row, columns, change)
     }
 
@@ -54,6 +66,17 @@ impl Transaction {
         }
         Ok(())
     }
+}
+
+/// That the keys of indexes over expressions can be computed: where a row is written, so that it is this statement that fails, and not
+/// the commit. Of those only that depend on what has `changed`, if not all of the row is new.
+#[cold]
+fn compute_keys(table: &Table, changed: Option<ColumnSet>, value: &dyn Fn(usize) -> Value) -> Result<()> {
+    let depends = |index: &Index| changed.is_none_or(|changed| index.key_columns().intersects(changed));
+    let derived = table.maintained_indexes().filter(|(_, index)| depends(index));
+    derived
+        .filter_map(|(_, index)| index.derivation())
+        .try_for_each(|derivation| derivation.function.key(value).map(drop))
 }
 
 fn test(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Result<()> {

@@ -3,6 +3,7 @@
 use crate::write_set::{Write, WriteSet};
 use ankerdb_base::Result;
 use ankerdb_table::{Cell, Index, ReadAt, Storage, Table};
+use ankerdb_value::Value;
 use crossbeam_epoch::Guard;
 
 /// Appends pending rows' keys as of a timestamp, and says whether there is one.
@@ -27,12 +28,15 @@ pub(crate) fn push_pending_key(
     pin: &Guard,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
+    if index.derivation().is_some() {
+        return push_derived_key(writes, write, table, index, at, pin, out);
+    }
     let mut has_null = false;
     let mut push = |part: usize, cell: Cell<'_>| {
         has_null |= matches!(cell, Cell::Null);
         index.push_part(part, cell, out)
     };
-    for (part, &column) in index.definition().columns.iter().enumerate() {
+    for (part, &column) in index.sources().iter().enumerate() {
         if let Some(cell) = writes.cell(write, column) {
             push(part, cell)?;
             continue;
@@ -44,4 +48,22 @@ pub(crate) fn push_pending_key(
         }
     }
     Ok(has_null)
+}
+
+#[cold]
+fn push_derived_key(
+    writes: &WriteSet,
+    write: &Write,
+    table: &Table,
+    index: &Index,
+    at: ReadAt,
+    pin: &Guard,
+    out: &mut Vec<u8>,
+) -> Result<bool> {
+    let value = |&column: &usize| match writes.cell(write, column) {
+        Some(cell) => cell.to_value(table.data_type(column)),
+        None => Storage::of(table).value(write.row, column, at, pin).unwrap_or(Value::Null),
+    };
+    let values: Vec<Value> = index.sources().iter().map(value).collect();
+    index.encode_sources(&values, out)
 }

@@ -32,15 +32,20 @@ pub(crate) fn gone(table: &Table) -> Error {
 pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) -> Value) -> Error {
     let definition = index.definition();
     let message = format!("duplicate key value violates unique constraint \"{}\"", definition.name);
-    let names: Vec<&str> =
-        definition.columns.iter().map(|&column| &table.columns()[column].name[..]).collect();
-    let values: Vec<String> = (definition.columns.iter())
-        .map(|&column| {
-            let mut text = String::new();
-            format_text(&value(column), table.data_type(column), &mut text);
-            text
-        })
-        .collect();
+    let name = |column: usize| table.columns()[column].name.clone();
+    let (names, key): (Vec<String>, Vec<Value>) = match index.derivation() {
+        None => definition.columns.iter().map(|&column| (name(column), value(column))).unzip(),
+        Some(derivation) => {
+            let key = derivation.function.key(value).ok().flatten().unwrap_or_default();
+            (derivation.parts.iter().map(|part| part.with_names(name)).collect(), key)
+        }
+    };
+    let shown = |(part, value): (usize, &Value)| {
+        let mut text = String::new();
+        format_text(value, index.part_type(part), &mut text);
+        text
+    };
+    let values: Vec<String> = key.iter().enumerate().map(shown).collect();
     let detail = format!("Key ({})=({}) already exists.", names.join(", "), values.join(", "));
     Error::new(SqlState::UniqueViolation, message)
         .with_detail(detail)

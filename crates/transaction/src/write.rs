@@ -115,7 +115,7 @@ impl Transaction {
                         change.map_or_else(|| self.value(table, row, column), |(_, value)| value.clone())
                     };
                     let values: Vec<(usize, Value)> =
-                        index.definition().columns.iter().map(|&column| (column, value(column))).collect();
+                        index.sources().iter().map(|&column| (column, value(column))).collect();
                     let value = |column: usize| {
                         let value = values.iter().find(|(position, _)| *position == column);
                         value.expect("all key columns were read").1.clone()

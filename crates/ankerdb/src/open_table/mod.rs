@@ -230,7 +230,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// The row with this key in a unique index. NULL equals nothing.
     #[inline]
     pub(crate) fn find(&self, index: usize, key: &impl Values) -> Result<Option<RowId>> {
-        let parts = self.table.index(index).definition().columns.len();
+        let parts = self.table.index(index).part_count();
         if key.count() != parts {
             return Err(key_length(key.count(), parts));
         }
@@ -250,14 +250,14 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         let index = self.table.index(index);
         let mut bytes = self.transaction.with(|inner| Ok(std::mem::take(&mut *inner.key)))?;
         bytes.clear();
-        for (part, &column) in index.definition().columns.iter().enumerate().take(key.count()) {
+        for part in 0..index.part_count().min(key.count()) {
             if key.target(part) != Target::InOrder {
                 return Err(Error::new(
                     SqlState::SyntaxError,
                     "the parts of a key come in order, without names",
                 ));
             }
-            let data_type = self.table.data_type(column);
+            let data_type = index.part_type(part);
             let value = stored(key.value(part)?, data_type)?;
             if value.is_null() {
                 return Ok(None);

@@ -134,7 +134,7 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         range.used.index.encode(values, &mut key)?;
         Ok(key)
     };
-    let key_parts = range.used.index.definition().columns.len();
+    let key_parts = range.used.index.part_count();
     let pinned = |key: &[u8], parts: usize| match parts == key_parts {
         true => KeyRange::exactly(key),
         false => KeyRange::prefix(key),

@@ -117,13 +117,10 @@ fn conflicting(
 ) -> Result<Option<RowId>> {
     for &position in &conflict.indexes {
         let index = table.index(position);
-        let key_values: Vec<Value> =
-            index.definition().columns.iter().map(|&column| values[column].clone()).collect();
-        if key_values.iter().any(Value::is_null) {
+        let mut key = Vec::new();
+        if index.encode_row(|column| values[column].clone(), &mut key)? {
             continue;
         }
-        let mut key = Vec::new();
-        index.encode(&key_values, &mut key)?;
         if let Some(row) = transaction.find(table, position, &key, ColumnSet::EMPTY)? {
             return Ok(Some(row));
         }

@@ -4,6 +4,7 @@
 //! for the last pinned column) and bound the next one (a range) become the index range; the rest, and whatever
 //! the range covers only roughly, stays as a filter.
 
+use super::derivation::{computed_key, conjuncts, is_implied};
 use crate::expression::types::{Family, family, same_representation};
 use crate::expression::{Comparison, Expression};
 use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, Table};
@@ -110,18 +111,17 @@ pub(crate) fn choose(
         Some(condition) => conjuncts(condition),
         None => Vec::new(),
     };
-    let types: Vec<(DataType, bool)> =
-        table.columns().iter().map(|column| (column.data_type, column.nullable)).collect();
+    let indexes: Vec<(usize, &Arc<Index>)> = catalog.usable_indexes(table).collect();
+    let terms = Terms::new(table, indexes.iter().map(|(_, index)| &***index));
     let facts: Vec<Fact> = conjuncts
         .iter()
         .enumerate()
-        .filter_map(|(position, conjunct)| fact(position, conjunct, &types))
+        .filter_map(|(position, conjunct)| fact(position, conjunct, &terms))
         .collect();
     let mut best: Option<(u32, Candidate)> = None;
-    for (position, index) in catalog.usable_indexes(table).map(|(position, index)| (position, index.clone()))
-    {
-        let columns = index.definition().columns.clone();
-        let candidate = candidate(position, index, &columns, &facts, &types, order);
+    for (position, index) in indexes {
+        let Some(columns) = terms.of_index(index, &conjuncts) else { continue };
+        let candidate = candidate(position, index.clone(), &columns, &facts, &terms, order);
         if candidate.index.definition().kind == IndexKind::Hash && !candidate.pins_whole_keys() {
             continue;
         }
@@ -141,13 +141,6 @@ pub(crate) fn choose(
     Choice { access, filter, ordered }
 }
 
-fn conjuncts(condition: Expression) -> Vec<Expression> {
-    match condition {
-        Expression::And(list) => list.into_iter().flat_map(conjuncts).collect(),
-        other => vec![other],
-    }
-}
-
 fn join(mut conjuncts: Vec<Expression>) -> Option<Expression> {
     match conjuncts.len() {
         0 | 1 => conjuncts.pop(),
@@ -155,15 +148,55 @@ fn join(mut conjuncts: Vec<Expression>) -> Option<Expression> {
     }
 }
 
-/// The column that an expression is, possibly widened to a type that holds each of its values exactly.
-fn as_column(expression: &Expression, types: &[(DataType, bool)]) -> Option<(usize, bool)> {
-    match expression {
-        Expression::Column(column) => Some((*column, true)),
-        Expression::Cast(operand, to) => match &**operand {
-            Expression::Column(column) => widens(types.get(*column)?.0, *to).then_some((*column, false)),
-            _ => None,
-        },
-        _ => None,
+/// What conditions can be about: the columns of a table, and behind them what its indexes compute.
+struct Terms<'a> {
+    /// Of each: its type, and whether it may be NULL.
+    types: Vec<(DataType, bool)>,
+    computed: Vec<&'a Expression>,
+}
+
+impl<'a> Terms<'a> {
+    fn new(table: &Table, indexes: impl Iterator<Item = &'a Index>) -> Terms<'a> {
+        let columns = table.columns().iter();
+        let types = columns.map(|column| (column.data_type, column.nullable)).collect();
+        let mut terms = Terms { types, computed: Vec::new() };
+        for index in indexes {
+            let Some(key) = computed_key(index) else { continue };
+            for (number, part) in key.parts.iter().enumerate() {
+                if terms.position(part).is_none() {
+                    terms.computed.push(part);
+                    terms.types.push((index.part_type(number), true));
+                }
+            }
+        }
+        terms
+    }
+
+    fn position(&self, expression: &Expression) -> Option<usize> {
+        if let Expression::Column(column) = expression {
+            return Some(*column);
+        }
+        let columns = self.types.len() - self.computed.len();
+        self.computed.iter().position(|term| *term == expression).map(|number| columns + number)
+    }
+
+    /// The key of an index that a query with these conditions may use.
+    fn of_index(&self, index: &Index, conditions: &[Expression]) -> Option<Vec<usize>> {
+        let Some(key) = computed_key(index) else { return Some(index.definition().columns.clone()) };
+        match is_implied(&key.predicate, conditions) {
+            true => key.parts.iter().map(|part| self.position(part)).collect(),
+            false => None,
+        }
+    }
+
+    /// The term that an expression is, and whether it is not widened to a type that holds each of its values exactly.
+    fn find(&self, expression: &Expression) -> Option<(usize, bool)> {
+        if let Some(term) = self.position(expression) {
+            return Some((term, true));
+        }
+        let Expression::Cast(operand, to) = expression else { return None };
+        let term = self.position(operand)?;
+        widens(self.types.get(term)?.0, *to).then_some((term, false))
     }
 }
 
@@ -178,11 +211,10 @@ fn widens(from: DataType, to: DataType) -> bool {
         )
 }
 
-fn fact<'a>(conjunct: usize, expression: &'a Expression, types: &[(DataType, bool)]) -> Option<Fact<'a>> {
+fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> Option<Fact<'a>> {
     let (column, bare, says) = match expression {
         Expression::Compare(Comparison::NotEqual, _) => return None,
-        Expression::Compare(comparison, pair) => match (as_column(&pair.0, types), as_column(&pair.1, types))
-        {
+        Expression::Compare(comparison, pair) => match (terms.find(&pair.0), terms.find(&pair.1)) {
             (Some((column, bare)), _) if pair.1.is_constant() => {
                 (column, bare, Says::Compared(*comparison, &pair.1))
             }
@@ -192,12 +224,12 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, types: &[(DataType, boo
             _ => return None,
         },
         Expression::InList(operand, items, false) if items.iter().all(Expression::is_constant) => {
-            let (column, bare) = as_column(operand, types)?;
+            let (column, bare) = terms.find(operand)?;
             (column, bare, Says::Among(items))
         }
         _ => return None,
     };
-    let (data_type, nullable) = *types.get(column)?;
+    let (data_type, nullable) = *terms.types.get(column)?;
     // Other representations are converted when the range is made; what does not convert exactly is left to
     // the filter. NULLs sort above every bound, so a range without an upper end would let them in.
     let same = bare
@@ -256,7 +288,7 @@ fn candidate(
     index: Arc<Index>,
     columns: &[usize],
     facts: &[Fact],
-    types: &[(DataType, bool)],
+    terms: &Terms<'_>,
     order: &[SortKey],
 ) -> Candidate {
     let mut found = Candidate {
@@ -277,15 +309,15 @@ fn candidate(
             _ => None,
         });
         let Some((fact, value)) = equal else {
-            found.bound(column, facts, types);
+            found.bound(column, facts, &terms.types);
             break;
         };
-        found.key.push(KeyPart { value: value.clone(), column_type: types[column].0 });
+        found.key.push(KeyPart { value: value.clone(), column_type: terms.types[column].0 });
         if fact.covered {
             found.covered.push(fact.conjunct);
         }
     }
-    if let Some(direction) = delivered(columns, found.key.len(), found.among.is_some(), types, order) {
+    if let Some(direction) = delivered(columns, found.key.len(), found.among.is_some(), terms, order) {
         found.ordered = true;
         found.direction = direction;
     }
@@ -335,22 +367,24 @@ fn delivered(
     columns: &[usize],
     pinned: usize,
     several: bool,
-    types: &[(DataType, bool)],
+    terms: &Terms<'_>,
     order: &[SortKey],
 ) -> Option<Direction> {
     if several || order.is_empty() {
         return None;
     }
-    let fixed = |key: &&SortKey| !matches!(key.expression, Expression::Column(column) if columns[..pinned].contains(&column));
+    let fixed = |key: &&SortKey| {
+        !terms.position(&key.expression).is_some_and(|term| columns[..pinned].contains(&term))
+    };
     let mut rest = columns[pinned..].iter();
     let mut direction = None;
     for key in order.iter().filter(fixed) {
-        let Expression::Column(column) = key.expression else { return None };
-        if rest.next() != Some(&column) || direction.is_some_and(|descending| descending != key.descending) {
+        let term = terms.position(&key.expression)?;
+        if rest.next() != Some(&term) || direction.is_some_and(|descending| descending != key.descending) {
             return None;
         }
         // The index has NULLs last going up and first going down.
-        if types[column].1 && key.nulls_first != key.descending {
+        if terms.types[term].1 && key.nulls_first != key.descending {
             return None;
         }
         direction = Some(key.descending);

@@ -12,6 +12,7 @@
 
 use super::access::{Access, IndexRange, IndexUse, KeyPart, SortKey};
 use super::deparse::{Deparser, identifier};
+use super::derivation::computed_key;
 use super::write::{ConflictAction, InsertSource};
 use super::{InsertPlan, LastStep, PlanKind, Planner, QueryPlan, WritePlan};
 use crate::OutputColumn;
@@ -157,33 +158,41 @@ fn index_name(used: &IndexUse) -> String {
 
 /// The conditions on the columns of an index that have one value.
 fn pinned(table: Option<&Table>, used: &IndexUse) -> Vec<String> {
-    let columns = used.index.definition().columns.iter();
-    columns.zip(&used.key).map(|(&column, part)| compared(table, column, "=", part)).collect()
+    let parts = parts(table, used).into_iter();
+    parts.zip(&used.key).map(|(name, part)| compared(table, &name, "=", part)).collect()
 }
 
 /// The conditions that an index range stands for.
 fn bounds(table: Option<&Table>, range: &IndexRange) -> Vec<String> {
     let mut conditions = pinned(table, &range.used);
-    let Some(&next) = range.used.index.definition().columns.get(range.used.key.len()) else {
+    let Some(next) = parts(table, &range.used).into_iter().nth(range.used.key.len()) else {
         return conditions;
     };
     if let Some(among) = &range.among {
         let values: Vec<String> = among.iter().map(|part| Deparser(table).text(&part.value)).collect();
-        conditions.push(format!("({} IN ({}))", Deparser(table).column(next), values.join(", ")));
+        conditions.push(format!("({next} IN ({}))", values.join(", ")));
     }
     let ends = [(&range.lower, ">", ">="), (&range.upper, "<", "<=")];
     for (bound, exclusive, inclusive) in ends {
         if let Some(bound) = bound {
             let operator = if bound.inclusive { inclusive } else { exclusive };
-            conditions.push(compared(table, next, operator, &bound.part));
+            conditions.push(compared(table, &next, operator, &bound.part));
         }
     }
     conditions
 }
 
-fn compared(table: Option<&Table>, column: usize, operator: &str, part: &KeyPart) -> String {
+/// The parts of an index's key.
+fn parts(table: Option<&Table>, used: &IndexUse) -> Vec<String> {
     let deparser = Deparser(table);
-    format!("({} {operator} {})", deparser.column(column), deparser.text(&part.value))
+    match computed_key(&used.index) {
+        Some(key) => key.parts.iter().map(|part| deparser.text(part)).collect(),
+        None => used.index.sources().iter().map(|&column| deparser.column(column)).collect(),
+    }
+}
+
+fn compared(table: Option<&Table>, name: &str, operator: &str, part: &KeyPart) -> String {
+    format!("({name} {operator} {})", Deparser(table).text(&part.value))
 }
 
 /// What rows are sorted by; the place of NULLs only where it is not the usual one.

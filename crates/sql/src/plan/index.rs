@@ -1,6 +1,7 @@
 //! CREATE INDEX: what it asks for.
 
-use crate::name::{folded, not_supported, object_name, simple_name};
+use crate::column_name::column_name;
+use crate::name::{folded, identifier, not_supported, object_name, simple_name};
 use ankerdb_engine::{Error, IndexKind, KeyStyle, QualifiedName, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
@@ -9,6 +10,8 @@ pub(crate) struct NewIndex {
     pub name: Option<String>,
     pub table: QualifiedName,
     pub columns: Vec<IndexedColumn>,
+    /// Which rows it is about, if not all.
+    pub predicate: Option<Expr>,
     /// Names of columns that are no part of the key.
     pub included: Vec<String>,
     /// Names and values of storage options.
@@ -22,14 +25,38 @@ pub(crate) struct NewIndex {
 
 /// A key column, and how it is declared. Whether its operator class fits is found out when its type is known.
 pub(crate) struct IndexedColumn {
-    pub name: String,
+    pub what: Indexed,
     pub style: KeyStyle,
 }
 
-pub(super) fn new_index(create: &ast::CreateIndex) -> Result<NewIndex> {
-    if create.predicate.is_some() {
-        return Err(not_supported("a partial index"));
+/// What a part of a key is made of.
+pub(crate) enum Indexed {
+    Column(String),
+    Expression(Box<Expr>),
+}
+
+impl Indexed {
+    /// As an expression.
+    pub(crate) fn expr(&self) -> Expr {
+        match self {
+            Indexed::Column(name) => Expr::Identifier(identifier(name)),
+            Indexed::Expression(expr) => (**expr).clone(),
+        }
     }
+
+    /// The name that the part has in an index.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Indexed::Column(name) => name.clone(),
+            Indexed::Expression(expr) => match column_name(expr) {
+                name if name == "?column?" => "expr".to_owned(),
+                name => name,
+            },
+        }
+    }
+}
+
+pub(super) fn new_index(create: &ast::CreateIndex) -> Result<NewIndex> {
     if create.nulls_distinct == Some(false) {
         return Err(not_supported("NULLS NOT DISTINCT"));
     }
@@ -55,6 +82,7 @@ pub(super) fn new_index(create: &ast::CreateIndex) -> Result<NewIndex> {
         name: create.name.as_ref().map(simple_name).transpose()?,
         table: object_name(&create.table_name)?,
         columns: create.columns.iter().map(indexed_column).collect::<Result<_>>()?,
+        predicate: create.predicate.clone(),
         included: create.include.iter().map(folded).collect(),
         options: create.with.iter().map(|option| storage_option(option, kind)).collect::<Result<_>>()?,
         unique: create.unique,
@@ -69,7 +97,14 @@ fn indexed_column(column: &ast::IndexColumn) -> Result<IndexedColumn> {
         Expr::Collate { expr, collation } => (&**expr, Some(system_name(collation)?)),
         other => (other, None),
     };
-    let Expr::Identifier(name) = expr else { return Err(not_supported("an index over an expression")) };
+    let mut expr = expr;
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    let what = match expr {
+        Expr::Identifier(name) => Indexed::Column(folded(name)),
+        expr => Indexed::Expression(Box::new(expr.clone())),
+    };
     let options = &column.column.options;
     let descending = options.asc == Some(false);
     let style = KeyStyle {
@@ -78,7 +113,7 @@ fn indexed_column(column: &ast::IndexColumn) -> Result<IndexedColumn> {
         descending,
         nulls_first: options.nulls_first.unwrap_or(descending),
     };
-    Ok(IndexedColumn { name: folded(name), style })
+    Ok(IndexedColumn { what, style })
 }
 
 /// The name of something of the system, with its schema or without.

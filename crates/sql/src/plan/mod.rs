@@ -12,6 +12,7 @@ mod control;
 pub(crate) mod default;
 mod define;
 mod deparse;
+pub(crate) mod derivation;
 mod explain;
 mod foreign_key;
 mod index;
@@ -29,7 +30,7 @@ pub(crate) use define::{
     Definition, Key, NewColumn, NewTable, add_column, key_definition, positions, table_key,
 };
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
-pub(crate) use index::{IndexedColumn, NewIndex};
+pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use with::{LastStep, WithPlan};

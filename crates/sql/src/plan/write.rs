@@ -2,6 +2,7 @@
 
 use super::access::{Access, choose};
 use super::default::{default, defaults};
+use super::derivation::inference;
 use super::select::bind_projection;
 use super::with::below;
 use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
@@ -626,6 +627,10 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
             }
             found
         }
+        Some(ast::ConflictTarget::Columns(names)) if let Some(target) = conflict_target(names) => {
+            let inference = inference(table.definition(), target)?;
+            unique.filter(|(_, index)| inference.fits(index)).map(|(position, _)| position).collect()
+        }
         Some(ast::ConflictTarget::Columns(names)) => {
             let mut wanted = Vec::with_capacity(names.len());
             for name in names {
@@ -648,6 +653,12 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
         return Err(Error::new(SqlState::InvalidColumnReference, message).into());
     }
     Ok(matching)
+}
+
+/// What `ON CONFLICT` names besides columns; see `clauses`.
+fn conflict_target(names: &[ast::Ident]) -> Option<&str> {
+    let [name] = names else { return None };
+    name.value.strip_prefix(crate::clauses::TARGET)
 }
 
 fn bind_returning(

@@ -1,5 +1,6 @@
 //! Relations and their columns: `pg_class`, `pg_attribute`.
 
+use super::constraints::{key_columns, key_parts, key_types};
 use super::objects::{OWNER_OID, schema_oid};
 use super::types::{TypeEntry, by_oid, type_of};
 use super::{
@@ -102,7 +103,7 @@ fn index_class(table: &TableEntry, index: &IndexEntry) -> Class {
         rows: 0.0,
         has_index: false,
         kind: 'i',
-        columns: index.definition.columns.len() + index.definition.style.included.len(),
+        columns: key_columns(index).len() + index.definition.style.included.len(),
         options: index
             .definition
             .style
@@ -252,14 +253,29 @@ fn identity(identity: Option<Identity>) -> &'static str {
 }
 
 fn index_columns(table: &TableEntry, index: &IndexEntry) -> Vec<Vec<Datum>> {
-    let definition = &index.definition;
-    let columns = definition.columns.iter().chain(&definition.style.included);
-    let columns = columns.filter_map(|&column| table.columns.get(column));
-    let each = columns.enumerate().map(|(position, column)| {
-        let definition = &column.definition;
-        attribute(index.oid, position, &definition.name, definition.data_type, &Traits::default())
-    });
-    each.collect()
+    let name = |column: usize| table.column_name(column).to_owned();
+    let keys = key_columns(index).into_iter().zip(key_types(table, index)).zip(key_parts(table, index));
+    let mut columns: Vec<(String, DataType)> = Vec::new();
+    for ((column, data_type), part) in keys {
+        let own = column.map_or_else(|| expression_name(&part), name);
+        let is_taken = |wanted: &String| columns.iter().any(|(known, _)| known == wanted);
+        let numbered = (1..).map(|number| format!("{own}{number}"));
+        let own = std::iter::once(own.clone()).chain(numbered).find(|own| !is_taken(own)).unwrap_or(own);
+        columns.push((own, data_type));
+    }
+    let included = index.definition.style.included.iter().filter_map(|&column| table.columns.get(column));
+    columns.extend(included.map(|column| (column.definition.name.clone(), column.definition.data_type)));
+    let each = columns.iter().enumerate();
+    each.map(|(position, (name, data_type))| {
+        attribute(index.oid, position, name, *data_type, &Traits::default())
+    })
+    .collect()
+}
+
+/// What PostgreSQL calls the column of an index that an expression is.
+fn expression_name(part: &str) -> String {
+    let name = crate::plan::default::parsed(part).map(|expr| crate::column_name::column_name(&expr));
+    name.ok().filter(|name| name != "?column?").unwrap_or_else(|| "expr".to_owned())
 }
 
 fn system_column(relation: &SystemRelation, position: usize, column: &SystemColumn) -> Vec<Datum> {

@@ -7,7 +7,7 @@ use super::types::{by_oid, type_of};
 use super::{
     CheckEntry, Datum, ForeignKeyEntry, IndexEntry, NULL, Rows, SystemCatalog, TableEntry, column_number, row,
 };
-use ankerdb_engine::{ConstraintTiming, IndexKind, KeyStyle, ReferentialAction};
+use ankerdb_engine::{ColumnText, ConstraintTiming, DataType, IndexKind, KeyStyle, ReferentialAction};
 
 /// The columns' names of a key.
 fn key_names<'a>(table: &'a TableEntry, index: &'a IndexEntry) -> impl Iterator<Item = &'a str> {
@@ -28,9 +28,10 @@ pub(super) fn index_definition(
         IndexKind::Ordered => "btree",
         IndexKind::Hash => "hash",
     };
-    let keys: Vec<String> = key_names(table, index)
+    let keys: Vec<String> = key_parts(table, index)
+        .into_iter()
         .enumerate()
-        .map(|(position, name)| quote_ident(name) + &shown_style(index.definition.style.keys.get(position)))
+        .map(|(position, part)| part + &shown_style(index.definition.style.keys.get(position)))
         .collect();
     let mut text = format!(
         "CREATE {unique}INDEX {} ON {on} USING {method} ({})",
@@ -50,7 +51,47 @@ pub(super) fn index_definition(
         });
         text.push_str(&format!(" WITH ({})", shown.collect::<Vec<_>>().join(", ")));
     }
+    if let Some(predicate) = predicate(table, index) {
+        text.push_str(&format!(" WHERE {predicate}"));
+    }
     text
+}
+
+/// The parts of an index's key: columns, or expressions.
+pub(super) fn key_parts(table: &TableEntry, index: &IndexEntry) -> Vec<String> {
+    match &index.definition.derivation {
+        None => key_names(table, index).map(quote_ident).collect(),
+        Some(derivation) => derivation.parts.iter().map(|part| shown(table, part)).collect(),
+    }
+}
+
+/// The condition of a partial index.
+fn predicate(table: &TableEntry, index: &IndexEntry) -> Option<String> {
+    let predicate = index.definition.derivation.as_ref()?.predicate.as_ref()?;
+    Some(shown(table, predicate))
+}
+
+fn shown(table: &TableEntry, text: &ColumnText) -> String {
+    text.with_names(|column| quote_ident(table.column_name(column)))
+}
+
+/// The column of each part of an index's key that is one.
+pub(super) fn key_columns(index: &IndexEntry) -> Vec<Option<usize>> {
+    match &index.definition.derivation {
+        None => index.definition.columns.iter().map(|&column| Some(column)).collect(),
+        Some(derivation) => derivation.parts.iter().map(ColumnText::as_column).collect(),
+    }
+}
+
+/// The types of an index's key.
+pub(super) fn key_types(table: &TableEntry, index: &IndexEntry) -> Vec<DataType> {
+    match &index.definition.derivation {
+        None => {
+            let columns = index.definition.columns.iter().filter_map(|&column| table.columns.get(column));
+            columns.map(|column| column.definition.data_type).collect()
+        }
+        Some(derivation) => derivation.types.clone(),
+    }
 }
 
 /// What stands behind the name of a key column.
@@ -74,9 +115,9 @@ fn shown_style(style: Option<&KeyStyle>) -> String {
 
 /// The column of an index at a position counted from 1.
 pub(super) fn index_column(table: &TableEntry, index: &IndexEntry, number: usize) -> Option<String> {
-    let mut columns = index.definition.columns.iter().chain(&index.definition.style.included);
-    let position = columns.nth(number.checked_sub(1)?)?;
-    Some(quote_ident(table.column_name(*position)))
+    let included = index.definition.style.included.iter();
+    let included = included.map(|&column| quote_ident(table.column_name(column)));
+    key_parts(table, index).into_iter().chain(included).nth(number.checked_sub(1)?)
 }
 
 /// A constraint: a key, a foreign one, or a condition.
@@ -266,27 +307,36 @@ pub(super) fn indexes(catalog: &SystemCatalog) -> Rows {
 
 fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
     let definition = &index.definition;
-    let types = || definition.columns.iter().filter_map(|&column| table.columns.get(column));
+    let types = key_types(table, index);
     let collation = |oid| by_oid(oid).map_or(0, |known| known.collation);
     let style = |position: usize| definition.style.keys.get(position).cloned().unwrap_or_default();
-    let collations: Vec<i64> = types()
+    let collations: Vec<i64> = types
+        .iter()
         .enumerate()
-        .map(|(position, column)| match style(position).collation.as_deref() {
+        .map(|(position, data_type)| match style(position).collation.as_deref() {
             Some("C") => 950,
             Some("POSIX") => 951,
-            _ => i64::from(collation(type_of(column.definition.data_type).0)),
+            _ => i64::from(collation(type_of(*data_type).0)),
         })
         .collect();
-    let classes: Vec<i64> = types()
+    let classes: Vec<i64> = types
+        .iter()
         .enumerate()
-        .map(|(position, column)| {
+        .map(|(position, data_type)| {
             let class = style(position).class;
-            i64::from(class_of(class.as_deref(), definition.kind, column.definition.data_type))
+            i64::from(class_of(class.as_deref(), definition.kind, *data_type))
         })
         .collect();
-    let keys = definition.columns.len();
-    let columns = definition.columns.iter().chain(&definition.style.included);
-    let numbers: Vec<i64> = columns.map(|&column| column_number(column)).collect();
+    let keys = types.len();
+    let included = definition.style.included.iter().map(|&column| Some(column));
+    let columns = key_columns(index).into_iter().chain(included);
+    // An expression has the number 0.
+    let numbers: Vec<i64> = columns.map(|column| column.map_or(0, column_number)).collect();
+    let expressions: Vec<String> = key_parts(table, index)
+        .into_iter()
+        .zip(key_columns(index))
+        .filter_map(|(part, column)| column.is_none().then_some(part))
+        .collect();
     let option = |style: KeyStyle| i64::from(style.descending) | i64::from(style.nulls_first) << 1;
     let options: Vec<i64> = (0..keys).map(|position| option(style(position))).collect();
     row![
@@ -309,8 +359,8 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
         collations,
         classes,
         options,
-        NULL,
-        NULL,
+        (!expressions.is_empty()).then(|| expressions.join(", ")),
+        predicate(table, index),
     ]
 }
 

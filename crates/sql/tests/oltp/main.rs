@@ -4,6 +4,7 @@
 mod client;
 mod configurations;
 mod definitions;
+mod expression_indexes;
 mod joined;
 mod prepared;
 mod reads;

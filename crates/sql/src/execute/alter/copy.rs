@@ -7,6 +7,7 @@ use crate::name::{full_name, identifier};
 use crate::olap::OlapPlan;
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::default::{default, parsed, resolved};
+use crate::plan::derivation::rederive;
 use crate::plan::{ForeignKeyClause, NewColumn, add_column};
 use ankerdb_engine::{
     Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SequenceDefinition,
@@ -186,6 +187,21 @@ impl Rewriting {
         add_checks(&mut self.definition, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())
     }
 
+    /// The indexes of the new table that compute their keys: those whose columns are all there.
+    fn bind_indexes(&mut self) -> Result<()> {
+        let position = |column| self.sources.iter().position(|source| source.former() == Some(column));
+        let mut kept = Vec::with_capacity(self.definition.indexes.len());
+        for mut index in std::mem::take(&mut self.definition.indexes) {
+            if let Some(derivation) = &index.derivation {
+                let Some(new) = rederive(derivation, &self.definition, position)? else { continue };
+                index.derivation = Some(Arc::new(new));
+            }
+            kept.push(index);
+        }
+        self.definition.indexes = kept;
+        Ok(())
+    }
+
     /// Puts a new table in the place of the old one, which is closed to others, and fills it. Returns it with the foreign keys
     /// of new columns, which are to be added.
     pub(super) fn copy(
@@ -194,6 +210,7 @@ impl Rewriting {
         defining: &mut Defining,
     ) -> Result<(Arc<Table>, Vec<ForeignKeyClause>)> {
         self.bind_checks()?;
+        self.bind_indexes()?;
         let catalog = defining.definitions.catalog()?;
         let rows = all_rows(old, &catalog, defining)?;
         // The rows fulfil those that there are.
