@@ -68,6 +68,7 @@
 //! | `time` | `chrono`, [`Value`], texts like `'12:30'` | `chrono`, [`Value`] |
 //! | `interval` | [`Interval`], texts like `'1 day 02:00'` | [`Interval`] |
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
+//! | arrays, as parameters of SQL | [`Value::Array`] | texts like `'{1,2}'` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!
 //! A text is converted to any type but `bytea` if it has that type's form, like a constant in quotes in SQL.
@@ -101,8 +102,8 @@ mod value;
 mod values;
 
 pub use ankerdb_engine::{
-    ColumnDefinition, Configuration, DataType, Decimal, IndexDefinition, IndexKind, Interval, Isolation,
-    SqlState, TableDefinition, Value, ValueRef,
+    Array, ArrayBuilder, ArrayRef, ColumnDefinition, Configuration, DataType, Decimal, IndexDefinition,
+    IndexKind, Interval, Isolation, ListType, SqlState, TableDefinition, Value, ValueRef,
 };
 #[cfg(feature = "sql")]
 pub use ankerdb_sql::arrow;

@@ -84,7 +84,10 @@ pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
     Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, mixed_nulls, no_parent,
 };
-pub use ankerdb_value::{DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value, ValueRef};
+pub use ankerdb_value::{
+    Array, ArrayBuilder, ArrayRef, DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value,
+    ValueRef,
+};
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};
 pub use configuration::Configuration;

@@ -4,10 +4,11 @@
 //! here. A numeric is a run of base-10,000 digits.
 
 use crate::frontend::utf8;
-use crate::types::wire_type;
+use crate::types::item_oid;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
-    DataType, Decimal, Interval, ListType, MAX_NUMERIC_PRECISION, SystemType, Value, ValueRef, parse_text,
+    Array, ArrayBuilder, ArrayRef, DataType, Decimal, Dimension, Interval, ListType, MAX_NUMERIC_PRECISION,
+    SystemType, Value, ValueRef, parse_text,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -58,6 +59,7 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         }
         ValueRef::Bytea(bytes) => out.put_slice(bytes),
         ValueRef::Uuid(bytes) => out.put_slice(&bytes),
+        ValueRef::Array(array) => encode_array(array, out)?,
         ValueRef::Null => return Err(Error::internal("NULL has no binary form")),
     }
     Ok(())
@@ -82,75 +84,50 @@ fn encode_integer(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) 
     Ok(())
 }
 
-/// A list: dimensions, whether NULL occurs, the type of the items, their number, where they begin to count; then each with its
-/// length. Vectors count from 0.
+/// The text of a list that an analytical query has written. Vectors count from 0.
 fn encode_list(text: &str, list: ListType, out: &mut BytesMut) -> Result<()> {
-    let element = element_type(list);
-    let is_vector = matches!(list, ListType::SmallIntVector | ListType::OidVector);
-    let items = list_items(text, is_vector);
-    out.put_i32(i32::from(!items.is_empty() || is_vector));
-    out.put_i32(i32::from(items.contains(&None)));
-    out.put_u32(wire_type(element).oid);
-    if items.is_empty() && !is_vector {
-        return Ok(());
+    if !list.is_vector() {
+        let parsed = parse_text(DataType::System(SystemType::List(list)), text)?;
+        return encode((&parsed).into(), DataType::System(SystemType::List(list)), out);
     }
-    let misfit = |_| Error::new(SqlState::ProgramLimitExceeded, "a list is too long");
-    out.put_i32(i32::try_from(items.len()).map_err(misfit)?);
-    out.put_i32(i32::from(!is_vector));
+    let items: Vec<&str> = text.split_ascii_whitespace().collect();
+    out.put_i32(1);
+    out.put_i32(0);
+    out.put_u32(item_oid(list));
+    out.put_u32(items.len() as u32);
+    out.put_i32(0);
     for item in items {
-        let Some(item) = item else {
-            out.put_i32(-1);
-            continue;
-        };
-        let start = out.len();
-        out.put_u32(0);
-        encode((&parse_text(element, &item)?).into(), element, out)?;
-        let length = i32::try_from(out.len() - start - 4).map_err(misfit)?;
-        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        encode_item((&parse_text(list.item_type(), item)?).into(), list.item_type(), out)?;
     }
     Ok(())
 }
 
-fn element_type(list: ListType) -> DataType {
-    match list {
-        ListType::SmallIntVector | ListType::SmallInt => DataType::SmallInt,
-        ListType::OidVector | ListType::Oid => DataType::System(SystemType::Oid),
-        ListType::Boolean => DataType::Boolean,
-        ListType::Integer => DataType::Integer,
-        ListType::BigInt => DataType::BigInt,
-        ListType::DoublePrecision => DataType::DoublePrecision,
-        ListType::Text => DataType::Text,
-        ListType::Name => DataType::System(SystemType::Name),
-        ListType::Char => DataType::System(SystemType::Char),
+/// Dimensions, whether NULL occurs, the type of the items, each dimension's length and first position; then each item.
+fn encode_array(array: ArrayRef<'_>, out: &mut BytesMut) -> Result<()> {
+    let list = array.list_type();
+    out.put_u32(array.dimensions().len() as u32);
+    out.put_i32(i32::from(array.has_null()));
+    out.put_u32(item_oid(list));
+    for dimension in array.dimensions() {
+        out.put_u32(dimension.length);
+        out.put_i32(dimension.lower);
     }
+    array.items().try_for_each(|item| encode_item(item, list.item_type(), out))
 }
 
-/// The items of a list's text, which this server has written.
-fn list_items(text: &str, is_vector: bool) -> Vec<Option<String>> {
-    if is_vector {
-        return text.split_ascii_whitespace().map(|item| Some(item.to_owned())).collect();
+/// An item after its length, which is -1 for NULL.
+fn encode_item(item: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) -> Result<()> {
+    if item.is_null() {
+        out.put_i32(-1);
+        return Ok(());
     }
-    let inner = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
-    if inner.is_empty() {
-        return Vec::new();
-    }
-    let (mut items, mut item, mut is_quoted, mut was_quoted) = (Vec::new(), String::new(), false, false);
-    let finished = |item: &mut String, was_quoted: &mut bool| {
-        let text = std::mem::take(item);
-        let is_null = text == "NULL" && !std::mem::take(was_quoted);
-        (!is_null).then_some(text)
-    };
-    let mut characters = inner.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => item.extend(characters.next()),
-            '"' => (is_quoted, was_quoted) = (!is_quoted, true),
-            ',' if !is_quoted => items.push(finished(&mut item, &mut was_quoted)),
-            other => item.push(other),
-        }
-    }
-    items.push(finished(&mut item, &mut was_quoted));
-    items
+    let start = out.len();
+    out.put_u32(0);
+    encode(item, data_type, out)?;
+    let length = i32::try_from(out.len() - start - 4)
+        .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "an item of an array is too long"))?;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
 
 fn encode_text(text: &str, data_type: DataType, out: &mut BytesMut) {
@@ -199,6 +176,9 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Real => Value::Real(f32::from_be_bytes(fixed(bytes)?)),
         DataType::DoublePrecision => Value::Double(f64::from_be_bytes(fixed(bytes)?)),
         DataType::Numeric { .. } => Value::Numeric(decode_numeric(bytes)?),
+        DataType::System(SystemType::List(list)) if !list.is_vector() => {
+            Value::Array(decode_array(bytes, list)?)
+        }
         DataType::System(SystemType::Oid) => Value::BigInt(u32::from_be_bytes(fixed(bytes)?).into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::System(_) => {
             Value::text(utf8(bytes)?)
@@ -219,6 +199,53 @@ fn malformed() -> Error {
 
 fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| malformed())
+}
+
+/// Reads what [`encode_array`] writes.
+fn decode_array(bytes: &[u8], list: ListType) -> Result<Array> {
+    let (header, mut rest) = bytes.split_first_chunk::<12>().ok_or_else(malformed)?;
+    let field = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let (count, flags, oid) = (field(0), field(4), field(8));
+    if count > 6 {
+        let message = format!("number of array dimensions ({count}) exceeds the maximum allowed (6)");
+        return Err(Error::new(SqlState::ProgramLimitExceeded, message));
+    }
+    if flags > 1 {
+        return Err(Error::new(SqlState::InvalidBinaryRepresentation, "invalid array flags"));
+    }
+    if oid != item_oid(list) {
+        let message =
+            format!("binary data has array element type {oid} instead of expected {}", item_oid(list));
+        return Err(Error::new(SqlState::DatatypeMismatch, message));
+    }
+    let mut dimensions = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let length = u32::try_from(take_i32(&mut rest)?).map_err(|_| malformed())?;
+        dimensions.push(Dimension { length, lower: take_i32(&mut rest)? });
+    }
+    let mut items = ArrayBuilder::new(list);
+    let count: u64 =
+        dimensions.iter().fold(1, |items, dimension| items.saturating_mul(dimension.length.into()));
+    for _ in 0..if dimensions.is_empty() { 0 } else { count } {
+        match u32::try_from(take_i32(&mut rest)?) {
+            Err(_) => items.push(ValueRef::Null)?,
+            Ok(length) => {
+                let (item, after) = rest.split_at_checked(length as usize).ok_or_else(malformed)?;
+                items.push((&decode(item, list.item_type())?).into())?;
+                rest = after;
+            }
+        }
+    }
+    if !rest.is_empty() {
+        return Err(malformed());
+    }
+    if items.is_empty() { Ok(items.finish()) } else { items.finish_in(&dimensions) }
+}
+
+fn take_i32(bytes: &mut &[u8]) -> Result<i32> {
+    let (first, rest) = bytes.split_first_chunk::<4>().ok_or_else(malformed)?;
+    *bytes = rest;
+    Ok(i32::from_be_bytes(*first))
 }
 
 fn decode_date(days: i32) -> Result<i32> {

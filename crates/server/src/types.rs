@@ -65,14 +65,34 @@ fn list_type(list: ListType) -> u32 {
         ListType::SmallIntVector => 22,
         ListType::OidVector => 30,
         ListType::Boolean => 1000,
+        ListType::Bytea => 1001,
         ListType::Char => 1002,
         ListType::Name => 1003,
         ListType::SmallInt => 1005,
         ListType::Integer => 1007,
         ListType::Text => 1009,
+        ListType::Bpchar => 1014,
+        ListType::Varchar => 1015,
         ListType::BigInt => 1016,
+        ListType::Real => 1021,
         ListType::DoublePrecision => 1022,
         ListType::Oid => 1028,
+        ListType::Timestamp => 1115,
+        ListType::Date => 1182,
+        ListType::Time => 1183,
+        ListType::TimestampTz => 1185,
+        ListType::Interval => 1187,
+        ListType::Numeric => 1231,
+        ListType::Uuid => 2951,
+    }
+}
+
+/// The number of the type of a list's items.
+pub(crate) fn item_oid(list: ListType) -> u32 {
+    match list {
+        ListType::Varchar => 1043,
+        ListType::Bpchar => 1042,
+        other => wire_type(other.item_type()).oid,
     }
 }
 
@@ -106,6 +126,9 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         1700 => DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 },
         2950 => DataType::Uuid,
         other => {
+            if let Some(list) = ListType::ARRAYS.into_iter().find(|list| list_type(*list) == other) {
+                return Ok(Some(DataType::System(SystemType::List(list))));
+            }
             let message = format!("parameters of the type with OID {other} are not supported");
             return Err(Error::new(SqlState::FeatureNotSupported, message));
         }
@@ -135,6 +158,10 @@ mod tests {
             DataType::Time,
             DataType::Interval,
         ] {
+            assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
+        }
+        for list in ListType::ARRAYS {
+            let data_type = DataType::System(SystemType::List(list));
             assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
         }
         assert_eq!(declared_type(0).unwrap(), None);

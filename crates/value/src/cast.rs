@@ -4,6 +4,7 @@
 //! and to every type through its text form; boolean writes `true` and `false` here. Timestamps with and without
 //! time zone convert at UTC. NULL stays NULL. Nothing wraps around; what does not fit is 22003 (22008 for dates).
 
+use crate::array::converted;
 use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::check_real;
@@ -71,6 +72,12 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
             match u32::try_from(value) {
                 Ok(oid) => Ok(Value::BigInt(i64::from(oid))),
                 Err(_) => Err(out_of_range("OID")),
+            }
+        }
+        (Value::Array(array), DataType::System(SystemType::List(list))) => {
+            match array.borrow().list_type() == list {
+                true => Ok(Value::Array(array)),
+                false => converted(array.borrow(), list, cast).map(Value::Array),
             }
         }
         (value, DataType::System(system)) if system.is_text() => fit_text(&text_of(&value), data_type),

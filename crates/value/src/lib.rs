@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+mod array;
+mod array_order;
+mod array_text;
 mod cast;
 mod data_type;
 mod date_field;
@@ -28,6 +31,8 @@ mod wide;
 #[cfg(test)]
 mod strategy;
 
+pub use array::{Array, ArrayBuilder, ArrayRef, Dimension};
+pub use array_text::push_item;
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use date_field::{DateField, date_trunc, extract};

@@ -12,7 +12,7 @@ use crate::cast::{midnight, out_of_range, text_of, to_decimal, to_double};
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::float::{check_double, check_real};
 use crate::interval_math::{self, add_to_moment, add_to_time};
-use crate::{Decimal, Interval, Value};
+use crate::{Decimal, Interval, Value, array_order};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
@@ -123,6 +123,9 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         (Value::Interval(left), Value::Interval(right)) => left.compare(*right),
         (Value::Bytea(left), Value::Bytea(right)) => left.cmp(right),
         (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
+        (Value::Array(left), Value::Array(right)) => {
+            array_order::compare_arrays(left.borrow(), right.borrow())?
+        }
         _ => match (Pair::of(left, right)?, moment(left), moment(right)) {
             (Some(pair), _, _) => pair.compare(),
             (None, Some(left), Some(right)) => left.cmp(&right),

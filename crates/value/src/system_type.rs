@@ -1,8 +1,10 @@
 //! Types of the system catalog: numbers and texts that name objects, and lists of them.
 //!
 //! Expressions and results have them; columns of tables cannot. Their values are those of other types: a number that names an
-//! object is a [`Value::BigInt`](crate::Value), a name is a text, and a list is a text in the form `{1,2}` that clients see.
+//! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
+//! query has written it already, a text in the form `{1,2}` that clients see.
 
+use crate::{DataType, MAX_NUMERIC_PRECISION};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -62,11 +64,104 @@ pub enum ListType {
     Char,
     /// `oid[]`
     Oid,
+    /// `real[]`
+    Real,
+    /// `numeric[]`, each item with the digits that it has
+    Numeric,
+    /// `character varying[]`
+    Varchar,
+    /// `character[]`, without trailing blanks
+    Bpchar,
+    /// `date[]`
+    Date,
+    /// `timestamp without time zone[]`
+    Timestamp,
+    /// `timestamp with time zone[]`
+    TimestampTz,
+    /// `time without time zone[]`
+    Time,
+    /// `interval[]`
+    Interval,
+    /// `bytea[]`
+    Bytea,
+    /// `uuid[]`
+    Uuid,
+}
+
+/// What items of `numeric[]` are read as: the scale says nothing about them, they keep their own.
+const ITEM_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 };
+
+impl ListType {
+    /// All of them but the vectors: what PostgreSQL calls arrays.
+    pub const ARRAYS: [ListType; 20] = {
+        use ListType::*;
+        [
+            Boolean,
+            SmallInt,
+            Integer,
+            BigInt,
+            DoublePrecision,
+            Text,
+            Name,
+            Char,
+            Oid,
+            Real,
+            Numeric,
+            Varchar,
+            Bpchar,
+            Date,
+            Timestamp,
+            TimestampTz,
+            Time,
+            Interval,
+            Bytea,
+            Uuid,
+        ]
+    };
+
+    /// The type of the items.
+    pub fn item_type(self) -> DataType {
+        match self {
+            ListType::Boolean => DataType::Boolean,
+            ListType::SmallInt | ListType::SmallIntVector => DataType::SmallInt,
+            ListType::Integer => DataType::Integer,
+            ListType::BigInt => DataType::BigInt,
+            ListType::Real => DataType::Real,
+            ListType::DoublePrecision => DataType::DoublePrecision,
+            ListType::Numeric => ITEM_NUMERIC,
+            ListType::Text | ListType::Varchar | ListType::Bpchar => DataType::Text,
+            ListType::Name => DataType::System(SystemType::Name),
+            ListType::Char => DataType::System(SystemType::Char),
+            ListType::Oid | ListType::OidVector => DataType::System(SystemType::Oid),
+            ListType::Date => DataType::Date,
+            ListType::Timestamp => DataType::Timestamp,
+            ListType::TimestampTz => DataType::TimestampTz,
+            ListType::Time => DataType::Time,
+            ListType::Interval => DataType::Interval,
+            ListType::Bytea => DataType::Bytea,
+            ListType::Uuid => DataType::Uuid,
+        }
+    }
+
+    /// The array type with items of a type; `None` where there is none here.
+    pub fn of(item: DataType) -> Option<ListType> {
+        match item {
+            DataType::Numeric { .. } => Some(ListType::Numeric),
+            DataType::Varchar(_) => Some(ListType::Varchar),
+            DataType::Char(_) => Some(ListType::Bpchar),
+            other => ListType::ARRAYS.into_iter().find(|list| list.item_type() == other),
+        }
+    }
+
+    /// Whether this is a vector of the catalog, which counts from 0 and is shown without braces.
+    pub fn is_vector(self) -> bool {
+        matches!(self, ListType::SmallIntVector | ListType::OidVector)
+    }
 }
 
 impl SystemType {
     /// All of them.
-    pub const ALL: [SystemType; 20] = {
+    pub const ALL: [SystemType; 31] = {
         use ListType as L;
         use ObjectKind as K;
         use SystemType::{Char, Json, List, Name, Object, Oid};
@@ -91,6 +186,17 @@ impl SystemType {
             List(L::Name),
             List(L::Char),
             List(L::Oid),
+            List(L::Real),
+            List(L::Numeric),
+            List(L::Varchar),
+            List(L::Bpchar),
+            List(L::Date),
+            List(L::Timestamp),
+            List(L::TimestampTz),
+            List(L::Time),
+            List(L::Interval),
+            List(L::Bytea),
+            List(L::Uuid),
         ]
     };
 
@@ -117,6 +223,17 @@ impl SystemType {
             SystemType::List(ListType::Name) => "name[]",
             SystemType::List(ListType::Char) => "\"char\"[]",
             SystemType::List(ListType::Oid) => "oid[]",
+            SystemType::List(ListType::Real) => "real[]",
+            SystemType::List(ListType::Numeric) => "numeric[]",
+            SystemType::List(ListType::Varchar) => "character varying[]",
+            SystemType::List(ListType::Bpchar) => "character[]",
+            SystemType::List(ListType::Date) => "date[]",
+            SystemType::List(ListType::Timestamp) => "timestamp without time zone[]",
+            SystemType::List(ListType::TimestampTz) => "timestamp with time zone[]",
+            SystemType::List(ListType::Time) => "time without time zone[]",
+            SystemType::List(ListType::Interval) => "interval[]",
+            SystemType::List(ListType::Bytea) => "bytea[]",
+            SystemType::List(ListType::Uuid) => "uuid[]",
         }
     }
 

@@ -8,7 +8,7 @@
 
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
-use crate::{DataType, Decimal, Value, ValueRef, datetime, float, interval_text};
+use crate::{DataType, Decimal, SystemType, Value, ValueRef, array_text, datetime, float, interval_text};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 use std::num::IntErrorKind;
@@ -46,6 +46,9 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
+        DataType::System(SystemType::List(list)) if !list.is_vector() => {
+            Value::Array(array_text::parse_array(list, text)?)
+        }
         DataType::System(_) => fit_text(text, data_type)?,
     })
 }
@@ -72,6 +75,7 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
             out.push_str("\\x");
             push_hex(bytes, out);
         }
+        ValueRef::Array(array) => array_text::format_array(array, out),
         ValueRef::Uuid(bytes) => {
             for (i, group) in
                 [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].into_iter().enumerate()

@@ -1,6 +1,6 @@
 //! One cell outside of storage.
 
-use crate::{Decimal, Interval};
+use crate::{Array, Decimal, Interval};
 
 /// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar` and
 /// `char` share one variant, and numerics carry their own scale.
@@ -38,6 +38,8 @@ pub enum Value {
     Bytea(Box<[u8]>),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// an array
+    Array(Array),
 }
 
 impl Value {
@@ -70,6 +72,7 @@ impl Value {
             Value::Interval(_) => "interval",
             Value::Bytea(_) => "bytea",
             Value::Uuid(_) => "uuid",
+            Value::Array(array) => array.borrow().type_name(),
         }
     }
 

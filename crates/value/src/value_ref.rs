@@ -1,6 +1,6 @@
 //! One cell where it lies: a value that is read, not owned.
 
-use crate::{Decimal, Interval, Value};
+use crate::{ArrayRef, Decimal, Interval, Value};
 
 /// A value, or NULL, that borrows its text or bytes. Results are written to clients from these, so that a text is copied
 /// once, into the client's buffer. Otherwise like [`Value`].
@@ -38,6 +38,8 @@ pub enum ValueRef<'a> {
     Bytea(&'a [u8]),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// an array
+    Array(ArrayRef<'a>),
 }
 
 impl ValueRef<'_> {
@@ -46,7 +48,7 @@ impl ValueRef<'_> {
         matches!(self, ValueRef::Null)
     }
 
-    /// A value of its own. Allocates for text and bytea.
+    /// A value of its own. Allocates for text, bytea and arrays.
     pub fn to_value(self) -> Value {
         match self {
             ValueRef::Null => Value::Null,
@@ -65,6 +67,7 @@ impl ValueRef<'_> {
             ValueRef::Interval(interval) => Value::Interval(interval),
             ValueRef::Bytea(bytes) => Value::Bytea(bytes.into()),
             ValueRef::Uuid(bytes) => Value::Uuid(bytes),
+            ValueRef::Array(array) => Value::Array(array.to_array()),
         }
     }
 }
@@ -88,6 +91,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
             Value::Interval(interval) => ValueRef::Interval(*interval),
             Value::Bytea(bytes) => ValueRef::Bytea(bytes),
             Value::Uuid(bytes) => ValueRef::Uuid(*bytes),
+            Value::Array(array) => ValueRef::Array(array.borrow()),
         }
     }
 }

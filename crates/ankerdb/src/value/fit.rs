@@ -8,7 +8,7 @@
 use crate::error::{Error, Result};
 #[cfg(feature = "sql")]
 use ankerdb_engine::Decimal;
-use ankerdb_engine::{DataType, SqlState, Value, ValueRef};
+use ankerdb_engine::{DataType, SqlState, SystemType, Value, ValueRef};
 #[cfg(feature = "sql")]
 use ankerdb_value::MAX_NUMERIC_PRECISION;
 use ankerdb_value::assign;
@@ -56,7 +56,12 @@ pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<Valu
 fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
     match (value, data_type) {
         (ValueRef::Text(text), DataType::Varchar(_) | DataType::Char(_)) => fitted(text, data_type),
-        (ValueRef::Text(_), DataType::Bytea) => Err(mismatch(value, data_type)),
+        (ValueRef::Text(_), DataType::Bytea | DataType::System(SystemType::List(_))) => {
+            Err(mismatch(value, data_type))
+        }
+        (ValueRef::Array(array), DataType::System(SystemType::List(list))) if array.list_type() == list => {
+            Ok(value)
+        }
         (ValueRef::Text(_), _) => copied(assign(value.to_value(), data_type)?),
         (ValueRef::Bytea(_), DataType::Bytea) => Ok(value),
         _ if is_lossless(value, data_type) => copied(assign(value.to_value(), data_type)?),
@@ -80,7 +85,7 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Time(_) => matches!(data_type, To::Time | To::Interval),
         ValueRef::Interval(_) => data_type == To::Interval,
         ValueRef::Uuid(_) => data_type == To::Uuid,
-        ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) => false,
+        ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Array(_) => false,
     }
 }
 
@@ -109,8 +114,8 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
         Value::Time(value) => ValueRef::Time(value),
         Value::Interval(value) => ValueRef::Interval(value),
         Value::Uuid(value) => ValueRef::Uuid(value),
-        Value::Text(_) | Value::Bytea(_) => {
-            return Err(Error::new(SqlState::InternalError, "a conversion gave a text or bytes"));
+        Value::Text(_) | Value::Bytea(_) | Value::Array(_) => {
+            return Err(Error::new(SqlState::InternalError, "a conversion gave a text, bytes or an array"));
         }
     })
 }

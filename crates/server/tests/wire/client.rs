@@ -48,6 +48,8 @@ pub(crate) struct Reply {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
     pub tags: Vec<String>,
+    /// Types of the statement's parameters, if it was described.
+    pub parameters: Vec<u32>,
     pub error: Option<Reported>,
     /// Types of the messages, in order.
     pub kinds: String,
@@ -251,6 +253,10 @@ impl Client {
             reply.kinds.push(kind as char);
             match kind {
                 b'T' => reply.columns = columns(&body),
+                b't' => {
+                    let (oids, _) = body[2..].as_chunks::<4>();
+                    reply.parameters = oids.iter().map(|oid| u32::from_be_bytes(*oid)).collect();
+                }
                 b'D' => reply.rows.push(cells(&body)),
                 b'C' => reply.tags.push(String::from_utf8(body[..body.len() - 1].to_vec()).unwrap()),
                 b'E' => reply.error = Some(reported(&body)),

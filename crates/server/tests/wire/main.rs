@@ -1,5 +1,6 @@
 //! The server as clients meet it: over real sockets, with a client of our own and with psql.
 
+mod arrays;
 mod cancel;
 mod client;
 mod copy;

@@ -3,7 +3,7 @@
 use super::Environment;
 use crate::expression::types::convert_exactly;
 use crate::expression::{Context, Expression, evaluate, is_true};
-use crate::plan::access::{Access, IndexRange, IndexUse, KeyBound, KeyPart};
+use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
 use ankerdb_engine::{ColumnSet, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -16,6 +16,9 @@ pub(super) struct Source<'a> {
     /// Columns that the statement reads.
     pub columns: ColumnSet,
 }
+
+/// Items of an array made keys between two looks at the interrupt.
+const ITEMS_BETWEEN_CHECKS: usize = 4096;
 
 type Visit<'a> = dyn FnMut(&mut Transaction, RowId) -> Result<ControlFlow<()>> + 'a;
 
@@ -140,12 +143,27 @@ fn key_ranges(range: &IndexRange, context: &Context) -> Result<Vec<KeyRange>> {
         false => KeyRange::prefix(key),
     };
     if let Some(among) = &range.among {
-        let mut keys = Vec::with_capacity(among.len());
-        for part in among {
-            if let Some(value) = key_value(part, context)? {
+        let mut keys = Vec::new();
+        let mut push = |value: Option<Value>| -> Result<()> {
+            if let Some(value) = value {
                 values.push(value);
                 keys.push(encode(&values)?);
                 values.pop();
+            }
+            Ok(())
+        };
+        match among {
+            Among::Values(parts) => parts.iter().try_for_each(|part| push(key_value(part, context)?))?,
+            Among::Array(part) => {
+                let Value::Array(array) = evaluate(&part.value, context)? else { return Ok(Vec::new()) };
+                for (number, item) in array.borrow().items().enumerate() {
+                    if number.is_multiple_of(ITEMS_BETWEEN_CHECKS) {
+                        context.interrupt.check()?;
+                    }
+                    if !item.is_null() {
+                        push(convert_exactly(item.to_value(), part.column_type))?;
+                    }
+                }
             }
         }
         keys.sort_unstable();

@@ -1,6 +1,7 @@
 //! Computes bound expressions. NULL follows SQL's three-valued logic; errors are those of the operators.
 
 use super::pattern::Pattern;
+use super::quantified::over_items;
 use super::sequences::Sequences;
 use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
@@ -119,6 +120,26 @@ fn truth(expression: &Expression, context: &Context) -> Result<Option<bool>> {
             let rows = context.subqueries.get(*number).map_or(&[][..], Vec::as_slice);
             let rows = rows.iter().map(|row| Ok(Cow::Borrowed(row)));
             contains(&operand, rows, context)?.map(|found| found != *negated)
+        }
+        Expression::Quantified(comparison, quantifier, pair) => {
+            let operand = evaluate(&pair.0, context)?;
+            let evaluated;
+            // Usually a parameter, which is not copied for each row.
+            let array = match &pair.1 {
+                Expression::Literal(array) => array,
+                Expression::Parameter(position) => parameter(context, *position)?,
+                other => {
+                    evaluated = evaluate(other, context)?;
+                    &evaluated
+                }
+            };
+            match array {
+                Value::Array(array) => {
+                    over_items(*comparison, *quantifier, &operand, array.borrow(), context.interrupt)?
+                }
+                Value::Null => None,
+                _ => return Err(wrong_argument()),
+            }
         }
         Expression::Like(like) => matches(like, context)?,
         // Every node that ends here is computed by `evaluate` itself, never handed back.

@@ -13,6 +13,7 @@ mod math;
 pub(crate) mod notation;
 pub(crate) mod operator;
 pub(crate) mod pattern;
+pub(crate) mod quantified;
 mod sequences;
 mod session_call;
 mod similar;
@@ -25,6 +26,7 @@ pub(crate) use evaluate::{Context, evaluate, is_true};
 pub(crate) use fold::fold;
 pub(crate) use function::Function;
 pub(crate) use math::Math;
+pub(crate) use quantified::Quantifier;
 pub(crate) use sequences::{NoSequences, Sequences};
 pub(crate) use session_call::{LockAction, LockCall, SessionCalls, SessionFunction};
 pub(crate) use temporal::{Temporal, literal_with_fields};
@@ -58,6 +60,8 @@ pub(crate) enum Expression {
     InList(Box<Expression>, Vec<Expression>, bool),
     /// `IN` the rows that the numbered subquery gave, or with `true` `NOT IN`.
     InSubquery(Box<Expression>, usize, bool),
+    /// A comparison with any or all items of an array, the second operand.
+    Quantified(Comparison, Quantifier, Box<(Expression, Expression)>),
     Like(Box<Like>),
     /// Conditions with results, and the result if none holds.
     Case(Vec<(Expression, Expression)>, Box<Expression>),
@@ -170,6 +174,7 @@ impl Expression {
             Expression::Arithmetic(_, pair)
             | Expression::Compare(_, pair)
             | Expression::Distinct(pair, _)
+            | Expression::Quantified(_, _, pair)
             | Expression::Concatenate(pair) => vec![&pair.0, &pair.1],
             Expression::And(list)
             | Expression::Or(list)
@@ -197,6 +202,7 @@ impl Expression {
             Expression::Arithmetic(_, pair)
             | Expression::Compare(_, pair)
             | Expression::Distinct(pair, _)
+            | Expression::Quantified(_, _, pair)
             | Expression::Concatenate(pair) => {
                 let (left, right) = &mut **pair;
                 vec![left, right]

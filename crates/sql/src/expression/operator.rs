@@ -4,7 +4,7 @@
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
 use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
 use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax};
-use ankerdb_engine::{DataType, Error, SqlState, Value};
+use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
 impl Binder<'_> {
@@ -323,6 +323,10 @@ impl Binder<'_> {
         let text = |typed: &Typed| typed.data_type.is_none_or(DataType::is_text);
         if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
             return elsewhere("concatenation of bytea");
+        }
+        let is_list = |typed: &Typed| matches!(typed.data_type, Some(DataType::System(SystemType::List(_))));
+        if is_list(&left) || is_list(&right) {
+            return elsewhere("concatenation of arrays");
         }
         if !text(&left) && !text(&right) {
             return Err(no_operator(&left, "||", &right).into());

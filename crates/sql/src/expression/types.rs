@@ -1,6 +1,7 @@
 //! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
-use ankerdb_engine::{DataType, Decimal, Error, Result, SqlState, SystemType, Value};
+use super::bind::is_bare_numeric;
+use ankerdb_engine::{DataType, Decimal, Error, ListType, Result, SqlState, SystemType, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
@@ -10,6 +11,9 @@ pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
 
 /// The type that a parsed type name stands for. 42704 if there is none.
 pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
+    if let ast::DataType::Array(definition) = parsed {
+        return array_type(parsed, definition);
+    }
     let text = parsed.to_string().to_lowercase();
     if matches!(text.as_str(), "\"char\"" | "pg_catalog.\"char\"") {
         return Ok(DataType::System(SystemType::Char));
@@ -25,7 +29,7 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
         }
         _ => (text.clone(), Vec::new()),
     };
-    if name.contains("[]") || name.contains('<') {
+    if name.contains('<') {
         return Err(Error::new(SqlState::FeatureNotSupported, format!("type {text} is not supported")));
     }
     let name = name.strip_prefix("pg_catalog.").unwrap_or(&name);
@@ -35,6 +39,24 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
     // Fractional digits of seconds: always six here.
     let modifiers = if name.starts_with("timestamp") { &[] } else { modifiers.as_slice() };
     type_by_name(name, modifiers)
+}
+
+/// `integer[]`; how many pairs of brackets there are, and what they say, does not matter.
+fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Result<DataType> {
+    let refused = || Error::new(SqlState::FeatureNotSupported, format!("type {whole} is not supported"));
+    let items = match definition {
+        ast::ArrayElemTypeDef::SquareBracket(items, _) => items,
+        _ => return Err(refused()),
+    };
+    let list = match (&**items, data_type(items)?) {
+        (_, array @ DataType::System(SystemType::List(list))) if !list.is_vector() => return Ok(array),
+        (ast::DataType::Varchar(None) | ast::DataType::CharacterVarying(None), _) => Some(ListType::Varchar),
+        // Lengths and precisions of items are not kept.
+        (_, DataType::Varchar(_) | DataType::Char(_)) => None,
+        (items, DataType::Numeric { .. }) if !is_bare_numeric(items) => None,
+        (_, item) => ListType::of(item),
+    };
+    list.map(|list| DataType::System(SystemType::List(list))).ok_or_else(refused)
 }
 
 /// Types whose values share a representation and convert by keeping it.
@@ -56,7 +78,7 @@ pub(crate) enum Family {
     Interval,
     Bytea,
     Uuid,
-    List,
+    List(ListType),
 }
 
 /// The type's family.
@@ -79,7 +101,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Bytea => Family::Bytea,
         DataType::Uuid => Family::Uuid,
         DataType::System(system) if system.is_number() => Family::BigInt,
-        DataType::System(SystemType::List(_)) => Family::List,
+        DataType::System(SystemType::List(list)) => Family::List(list),
         DataType::System(_) => Family::Text,
     }
 }

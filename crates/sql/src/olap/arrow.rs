@@ -15,7 +15,9 @@
 //! nothing but our own aggregates looks at it (see `narrow.rs`).
 #![allow(unsafe_code)]
 
-use ankerdb_engine::{BlockImage, Bytes, ColumnImage, DataType, Error, Result, SqlState};
+use ankerdb_engine::{
+    BlockImage, Bytes, ColumnImage, DataType, Error, ListType, Result, SqlState, SystemType,
+};
 use ankerdb_value::Interval;
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
@@ -63,6 +65,19 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::System(system) if system.is_number() => ArrowType::Int64,
         DataType::System(_) => ArrowType::Utf8View,
     }
+}
+
+/// The type that plans compute with: lists are lists, where results have their texts.
+pub(crate) fn computed_type(data_type: DataType) -> ArrowType {
+    match data_type {
+        DataType::System(SystemType::List(list)) => ArrowType::List(Arc::new(item_field(list))),
+        other => wide_type(other),
+    }
+}
+
+/// The items of a list.
+pub(crate) fn item_field(list: ListType) -> Field {
+    Field::new_list_field(wide_type(list.item_type()), true)
 }
 
 /// The type as it is stored: narrow numerics.

@@ -1,12 +1,9 @@
 //! Functions of lists that queries of the system catalog need and DataFusion does not have.
 
-use super::error::external;
 use super::spelling::{OR_EMPTY, ORDINALS, SUBSCRIPTS};
 use super::value::told_type;
-use ankerdb_engine::{DataType as SqlType, Error, ListType, SqlState, SystemType};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, Int32Builder, ListArray, ListBuilder, StringViewArray,
-};
+use ankerdb_engine::{DataType as SqlType, ListType, SystemType};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int32Builder, ListArray, ListBuilder};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
@@ -55,21 +52,6 @@ pub(super) fn settled(
         _ => {}
     }
     function
-}
-
-/// The list that a text stands for, with items of the type. 22P02 if it stands for none.
-pub(super) fn parsed(text: &str, items: &Arc<Field>) -> Result<ScalarValue> {
-    let texts = crate::system::list_items(text).map_err(external)?;
-    let texts: ArrayRef = Arc::new(StringViewArray::from_iter(texts));
-    let values = match cast(&texts, items.data_type()) {
-        Ok(values) if values.null_count() == texts.null_count() => values,
-        _ => {
-            let message = format!("invalid input syntax for an item of the list: \"{text}\"");
-            return Err(external(Error::new(SqlState::InvalidTextRepresentation, message)));
-        }
-    };
-    let list = ListArray::new(items.clone(), OffsetBuffer::from_lengths([values.len()]), values, None);
-    Ok(ScalarValue::List(Arc::new(list)))
 }
 
 /// The position of a list's last item; NULL without items, and for other dimensions than the first.

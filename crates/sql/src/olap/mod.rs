@@ -44,6 +44,7 @@ mod ordered_set;
 mod parameter;
 mod planner;
 mod project;
+mod quantified;
 mod scan;
 mod single;
 mod spelling;

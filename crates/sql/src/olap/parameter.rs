@@ -4,7 +4,7 @@
 //! go in as literals of their own types before the plan is optimized, so that they take part in coercion,
 //! constant folding and pruning as if they had been written in the query.
 
-use super::arrow::wide_type;
+use super::arrow::computed_type;
 use super::error::from_datafusion;
 use super::planner::parameter_type;
 use super::value::scalar;
@@ -24,7 +24,7 @@ const MAX_PARAMETERS: usize = 65535;
 
 /// Declared types as the planner wants them.
 pub(crate) fn fields(declared: &[Option<DataType>]) -> Vec<Option<FieldRef>> {
-    let field = |declared: &Option<DataType>| declared.map(|declared| field_of(wide_type(declared)));
+    let field = |declared: &Option<DataType>| declared.map(|declared| field_of(computed_type(declared)));
     declared.iter().map(field).collect()
 }
 
@@ -107,7 +107,7 @@ fn with_types(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
                     let told = types[position(&id)?];
                     let field = match field {
                         Some(known) if *known.data_type() != ArrowType::Null => known,
-                        _ => field_of(wide_type(told)),
+                        _ => field_of(computed_type(told)),
                     };
                     Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field: Some(field) })))
                 }

@@ -5,7 +5,7 @@
 //! is built ([`typing`]).
 
 use super::arrow::UTC;
-use super::arrow::wide_type;
+use super::arrow::{computed_type, wide_type};
 use super::dependent;
 use super::error::external;
 use super::existence;
@@ -326,6 +326,7 @@ impl TypePlanner for PostgresTypes {
                 let field = Field::new("", ArrowType::Utf8View, true);
                 return Ok(Some(Arc::new(with_type(field, data_type))));
             }
+            Sql::Array(_) => return array_type(sql),
             Sql::Bytea => ArrowType::BinaryView,
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
             Sql::Int8(_) => ArrowType::Int64,
@@ -342,6 +343,27 @@ impl TypePlanner for PostgresTypes {
         };
         Ok(Some(Arc::new(Field::new("", arrow, true))))
     }
+}
+
+/// An array of a type that has values here; `None` for others, which the library knows.
+///
+/// # Errors
+/// 0A000 for items of limited length, which the library would not cut.
+fn array_type(sql: &ast::DataType) -> Result<Option<FieldRef>> {
+    let array = match data_type(sql) {
+        Ok(array) => array,
+        Err(error) => {
+            let mut item = sql;
+            while let ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(inner, _)) = item {
+                item = inner;
+            }
+            return match data_type(item) {
+                Ok(DataType::Varchar(_) | DataType::Char(_)) => Err(external(error)),
+                _ => Ok(None),
+            };
+        }
+    };
+    Ok(Some(Arc::new(with_type(Field::new("", computed_type(array), true), array))))
 }
 
 fn system_type(system: SystemType) -> FieldRef {

@@ -7,7 +7,10 @@
 //! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
 //! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
+use super::quantified;
+use crate::expression::Quantifier;
 use crate::expression::notation::as_call;
+use crate::expression::quantified::comparison;
 use crate::name::{dotted, folded, not_supported};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
@@ -54,12 +57,29 @@ impl Work for Calls {
             arguments.iter_mut().for_each(|argument| self.expression(argument));
             *expression = calls(name, arguments, Vec::new());
         }
+        if let Some(call) = over_items(expression) {
+            *expression = call;
+        }
         if let Expr::Value(value) = expression
             && let Value::UnicodeStringLiteral(text) = &value.value
         {
             *expression = Expr::value(Value::SingleQuotedString(text.clone()));
         }
     }
+}
+
+/// `a = ANY (list)` as a call; `None` for other expressions, and for subqueries.
+fn over_items(expression: &Expr) -> Option<Expr> {
+    let (left, operator, right, quantifier) = match expression {
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, Quantifier::Any),
+        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, Quantifier::All),
+        _ => return None,
+    };
+    if matches!(**right, Expr::Subquery(_)) {
+        return None;
+    }
+    let name = quantified::name(comparison(operator)?, quantifier);
+    Some(calls(name, vec![(**left).clone(), (**right).clone()], Vec::new()))
 }
 
 struct Spelling {

@@ -3,9 +3,9 @@
 //! Rows are made when a query runs, all at once: there are as many as definitions. They come from the description that the
 //! statement was planned with, so that all relations of a query agree.
 
-use super::arrow::wide_type;
+use super::arrow::{computed_type, wide_type};
 use super::error::external;
-use super::value::{told_type, with_type};
+use super::value::{list_type, told_type, with_type};
 use crate::columns::Cells;
 use crate::system::{Datum, SystemCatalog, SystemColumn, SystemFunction, SystemRelation};
 use ankerdb_engine::{DataType, Error, ListType, ObjectKind, SqlState, SystemType, Value, ValueRef};
@@ -72,28 +72,7 @@ impl SystemTable {
 }
 
 fn field(column: &SystemColumn) -> Field {
-    Field::new(column.name, stored_type(column.data_type), true)
-}
-
-/// The type that plans see: lists are ones, where clients see texts.
-fn stored_type(data_type: DataType) -> ArrowType {
-    match data_type {
-        DataType::System(SystemType::List(list)) => {
-            ArrowType::List(Arc::new(Field::new_list_field(element_type(list), true)))
-        }
-        other => wide_type(other),
-    }
-}
-
-fn element_type(list: ListType) -> ArrowType {
-    match list {
-        ListType::SmallInt | ListType::SmallIntVector => ArrowType::Int16,
-        ListType::Oid | ListType::OidVector | ListType::BigInt => ArrowType::Int64,
-        ListType::Integer => ArrowType::Int32,
-        ListType::Boolean => ArrowType::Boolean,
-        ListType::DoublePrecision => ArrowType::Float64,
-        ListType::Text | ListType::Name | ListType::Char => ArrowType::Utf8View,
-    }
+    Field::new(column.name, computed_type(column.data_type), true)
 }
 
 impl fmt::Debug for SystemTable {
@@ -138,7 +117,7 @@ fn array(values: &[&Datum], data_type: DataType) -> ArrayRef {
         _ => None,
     };
     let values = values.iter();
-    match stored_type(data_type) {
+    match computed_type(data_type) {
         ArrowType::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
             Datum::Boolean(value) => Some(*value),
             _ => None,
@@ -225,7 +204,7 @@ pub(super) fn shown(
     let columns = plan.schema().iter().map(|(qualifier, field)| {
         let column = Expr::Column(Column::from((qualifier, field)));
         let shown = match (field.data_type(), told_type(field)) {
-            (ArrowType::List(element), told) => match shown_list(element.data_type(), told) {
+            (ArrowType::List(element), told) => match list_type(element.data_type(), told) {
                 Some(list) => ShownList::call(list, column),
                 None => return Ok(column),
             },
@@ -247,22 +226,6 @@ pub(super) fn shown(
         true => LogicalPlanBuilder::from(plan).project(columns)?.build(),
         false => Ok(plan),
     }
-}
-
-/// The SQL type of a list; `None` where SQL here has none like it.
-fn shown_list(element: &ArrowType, told: Option<DataType>) -> Option<ListType> {
-    if let Some(DataType::System(SystemType::List(list))) = told {
-        return Some(list);
-    }
-    Some(match element {
-        ArrowType::Boolean => ListType::Boolean,
-        ArrowType::Int16 => ListType::SmallInt,
-        ArrowType::Int32 => ListType::Integer,
-        ArrowType::Int64 => ListType::BigInt,
-        ArrowType::Float64 => ListType::DoublePrecision,
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => ListType::Text,
-        _ => return None,
-    })
 }
 
 /// Lists as the texts that clients see.
@@ -394,11 +357,11 @@ impl ScalarUDFImpl for CatalogFunction {
     }
 
     fn return_type(&self, _arguments: &[ArrowType]) -> Result<ArrowType> {
-        Ok(stored_type(self.function.result))
+        Ok(computed_type(self.function.result))
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        let field = Field::new(self.name(), stored_type(self.function.result), true);
+        let field = Field::new(self.name(), computed_type(self.function.result), true);
         Ok(Arc::new(if self.is_told { with_type(field, self.function.result) } else { field }))
     }
 

@@ -1,8 +1,8 @@
 //! Types and values between the engine and Arrow: of results, parameters, statistics. (Results themselves are read
 //! through [`crate::columns`].)
 
-use super::arrow::UTC;
-use ankerdb_engine::{DataType, Error, Result, SystemType, Value};
+use super::arrow::{UTC, computed_type, wide_type};
+use ankerdb_engine::{ArrayRef, DataType, Error, ListType, Result, SystemType, Value, ValueRef};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 
@@ -31,6 +31,10 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::FixedSizeBinary(_) => DataType::Bytea,
+        ArrowType::List(items) => match list_type(items.data_type(), None) {
+            Some(list) => DataType::System(SystemType::List(list)),
+            None => DataType::Text,
+        },
         _ => DataType::Text,
     }
 }
@@ -80,11 +84,55 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
     }
 }
 
+/// The SQL type of a list of such items; `None` where SQL here has none like it. `told`: what the list's field tells.
+pub(crate) fn list_type(item: &ArrowType, told: Option<DataType>) -> Option<ListType> {
+    match (told, item) {
+        (Some(DataType::System(SystemType::List(list))), _) => Some(list),
+        // A field of text is what the list was not made of.
+        (_, ArrowType::Null | ArrowType::List(_)) => None,
+        (_, item) => ListType::of(sql_type(item)).filter(|list| *list != ListType::Text || is_text(item)),
+    }
+}
+
+fn is_text(arrow: &ArrowType) -> bool {
+    matches!(arrow, ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View)
+}
+
+/// An array as a list.
+///
+/// # Errors
+/// 0A000 for other dimensions than one that counts from 1, 22008 for intervals that Arrow has not.
+fn list_of(array: ArrayRef<'_>) -> Result<ScalarValue> {
+    if !array.is_plain() {
+        let what =
+            "an array of several dimensions, or one that does not count from 1, in an analytical query";
+        return Err(crate::name::not_supported(what));
+    }
+    let scale = array.items().map(|item| if let ValueRef::Numeric(number) = item { number.scale } else { 0 });
+    let item_type = match array.list_type().item_type() {
+        // The items have one scale: the largest, so that none loses digits.
+        DataType::Numeric { precision, .. } => {
+            DataType::Numeric { precision, scale: scale.max().unwrap_or_default() }
+        }
+        other => other,
+    };
+    let arrow = wide_type(item_type);
+    let item = |item: ValueRef<'_>| match (item, item_type) {
+        (ValueRef::Numeric(number), DataType::Numeric { precision, scale }) => {
+            let unscaled = number.rescale(scale)?.unscaled;
+            Ok(ScalarValue::Decimal128(Some(unscaled), precision, scale as i8))
+        }
+        (item, _) => scalar(&item.to_value(), Some(item_type)),
+    };
+    let items = array.items().map(item).collect::<Result<Vec<_>>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list(&items, &arrow, true)))
+}
+
 /// A parameter as a literal. A NULL gets the parameter's type, everything else has its own.
 pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<ScalarValue> {
     Ok(match value {
         Value::Null => match data_type {
-            Some(data_type) => ScalarValue::try_from(super::arrow::wide_type(data_type))
+            Some(data_type) => ScalarValue::try_from(computed_type(data_type))
                 .map_err(|error| Error::internal(error.to_string()))?,
             None => ScalarValue::Null,
         },
@@ -109,6 +157,7 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
         }
         Value::Bytea(bytes) => ScalarValue::BinaryView(Some(bytes.to_vec())),
         Value::Uuid(bytes) => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
+        Value::Array(array) => list_of(array.borrow())?,
     })
 }
 
@@ -122,7 +171,7 @@ pub(crate) fn bound(value: &Value, data_type: DataType) -> Option<ScalarValue> {
         (Value::Numeric(_), _) => None,
         (other, _) => {
             let scalar = scalar(other, None).ok()?;
-            (scalar.data_type() == super::arrow::wide_type(data_type)).then_some(scalar)
+            (scalar.data_type() == wide_type(data_type)).then_some(scalar)
         }
     }
 }

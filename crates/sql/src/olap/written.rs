@@ -6,6 +6,7 @@
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
 use super::arrow::wide_type;
+use super::quantified;
 use super::value::sql_type;
 use crate::expression::{Math, Temporal, library};
 use ankerdb_engine::DataType as SqlType;
@@ -83,6 +84,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "date_trunc" => ("date_trunc", Rough::Moment),
         "timezone" => ("timezone", Rough::Moment),
         "extract" => ("extract", Rough::Numeric),
+        other if let Some((_, _, name)) = quantified::by_name(other) => (name, Rough::Boolean),
         other => match (Temporal::known_name(other), Math::known_name(other)) {
             (Some(name), _) => (name, Rough::Interval),
             (None, Some(name)) => (name, Rough::Double),

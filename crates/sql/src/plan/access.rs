@@ -6,7 +6,7 @@
 
 use super::derivation::{computed_key, conjuncts, is_implied};
 use crate::expression::types::{Family, family, same_representation};
-use crate::expression::{Comparison, Expression};
+use crate::expression::{Comparison, Expression, Quantifier};
 use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, Table};
 use std::sync::Arc;
 
@@ -35,10 +35,17 @@ pub(crate) struct IndexUse {
 pub(crate) struct IndexRange {
     pub used: IndexUse,
     /// The values that the column after the pinned ones may have, if they are listed.
-    pub among: Option<Vec<KeyPart>>,
+    pub among: Option<Among>,
     pub lower: Option<KeyBound>,
     pub upper: Option<KeyBound>,
     pub direction: Direction,
+}
+
+/// The values that a column may have.
+pub(crate) enum Among {
+    Values(Vec<KeyPart>),
+    /// The items of an array.
+    Array(KeyPart),
 }
 
 /// A value for a key column, and the type that it is brought to.
@@ -98,6 +105,7 @@ struct Fact<'a> {
 enum Says<'a> {
     Compared(Comparison, &'a Expression),
     Among(&'a [Expression]),
+    AmongItems(&'a Expression),
 }
 
 /// Chooses the index that pins the most, if any; among equals, one that delivers the order.
@@ -227,6 +235,10 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> O
             let (column, bare) = terms.find(operand)?;
             (column, bare, Says::Among(items))
         }
+        Expression::Quantified(Comparison::Equal, Quantifier::Any, pair) if pair.1.is_constant() => {
+            let (column, bare) = as_column(&pair.0, types)?;
+            (column, bare, Says::AmongItems(&pair.1))
+        }
         _ => return None,
     };
     let (data_type, nullable) = *terms.types.get(column)?;
@@ -247,7 +259,7 @@ struct Candidate {
     index: Arc<Index>,
     columns: usize,
     key: Vec<KeyPart>,
-    among: Option<Vec<KeyPart>>,
+    among: Option<Among>,
     lower: Option<KeyBound>,
     upper: Option<KeyBound>,
     covered: Vec<usize>,
@@ -332,7 +344,11 @@ impl Candidate {
         for fact in facts.iter().filter(|fact| fact.column == column) {
             let used = match fact.says {
                 Says::Among(items) if self.among.is_none() => {
-                    self.among = Some(items.iter().map(part).collect());
+                    self.among = Some(Among::Values(items.iter().map(part).collect()));
+                    true
+                }
+                Says::AmongItems(array) if self.among.is_none() => {
+                    self.among = Some(Among::Array(part(array)));
                     true
                 }
                 _ => false,

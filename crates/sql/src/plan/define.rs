@@ -403,15 +403,23 @@ impl NewColumn {
     }
 }
 
+/// The type of a column.
+///
+/// # Errors
+/// 42704 for a type that there is not, 0A000 for one that only expressions have.
+pub(crate) fn column_type(parsed: &ast::DataType) -> Result<DataType> {
+    match data_type(parsed)? {
+        DataType::System(system) => Err(not_supported(&format!("a column of type {system}"))),
+        known => Ok(known),
+    }
+}
+
 /// Adds a column behind the others.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
     let NewColumn { mut keys, mut sequences, mut checks, mut foreign_keys } = NewColumn::default();
     let name = folded(&column.name);
     let serial = serial_type(&column.data_type);
-    let data_type = serial.map_or_else(|| data_type(&column.data_type), Ok)?;
-    if let DataType::System(system) = data_type {
-        return Err(not_supported(&format!("a column of type {system}")));
-    }
+    let data_type = serial.map_or_else(|| column_type(&column.data_type), Ok)?;
     let mut definition = ColumnDefinition::new(name.clone(), data_type);
     definition.nullable = serial.is_none();
     let mut counted = serial.map(|data_type| sequence(String::new(), data_type, &[])).transpose()?;

@@ -41,6 +41,10 @@ impl Deparser<'_> {
             Expression::InSubquery(operand, number, negated) => {
                 format!("({} {}IN (SubPlan {}))", self.text(operand), not(*negated), number + 1)
             }
+            Expression::Quantified(comparison, quantifier, operands) => {
+                let (operand, array) = (self.text(&operands.0), self.text(&operands.1));
+                format!("({operand} {} {} ({array}))", comparison.symbol(), quantifier.word())
+            }
             Expression::Like(like) => {
                 let operator = like.syntax.words();
                 let (text, pattern) = (self.text(&like.text), self.text(&like.pattern));

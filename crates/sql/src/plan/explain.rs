@@ -10,7 +10,7 @@
 //!
 //! A node of the OLAP path is DataFusion's, in DataFusion's words.
 
-use super::access::{Access, IndexRange, IndexUse, KeyPart, SortKey};
+use super::access::{Access, Among, IndexRange, IndexUse, KeyPart, SortKey};
 use super::deparse::{Deparser, identifier};
 use super::derivation::computed_key;
 use super::write::{ConflictAction, InsertSource};
@@ -168,9 +168,16 @@ fn bounds(table: Option<&Table>, range: &IndexRange) -> Vec<String> {
     let Some(next) = parts(table, &range.used).into_iter().nth(range.used.key.len()) else {
         return conditions;
     };
-    if let Some(among) = &range.among {
-        let values: Vec<String> = among.iter().map(|part| Deparser(table).text(&part.value)).collect();
-        conditions.push(format!("({next} IN ({}))", values.join(", ")));
+    match &range.among {
+        Some(Among::Values(values)) => {
+            let values: Vec<String> = values.iter().map(|part| Deparser(table).text(&part.value)).collect();
+            conditions.push(format!("({next} IN ({}))", values.join(", ")));
+        }
+        Some(Among::Array(array)) => {
+            let array = Deparser(table).text(&array.value);
+            conditions.push(format!("({next} = ANY ({array}))"));
+        }
+        None => {}
     }
     let ends = [(&range.lower, ">", ">="), (&range.upper, "<", "<=")];
     for (bound, exclusive, inclusive) in ends {

@@ -27,7 +27,7 @@ pub(crate) use clauses::locks_rows;
 pub(crate) use comment::Commented;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{
-    Definition, Key, NewColumn, NewTable, add_column, key_definition, positions, table_key,
+    Definition, Key, NewColumn, NewTable, add_column, column_type, key_definition, positions, table_key,
 };
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};

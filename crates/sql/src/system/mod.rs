@@ -32,7 +32,7 @@ mod types;
 mod views;
 
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
-pub(crate) use list::{list_items, shown_list};
+pub(crate) use list::shown_list;
 pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
 

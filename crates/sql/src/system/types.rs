@@ -221,6 +221,17 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::List(ListType::Name) => 1003,
         SystemType::List(ListType::Char) => 1002,
         SystemType::List(ListType::Oid) => 1028,
+        SystemType::List(ListType::Bytea) => 1001,
+        SystemType::List(ListType::Bpchar) => 1014,
+        SystemType::List(ListType::Varchar) => 1015,
+        SystemType::List(ListType::Real) => 1021,
+        SystemType::List(ListType::Timestamp) => 1115,
+        SystemType::List(ListType::Date) => 1182,
+        SystemType::List(ListType::Time) => 1183,
+        SystemType::List(ListType::TimestampTz) => 1185,
+        SystemType::List(ListType::Interval) => 1187,
+        SystemType::List(ListType::Numeric) => 1231,
+        SystemType::List(ListType::Uuid) => 2951,
     }
 }
 

@@ -71,7 +71,7 @@ impl Altering<'_, '_> {
             AlterColumnOperation::SetNotNull => self.set_nullable(name, false),
             AlterColumnOperation::DropNotNull => self.set_nullable(name, true),
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
-                let data_type = crate::expression::types::data_type(data_type)?;
+                let data_type = crate::plan::column_type(data_type)?;
                 self.set_type(name, data_type, using.as_ref())
             }
             AlterColumnOperation::AddGenerated { .. } => {

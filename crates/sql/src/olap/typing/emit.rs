@@ -7,7 +7,7 @@ use super::super::value::{field_type, scalar, sql_type};
 use super::keyed;
 use crate::expression::operator::temporal_types;
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
-use crate::olap::arrow::wide_type;
+use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use ankerdb_engine::{DataType, Error, Interval, Value};
@@ -71,8 +71,10 @@ impl Emitter<'_> {
                 binary(self.emit(pair.0)?, Operator::StringConcat, self.emit(pair.1)?)
             }
             Expression::Call(function, arguments) => self.call(function, arguments)?,
-            Expression::InSubquery(..) => {
-                return Err(external(Error::internal("a subquery of the OLTP path in an analytical query")));
+            Expression::InSubquery(..) | Expression::Quantified(..) => {
+                return Err(external(Error::internal(
+                    "an expression of the OLTP path in an analytical query",
+                )));
             }
         })
     }
@@ -93,7 +95,7 @@ impl Emitter<'_> {
     fn parameter(&self, position: usize) -> Expr {
         let id = format!("${}", position + 1);
         let known = self.parameters.get(position).copied().flatten();
-        let field = known.map(|known| Arc::new(Field::new(id.clone(), wide_type(known), true)));
+        let field = known.map(|known| Arc::new(Field::new(id.clone(), computed_type(known), true)));
         Expr::Placeholder(Placeholder { id, field })
     }
 

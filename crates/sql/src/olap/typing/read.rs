@@ -4,19 +4,22 @@ use super::emit::Emitter;
 use super::keyed;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
+use crate::expression::quantified::no_array;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
+    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Quantifier, Refusal, Scope, Typed, fold,
+    function,
 };
 use crate::name::not_supported;
-use crate::olap::arrow::wide_type;
+use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
 use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
+use crate::olap::quantified;
 use crate::olap::single;
 use crate::olap::system::{input_function, output_function};
-use crate::olap::value::{field_type, is_told, with_type};
+use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
 use crate::olap::written;
-use ankerdb_engine::{DataType, Decimal, Error, Interval, ObjectKind, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
@@ -266,6 +269,9 @@ impl<'r, 't> Reader<'r, 't> {
     fn parameter(&mut self, placeholder: &Placeholder) -> Result<Operand> {
         let position = crate::olap::parameter::position(&placeholder.id)?;
         let data_type = self.typing.parameters.mention(position);
+        if let Some(DataType::System(SystemType::List(_))) = data_type {
+            return Ok(Operand::Foreign(self.emitter().emit(Expression::Parameter(position))?));
+        }
         Ok(Operand::Typed(Typed { expression: Expression::Parameter(position), data_type }))
     }
 
@@ -331,7 +337,66 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    /// A constant without a type beside a list is a list, too.
+    /// A comparison with any or all items of a list.
+    fn quantified(
+        &mut self,
+        comparison: Comparison,
+        quantifier: Quantifier,
+        call: &ScalarFunction,
+    ) -> Result<Operand> {
+        let (operand, list) = (self.read(&call.args[0])?, self.read(&call.args[1])?);
+        let Operand::Typed(operand) = operand else {
+            return Err(external(not_supported("an array as an item of an array")));
+        };
+        let untold = self.binder().untold_array(&operand);
+        let list = match (list, untold) {
+            (Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }), _) => {
+                return boolean(Expression::Literal(Value::Null));
+            }
+            (Operand::Typed(typed @ Typed { data_type: None, .. }), Some(list)) => {
+                self.as_list(typed, list)?
+            }
+            (Operand::Typed(_), _) => return Err(external(no_array())),
+            (Operand::Foreign(list), _) => list,
+        };
+        let list_type = match self.list_type(&list)? {
+            Ok(known) => known,
+            Err(ArrowType::List(_)) => return Err(external(not_supported("an array of such items"))),
+            Err(_) => return Err(external(no_array())),
+        };
+        let operand = self.binder().beside_items(comparison, operand, list_type).map_err(refused)?;
+        let operand = fold(operand).map_err(external)?;
+        let operand = self.emitter().emit(operand)?;
+        self.leaf(quantified::call(comparison, quantifier, operand, list))
+    }
+
+    /// The type of an array; Arrow's, where it is none or has items of no type here.
+    fn list_type(&self, list: &Expr) -> Result<std::result::Result<ListType, ArrowType>> {
+        let (_, field) = list.to_field(self.schema.as_ref())?;
+        let known = match field.data_type() {
+            ArrowType::List(items) => list_type(items.data_type(), told_type(&field)),
+            _ => None,
+        };
+        Ok(known.ok_or_else(|| field.data_type().clone()))
+    }
+
+    /// A constant or a parameter without a type as a list.
+    fn as_list(&mut self, typed: Typed, list: ListType) -> Result<Expr> {
+        let data_type = DataType::System(SystemType::List(list));
+        let resolved = self.binder().resolve(typed, data_type).map_err(refused)?;
+        Ok(match self.emitter().emit(resolved)? {
+            // Types of text do not show otherwise.
+            Expr::Literal(constant, None)
+                if list != ListType::Text && wide_type(list.item_type()) == ArrowType::Utf8View =>
+            {
+                let field = with_type(Field::new("", computed_type(data_type), true), data_type);
+                Expr::Literal(constant, Some(FieldMetadata::from(field.metadata().clone())))
+            }
+            other => other,
+        })
+    }
+
+    /// A constant or parameter without a type beside a list is a list, too.
     fn as_lists(&mut self, left: Operand, right: Operand) -> Result<(Operand, Operand)> {
         let items = |operand: &Operand| match operand {
             Operand::Foreign(list) => match list.get_type(self.schema.as_ref()) {
@@ -340,12 +405,20 @@ impl<'r, 't> Reader<'r, 't> {
             },
             Operand::Typed(_) => None,
         };
-        let list = |operand: Operand, items: Option<Arc<Field>>| match (operand, items) {
-            (
-                Operand::Typed(Typed { expression: Expression::Literal(Value::Text(text)), data_type: None }),
-                Some(items),
-            ) => Ok(Operand::Foreign(Expr::Literal(lists::parsed(&text, &items)?, None))),
-            (operand, _) => Ok::<Operand, DataFusionError>(operand),
+        let mut list = |operand: Operand, items: Option<Arc<Field>>| {
+            let list = items.and_then(|items| list_type(items.data_type(), None));
+            match (operand, list) {
+                (
+                    Operand::Typed(
+                        typed @ Typed {
+                            expression: Expression::Literal(Value::Text(_)) | Expression::Parameter(_),
+                            data_type: None,
+                        },
+                    ),
+                    Some(list),
+                ) => Ok(Operand::Foreign(self.as_list(typed, list)?)),
+                (operand, _) => Ok::<Operand, DataFusionError>(operand),
+            }
         };
         let (of_left, of_right) = (items(&left), items(&right));
         Ok((list(left, of_right)?, list(right, of_left)?))
@@ -371,6 +444,10 @@ impl<'r, 't> Reader<'r, 't> {
 
     fn function(&mut self, call: &ScalarFunction) -> Result<Operand> {
         let name = call.func.name();
+        if let (Some((comparison, quantifier, _)), [_, _]) = (quantified::by_name(name), call.args.as_slice())
+        {
+            return self.quantified(comparison, quantifier, call);
+        }
         if let ("pg_typeof", [argument]) = (name, call.args.as_slice()) {
             return self.type_of(argument);
         }
@@ -406,9 +483,9 @@ impl<'r, 't> Reader<'r, 't> {
     fn type_of(&mut self, argument: &Expr) -> Result<Operand> {
         let name = match self.read(argument)? {
             Operand::Typed(typed) => typed.data_type.map_or("unknown".to_owned(), type_name),
-            Operand::Foreign(foreign) => match foreign.get_type(self.schema.as_ref())? {
-                ArrowType::Interval(_) => "interval".to_owned(),
-                other => return Err(external(not_supported(&format!("pg_typeof of {other}")))),
+            Operand::Foreign(foreign) => match self.list_type(&foreign)? {
+                Ok(list) => SystemType::List(list).name().to_owned(),
+                Err(other) => return Err(external(not_supported(&format!("pg_typeof of {other}")))),
             },
         };
         let name = Typed { expression: Expression::Literal(Value::text(name)), data_type: None };
@@ -567,11 +644,23 @@ impl<'r, 't> Reader<'r, 't> {
     fn cast(&mut self, whole: &Cast) -> Result<Operand> {
         let operand = self.read(&whole.expr)?;
         let operand = self.as_constant(operand);
+        let list = match whole.field.data_type() {
+            ArrowType::List(items) => list_type(items.data_type(), told_type(&whole.field)),
+            _ => None,
+        };
         let operand = match (operand, field_type(&whole.field)) {
             (Operand::Typed(Typed { expression: Expression::Literal(Value::Text(text)), .. }), _)
-                if let ArrowType::List(items) = whole.field.data_type() =>
+                if let Some(list) = list =>
             {
-                return self.leaf(Expr::Literal(lists::parsed(&text, items)?, None));
+                let typed = Typed { expression: Expression::Literal(Value::Text(text)), data_type: None };
+                let constant = self.as_list(typed, list)?;
+                return self.leaf(constant);
+            }
+            (Operand::Typed(typed @ Typed { expression: Expression::Parameter(_), data_type: None }), _)
+                if let Some(list) = list =>
+            {
+                let parameter = self.as_list(typed, list)?;
+                return self.leaf(parameter);
             }
             (Operand::Typed(typed), Some(DataType::System(SystemType::Object(kind)))) => {
                 return self.cast_to_object(typed, kind);
