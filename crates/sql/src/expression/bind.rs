@@ -8,7 +8,7 @@ use super::notation::as_call;
 use super::types::{
     ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
-use super::{Comparison, Expression, Function, PatternSyntax, Quantifier, fold};
+use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{DATABASE, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
 use ankerdb_engine::{
@@ -342,12 +342,7 @@ impl<'a> Binder<'a> {
             Expr::IsNotUnknown(operand) => self.is_unknown(operand, false),
             Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
-            Expr::AnyOp { left, compare_op, right, .. } => {
-                self.quantified(left, compare_op, Quantifier::Any, right)
-            }
-            Expr::AllOp { left, compare_op, right } => {
-                self.quantified(left, compare_op, Quantifier::All, right)
-            }
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => self.quantified(expr),
             Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
             Expr::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated),
             Expr::Subquery(query) => self.scalar_subquery(query),

@@ -43,6 +43,15 @@ pub(crate) fn comparison(operator: &BinaryOperator) -> Option<Comparison> {
     })
 }
 
+/// Operand, operator, quantifier and array of `a = ANY (b)`; `None` for other expressions.
+pub(crate) fn parts(whole: &Expr) -> Option<(&Expr, &BinaryOperator, Quantifier, &Expr)> {
+    match whole {
+        Expr::AnyOp { left, compare_op, right, .. } => Some((left, compare_op, Quantifier::Any, right)),
+        Expr::AllOp { left, compare_op, right } => Some((left, compare_op, Quantifier::All, right)),
+        _ => None,
+    }
+}
+
 /// The array type of an operand's items, if the array's type is not told.
 fn untold(operand: Option<DataType>) -> Option<ListType> {
     match operand {
@@ -53,13 +62,13 @@ fn untold(operand: Option<DataType>) -> Option<ListType> {
 
 impl Binder<'_> {
     /// `expr operator quantifier (right)`
-    pub(super) fn quantified(
-        &mut self,
-        expr: &Expr,
-        operator: &BinaryOperator,
-        quantifier: Quantifier,
-        right: &Expr,
-    ) -> Bound<Typed> {
+    pub(super) fn quantified(&mut self, whole: &Expr) -> Bound<Typed> {
+        let Some((expr, operator, quantifier, mut right)) = parts(whole) else {
+            return elsewhere("such a comparison");
+        };
+        while let Expr::Nested(inner) = right {
+            right = inner;
+        }
         let Some(comparison) = comparison(operator) else {
             return elsewhere(format!("{operator} {}", quantifier.word()));
         };
@@ -69,7 +78,6 @@ impl Binder<'_> {
             _ => None,
         };
         match (right, membership) {
-            (Expr::Nested(inner), _) => self.quantified(expr, operator, quantifier, inner),
             (Expr::Subquery(query), Some(negated)) => self.in_subquery(expr, query, negated),
             (Expr::Array(array), Some(negated)) if !array.elem.is_empty() => {
                 let operand = self.bind(expr)?;

@@ -8,9 +8,8 @@
 //! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
 use super::quantified;
-use crate::expression::Quantifier;
 use crate::expression::notation::as_call;
-use crate::expression::quantified::comparison;
+use crate::expression::quantified::{comparison, parts};
 use crate::name::{dotted, folded, not_supported};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
@@ -70,16 +69,12 @@ impl Work for Calls {
 
 /// `a = ANY (list)` as a call; `None` for other expressions, and for subqueries.
 fn over_items(expression: &Expr) -> Option<Expr> {
-    let (left, operator, right, quantifier) = match expression {
-        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, Quantifier::Any),
-        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, Quantifier::All),
-        _ => return None,
-    };
-    if matches!(**right, Expr::Subquery(_)) {
+    let (left, operator, quantifier, right) = parts(expression)?;
+    if matches!(right, Expr::Subquery(_)) {
         return None;
     }
     let name = quantified::name(comparison(operator)?, quantifier);
-    Some(calls(name, vec![(**left).clone(), (**right).clone()], Vec::new()))
+    Some(calls(name, vec![left.clone(), right.clone()], Vec::new()))
 }
 
 struct Spelling {

@@ -45,7 +45,7 @@ pub(crate) struct IndexRange {
 pub(crate) enum Among {
     Values(Vec<KeyPart>),
     /// The items of an array.
-    Array(KeyPart),
+    Array(Box<KeyPart>),
 }
 
 /// A value for a key column, and the type that it is brought to.
@@ -348,7 +348,7 @@ impl Candidate {
                     true
                 }
                 Says::AmongItems(array) if self.among.is_none() => {
-                    self.among = Some(Among::Array(part(array)));
+                    self.among = Some(Among::Array(Box::new(part(array))));
                     true
                 }
                 _ => false,
