@@ -1,3 +1,5 @@
+//! Array literals, as PostgreSQL reads and writes them.
+
 use super::*;
 
 fn written(list: ListType, text: &str) -> String {

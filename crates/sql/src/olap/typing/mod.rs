@@ -17,6 +17,7 @@
 
 mod emit;
 mod keyed;
+mod lists;
 mod read;
 mod set;
 mod shed;

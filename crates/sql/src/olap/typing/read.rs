@@ -4,13 +4,11 @@ use super::emit::Emitter;
 use super::keyed;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
-use crate::expression::quantified::no_array;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Quantifier, Refusal, Scope, Typed, fold,
-    function,
+    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
 };
 use crate::name::not_supported;
-use crate::olap::arrow::{computed_type, wide_type};
+use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
@@ -19,11 +17,11 @@ use crate::olap::single;
 use crate::olap::system::{input_function, output_function};
 use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
 use crate::olap::written;
-use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interval, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder,
     ScalarFunction, SetComparison, WindowFunction,
@@ -41,7 +39,7 @@ pub(super) enum Operand {
 /// Reads one expression over the rows of a schema.
 pub(super) struct Reader<'r, 't> {
     typing: &'r mut Typing<'t>,
-    schema: &'r DFSchemaRef,
+    pub(super) schema: &'r DFSchemaRef,
     /// What stands for the columns of bound expressions.
     leaves: Vec<Expr>,
 }
@@ -59,7 +57,7 @@ impl<'r, 't> Reader<'r, 't> {
         Reader { typing, schema, leaves: Vec::new() }
     }
 
-    fn binder(&mut self) -> Binder<'_> {
+    pub(super) fn binder(&mut self) -> Binder<'_> {
         Binder::new(Scope::default(), self.typing.parameters)
     }
 
@@ -208,7 +206,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// Something that bound expressions do not look into, as a column of theirs.
-    fn leaf(&mut self, expression: Expr) -> Result<Operand> {
+    pub(super) fn leaf(&mut self, expression: Expr) -> Result<Operand> {
         let (_, field) = expression.to_field(self.schema.as_ref())?;
         if *field.data_type() == ArrowType::Null {
             let typed = Typed { expression: self.column(expression), data_type: None };
@@ -335,93 +333,6 @@ impl<'r, 't> Reader<'r, 't> {
                 self.leaf(native)
             }
         }
-    }
-
-    /// A comparison with any or all items of a list.
-    fn quantified(
-        &mut self,
-        comparison: Comparison,
-        quantifier: Quantifier,
-        call: &ScalarFunction,
-    ) -> Result<Operand> {
-        let (operand, list) = (self.read(&call.args[0])?, self.read(&call.args[1])?);
-        let Operand::Typed(operand) = operand else {
-            return Err(external(not_supported("an array as an item of an array")));
-        };
-        let untold = self.binder().untold_array(&operand);
-        let list = match (list, untold) {
-            (Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }), _) => {
-                return boolean(Expression::Literal(Value::Null));
-            }
-            (Operand::Typed(typed @ Typed { data_type: None, .. }), Some(list)) => {
-                self.as_list(typed, list)?
-            }
-            (Operand::Typed(_), _) => return Err(external(no_array())),
-            (Operand::Foreign(list), _) => list,
-        };
-        let list_type = match self.list_type(&list)? {
-            Ok(known) => known,
-            Err(ArrowType::List(_)) => return Err(external(not_supported("an array of such items"))),
-            Err(_) => return Err(external(no_array())),
-        };
-        let operand = self.binder().beside_items(comparison, operand, list_type).map_err(refused)?;
-        let operand = fold(operand).map_err(external)?;
-        let operand = self.emitter().emit(operand)?;
-        self.leaf(quantified::call(comparison, quantifier, operand, list))
-    }
-
-    /// The type of an array; Arrow's, where it is none or has items of no type here.
-    fn list_type(&self, list: &Expr) -> Result<std::result::Result<ListType, ArrowType>> {
-        let (_, field) = list.to_field(self.schema.as_ref())?;
-        let known = match field.data_type() {
-            ArrowType::List(items) => list_type(items.data_type(), told_type(&field)),
-            _ => None,
-        };
-        Ok(known.ok_or_else(|| field.data_type().clone()))
-    }
-
-    /// A constant or a parameter without a type as a list.
-    fn as_list(&mut self, typed: Typed, list: ListType) -> Result<Expr> {
-        let data_type = DataType::System(SystemType::List(list));
-        let resolved = self.binder().resolve(typed, data_type).map_err(refused)?;
-        Ok(match self.emitter().emit(resolved)? {
-            // Types of text do not show otherwise.
-            Expr::Literal(constant, None)
-                if list != ListType::Text && wide_type(list.item_type()) == ArrowType::Utf8View =>
-            {
-                let field = with_type(Field::new("", computed_type(data_type), true), data_type);
-                Expr::Literal(constant, Some(FieldMetadata::from(field.metadata().clone())))
-            }
-            other => other,
-        })
-    }
-
-    /// A constant or parameter without a type beside a list is a list, too.
-    fn as_lists(&mut self, left: Operand, right: Operand) -> Result<(Operand, Operand)> {
-        let items = |operand: &Operand| match operand {
-            Operand::Foreign(list) => match list.get_type(self.schema.as_ref()) {
-                Ok(ArrowType::List(items)) => Some(items),
-                _ => None,
-            },
-            Operand::Typed(_) => None,
-        };
-        let mut list = |operand: Operand, items: Option<Arc<Field>>| {
-            let list = items.and_then(|items| list_type(items.data_type(), None));
-            match (operand, list) {
-                (
-                    Operand::Typed(
-                        typed @ Typed {
-                            expression: Expression::Literal(Value::Text(_)) | Expression::Parameter(_),
-                            data_type: None,
-                        },
-                    ),
-                    Some(list),
-                ) => Ok(Operand::Foreign(self.as_list(typed, list)?)),
-                (operand, _) => Ok::<Operand, DataFusionError>(operand),
-            }
-        };
-        let (of_left, of_right) = (items(&left), items(&right));
-        Ok((list(left, of_right)?, list(right, of_left)?))
     }
 
     /// A chain of ANDs or of ORs, as one flat list.
@@ -861,7 +772,7 @@ fn operands(expression: &Expr) -> Option<(Operator, &Expr, &Expr)> {
     }
 }
 
-fn boolean(expression: Expression) -> Result<Operand> {
+pub(super) fn boolean(expression: Expression) -> Result<Operand> {
     Ok(Operand::Typed(Typed::new(expression, DataType::Boolean)))
 }
 

@@ -1,0 +1,107 @@
+//! Arrays in DataFusion's expressions, where they are lists: constants, parameters, and comparisons with their items.
+
+use super::read::{Operand, Reader, boolean};
+use super::refused;
+use crate::expression::quantified::no_array;
+use crate::expression::{Comparison, Expression, Quantifier, Typed, fold};
+use crate::name::not_supported;
+use crate::olap::arrow::{computed_type, wide_type};
+use crate::olap::error::external;
+use crate::olap::quantified;
+use crate::olap::value::{list_type, told_type, with_type};
+use ankerdb_engine::{DataType, ListType, SystemType, Value};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
+use datafusion::common::metadata::FieldMetadata;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use std::sync::Arc;
+
+impl Reader<'_, '_> {
+    /// A comparison with any or all items of a list.
+    pub(super) fn quantified(
+        &mut self,
+        comparison: Comparison,
+        quantifier: Quantifier,
+        call: &ScalarFunction,
+    ) -> Result<Operand> {
+        let (operand, list) = (self.read(&call.args[0])?, self.read(&call.args[1])?);
+        let Operand::Typed(operand) = operand else {
+            return Err(external(not_supported("an array as an item of an array")));
+        };
+        let untold = self.binder().untold_array(&operand);
+        let list = match (list, untold) {
+            (Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }), _) => {
+                return boolean(Expression::Literal(Value::Null));
+            }
+            (Operand::Typed(typed @ Typed { data_type: None, .. }), Some(list)) => {
+                self.as_list(typed, list)?
+            }
+            (Operand::Typed(_), _) => return Err(external(no_array())),
+            (Operand::Foreign(list), _) => list,
+        };
+        let list_type = match self.list_type(&list)? {
+            Ok(known) => known,
+            Err(ArrowType::List(_)) => return Err(external(not_supported("an array of such items"))),
+            Err(_) => return Err(external(no_array())),
+        };
+        let operand = self.binder().beside_items(comparison, operand, list_type).map_err(refused)?;
+        let operand = fold(operand).map_err(external)?;
+        let operand = self.emitter().emit(operand)?;
+        self.leaf(quantified::call(comparison, quantifier, operand, list))
+    }
+
+    /// The type of an array; Arrow's, where it is none or has items of no type here.
+    pub(super) fn list_type(&self, list: &Expr) -> Result<std::result::Result<ListType, ArrowType>> {
+        let (_, field) = list.to_field(self.schema.as_ref())?;
+        let known = match field.data_type() {
+            ArrowType::List(items) => list_type(items.data_type(), told_type(&field)),
+            _ => None,
+        };
+        Ok(known.ok_or_else(|| field.data_type().clone()))
+    }
+
+    /// A constant or a parameter without a type as a list.
+    pub(super) fn as_list(&mut self, typed: Typed, list: ListType) -> Result<Expr> {
+        let data_type = DataType::System(SystemType::List(list));
+        let resolved = self.binder().resolve(typed, data_type).map_err(refused)?;
+        Ok(match self.emitter().emit(resolved)? {
+            // Types of text do not show otherwise.
+            Expr::Literal(constant, None)
+                if list != ListType::Text && wide_type(list.item_type()) == ArrowType::Utf8View =>
+            {
+                let field = with_type(Field::new("", computed_type(data_type), true), data_type);
+                Expr::Literal(constant, Some(FieldMetadata::from(field.metadata().clone())))
+            }
+            other => other,
+        })
+    }
+
+    /// A constant or parameter without a type beside a list is a list, too.
+    pub(super) fn as_lists(&mut self, left: Operand, right: Operand) -> Result<(Operand, Operand)> {
+        let items = |operand: &Operand| match operand {
+            Operand::Foreign(list) => match list.get_type(self.schema.as_ref()) {
+                Ok(ArrowType::List(items)) => Some(items),
+                _ => None,
+            },
+            Operand::Typed(_) => None,
+        };
+        let mut list = |operand: Operand, items: Option<Arc<Field>>| {
+            let list = items.and_then(|items| list_type(items.data_type(), None));
+            match (operand, list) {
+                (
+                    Operand::Typed(
+                        typed @ Typed {
+                            expression: Expression::Literal(Value::Text(_)) | Expression::Parameter(_),
+                            data_type: None,
+                        },
+                    ),
+                    Some(list),
+                ) => Ok(Operand::Foreign(self.as_list(typed, list)?)),
+                (operand, _) => Ok::<Operand, DataFusionError>(operand),
+            }
+        };
+        let (of_left, of_right) = (items(&left), items(&right));
+        Ok((list(left, of_right)?, list(right, of_left)?))
+    }
+}
