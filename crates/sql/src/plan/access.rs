@@ -236,7 +236,7 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> O
             (column, bare, Says::Among(items))
         }
         Expression::Quantified(Comparison::Equal, Quantifier::Any, pair) if pair.1.is_constant() => {
-            let (column, bare) = as_column(&pair.0, types)?;
+            let (column, bare) = terms.find(&pair.0)?;
             (column, bare, Says::AmongItems(&pair.1))
         }
         _ => return None,
