@@ -60,6 +60,8 @@ sql_states! {
     DivisionByZero = "22012",
     /// A part of an interval does not fit.
     IntervalFieldOverflow = "22015",
+    /// A pattern of SIMILAR TO has too many parts.
+    InvalidUseOfEscapeCharacter = "2200C",
     /// A sequence has no further number.
     SequenceGeneratorLimitExceeded = "2200H",
     /// A logarithm of zero or of a negative number.

@@ -257,6 +257,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ours.chain(Math::names()).chain(SessionFunction::names()).chain(library::names())
 }
 
+/// Whether the arguments of `substring` are a text and a pattern: what has no type is one, as texts are preferred.
+fn is_pattern(items: &[Typed]) -> bool {
+    let may_be_text = |item: &Typed| item.data_type.is_none_or(DataType::is_text);
+    items.len() > 1 && items.iter().all(may_be_text)
+}
+
 /// A call with bound arguments: their types decide, and the result's.
 pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
     let constant = |value, data_type| Ok(Typed::new(Expression::Literal(value), data_type));
@@ -305,6 +311,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             numeric_call(binder, name, items)
         }
         "concat" => concat(binder, items),
+        "substring" if is_pattern(&items) => library::call(binder, library::SUBSTRING, items),
         "nextval" | "currval" | "setval" | "lastval" => sequence_call(binder, name, items),
         _ if is_exact(&items) && library::is_known(name, items.len()) && Math::known_name(name).is_some() => {
             library::call(binder, name, items)

@@ -14,6 +14,7 @@ pub(crate) mod notation;
 pub(crate) mod operator;
 pub(crate) mod pattern;
 pub(crate) mod quantified;
+pub(crate) mod regex;
 mod sequences;
 mod session_call;
 mod similar;

@@ -18,12 +18,12 @@ pub(crate) fn as_call(expression: &Expr) -> Option<(&'static str, Vec<Expr>)> {
             arguments.extend(overlay_for.as_deref().cloned());
             Some(("overlay", arguments))
         }
-        Expr::Substring { expr, substring_from, substring_for, .. } => {
+        Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
             let one = || Expr::value(Value::Number("1".into(), false));
             let from = substring_from.as_deref().cloned().unwrap_or_else(one);
             let mut arguments = vec![expr.as_ref().clone(), from];
             arguments.extend(substring_for.as_deref().cloned());
-            Some(("substring", arguments))
+            Some((if *shorthand { "substr" } else { "substring" }, arguments))
         }
         Expr::Position { expr, r#in } => Some(("strpos", vec![r#in.as_ref().clone(), expr.as_ref().clone()])),
         _ => None,
@@ -85,6 +85,10 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::PGBitwiseShiftRight => "operator >>",
         BinaryOperator::PGExp => POWER,
         BinaryOperator::PGStartsWith => "operator ^@",
+        BinaryOperator::PGRegexMatch => "operator ~",
+        BinaryOperator::PGRegexIMatch => "operator ~*",
+        BinaryOperator::PGRegexNotMatch => "operator !~",
+        BinaryOperator::PGRegexNotIMatch => "operator !~*",
         BinaryOperator::Overlaps => {
             let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else { return None };
             let ([..], 2, 2) = (left.as_slice(), left.len(), right.len()) else { return None };

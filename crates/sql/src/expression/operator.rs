@@ -2,6 +2,7 @@
 //! operands.
 
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
+use super::similar::invalid_escape;
 use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
 use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax};
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
@@ -396,11 +397,7 @@ impl Binder<'_> {
             None => Some('\\'),
             Some(ast::Value::SingleQuotedString(text)) if text.is_empty() => None,
             Some(ast::Value::SingleQuotedString(text)) if text.chars().count() == 1 => text.chars().next(),
-            Some(_) => {
-                let message = "invalid escape string";
-                let hint = "Escape string must be empty or one character.";
-                return Err(Error::new(SqlState::InvalidEscapeSequence, message).with_hint(hint).into());
-            }
+            Some(_) => return Err(invalid_escape().into()),
         };
         self.like_values(text, pattern, escape, negated, syntax)
     }

@@ -360,8 +360,9 @@ fn needs_shared_lock(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
 }
 
 /// Queries that make statics which only execution needs.
-const MAKES_STATICS: [&str; 3] = [
-    "SELECT regexp_replace(s, '(b)', 'x\\1') FROM (VALUES ('a'), ('b')) AS t(s)",
+const MAKES_STATICS: [&str; 4] = [
+    "SELECT s ~* 'a[[:alpha:][:digit:][:alnum:][:space:][:blank:][:punct:]]' FROM (VALUES ('a'), ('b')) AS t(s)",
+    "SELECT s ~ '\\ma[[:upper:][:lower:][:cntrl:][:xdigit:][:print:][:graph:][:word:][:ascii:]]' FROM (VALUES ('a'), ('b')) AS t(s)",
     "SELECT CASE WHEN n = 1 THEN 'one' ELSE 'other' END FROM (VALUES (1), (2)) AS t(n)",
     "SELECT lag(n) OVER (ORDER BY n) FROM (VALUES (1), (2)) AS t(n)",
 ];

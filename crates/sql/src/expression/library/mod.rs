@@ -22,12 +22,14 @@ mod number_picture;
 mod numbers;
 mod powers;
 mod random;
+mod regexp;
 mod resolve;
 mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
 pub(crate) use powers::whole_root;
+pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, result};
 
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
@@ -46,6 +48,7 @@ const TABLES: &[&[Entry]] = &[
     numbers::ENTRIES,
     powers::ENTRIES,
     random::ENTRIES,
+    regexp::ENTRIES,
     text::ENTRIES,
     zone::ENTRIES,
 ];

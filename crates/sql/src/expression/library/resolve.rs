@@ -16,11 +16,17 @@ use crate::expression::types::numeric;
 use crate::expression::{Binder, Expression, Function, Typed};
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 
+/// Operators that see the blanks of a `char(n)`.
+const MATCHES: [&str; 4] = ["operator ~", "operator ~*", "operator !~", "operator !~*"];
+
 /// A call of one of the functions of the name.
 ///
 /// # Errors
 /// 42883 and 42725, and what is wrong with constants that take the function's types.
 pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
+    let is_match = MATCHES.contains(&name);
+    let items: Vec<Typed> =
+        items.into_iter().map(|item| if is_match { with_blanks(item) } else { item }).collect();
     let entry = resolved(name, &items)?;
     let result = match entry.returns {
         Returns::Always(result) => result,

@@ -383,11 +383,7 @@ impl<'r, 't> Reader<'r, 't> {
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
         let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
-        self.leaf(match name {
-            // An integer in PostgreSQL.
-            "regexp_count" | "regexp_instr" => cast(call, ArrowType::Int32),
-            _ => call,
-        })
+        self.leaf(call)
     }
 
     /// The type of an expression, which is not computed.

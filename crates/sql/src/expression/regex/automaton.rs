@@ -1,0 +1,293 @@
+//! Programs run over texts: a deterministic automaton that is made while it runs.
+//!
+//! A state is the set of places where a program may be, with what stands before them. It is entered in a table when it is first
+//! met, with the states that follow on each color; from then on a character costs one look into the table. Where the table
+//! would get too large it is begun anew.
+//!
+//! Whether a match ends at a place may depend on the character behind it (`$`, `\M`), so it is the *next* character, or
+//! the text's end, that tells: an entry of the table has the next state, and whether a match ended before.
+
+use super::characters::{Colors, Kind};
+use super::program::Step;
+use super::syntax::Assertion;
+use ankerdb_engine::{Interrupt, Result};
+use std::collections::HashMap;
+
+/// Bytes of a table above which it is begun anew.
+const TABLE_BYTES_MAX: usize = 1 << 18;
+/// Steps between two looks at the interrupt.
+const STEPS_BETWEEN_CHECKS: usize = 1 << 16;
+/// An entry that is not computed yet.
+const UNKNOWN: u32 = u32::MAX;
+/// The bit of an entry that tells that a match ended before.
+const ENDED: u32 = 1 << 31;
+/// The state from which nothing matches any more.
+const DEAD: u32 = 0;
+
+/// A text that is searched.
+pub(super) struct Subject<'t> {
+    pub text: &'t str,
+    interrupt: &'t Interrupt,
+    steps: usize,
+}
+
+impl<'t> Subject<'t> {
+    pub(super) fn new(text: &'t str, interrupt: &'t Interrupt) -> Subject<'t> {
+        Subject { text, interrupt, steps: 0 }
+    }
+
+    /// Counts steps, and looks at the interrupt after many.
+    fn spend(&mut self, steps: usize) -> Result<()> {
+        self.steps += steps;
+        if self.steps >= STEPS_BETWEEN_CHECKS {
+            self.steps = 0;
+            self.interrupt.check()?;
+        }
+        Ok(())
+    }
+
+    /// The place behind the character at this place.
+    pub(super) fn behind(&self, place: usize) -> usize {
+        place + self.text[place..].chars().next().map_or(1, char::len_utf8)
+    }
+}
+
+/// A program, and the table made of it so far.
+#[derive(Debug)]
+pub(super) struct Automaton {
+    steps: Vec<Step>,
+    /// Whether a match may begin at every place, not only where the search does.
+    is_floating: bool,
+    has_assertions: bool,
+    states: Vec<State>,
+    numbers: HashMap<State, u32>,
+    /// An entry for each state and color; the last color stands for the text's end.
+    table: Vec<u32>,
+    bytes: usize,
+    /// How often the table was begun anew.
+    tables: u64,
+    /// The round in which each place was met last.
+    met: Vec<u32>,
+    round: u32,
+}
+
+/// Where the program may be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    places: Box<[u32]>,
+    before: Kind,
+}
+
+impl Automaton {
+    pub(super) fn new(steps: Vec<Step>, is_floating: bool) -> Automaton {
+        let has_assertions = steps.iter().any(|step| matches!(step, Step::Assert(_)));
+        Automaton {
+            met: vec![0; steps.len()],
+            steps,
+            is_floating,
+            has_assertions,
+            states: Vec::new(),
+            numbers: HashMap::new(),
+            table: Vec::new(),
+            bytes: 0,
+            tables: 0,
+            round: 0,
+        }
+    }
+
+    /// Where the longest match that begins at `from` ends, at `limit` at most.
+    pub(super) fn longest(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+        limit: usize,
+    ) -> Result<Option<usize>> {
+        let mut last = None;
+        self.run(subject, colors, from, limit, |place, has_ended, _| {
+            last = if has_ended { Some(place) } else { last };
+            false
+        })?;
+        Ok(last)
+    }
+
+    /// Where the shortest match that begins at `from` ends, from `least` to `limit`.
+    pub(super) fn shortest(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+        (least, limit): (usize, usize),
+    ) -> Result<Option<usize>> {
+        let mut first = None;
+        self.run(subject, colors, from, limit, |place, has_ended, _| {
+            first = (has_ended && place >= least).then_some(place);
+            first.is_some()
+        })?;
+        Ok(first)
+    }
+
+    /// Whether there is a match from exactly here to exactly there.
+    pub(super) fn spans(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+        to: usize,
+    ) -> Result<bool> {
+        let mut is_match = false;
+        self.run(subject, colors, from, to, |place, has_ended, _| {
+            is_match = has_ended && place == to;
+            false
+        })?;
+        Ok(is_match)
+    }
+
+    /// Between which places the first match begins: of all matches the one that ends first ends at the second, and none begins
+    /// before the first.
+    pub(super) fn floating(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+    ) -> Result<Option<(usize, usize)>> {
+        let (mut cold, mut close) = (from, None);
+        let limit = subject.text.len();
+        self.run(subject, colors, from, limit, |place, has_ended, is_cold| {
+            cold = if is_cold { place } else { cold };
+            close = has_ended.then_some(place);
+            has_ended
+        })?;
+        Ok(close.map(|close| (cold, close)))
+    }
+
+    /// Runs from a place to a limit at most. `visit` is given each place, whether a match ends there, and whether none has begun
+    /// before it; it says whether to stop.
+    fn run(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+        limit: usize,
+        mut visit: impl FnMut(usize, bool, bool) -> bool,
+    ) -> Result<()> {
+        let text = subject.text;
+        let before = match text[..from].chars().next_back() {
+            _ if !self.has_assertions => Kind::Other,
+            Some(character) => Kind::of(character),
+            None => Kind::Edge,
+        };
+        let mut state = self.number(State { places: Box::new([0]), before }, colors);
+        let mut rest = text[from..].chars();
+        let mut unspent = 0;
+        loop {
+            let place = text.len() - rest.as_str().len();
+            let color = rest.next().map_or(colors.count() as u32, |character| colors.of(character));
+            // Before a table is begun anew, in which the state is no more.
+            let is_cold = self.is_floating && *self.states[state as usize].places == [0];
+            let entry = self.table[state as usize * (colors.count() + 1) + color as usize];
+            let entry = match entry {
+                UNKNOWN => {
+                    subject.spend(self.steps.len())?;
+                    self.follow(state, color, colors)
+                }
+                known => known,
+            };
+            if visit(place, entry & ENDED != 0, is_cold) || place >= limit || entry & !ENDED == DEAD {
+                return subject.spend(unspent);
+            }
+            state = entry & !ENDED;
+            unspent += 1;
+            if unspent == STEPS_BETWEEN_CHECKS / 16 {
+                subject.spend(unspent)?;
+                unspent = 0;
+            }
+        }
+    }
+
+    /// The state's number, which it gets if it has none.
+    fn number(&mut self, state: State, colors: &Colors) -> u32 {
+        if self.states.is_empty() || self.bytes > TABLE_BYTES_MAX {
+            self.states.clear();
+            self.numbers.clear();
+            self.table.clear();
+            self.bytes = 0;
+            self.tables += 1;
+            self.enter(State { places: Box::default(), before: Kind::Other }, colors);
+        }
+        match self.numbers.get(&state) {
+            Some(number) => *number,
+            None => self.enter(state, colors),
+        }
+    }
+
+    fn enter(&mut self, state: State, colors: &Colors) -> u32 {
+        let number = self.states.len() as u32;
+        let width = colors.count() + 1;
+        self.table.resize(self.table.len() + width, if state.places.is_empty() { DEAD } else { UNKNOWN });
+        self.bytes += 4 * width + 2 * size_of::<State>() + 8 * state.places.len();
+        self.states.push(state.clone());
+        self.numbers.insert(state, number);
+        number
+    }
+
+    /// Computes the entry for a color in a state.
+    fn follow(&mut self, state: u32, color: u32, colors: &Colors) -> u32 {
+        let State { places, before } = self.states[state as usize].clone();
+        let after = if self.has_assertions { colors.kind(color) } else { Kind::Other };
+        self.round += 1;
+        if self.round == u32::MAX {
+            self.met.fill(0);
+            self.round = 1;
+        }
+        let mut open: Vec<usize> = places.iter().map(|&place| place as usize).collect();
+        let mut next: Vec<u32> = Vec::new();
+        let mut has_ended = false;
+        while let Some(place) = open.pop() {
+            if std::mem::replace(&mut self.met[place], self.round) == self.round {
+                continue;
+            }
+            match self.steps[place] {
+                Step::Split(one, other) => open.extend([one, other]),
+                Step::Jump(target) => open.push(target),
+                Step::Assert(assertion) if holds(assertion, before, after) => open.push(place + 1),
+                Step::Assert(_) => {}
+                Step::Take(set) if colors.is_member(set, color) => next.push(place as u32 + 1),
+                Step::Take(_) => {}
+                Step::Done => has_ended = true,
+            }
+        }
+        let is_text_end = color as usize == colors.count();
+        if self.is_floating && !is_text_end {
+            next.push(0);
+        }
+        next.sort_unstable();
+        next.dedup();
+        let width = colors.count() + 1;
+        let begun = self.tables;
+        let target = match next.is_empty() {
+            true => DEAD,
+            false => self.number(State { places: next.into(), before: after }, colors),
+        };
+        let entry = target | if has_ended { ENDED } else { 0 };
+        // Not into a table that was begun meanwhile, in which the state is no more.
+        if self.tables == begun {
+            self.table[state as usize * width + color as usize] = entry;
+        }
+        entry
+    }
+}
+
+fn holds(assertion: Assertion, before: Kind, after: Kind) -> bool {
+    let (word_before, word_after) = (before == Kind::Word, after == Kind::Word);
+    match assertion {
+        Assertion::TextStart => before == Kind::Edge,
+        Assertion::TextEnd => after == Kind::Edge,
+        Assertion::LineStart => matches!(before, Kind::Edge | Kind::Newline),
+        Assertion::LineEnd => matches!(after, Kind::Edge | Kind::Newline),
+        Assertion::WordStart => !word_before && word_after,
+        Assertion::WordEnd => word_before && !word_after,
+        Assertion::WordEdge => word_before != word_after,
+        Assertion::NoWordEdge => word_before == word_after,
+    }
+}
