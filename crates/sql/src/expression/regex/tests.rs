@@ -1,3 +1,5 @@
+//! Examples with what PostgreSQL answers; `regexp.slt` compares more of them with PostgreSQL.
+
 use super::*;
 use ankerdb_engine::Cause;
 
