@@ -34,6 +34,7 @@ mod expression;
 mod forms;
 mod made_table;
 mod name;
+mod named_arguments;
 mod naming;
 mod olap;
 mod parse;

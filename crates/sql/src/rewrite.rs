@@ -13,6 +13,7 @@
 
 use crate::expression::literal_with_fields;
 use crate::name::folded;
+use crate::named_arguments::put_in_order;
 use crate::plain_query::{plain_query, plain_select, query_of};
 use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{
@@ -128,6 +129,7 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         times_as_calls(expr);
+        put_in_order(expr);
         ControlFlow::Continue(())
     }
 

@@ -10,14 +10,13 @@
 use crate::columns::Columns;
 use crate::result::{batch_of_rows, renamed, schema_of};
 use crate::{CancelHandle, OutputColumn};
-use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
+use ankerdb_engine::{Cause, Error, Interrupt, Result, SqlState, Value, ValueRef};
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
@@ -139,16 +138,21 @@ pub(crate) enum Lasting {
 /// Whether a run of a query has ended for the readers of its rows. Its operators may go on for a while: they check here
 /// where they cannot be stopped otherwise. Clones are for the same run.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct RunEnd(Arc<AtomicBool>);
+pub(crate) struct RunEnd(Interrupt);
 
 impl RunEnd {
     /// Whether it has. One load.
     pub(crate) fn has_come(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.cause().is_some()
+    }
+
+    /// What computations look at.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.0
     }
 
     fn come(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.raise(Cause::Request);
     }
 }
 

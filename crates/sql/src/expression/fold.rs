@@ -11,6 +11,24 @@ use super::evaluate::Context;
 use super::library::Volatility;
 use super::{Expression, Function, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
+use std::cell::RefCell;
+
+thread_local! {
+    static INTERRUPT: RefCell<Option<Interrupt>> = const { RefCell::new(None) };
+}
+
+/// Does work that may fold, which this interrupt ends.
+pub(crate) fn interruptible<T>(interrupt: &Interrupt, work: impl FnOnce() -> T) -> T {
+    let before = INTERRUPT.replace(Some(interrupt.clone()));
+    let done = work();
+    INTERRUPT.set(before);
+    done
+}
+
+/// The interrupt of the work that the thread does, or one that nobody raises.
+pub(crate) fn interrupt() -> Interrupt {
+    INTERRUPT.with_borrow(|current| current.clone().unwrap_or_default())
+}
 
 /// The expression with results in place of constant parts.
 ///
@@ -105,7 +123,7 @@ fn computed(expression: Expression) -> Result<Expression> {
     if !operands.iter().all(|operand| matches!(operand, Expression::Literal(_))) {
         return Ok(expression);
     }
-    let interrupt = Interrupt::default();
+    let interrupt = interrupt();
     let no_column = |_: usize| Value::Null;
     let context = Context {
         column: &no_column,

@@ -6,7 +6,7 @@
 
 pub(crate) mod bind;
 pub(crate) mod evaluate;
-mod fold;
+pub(crate) mod fold;
 pub(crate) mod function;
 pub(crate) mod library;
 mod math;
@@ -21,6 +21,7 @@ mod similar;
 mod temporal;
 pub(crate) mod text;
 pub(crate) mod types;
+mod zone;
 
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};
 pub(crate) use evaluate::{Context, evaluate, is_true};

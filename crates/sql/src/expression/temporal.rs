@@ -3,6 +3,7 @@
 use super::bind::{Bound, Typed, elsewhere};
 use super::function::no_function;
 use super::types::numeric;
+use super::zone::Zone;
 use super::{Binder, Expression, Function};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, Result, SqlState, Value};
 use ankerdb_value::{DateField, age, cast, date_trunc, extract};
@@ -115,30 +116,20 @@ fn make_interval(parts: &[Value], seconds: f64) -> Result<Value> {
 
 /// A timestamp in a zone as an instant, or an instant as that zone's clocks show it.
 fn at_time_zone(zone: &Value, moment: &Value) -> Result<Value> {
-    let offset = match zone {
-        Value::Interval(Interval { months: 0, days: 0, microseconds }) => *microseconds,
+    let zone = match zone {
+        Value::Interval(Interval { months: 0, days: 0, microseconds }) => Zone::Fixed(*microseconds),
         Value::Interval(_) => {
             let message = "interval time zone must not include months or days";
             return Err(Error::new(SqlState::InvalidParameterValue, message));
         }
-        Value::Text(name) if is_utc(name) => 0,
-        Value::Text(name) => return Err(crate::name::not_supported(&format!("time zone \"{name}\""))),
+        Value::Text(name) => Zone::named(name)?,
         _ => return Err(Error::internal("a time zone that is no text")),
     };
-    let out_of_range = || Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range");
     match moment {
-        Value::Timestamp(local) => local.checked_sub(offset).map(Value::TimestampTz).ok_or_else(out_of_range),
-        Value::TimestampTz(instant) => {
-            instant.checked_add(offset).map(Value::Timestamp).ok_or_else(out_of_range)
-        }
+        Value::Timestamp(local) => zone.instant(*local).map(Value::TimestampTz),
+        Value::TimestampTz(instant) => zone.local(*instant).map(Value::Timestamp),
         _ => Err(Error::internal("a time zone of something that is no moment")),
     }
-}
-
-fn is_utc(zone: &str) -> bool {
-    ["utc", "gmt", "z", "zulu", "uct", "etc/utc", "etc/gmt", "universal"]
-        .iter()
-        .any(|name| zone.eq_ignore_ascii_case(name))
 }
 
 /// Binds a call of one of them.

@@ -4,13 +4,18 @@ use super::arrow::wide_type;
 use super::kernel;
 use super::operation::{Operation, by_value};
 use super::value::{is_told, with_type};
+use crate::expression::fold;
+use crate::rows::RunEnd;
 use ankerdb_engine::DataType;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The operation's call. `result`: the type of what it gives.
@@ -34,13 +39,69 @@ struct Computed {
     is_told: bool,
     name: String,
     signature: Signature,
+    run: Run,
+}
+
+/// The run that the call is a part of, if it may take long: it ends with that. Calls do not differ by it.
+#[derive(Debug)]
+struct Run(Option<RunEnd>);
+
+impl PartialEq for Run {
+    fn eq(&self, _: &Run) -> bool {
+        true
+    }
+}
+
+impl Eq for Run {}
+
+impl Hash for Run {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// Whether there are calls in the plan that may take long for a single row.
+pub(super) fn may_take_long(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|part| {
+                found |= long_call(part).is_some();
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// The plan, for one run: calls that may take long end with it.
+pub(super) fn interruptible(plan: LogicalPlan, end: &RunEnd) -> Result<LogicalPlan> {
+    let of_run = |part: Expr| {
+        Ok(match long_call(&part) {
+            Some((computed, arguments)) => {
+                let Computed { operation, result, is_told, .. } = computed;
+                let mut computed = Computed::new(operation.clone(), *result, *is_told);
+                computed.run = Run(Some(end.clone()));
+                Transformed::yes(Expr::ScalarFunction(computed.call(arguments.to_vec())))
+            }
+            None => Transformed::no(part),
+        })
+    };
+    let bound = plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(|expression| expression.transform_up(of_run))
+    })?;
+    Ok(bound.data)
+}
+
+fn long_call(expression: &Expr) -> Option<(&Computed, &[Expr])> {
+    let Expr::ScalarFunction(call) = expression else { return None };
+    let computed = call.func.inner().downcast_ref::<Computed>()?;
+    computed.operation.may_take_long().then_some((computed, call.args.as_slice()))
 }
 
 impl Computed {
     fn new(operation: Operation, result: DataType, is_told: bool) -> Computed {
         let volatility = if operation.is_volatile() { Volatility::Volatile } else { Volatility::Immutable };
         let (name, signature) = (operation.name(), Signature::user_defined(volatility));
-        Computed { operation, result, is_told, name, signature }
+        Computed { operation, result, is_told, name, signature, run: Run(None) }
     }
 
     fn call(self, arguments: Vec<Expr>) -> ScalarFunction {
@@ -71,9 +132,11 @@ impl ScalarUDFImpl for Computed {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match kernel::compute(&self.operation, &args.args, args.number_rows, self.result) {
+        let planning = || fold::interrupt();
+        let interrupt = self.run.0.as_ref().map_or_else(planning, |end| end.interrupt().clone());
+        match kernel::compute(&self.operation, &args.args, args.number_rows, self.result, &interrupt) {
             Some(array) => Ok(ColumnarValue::Array(array)),
-            None => by_value(&self.operation, &args.args, args.number_rows, self.result),
+            None => by_value(&self.operation, &args.args, args.number_rows, self.result, &interrupt),
         }
     }
 }

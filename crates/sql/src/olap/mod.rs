@@ -66,6 +66,7 @@ mod tests;
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
+use crate::expression::fold;
 use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::system::oids::Oids;
 use crate::{CancelHandle, OutputColumn, SqlOptions};
@@ -177,6 +178,8 @@ pub(crate) struct OlapPlan {
     optimized: LogicalPlan,
     /// Whether it depends on the time of the run, which the optimizer turns into a constant.
     uses_clock: bool,
+    /// Whether it has calls that may take long for a single row.
+    may_take_long: bool,
     output: Vec<OutputColumn>,
     parameters: Vec<DataType>,
     tables: Vec<(Arc<Table>, ColumnSet)>,
@@ -271,6 +274,7 @@ impl OlapEngine {
         let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
+            may_take_long: computed::may_take_long(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized),
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             bound,
@@ -310,7 +314,10 @@ impl OlapEngine {
         cancel: &CancelHandle,
     ) -> Result<OlapPlan> {
         let engine = self.clone();
-        self.wait_unless(cancel, async move { engine.plan_over(&query, &tables, &declared) })
+        let interrupt = cancel.interrupt().clone();
+        self.wait_unless(cancel, async move {
+            fold::interruptible(&interrupt, || engine.plan_over(&query, &tables, &declared))
+        })
     }
 
     /// Runs the plan on the analytical threads; returns at once.
@@ -341,7 +348,12 @@ impl OlapEngine {
         let end = RunEnd::default();
         let seen = end.clone();
         let start = async move {
-            let logical = engine.instantiate(&plan, &parameters, &view)?;
+            let logical =
+                fold::interruptible(seen.interrupt(), || engine.instantiate(&plan, &parameters, &view))?;
+            let logical = match plan.may_take_long {
+                true => computed::interruptible(logical, &seen).map_err(from_datafusion)?,
+                false => logical,
+            };
             let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;

@@ -42,6 +42,11 @@ impl Operation {
         }
     }
 
+    /// Whether a single value may take long.
+    pub(super) fn may_take_long(&self) -> bool {
+        matches!(self, Operation::Like { .. } | Operation::Call(Function::Library(..)))
+    }
+
     /// Whether equal arguments may give different results.
     pub(super) fn is_volatile(&self) -> bool {
         matches!(self, Operation::Call(Function::Library(function, _)) if function.volatility() == Volatility::Volatile)
@@ -58,25 +63,26 @@ impl Operation {
     }
 }
 
-/// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives.
+/// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives. The interrupt ends it.
 pub(super) fn by_value(
     operation: &Operation,
     arguments: &[ColumnarValue],
     rows: usize,
     result: DataType,
+    interrupt: &Interrupt,
 ) -> Result<ColumnarValue> {
     let expression = operation.expression(arguments.len());
     let arguments =
         arguments.iter().map(Argument::new).collect::<ankerdb_engine::Result<Vec<_>>>().map_err(external)?;
-    let interrupt = Interrupt::default();
     let value = |row: usize| {
+        interrupt.check().map_err(external)?;
         let column = |position: usize| arguments[position].value(row);
         let context = Context {
             column: &column,
             parameters: &[],
             subqueries: &[],
             now: 0,
-            interrupt: &interrupt,
+            interrupt,
             sequences: &crate::expression::NoSequences,
         };
         exact(evaluate(&expression, &context).map_err(external)?, result)

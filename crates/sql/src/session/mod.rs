@@ -33,6 +33,7 @@ use crate::copy;
 use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
+use crate::expression::fold;
 use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
@@ -178,7 +179,9 @@ impl SqlSession {
         }
         match self.explain_named(&statement)? {
             Some(explained) => Ok(explained),
-            None => Prepared::new(&self.runner, statement, parameters),
+            None => fold::interruptible(self.runner.interrupt(), || {
+                Prepared::new(&self.runner, statement, parameters)
+            }),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::calendar::{MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month};
 use super::entry::{Entry, double, entry, integer, text, wrong_argument};
-use super::zone::zone_seconds;
+use crate::expression::zone::Zone;
 use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text, Timestamp, TimestampTz};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{FIRST_DAY, LAST_DAY, days_from_civil};
@@ -85,15 +85,16 @@ fn make_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {
 }
 
 fn make_timestamptz(values: &[Value], _: &Interrupt) -> Result<Value> {
-    let offset = if values.len() > 6 { offset_of(text(values, 6)?)? } else { 0 };
-    let moment = moment(values)?.checked_sub(offset * MICROSECONDS_PER_SECOND);
-    moment.map(Value::TimestampTz).ok_or_else(|| overflow("timestamp out of range"))
+    let zone = if values.len() > 6 { zone(text(values, 6)?)? } else { Zone::Fixed(0) };
+    zone.instant(moment(values)?).map(Value::TimestampTz)
 }
 
 /// The zone of `make_timestamptz`: an offset in it has ISO's sign, not POSIX's.
-fn offset_of(zone: &str) -> Result<i64> {
-    let sign = if zone.starts_with(['+', '-']) { -1 } else { 1 };
-    zone_seconds(zone).map(|seconds| sign * seconds)
+fn zone(name: &str) -> Result<Zone> {
+    match Zone::named(name)? {
+        Zone::Fixed(west) if name.starts_with(['+', '-']) => Ok(Zone::Fixed(-west)),
+        zone => Ok(zone),
+    }
 }
 
 /// Seconds since 1970-01-01 UTC.

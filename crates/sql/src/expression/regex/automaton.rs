@@ -161,6 +161,79 @@ impl Automaton {
         Ok(close.map(|close| (cold, close)))
     }
 
+    /// Where the first of all matches begins that begin at `from` or behind it, in time that is the product of the lengths of program
+    /// and text. The ways through the program are followed with the places at which they began.
+    pub(super) fn leftmost(
+        &mut self,
+        subject: &mut Subject<'_>,
+        colors: &Colors,
+        from: usize,
+    ) -> Result<Option<usize>> {
+        let text = subject.text;
+        let mut before = text[..from].chars().next_back().map_or(Kind::Edge, Kind::of);
+        let mut rest = text[from..].chars();
+        let mut first: Option<usize> = None;
+        // Places in the program, in the order in which their matches began.
+        let (mut ways, mut next, mut open) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let place = text.len() - rest.as_str().len();
+            let character = rest.next();
+            let color = character.map_or(colors.count() as u32, |character| colors.of(character));
+            let after = character.map_or(Kind::Edge, Kind::of);
+            if first.is_none() {
+                ways.push((0, place));
+            }
+            self.begin_round();
+            subject.spend(ways.len() + 1)?;
+            for &(way, begun) in &ways {
+                open.push(way);
+                while let Some(step) = self.pass(&mut open, (before, after)) {
+                    match self.steps[step] {
+                        Step::Take(set) if colors.is_member(set, color) => next.push((step + 1, begun)),
+                        Step::Done => first = Some(first.map_or(begun, |first| first.min(begun))),
+                        _ => {}
+                    }
+                }
+            }
+            if let Some(first) = first {
+                next.retain(|&(_, begun)| begun < first);
+            }
+            if character.is_none() || (first.is_some() && next.is_empty()) {
+                return Ok(first);
+            }
+            (ways, next) = (std::mem::take(&mut next), ways);
+            next.clear();
+            before = after;
+        }
+    }
+
+    /// Marks all steps as not met.
+    fn begin_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.met.fill(0);
+            self.round = 1;
+        }
+    }
+
+    /// The next step of those that are open that was not met before and takes a character or ends the program; steps before it that do
+    /// neither are passed.
+    fn pass(&mut self, open: &mut Vec<usize>, (before, after): (Kind, Kind)) -> Option<usize> {
+        while let Some(step) = open.pop() {
+            if std::mem::replace(&mut self.met[step], self.round) == self.round {
+                continue;
+            }
+            match self.steps[step] {
+                Step::Split(one, other) => open.extend([one, other]),
+                Step::Jump(target) => open.push(target),
+                Step::Assert(assertion) if holds(assertion, before, after) => open.push(step + 1),
+                Step::Assert(_) => {}
+                Step::Take(_) | Step::Done => return Some(step),
+            }
+        }
+        None
+    }
+
     /// Runs from a place to a limit at most. `visit` is given each place, whether a match ends there, and whether none has begun
     /// before it; it says whether to stop.
     fn run(
@@ -235,26 +308,15 @@ impl Automaton {
     fn follow(&mut self, state: u32, color: u32, colors: &Colors) -> u32 {
         let State { places, before } = self.states[state as usize].clone();
         let after = if self.has_assertions { colors.kind(color) } else { Kind::Other };
-        self.round += 1;
-        if self.round == u32::MAX {
-            self.met.fill(0);
-            self.round = 1;
-        }
+        self.begin_round();
         let mut open: Vec<usize> = places.iter().map(|&place| place as usize).collect();
         let mut next: Vec<u32> = Vec::new();
         let mut has_ended = false;
-        while let Some(place) = open.pop() {
-            if std::mem::replace(&mut self.met[place], self.round) == self.round {
-                continue;
-            }
-            match self.steps[place] {
-                Step::Split(one, other) => open.extend([one, other]),
-                Step::Jump(target) => open.push(target),
-                Step::Assert(assertion) if holds(assertion, before, after) => open.push(place + 1),
-                Step::Assert(_) => {}
-                Step::Take(set) if colors.is_member(set, color) => next.push(place as u32 + 1),
-                Step::Take(_) => {}
+        while let Some(step) = self.pass(&mut open, (before, after)) {
+            match self.steps[step] {
+                Step::Take(set) if colors.is_member(set, color) => next.push(step as u32 + 1),
                 Step::Done => has_ended = true,
+                _ => {}
             }
         }
         let is_text_end = color as usize == colors.count();

@@ -6,8 +6,8 @@
 //! Of all matches it is the leftmost, and of these the longest, or the shortest where the pattern prefers that: not the
 //! first that a search with backtracking would find. Libraries for Rust have that other rule, and none looks at an interrupt.
 //!
-//! Whether a text matches takes time in proportion to its length. Where a match is takes as much again for each place at which
-//! one may have begun. What was compiled is kept by the thread, as PostgreSQL keeps it for a session: [`with`].
+//! Whether a text matches, and where the first match is, takes time in proportion to its length; to find all matches takes as much
+//! again for each, at worst. The interrupt ends it. What was compiled is kept by the thread, as PostgreSQL keeps it for a session: [`with`].
 //!
 //! Not here: back references and look-around, which PostgreSQL has.
 
@@ -34,6 +34,8 @@ const PROGRAM_MAX: usize = 1 << 17;
 const MEMBERS_MAX: usize = 1 << 21;
 /// How many patterns a thread keeps.
 const KEPT_MAX: usize = 16;
+/// How many places are tried before the first one is looked for in one pass, which costs more for each character.
+const TRIED_MAX: usize = 8;
 /// The longest pattern that is kept, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 10;
 
@@ -142,7 +144,9 @@ impl Regex {
         let Some((mut begin, close)) = self.floating.floating(subject, &self.colors, from)? else {
             return Ok(None);
         };
+        let mut tried = 0;
         let found = loop {
+            tried += 1;
             let end = match self.prefers_shortest {
                 true => self.anchored.shortest(subject, &self.colors, begin, (begin, text.len()))?,
                 false => self.anchored.longest(subject, &self.colors, begin, text.len())?,
@@ -150,6 +154,10 @@ impl Regex {
             match end {
                 Some(end) => break (begin, end),
                 None if begin >= close => return Ok(None),
+                None if tried == TRIED_MAX => match self.anchored.leftmost(subject, &self.colors, begin)? {
+                    Some(first) => begin = first,
+                    None => return Ok(None),
+                },
                 None => begin = subject.behind(begin),
             }
         };

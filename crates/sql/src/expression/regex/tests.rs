@@ -127,3 +127,14 @@ fn a_long_search_is_interrupted() {
         Some((text.len() - 1, text.len()))
     );
 }
+
+#[test]
+fn a_beginning_behind_many_others_is_found_in_one_pass() {
+    let mut regex = Regex::new("a*b|cd|\\Zx|c", Flags::default()).unwrap();
+    // To try each place would take a day.
+    let text = "a".repeat(3_000_000) + "cd";
+    let found = regex.find(&text, 0, None, &Interrupt::new()).unwrap();
+    assert_eq!(found, Some((text.len() - 2, text.len())));
+    let found = regex.find(&("a".repeat(1000) + "c" + "aab"), 0, None, &Interrupt::new()).unwrap();
+    assert_eq!(found, Some((1000, 1001)));
+}

@@ -23,7 +23,7 @@ mod text;
 mod tests;
 
 use super::operation::Operation;
-use ankerdb_engine::DataType;
+use ankerdb_engine::{DataType, Interrupt};
 use ankerdb_value::Decimal;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, PrimitiveArray,
@@ -45,6 +45,8 @@ struct Call<'a> {
     rows: usize,
     /// The type of what is given.
     result: DataType,
+    /// Ends it: a kernel then gives up.
+    interrupt: &'a Interrupt,
 }
 
 /// The operation by its kernel; `None` if it has none for these types, only scalars are given, or a row fails.
@@ -53,12 +55,13 @@ pub(super) fn compute(
     arguments: &[ColumnarValue],
     rows: usize,
     result: DataType,
+    interrupt: &Interrupt,
 ) -> Option<ArrayRef> {
     if !arguments.iter().any(|argument| matches!(argument, ColumnarValue::Array(_))) {
         return None;
     }
     let types: Vec<ArrowType> = arguments.iter().map(ColumnarValue::data_type).collect();
-    find(operation, &types, result)?(&Call { operation, arguments, rows, result })
+    find(operation, &types, result)?(&Call { operation, arguments, rows, result, interrupt })
 }
 
 /// The kernel for arguments of these types.

@@ -157,9 +157,9 @@ fn array_of(value: ColumnarValue, rows: usize) -> ArrayRef {
 
 /// The kernel beside the other way, on one batch. Whether it did not fail.
 fn agree(operation: &Operation, arguments: &[ColumnarValue], rows: usize, result: DataType) -> bool {
-    let expected = by_value(operation, arguments, rows, result);
+    let expected = by_value(operation, arguments, rows, result, &Interrupt::new());
     let what = || format!("{operation:?} over {arguments:?}");
-    match (compute(operation, arguments, rows, result), expected) {
+    match (compute(operation, arguments, rows, result, &Interrupt::new()), expected) {
         (Some(computed), Ok(expected)) => {
             assert_eq!(*computed.data_type(), wide_type(result), "{}", what());
             assert_eq!(&computed, &array_of(expected, rows), "{}", what());
@@ -373,5 +373,8 @@ fn scalars_for_all_rows_and_one_for_many() {
             agree(&operation, &arguments, 3, DataType::BigInt);
         }
     }
-    assert!(compute(&operation, &[three(Some(7)), three(Some(3))], 3, DataType::BigInt).is_none());
+    assert!(
+        compute(&operation, &[three(Some(7)), three(Some(3))], 3, DataType::BigInt, &Interrupt::new())
+            .is_none()
+    );
 }

@@ -4,7 +4,6 @@ use super::{Call, Kernel};
 use crate::expression::pattern::Pattern;
 use crate::expression::{Function, text};
 use crate::olap::operation::Operation;
-use ankerdb_engine::Interrupt;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Array, StringViewArray, StringViewBuilder,
 };
@@ -215,7 +214,6 @@ pub(super) fn like(text: &ArrowType, pattern: &ArrowType) -> Option<Kernel> {
     (is_text(text) && is_text(pattern)).then_some(|call| {
         let (subject, patterns) = (Texts::of(&call.arguments[0])?, Texts::of(&call.arguments[1])?);
         let &Operation::Like { escape, syntax, negated } = call.operation else { return None };
-        let interrupt = Interrupt::default();
         let read = |pattern: &str| Pattern::new(pattern, escape, syntax).ok();
         let constant = match patterns.is_constant {
             true => patterns.at(0).map(read),
@@ -228,8 +226,8 @@ pub(super) fn like(text: &ArrowType, pattern: &ArrowType) -> Option<Kernel> {
                 continue;
             };
             let matches = match &constant {
-                Some(pattern) => pattern.as_ref()?.matches(text, &interrupt),
-                None => read(pattern)?.matches(text, &interrupt),
+                Some(pattern) => pattern.as_ref()?.matches(text, call.interrupt),
+                None => read(pattern)?.matches(text, call.interrupt),
             };
             found.append_value(matches.ok()? != negated);
         }
