@@ -54,6 +54,9 @@ fn long_statements() -> Vec<String> {
         "DELETE FROM big USING big x, big y WHERE (x.a * 31 + y.a * 17 + big.a) % 1009 = 5".to_owned(),
         "DELETE FROM big WHERE a IN (SELECT a + 1000000 FROM big)".to_owned(),
         "DELETE FROM letters WHERE t LIKE p".to_owned(),
+        "DELETE FROM letters WHERE regexp_replace(t, 'x*y|x', 'z', 'g') = 'z'".to_owned(),
+        "SELECT sum(length(regexp_replace(t, 'x*y|x', 'z', 'g'))) FROM letters".to_owned(),
+        "SELECT length(regexp_replace(repeat('x', 1000000), 'x*y|x', 'z', 'g'))".to_owned(),
         "SELECT count(*) FROM big x, big y WHERE (x.a * 31 + y.a * 17) % 1009 = 5".to_owned(),
         "DELETE FROM big WHERE a = (SELECT count(*) FROM big x, big y WHERE (x.a + y.a) % 1009 = 5)"
             .to_owned(),
