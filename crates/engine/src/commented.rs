@@ -8,6 +8,11 @@ use ankerdb_table::{Table, TableDefinition};
 use std::sync::Arc;
 
 impl Catalog {
+    /// The comment on something.
+    pub fn comment(&self, subject: &Subject) -> Option<&str> {
+        self.comments.get(subject).map(|text| &**text)
+    }
+
     /// All comments, with what they are about.
     pub fn comments(&self) -> impl Iterator<Item = (&Subject, &str)> {
         self.comments.iter().map(|(subject, text)| (subject, &**text))

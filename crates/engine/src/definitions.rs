@@ -486,6 +486,21 @@ impl Definitions {
         self.redefine(old, definition, Some(transaction))
     }
 
+    /// Takes the default of a column away.
+    ///
+    /// # Errors
+    /// Those of [`redefine_table`](Self::redefine_table).
+    pub fn drop_default(
+        &mut self,
+        table: &Arc<Table>,
+        column: usize,
+        transaction: Option<&mut Transaction>,
+    ) -> Result<Arc<Table>> {
+        let mut definition = table.definition().clone();
+        definition.columns[column].default = None;
+        self.redefine(table, definition, transaction)
+    }
+
     pub(crate) fn redefine(
         &mut self,
         old: &Arc<Table>,
@@ -582,12 +597,18 @@ impl Definitions {
         });
     }
 
-    /// Gives a sequence another definition, which hands out the numbers behind those that it has handed out.
+    /// Gives a sequence another definition, which hands out the numbers behind those that it has handed out, or begins again where
+    /// `restart` says. Others go on with the former one until the commit.
     ///
     /// # Errors
     /// `DuplicateTable` if it has another name, which is taken; `UndefinedTable` if there is no such sequence;
     /// `InvalidParameterValue` if it cannot count like that.
-    pub fn redefine_sequence(&mut self, name: &RelationName, definition: SequenceDefinition) -> Result<()> {
+    pub fn redefine_sequence(
+        &mut self,
+        name: &RelationName,
+        definition: SequenceDefinition,
+        restart: Option<i64>,
+    ) -> Result<()> {
         definition.validate()?;
         let catalog = self.catalog_with(definition.schema)?;
         let sequence = catalog.sequence(name)?;
@@ -598,7 +619,11 @@ impl Definitions {
         self.change(|catalog| {
             let sequences = Arc::make_mut(&mut catalog.sequences);
             sequences.remove(name);
-            sequences.insert(new.clone(), Arc::new(sequence.redefined(definition)));
+            let redefined = match restart {
+                Some(start) => Sequence::starting_at(definition, start),
+                None => sequence.redefined(definition),
+            };
+            sequences.insert(new.clone(), Arc::new(redefined));
             catalog.rename_commented(&Object::Sequence(name.clone()), &Object::Sequence(new));
         });
         Ok(())

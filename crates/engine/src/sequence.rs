@@ -109,8 +109,13 @@ pub struct Sequence {
 
 impl Sequence {
     pub(crate) fn new(definition: SequenceDefinition) -> Sequence {
-        let state = Arc::new(Mutex::new((definition.start, false)));
-        Sequence { definition, state }
+        let start = definition.start;
+        Sequence::starting_at(definition, start)
+    }
+
+    /// A sequence whose first number is another one than its definition has.
+    pub(crate) fn starting_at(definition: SequenceDefinition, start: i64) -> Sequence {
+        Sequence { definition, state: Arc::new(Mutex::new((start, false))) }
     }
 
     /// This sequence under another definition: both hand out numbers of one series.

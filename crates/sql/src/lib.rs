@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod advisory;
+mod altered_sequence;
 mod channels;
 mod clauses;
 mod column_name;
@@ -32,6 +33,7 @@ mod execute;
 mod expand_array;
 mod expression;
 mod forms;
+mod like_clause;
 mod made_table;
 mod name;
 mod named_arguments;

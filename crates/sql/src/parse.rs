@@ -89,11 +89,13 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_operators(piece)?;
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
+        crate::altered_sequence::rewrite(&mut tokens);
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens);
         crate::naming::rewrite(&mut tokens);
         crate::commenting::rewrite(&mut tokens);
         crate::made_table::rewrite(&mut tokens);
+        crate::like_clause::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);
         crate::rewrite::write_freeze(&mut tokens);

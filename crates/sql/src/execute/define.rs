@@ -5,17 +5,16 @@ use super::comment::comment;
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
 use super::index::{create_index, drop_indexes};
-use super::schema::{
-    check_schema, drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, shown, target,
-};
+use super::like::table_like;
+use super::schema::{drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, target};
+use super::sequence::{define_sequence, drop_sequences};
 use super::view::{create_view, drop_relations};
-use crate::plan::default::{counts_by, resolved};
-use crate::plan::{Definition, NewTable};
+use crate::plan::default::resolved;
+use crate::plan::{Definition, NewPart, NewTable};
 use ankerdb_engine::{
-    Definitions, Error, NameRef, QualifiedName, RelationName, Result, SequenceDefinition, SqlState, Table,
+    Definitions, Error, NameRef, Object, Part, RelationName, Result, SequenceDefinition, Subject,
     TableDefinition,
 };
-use std::sync::Arc;
 
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
 /// session does truncation.
@@ -23,12 +22,12 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
     let definitions = &mut *defining.definitions;
     match definition {
         Definition::CreateTable(table) => define_table(&mut defining, table)?,
-        Definition::CreateSequence { name, temporary, definition, if_not_exists } => {
-            let schema = target(definitions, name, *temporary)?;
-            let catalog = definitions.catalog()?;
-            if !(*if_not_exists && catalog.has_relation(NameRef::In(schema, &name.name))) {
-                definitions.create_sequence(SequenceDefinition { schema, ..definition.clone() })?;
-            }
+        Definition::CreateTableLike(create) => {
+            let table = table_like(create, &*definitions.catalog()?)?;
+            define_table(&mut defining, &table)?;
+        }
+        Definition::CreateSequence { .. } | Definition::AlterSequence { .. } => {
+            define_sequence(&mut defining, definition)?;
         }
         Definition::CreateSchema { name, if_not_exists } => {
             let exists = is_system_schema(name) || definitions.catalog()?.schema(name).is_some();
@@ -43,7 +42,7 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         }
         Definition::RenameSchema { name, new } => rename_schema(&mut defining, name, new)?,
         Definition::DropSequences { names, if_exists, cascade } => {
-            drop_sequences(names, *if_exists, *cascade, definitions)?;
+            drop_sequences(&mut defining, names, *if_exists, *cascade)?;
         }
         Definition::DropTables { names, if_exists, cascade } => {
             drop_relations(&mut defining, "table", names, *if_exists, *cascade)?;
@@ -90,7 +89,22 @@ fn define_table(defining: &mut Defining, new: &NewTable) -> Result<()> {
     let definition = TableDefinition { schema, ..new.definition.clone() };
     create_table(definitions, definition, sequences, unnamed)?;
     let name = RelationName::new(schema, name.name.as_str());
-    new.foreign_keys.iter().try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))
+    new.foreign_keys
+        .iter()
+        .try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))?;
+    let table = defining.definitions.catalog()?.table(&name)?;
+    let index = |position: usize| table.index(position).definition().name.clone();
+    for (part, text) in &new.comments {
+        let part = match part {
+            NewPart::Column(column) => Part::Column(*column),
+            NewPart::Check(name) => Part::Constraint(name.clone()),
+            NewPart::Index(position) => Part::Index(index(*position)),
+            NewPart::Key(position) => Part::Constraint(index(*position)),
+        };
+        let subject = Subject::new(Object::Table(table.origin()), part);
+        defining.definitions.set_comment(subject, Some(text))?;
+    }
+    Ok(())
 }
 
 fn create_table(
@@ -114,50 +128,4 @@ fn create_table(
         definition.indexes[index].name = numbered(name, is_taken);
     }
     definitions.create_table_with(definition, sequences).map(drop)
-}
-
-/// Each is found, and found not to be needed, before it goes.
-pub(super) fn drop_sequences(
-    names: &[QualifiedName],
-    if_exists: bool,
-    cascade: bool,
-    definitions: &mut Definitions,
-) -> Result<()> {
-    for name in names {
-        let catalog = definitions.catalog()?;
-        let Ok(sequence) = catalog.sequence(name) else {
-            if if_exists && !catalog.has_relation(name) {
-                continue;
-            }
-            check_schema(name, &catalog)?;
-            let (state, message) = match catalog.has_relation(name) {
-                true => (SqlState::WrongObjectType, format!("\"{}\" is not a sequence", name.name)),
-                false => (SqlState::UndefinedTable, format!("sequence \"{name}\" does not exist")),
-            };
-            return Err(Error::new(state, message));
-        };
-        drop_sequence(&sequence.full_name(), cascade, definitions)?;
-    }
-    Ok(())
-}
-
-pub(super) fn drop_sequence(name: &RelationName, cascade: bool, definitions: &mut Definitions) -> Result<()> {
-    let catalog = definitions.catalog()?;
-    let counts = |table: &&Arc<Table>| {
-        let schema = catalog.schema_of(table);
-        table.columns().iter().any(|column| counts_by(column, schema, &catalog, name))
-    };
-    if let Some(table) = catalog.tables().find(counts) {
-        if cascade {
-            return Err(crate::name::not_supported(
-                "DROP SEQUENCE ... CASCADE of one that a column counts by",
-            ));
-        }
-        let sequence = shown(&catalog, name);
-        let message = format!("cannot drop sequence {sequence} because other objects depend on it");
-        let table = shown(&catalog, &RelationName::of(table));
-        let detail = format!("a default value of table {table} depends on sequence {sequence}");
-        return Err(Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail));
-    }
-    definitions.drop_sequence(name)
 }

@@ -1,7 +1,7 @@
 //! Schemas come, go and are renamed, with what is in them.
 
-use super::define::drop_sequence;
 use super::defining::Defining;
+use super::sequence::drop_sequence;
 use super::view::{drop_relation, follow_schema};
 use crate::name::not_supported;
 use crate::plan::default::foreign_schemas;
@@ -153,7 +153,7 @@ fn drop_contents(
             continue;
         }
         match kind {
-            "sequence" => drop_sequence(&relation, true, definitions)?,
+            "sequence" => drop_sequence((definitions, transaction.as_deref_mut()), &relation, true)?,
             _ => drop_relation((definitions, transaction.as_deref_mut()), kind, &relation, &[], true)?,
         }
     }

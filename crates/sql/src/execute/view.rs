@@ -2,6 +2,7 @@
 
 use super::defining::Defining;
 use super::schema::{check_schema, is_temporary, shown, target};
+use super::sequence::free_sequence;
 use crate::expression::Parameters;
 use crate::expression::bind::type_name;
 use crate::name::{folded, full_name, not_supported, object_name, quoted};
@@ -9,7 +10,7 @@ use crate::plan::{Planner, locks_rows};
 use crate::view_text;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SchemaId,
-    SqlState, Transaction, View,
+    Sequence, SqlState, Transaction, View,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -289,6 +290,16 @@ pub(super) fn drop_relation(
         }
         ("table", _, true) => {
             drop_readers(definitions, (kind, name), together, cascade)?;
+            let owns = |sequence: &&Arc<Sequence>| {
+                sequence.definition().owner.as_ref().is_some_and(|(table, _)| table == name)
+            };
+            let mut gone = together.to_vec();
+            gone.push(name.clone());
+            let what = format!("table {}", shown(&catalog, name));
+            for sequence in catalog.sequences().filter(owns) {
+                let changing = (&mut *definitions, transaction.as_deref_mut());
+                free_sequence(changing, &sequence.full_name(), (&what, &gone), cascade)?;
+            }
             for (child, key) in catalog.references_to(&*catalog.table(name)?) {
                 if cascade || together.contains(&RelationName::of(&child)) {
                     definitions.drop_foreign_key(&child, &key, transaction.as_deref_mut())?;

@@ -96,6 +96,25 @@ pub(crate) fn resolved(text: &str, schema: SchemaId, catalog: &Catalog) -> Resul
     Ok(expr.to_string())
 }
 
+/// The text of a default of a table in a schema when a sequence that it counts by gets another schema and name; `None` if it does not
+/// count by that.
+pub(crate) fn renamed(
+    text: &str,
+    schema: &str,
+    old: (&str, &str),
+    new: (&str, &str),
+) -> Result<Option<String>> {
+    let (mut expr, mut is_meant) = (parsed(text)?, false);
+    name_sequences(&mut expr, |name| {
+        if (name.schema.as_deref().unwrap_or(schema), name.name.as_str()) != old {
+            return Ok(name);
+        }
+        is_meant = true;
+        Ok(QualifiedName { schema: (new.0 != schema).then(|| new.0.to_owned()), name: new.1.to_owned() })
+    })?;
+    Ok(is_meant.then(|| expr.to_string()))
+}
+
 /// The text of a default whose table leaves a schema, with those of its sequences that go along.
 pub(crate) fn moved(text: &str, from: &str, goes_along: impl Fn(&str) -> bool) -> Result<String> {
     let mut expr = parsed(text)?;

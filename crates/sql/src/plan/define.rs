@@ -5,8 +5,12 @@ use super::comment::{Commented, commented};
 use super::default::checked;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::index::{NewIndex, index_kind, new_index};
-use super::sequence::{counted_type, identity_sequence, sequence, serial_type};
+use super::sequence::{
+    SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
+};
+use crate::altered_sequence::alteration;
 use crate::expression::types::data_type;
+use crate::like_clause::like_clause;
 use crate::made_table::{check_untyped, source};
 use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
 use crate::naming::CONCURRENTLY;
@@ -19,12 +23,24 @@ use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, Table
 /// A change of the catalog. Names are looked up when it runs.
 pub(crate) enum Definition {
     CreateTable(Box<NewTable>),
+    /// A table with columns of others, which are looked up when it runs.
+    CreateTableLike(Box<ast::CreateTable>),
     CreateSequence {
         /// Its name, with the schema that the definition does not know yet.
         name: QualifiedName,
         temporary: bool,
         definition: SequenceDefinition,
+        owner: Option<SequenceOwner>,
         if_not_exists: bool,
+    },
+    AlterSequence {
+        name: QualifiedName,
+        data_type: Option<DataType>,
+        options: Vec<ast::SequenceOptions>,
+        /// Whether it begins again, and where, if that is told.
+        restart: Option<Option<i64>>,
+        owner: Option<SequenceOwner>,
+        if_exists: bool,
     },
     DropSequences {
         names: Vec<QualifiedName>,
@@ -102,15 +118,27 @@ pub(crate) struct NewTable {
     pub foreign_keys: Vec<ForeignKeyClause>,
     /// Positions of indexes whose names were not given: another one is chosen where that is taken.
     pub unnamed: Vec<usize>,
+    /// On its parts.
+    pub comments: Vec<(NewPart, String)>,
     pub if_not_exists: bool,
+}
+
+/// A part of a new table that gets a comment.
+pub(crate) enum NewPart {
+    Column(usize),
+    Check(String),
+    /// An index by its position; or the constraint that it is for.
+    Index(usize),
+    Key(usize),
 }
 
 impl Definition {
     /// The command tag.
     pub(crate) fn command(&self) -> &'static str {
         match self {
-            Definition::CreateTable(_) => "CREATE TABLE",
+            Definition::CreateTable(_) | Definition::CreateTableLike(_) => "CREATE TABLE",
             Definition::CreateSequence { .. } => "CREATE SEQUENCE",
+            Definition::AlterSequence { .. } => "ALTER SEQUENCE",
             Definition::DropSequences { .. } => "DROP SEQUENCE",
             Definition::DropTables { .. } => "DROP TABLE",
             Definition::CreateIndex(_) => "CREATE INDEX",
@@ -143,6 +171,11 @@ impl Definition {
 /// The definition that the statement makes; `None` if it makes none.
 pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
     Ok(Some(match statement {
+        Statement::CreateTable(create)
+            if create.columns.iter().any(|column| like_clause(column).is_some()) =>
+        {
+            Definition::CreateTableLike(Box::new(create.clone()))
+        }
         Statement::CreateTable(create) => create_table(create)?,
         Statement::CreateIndex(create) => Definition::CreateIndex(Box::new(new_index(create)?)),
         Statement::CreateView(create) => create_view(create)?,
@@ -162,27 +195,7 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         }
         Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
-            if *cascade && *object_type == ast::ObjectType::Index {
-                return Err(not_supported("DROP ... CASCADE"));
-            }
-            if *object_type == ast::ObjectType::Schema {
-                let names = names.iter().map(schema_name).collect::<Result<Vec<_>>>()?;
-                return Ok(Some(Definition::DropSchemas { names, if_exists: *if_exists, cascade: *cascade }));
-            }
-            let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
-            match object_type {
-                ast::ObjectType::Table => {
-                    Definition::DropTables { names, if_exists: *if_exists, cascade: *cascade }
-                }
-                ast::ObjectType::View => {
-                    Definition::DropViews { names, if_exists: *if_exists, cascade: *cascade }
-                }
-                ast::ObjectType::Sequence => {
-                    Definition::DropSequences { names, if_exists: *if_exists, cascade: *cascade }
-                }
-                ast::ObjectType::Index => drop_indexes(names, *if_exists)?,
-                other => return Err(not_supported(&format!("DROP {other}"))),
-            }
+            drop_objects(*object_type, names, *if_exists, *cascade)?
         }
         Statement::Truncate(truncate) => {
             let names = truncate.table_names.iter().map(|target| object_name(&target.name));
@@ -193,20 +206,58 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         Statement::Discard { object_type: ast::DiscardObject::TEMP } => {
             Definition::DropTemporary { all: true }
         }
-        Statement::CreateSequence { owned_by: Some(owner), .. }
-            if owner.to_string().to_lowercase() != "none" =>
-        {
-            return Err(not_supported("OWNED BY"));
-        }
-        Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, .. } => {
-            let data_type = counted_type(data_type.as_ref())?;
-            let name = object_name(name)?;
-            let definition = sequence(name.name.clone(), data_type, sequence_options)?;
-            let (temporary, if_not_exists) = (*temporary, *if_not_exists);
-            Definition::CreateSequence { name, temporary, definition, if_not_exists }
-        }
+        Statement::CreateSequence { .. } => any_sequence(statement)?,
         _ => return Ok(None),
     }))
+}
+
+/// DROP of anything.
+fn drop_objects(
+    object_type: ast::ObjectType,
+    names: &[ast::ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<Definition> {
+    if cascade && object_type == ast::ObjectType::Index {
+        return Err(not_supported("DROP ... CASCADE"));
+    }
+    if object_type == ast::ObjectType::Schema {
+        let names = names.iter().map(schema_name).collect::<Result<Vec<_>>>()?;
+        return Ok(Definition::DropSchemas { names, if_exists, cascade });
+    }
+    let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+    Ok(match object_type {
+        ast::ObjectType::Table => Definition::DropTables { names, if_exists, cascade },
+        ast::ObjectType::View => Definition::DropViews { names, if_exists, cascade },
+        ast::ObjectType::Sequence => Definition::DropSequences { names, if_exists, cascade },
+        ast::ObjectType::Index => drop_indexes(names, if_exists)?,
+        other => return Err(not_supported(&format!("DROP {other}"))),
+    })
+}
+
+/// CREATE SEQUENCE, and what is written as that.
+fn any_sequence(statement: &Statement) -> Result<Definition> {
+    let Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } =
+        statement
+    else {
+        return Err(Error::internal("a statement about something else than a sequence"));
+    };
+    let owner = owned_by.as_ref().map(sequence_owner).transpose()?;
+    if let Some((alteration, name)) = alteration(name) {
+        return Ok(Definition::AlterSequence {
+            name: object_name(&name)?,
+            data_type: data_type.as_ref().map(|named| counted_type(Some(named))).transpose()?,
+            options: sequence_options.clone(),
+            restart: alteration.restart,
+            owner,
+            if_exists: alteration.if_exists,
+        });
+    }
+    let data_type = counted_type(data_type.as_ref())?;
+    let name = object_name(name)?;
+    let definition = sequence(name.name.clone(), data_type, sequence_options)?;
+    let (temporary, if_not_exists) = (*temporary, *if_not_exists);
+    Ok(Definition::CreateSequence { name, temporary, definition, owner, if_not_exists })
 }
 
 /// The name of a schema that is to be made, which may be that of the role that is to own it. There is one role.
@@ -249,11 +300,6 @@ fn alter_schema(alter: &ast::AlterSchema) -> Result<Definition> {
 }
 
 fn create_table(create: &ast::CreateTable) -> Result<Definition> {
-    let on_commit = match create.on_commit {
-        None | Some(ast::OnCommit::PreserveRows) => OnCommit::Preserve,
-        Some(ast::OnCommit::DeleteRows) => OnCommit::DeleteRows,
-        Some(ast::OnCommit::Drop) => OnCommit::Drop,
-    };
     if let Some(query) = &create.query {
         if !create.constraints.is_empty() {
             return Err(not_supported("constraints in CREATE TABLE AS"));
@@ -263,26 +309,40 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
         return Ok(Definition::CreateTableAs {
             name: object_name(&create.name)?,
             temporary: create.temporary,
-            on_commit,
+            on_commit: on_commit(create),
             columns: create.columns.clone(),
             query: Box::new(query.clone()),
             with_data,
             if_not_exists: create.if_not_exists,
         });
     }
+    let no_like = |_: &mut TableDefinition, _: &mut NewColumns, _: &ast::ColumnDef| Ok(false);
+    Ok(Definition::CreateTable(Box::new(new_table(create, no_like)?)))
+}
+
+/// The table that a statement without a query makes. `like` adds the columns that a LIKE stands for, and tells whether it is one.
+pub(crate) fn new_table(
+    create: &ast::CreateTable,
+    mut like: impl FnMut(&mut TableDefinition, &mut NewColumns, &ast::ColumnDef) -> Result<bool>,
+) -> Result<NewTable> {
     if create.like.is_some() || create.clone.is_some() {
-        return Err(not_supported("CREATE TABLE LIKE"));
+        return Err(not_supported("CREATE TABLE LIKE without parentheses"));
     }
     if create.inherits.is_some() || create.partition_by.is_some() || create.partition_of.is_some() {
         return Err(not_supported("CREATE TABLE with inheritance or partitions"));
     }
     let name = object_name(&create.name)?;
+    let on_commit = on_commit(create);
     let mut table = TableDefinition { on_commit, ..TableDefinition::new(name.name.as_str()) };
-    let mut new = NewColumn::default();
+    let mut new = NewColumns::default();
     for column in &create.columns {
-        new.extend(add_column(&mut table, column)?);
+        if !like(&mut table, &mut new, column)? {
+            let added = add_column(&mut table, column)?;
+            new.own.extend(added);
+        }
     }
-    let NewColumn { mut keys, sequences, mut checks, mut foreign_keys } = new;
+    let NewColumns { own, indexes, mut comments, key_comments } = new;
+    let NewColumn { mut keys, sequences, mut checks, mut foreign_keys } = own;
     for constraint in &create.constraints {
         match (constraint, table_key(constraint)?) {
             (_, Some(key)) => keys.push(key),
@@ -296,9 +356,20 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     // The primary key comes first, however late it is written.
     keys.sort_by_key(|key| !key.primary);
     let is_unnamed = |(position, key): (usize, &Key)| key.name.is_none().then_some(position);
-    let unnamed = keys.iter().enumerate().filter_map(is_unnamed).collect();
+    let mut unnamed: Vec<usize> = keys.iter().enumerate().filter_map(is_unnamed).collect();
     for key in keys {
+        let said = key_comments.iter().filter(|(columns, ..)| *columns == key.columns);
+        let position = table.indexes.len();
+        comments.extend(said.map(|(_, is_index, text)| match is_index {
+            true => (NewPart::Index(position), text.clone()),
+            false => (NewPart::Key(position), text.clone()),
+        }));
         let index = key_definition(&mut table, key)?;
+        table.indexes.push(index);
+    }
+    for (index, comment) in indexes {
+        comments.extend(comment.map(|text| (NewPart::Index(table.indexes.len()), text)));
+        unnamed.push(table.indexes.len());
         table.indexes.push(index);
     }
     check_constraint_names(&checks, &table.name)?;
@@ -306,15 +377,15 @@ fn create_table(create: &ast::CreateTable) -> Result<Definition> {
     table.validate()?;
     let (temporary, if_not_exists) = (create.temporary, create.if_not_exists);
     let definition = table;
-    Ok(Definition::CreateTable(Box::new(NewTable {
-        name,
-        temporary,
-        definition,
-        sequences,
-        foreign_keys,
-        unnamed,
-        if_not_exists,
-    })))
+    Ok(NewTable { name, temporary, definition, sequences, foreign_keys, unnamed, comments, if_not_exists })
+}
+
+fn on_commit(create: &ast::CreateTable) -> OnCommit {
+    match create.on_commit {
+        None | Some(ast::OnCommit::PreserveRows) => OnCommit::Preserve,
+        Some(ast::OnCommit::DeleteRows) => OnCommit::DeleteRows,
+        Some(ast::OnCommit::Drop) => OnCommit::Drop,
+    }
 }
 
 fn create_view(create: &ast::CreateView) -> Result<Definition> {
@@ -361,7 +432,7 @@ pub(crate) struct Key {
     pub name: Option<String>,
     pub columns: Vec<String>,
     pub primary: bool,
-    kind: IndexKind,
+    pub kind: IndexKind,
 }
 
 /// The key that a constraint of a table asks for, if it is one.
@@ -392,6 +463,17 @@ pub(crate) struct NewColumn {
     /// Conditions, with their names if they have one.
     pub checks: Vec<(Option<String>, Expr)>,
     pub foreign_keys: Vec<ForeignKeyClause>,
+}
+
+/// What comes with the columns of a new table, those that it has of others among them.
+#[derive(Default)]
+pub(crate) struct NewColumns {
+    pub own: NewColumn,
+    /// Indexes that are no constraints, each with its comment.
+    pub indexes: Vec<(IndexDefinition, Option<String>)>,
+    pub comments: Vec<(NewPart, String)>,
+    /// Comments on keys, by their columns: on the index, or on the constraint.
+    pub key_comments: Vec<(Vec<String>, bool, String)>,
 }
 
 impl NewColumn {

@@ -27,12 +27,14 @@ pub(crate) use clauses::locks_rows;
 pub(crate) use comment::Commented;
 pub(crate) use control::{Modes, Setting, Utility};
 pub(crate) use define::{
-    Definition, Key, NewColumn, NewTable, add_column, column_type, key_definition, positions, table_key,
+    Definition, Key, NewColumn, NewColumns, NewPart, NewTable, add_column, column_type, key_definition,
+    new_table, positions, table_key,
 };
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
+pub(crate) use sequence::{SequenceOwner, altered};
 pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,

@@ -1,8 +1,8 @@
 //! CREATE SEQUENCE, and the sequences of serial and identity columns.
 
 use crate::expression::types::data_type;
-use crate::name::not_supported;
-use ankerdb_engine::{DataType, Error, Result, SequenceDefinition, SqlState};
+use crate::name::{folded, not_supported, qualified};
+use ankerdb_engine::{DataType, Error, QualifiedName, Result, SequenceDefinition, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, SequenceOptions};
 
 /// A sequence with options; the name is the caller's.
@@ -36,6 +36,67 @@ pub(super) fn sequence(
         start.unwrap_or(if sequence.increment < 0 { sequence.maximum } else { sequence.minimum });
     sequence.validate()?;
     Ok(sequence)
+}
+
+/// A sequence with other options, and perhaps of another type. What is not told stays.
+pub(crate) fn altered(
+    old: &SequenceDefinition,
+    data_type: Option<DataType>,
+    options: &[SequenceOptions],
+) -> Result<SequenceDefinition> {
+    let mut sequence = old.clone();
+    let (mut minimum, mut maximum) = (None, None);
+    for option in options {
+        match option {
+            SequenceOptions::IncrementBy(number, _) => sequence.increment = self::number(number)?,
+            SequenceOptions::MinValue(number) => {
+                minimum = Some(number.as_ref().map(self::number).transpose()?);
+            }
+            SequenceOptions::MaxValue(number) => {
+                maximum = Some(number.as_ref().map(self::number).transpose()?);
+            }
+            SequenceOptions::StartWith(number, _) => sequence.start = self::number(number)?,
+            SequenceOptions::Cache(number) if self::number(number)? > 0 => {}
+            SequenceOptions::Cache(number) => {
+                return Err(invalid(&format!("CACHE ({number}) must be greater than zero")));
+            }
+            SequenceOptions::Cycle(no) => sequence.cycle = !no,
+        }
+    }
+    let usual = |data_type: DataType, increment: i64| {
+        let largest = SequenceDefinition::new("", data_type).maximum;
+        if increment < 0 { (-largest - 1, -1) } else { (1, largest) }
+    };
+    if let Some(data_type) = data_type {
+        // The ends of the former type become those of the new one.
+        let largest = SequenceDefinition::new("", old.data_type).maximum;
+        maximum = maximum.or((old.maximum == largest).then_some(None));
+        minimum = minimum.or((old.minimum == -largest - 1).then_some(None));
+        sequence.data_type = data_type;
+    }
+    let (lowest, highest) = usual(sequence.data_type, sequence.increment);
+    sequence.minimum = minimum.map_or(sequence.minimum, |given| given.unwrap_or(lowest));
+    sequence.maximum = maximum.map_or(sequence.maximum, |given| given.unwrap_or(highest));
+    sequence.validate()?;
+    Ok(sequence)
+}
+
+/// What OWNED BY names.
+pub(crate) enum SequenceOwner {
+    None,
+    Column(QualifiedName, String),
+}
+
+pub(super) fn sequence_owner(owner: &ast::ObjectName) -> Result<SequenceOwner> {
+    let mut parts: Vec<String> = owner.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+    match parts.pop() {
+        Some(none) if parts.is_empty() && none == "none" => Ok(SequenceOwner::None),
+        Some(column) if !parts.is_empty() => Ok(SequenceOwner::Column(qualified(parts)?, column)),
+        _ => {
+            let hint = "Specify OWNED BY table.column or OWNED BY NONE.";
+            Err(Error::new(SqlState::SyntaxError, "invalid OWNED BY option").with_hint(hint))
+        }
+    }
 }
 
 /// The sequence of an identity column.

@@ -77,6 +77,9 @@ impl SqlSession {
             Definition::DropViews { names, if_exists: true, .. } => missing("view", names),
             Definition::DropSequences { names, if_exists: true, .. } => missing("sequence", names),
             Definition::DropIndexes { names, if_exists: true, .. } => missing("index", names),
+            Definition::AlterSequence { name, if_exists: true, .. } => {
+                missing("relation", std::slice::from_ref(name));
+            }
             Definition::DropSchemas { names, if_exists: true, .. } => {
                 let gone = names.iter().filter(|name| catalog.schema(name).is_none());
                 skipped.extend(gone.map(|name| (SqlState::SuccessfulCompletion, no_schema(name))));
@@ -87,6 +90,10 @@ impl SqlSession {
             }
             Definition::CreateTable(new) if new.if_not_exists && made(&new.name, new.temporary) => {
                 skipped.push((SqlState::DuplicateTable, exists(&new.name.name)));
+            }
+            Definition::CreateTableLike(create) if create.if_not_exists => {
+                let name = object_name(&create.name).ok().filter(|name| made(name, create.temporary));
+                skipped.extend(name.map(|name| (SqlState::DuplicateTable, exists(&name.name))));
             }
             Definition::CreateTableAs { name, temporary, if_not_exists: true, .. }
             | Definition::CreateSequence { name, temporary, if_not_exists: true, .. }

@@ -115,15 +115,32 @@ impl Altering<'_, '_> {
         }
         match definition.checks.iter_mut().find(|check| check.name == old) {
             Some(check) => check.name = new.to_owned(),
-            None if self.key(old)?.is_some() => {
-                return Err(not_supported("ALTER TABLE ... RENAME CONSTRAINT of a key"));
-            }
+            None if self.key(old)?.is_some() => return self.rename_key(old, new),
             None => return Err(no_constraint(old, &definition.name)),
         }
         definition.checks.sort_by(|left, right| left.name.cmp(&right.name));
         let part = |name: &str| Part::Constraint(name.to_owned());
         self.defining.definitions.rename_part(&self.table, &part(old), &part(new))?;
         self.redefine(definition)
+    }
+}
+
+impl Altering<'_, '_> {
+    /// Gives an index, and the constraint that it is for, another name. The rows are copied, as an index knows its own.
+    pub(super) fn rename_key(&mut self, old: &str, new: &str) -> Result<()> {
+        let definition = self.definition()?;
+        if self.catalog()?.has_relation(NameRef::In(definition.schema, new)) {
+            let message = format!("relation \"{new}\" already exists");
+            return Err(Error::new(SqlState::DuplicateTable, message));
+        }
+        for part in [Part::Index as fn(String) -> Part, Part::Constraint] {
+            let (from, to) = (part(old.to_owned()), part(new.to_owned()));
+            self.defining.definitions.rename_part(&self.table, &from, &to)?;
+        }
+        let indexes = &mut self.rewriting()?.definition.indexes;
+        let index = indexes.iter_mut().find(|index| index.name == old);
+        index.ok_or_else(|| Error::internal("the index is not there"))?.name = new.to_owned();
+        self.rewrite()
     }
 }
 

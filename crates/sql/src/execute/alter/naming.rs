@@ -3,12 +3,13 @@
 //! The parser knows the first of them for tables only. [`crate::naming`] writes all of them as that, with a schema that no client can write:
 //! it says what is meant, and which kind the statement names.
 
+use super::Altering;
 use crate::execute::defining::Defining;
 use crate::execute::schema::{is_system_schema, is_temporary};
 use crate::execute::view::{check_readers, follow_relation};
 use crate::name::{not_supported, object_name};
 use crate::naming::{MOVED, RENAMED};
-use crate::plan::default::moved;
+use crate::plan::default::{moved, renamed};
 use ankerdb_engine::{
     Catalog, Error, QualifiedName, RelationName, Result, SchemaId, SequenceDefinition, SqlState, Table,
     TableDefinition, View,
@@ -75,7 +76,10 @@ pub(super) fn rename(defining: &mut Defining, old: &RelationName, naming: &Namin
     if let Ok(sequence) = catalog.sequence(old) {
         return rename_sequence(defining, old, &new, sequence.definition());
     }
-    Err(not_supported("ALTER INDEX ... RENAME"))
+    let table = catalog.table_of_index(old).ok_or_else(|| Error::internal("a relation of no kind"))?;
+    let name = RelationName::of(&table);
+    Altering { defining, table, rewriting: None }.rename_key(&old.name, &new.name)?;
+    check_readers(&name, defining)
 }
 
 fn schema_id(schema: &str, catalog: &Catalog) -> Result<SchemaId> {
@@ -150,14 +154,22 @@ fn rename_sequence(
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
     let catalog = defining.definitions.catalog()?;
-    let counts = |table: &&Arc<Table>| {
-        let schema = catalog.schema_of(table);
-        let mut columns = table.columns().iter();
-        columns.any(|column| crate::plan::default::counts_by(column, schema, &catalog, old))
-    };
-    if catalog.tables().any(|table| counts(&table)) {
-        return Err(not_supported("renaming a sequence that a column counts by"));
+    let old_schema = catalog.schema_name(old.schema);
+    let new_schema = catalog.schema_name(new.schema);
+    for table in catalog.tables() {
+        defining.runner.interrupt().check()?;
+        let mut changed = table.definition().clone();
+        for column in &mut changed.columns {
+            let Some(text) = &column.default else { continue };
+            let from = (old_schema, old.name.as_str());
+            let text = renamed(text, catalog.schema_of(table), from, (new_schema, new.name.as_str()))?;
+            column.default = text.or_else(|| column.default.clone());
+        }
+        if changed != *table.definition() {
+            let Defining { definitions, transaction, .. } = &mut *defining;
+            definitions.redefine_table(table, changed, transaction)?;
+        }
     }
     let definition = SequenceDefinition { schema: new.schema, name: new.name.clone(), ..definition.clone() };
-    defining.definitions.redefine_sequence(old, definition)
+    defining.definitions.redefine_sequence(old, definition, None)
 }
