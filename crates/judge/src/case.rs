@@ -197,6 +197,32 @@ impl Judge {
         Ok((self.postgres.connect()?, self.ankerdb.connect()?))
     }
 
+    /// Empties both databases for statements that others wrote, of which none may reach the machine's files: their sessions
+    /// are of a user without rights.
+    ///
+    /// # Errors
+    /// When a server does not answer, or PostgreSQL refuses.
+    pub fn reset_for_guests(&mut self) -> io::Result<()> {
+        let gone = "DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'guest') THEN DROP OWNED BY guest CASCADE; \
+            ELSE CREATE ROLE guest LOGIN; END IF; END $$";
+        let rights =
+            "GRANT ALL ON SCHEMA public TO guest; GRANT CREATE, TEMPORARY ON DATABASE postgres TO guest";
+        self.left.simple(gone)?;
+        self.reset()?;
+        let granted = self.left.simple(rights)?;
+        granted
+            .error
+            .map_or(Ok(()), |code| Err(io::Error::other(format!("{rights}: {code} {}", granted.message))))
+    }
+
+    /// A session of that user on each server.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn guests(&self) -> io::Result<(Client, Client)> {
+        Ok((self.postgres.connect_as("guest")?, self.ankerdb.connect_as("guest")?))
+    }
+
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.left.status != 'I' || self.right.status != 'I'

@@ -20,6 +20,8 @@
 //! code, and no mistake, with what it judges; the 200 lines of client are its own, because drivers hide the texts of
 //! values and the bytes that are compared here.
 //!
+//! Public suites (`suite`) are run besides: they show what is missing, and are counted, not passed.
+//!
 //! Not here: performance, concurrency (histories are checked in `crates/engine/tests/histories`), error messages (they are
 //! for people; programs go by SQLSTATEs).
 
@@ -37,6 +39,7 @@ pub mod schema;
 pub mod script;
 pub mod server;
 pub mod shrink;
+pub mod suite;
 pub mod tree;
 pub mod types;
 pub mod wire;

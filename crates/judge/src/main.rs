@@ -4,6 +4,7 @@
 //! ankerdb-judge fuzz  --ankerdb PATH [--postgres DIR] [--slt DIR] [--known FILE] [--seed S] [--minutes N | --cases N]
 //!                     [--most N]                        ends after N unexplained differences, else after 30
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
+//! ankerdb-judge suite --ankerdb PATH FOLDER ... [--details FILE]    public suites: what PostgreSQL answers, AnKerDB must
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
 //! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
@@ -13,7 +14,7 @@
 use ankerdb_judge::case::{Judge, Plant};
 use ankerdb_judge::known::Known;
 use ankerdb_judge::server::{Server, find_postgres};
-use ankerdb_judge::{fill, fuzz, script};
+use ankerdb_judge::{fill, fuzz, script, suite};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ impl Arguments {
                 None => words.push(word),
             }
         }
-        let known = ["ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most"];
+        let known =
+            ["ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details"];
         match options.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(format!("unknown option --{name}")),
             None => Ok(Arguments { options, words }),
@@ -97,11 +99,14 @@ fn judge() -> Result<ExitCode, String> {
             let judge = Judge::new(postgres()?, postgres()?, plant).map_err(|error| error.to_string())?;
             fuzzed(judge, &arguments, &Known::default())
         }
+        Some("suite") => {
+            let ankerdb = ankerdb(&arguments)?;
+            let judge =
+                Judge::new(postgres()?, ankerdb, Plant::Nothing).map_err(|error| error.to_string())?;
+            suites(judge, &arguments)
+        }
         Some("fuzz") => {
-            let binary =
-                arguments.path("ankerdb").ok_or("fuzz needs --ankerdb PATH, the command to be judged")?;
-            let ankerdb =
-                Server::ankerdb(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+            let ankerdb = ankerdb(&arguments)?;
             let judge =
                 Judge::new(postgres()?, ankerdb, Plant::Nothing).map_err(|error| error.to_string())?;
             let known = match arguments.path("known") {
@@ -114,8 +119,39 @@ fn judge() -> Result<ExitCode, String> {
             };
             fuzzed(judge, &arguments, &known)
         }
-        _ => Err("what shall be done? fuzz, control or fill".into()),
+        _ => Err("what shall be done? fuzz, control, suite or fill".into()),
     }
+}
+
+/// The command to be judged, running.
+fn ankerdb(arguments: &Arguments) -> Result<Server, String> {
+    let binary = arguments.path("ankerdb").ok_or("--ankerdb PATH is missing, the command to be judged")?;
+    Server::ankerdb(&binary).map_err(|error| format!("{}: {error}", binary.display()))
+}
+
+/// Folders of public suites.
+fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
+    let mut report = suite::Report::default();
+    for folder in &arguments.words[1..] {
+        for file in suite::files(Path::new(folder)).map_err(|error| format!("{folder}: {error}"))? {
+            let ran = suite::run(&mut judge, &file, &mut report);
+            ran.map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+    }
+    let mut groups: Vec<_> = report.wrong.iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.count));
+    for (name, group) in groups {
+        println!("{:6} x {name}", group.count);
+    }
+    if let Some(path) = arguments.path("details") {
+        let told = std::fs::write(&path, report.details.join("\n"));
+        told.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let share = |count: u64| 100.0 * count as f64 / report.records.max(1) as f64;
+    println!("{} files, {} records that PostgreSQL answers as they say", report.files, report.records);
+    println!("  right: {} ({:.2} %)", report.right, share(report.right));
+    println!("  same in all that a client sees: {} ({:.2} %)", report.same, share(report.same));
+    Ok(if report.right == report.records { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The list's examples, the files, and the random cases.

@@ -61,9 +61,17 @@ impl Server {
     /// # Errors
     /// Those of [`Client::connect`].
     pub fn connect(&self) -> io::Result<Client> {
+        self.connect_as(USER)
+    }
+
+    /// A session of another user.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect`].
+    pub fn connect_as(&self, user: &str) -> io::Result<Client> {
         match self.kind {
-            ServerKind::Postgres => Client::connect(self.address, USER, "postgres"),
-            ServerKind::Ankerdb { .. } => Client::connect(self.address, USER, "ankerdb"),
+            ServerKind::Postgres => Client::connect(self.address, user, "postgres"),
+            ServerKind::Ankerdb { .. } => Client::connect(self.address, user, "ankerdb"),
         }
     }
 

@@ -9,12 +9,12 @@
 //! So there is no value of a composite type; what is asked for is its fields. Only of lists in columns of the catalog, of which it is
 //! known by name where they begin to count; other calls are left as they are, and refused as unknown.
 
+use crate::dialect::Postgres;
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Select, SelectItem, Statement,
     VisitMut, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -131,7 +131,7 @@ fn read(list: &Expr, field: &str) -> Option<Expr> {
         "n" => format!("generate_subscripts({list}, 1){}", place(list)?),
         _ => return None,
     };
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(&text).ok()?.parse_expr().ok()
+    Parser::new(&Postgres).try_with_sql(&text).ok()?.parse_expr().ok()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod commenting;
 mod copy;
 mod cursor;
 mod deadline;
+mod dialect;
 mod engine;
 mod execute;
 mod expand_array;

@@ -8,12 +8,12 @@
 //! Error messages follow PostgreSQL: `syntax error at or near "x"`.
 
 use crate::command::{self, Command};
+use crate::dialect::Postgres;
 use crate::expand_array;
 use crate::name::quoted;
 use crate::syntax_error::{near, syntax_error, too_deep};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -71,7 +71,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
         return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
     }
-    let dialect = PostgreSqlDialect {};
+    let dialect = Postgres;
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| unfinished_token(&error.message, sql, error.location))?;

@@ -1,70 +1,132 @@
-//! Subqueries that stand for a value and depend on the query around them otherwise than by equalities.
+//! Subqueries that depend on the query around them otherwise than DataFusion makes the right join of.
 //!
-//! DataFusion makes a join of a subquery by pulling its equalities with outer columns up into the join's condition, and refuses
-//! what has others: `a <> o.b`, a condition on outer columns alone, an outer column in the select list. Such a subquery is
-//! computed once for each combination of the outer columns that it mentions, as in Neumann and Kemper, Unnesting Arbitrary
-//! Queries (BTW 2015), section 3:
+//! DataFusion makes a join of a subquery by pulling its equalities with outer columns up into the join's condition
+//! ([`correlation`](super::correlation) says where that is right). A subquery that has others, such as `a <> o.b`, a condition on
+//! outer columns alone, an outer column in the select list, is computed once for each combination of the outer columns that it
+//! mentions ([`unnesting`](super::unnesting)):
 //! ```text
 //! SELECT (SELECT f(i.x, o.c) FROM i WHERE i.a <> o.b) FROM o
 //!
 //! d = SELECT DISTINCT b, c FROM o
 //! SELECT v FROM o LEFT JOIN (SELECT d.b, d.c, f(i.x, d.c) AS v FROM d, i WHERE i.a <> d.b) ON o.b = d.b AND o.c = d.c
 //! ```
-//! with NULLs equal in the join. Aggregates are grouped by d, and those without groups give a row for each row of d.
+//! with NULLs equal in the join. Aggregates are grouped by d, and those without groups give a row for each row of d. So are items of
+//! FROM that mention what stands before them (LATERAL).
 //!
-//! The outer query is computed twice. Subqueries with a LIMIT, windows, set operations, or outer columns on both sides of a join
-//! are left as they are.
+//! The outer query is computed twice.
 
+use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
 use super::names::HIDDEN;
 use super::single::gives_one_row;
+use super::unnesting::Unnesting;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchemaRef, JoinType, NullEquality, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{expr_to_columns, split_conjunction};
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
-use std::collections::{HashMap, HashSet};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, Sort, Subquery};
+use std::sync::Arc;
 
 /// The plan without such subqueries.
 pub(super) fn independent(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut next = 0;
     let rewritten = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) => unnested(node, &mut next),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_) => unnested(node, &mut next),
+        LogicalPlan::Join(join) => joined(join, &mut next),
         other => Ok(Transformed::no(other)),
     })?;
     Ok(rewritten.data)
 }
 
-/// The node over its input joined with what its subqueries give.
-fn unnested(node: LogicalPlan, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+/// Those subqueries of the node's expressions, over columns of `schema`, that DataFusion cannot be left.
+fn found(node: &LogicalPlan, schema: &DFSchema) -> Result<Vec<Subquery>> {
     let mut found: Vec<Subquery> = Vec::new();
     node.apply_expressions(|expression| {
         expression.apply(|part| {
             if let Expr::ScalarSubquery(subquery) = part
                 && !found.contains(subquery)
-                && is_dependent(&subquery.subquery)?
+                && !is_left(&subquery.subquery, node, schema)?
             {
                 found.push(subquery.clone());
             }
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
+    Ok(found)
+}
+
+/// Whether a subquery of the node is one for DataFusion.
+fn is_left(subquery: &LogicalPlan, node: &LogicalPlan, schema: &DFSchema) -> Result<bool> {
+    Ok(match node {
+        // It knows them there.
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) => is_pulled_up(subquery, Role::Value, schema)?,
+        _ => outer_columns(subquery)?.is_empty(),
+    })
+}
+
+/// The node over its input joined with what its subqueries give.
+fn unnested(node: LogicalPlan, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let columns: Vec<Expr> = node.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
+    let node = match node {
+        LogicalPlan::Sort(sort) => LogicalPlan::Sort(with_columns_of_keys(sort)?),
+        other => other,
+    };
     let Some(input) = node.inputs().first().map(|input| (*input).clone()) else {
         return Ok(Transformed::no(node));
     };
-    let columns: Vec<Expr> = input.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
-    let (mut joined, mut values) = (input.clone(), Vec::new());
+    let found = found(&node, input.schema())?;
+    let (mut rows, mut values) = (input.clone(), Vec::new());
     for subquery in found {
-        *next += 1;
-        if let Some((plan, value)) = join(&joined, &input, &subquery, *next)? {
-            joined = plan;
+        if let Some((plan, value)) = with_value(&rows, &input, &subquery, next)? {
+            rows = plan;
             values.push((subquery, value));
         }
     }
-    if values.is_empty() {
+    let is_projection = matches!(node, LogicalPlan::Projection(_));
+    if values.is_empty() && node.schema().fields().len() == columns.len() {
         return Ok(Transformed::no(node));
     }
-    let is_filter = matches!(node, LogicalPlan::Filter(_));
+    let node = with_values(node, &values)?;
+    let expressions = node.expressions();
+    let node = node.with_new_exprs(expressions, vec![rows])?;
+    Ok(Transformed::yes(match is_projection {
+        true => node,
+        // Without the columns of the values.
+        false => LogicalPlanBuilder::from(node).project(columns)?.build()?,
+    }))
+}
+
+/// The sort over a projection that has the columns that subqueries in its keys mention, too.
+fn with_columns_of_keys(mut sort: Sort) -> Result<Sort> {
+    let LogicalPlan::Projection(projection) = sort.input.as_ref() else { return Ok(sort) };
+    let mut missing: Vec<Column> = Vec::new();
+    for key in &sort.expr {
+        key.expr.apply(|part| {
+            if let Some(subquery) = as_subquery(part) {
+                missing.extend(outer_columns(&subquery.subquery)?);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    let below = projection.input.schema();
+    missing.retain(|column| below.has_column(column) && !projection.schema.has_column(column));
+    missing.sort_unstable();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(sort);
+    }
+    let columns = projection.expr.iter().cloned().chain(missing.into_iter().map(Expr::Column));
+    let rows =
+        LogicalPlanBuilder::from(projection.input.as_ref().clone()).project(columns.collect::<Vec<_>>())?;
+    sort.input = Arc::new(rows.build()?);
+    Ok(sort)
+}
+
+/// The node with columns in place of subqueries.
+fn with_values(node: LogicalPlan, values: &[(Subquery, Column)]) -> Result<LogicalPlan> {
     let names = NamePreserver::new(&node);
     let replaced = node.map_expressions(|expression| {
         let name = names.save(&expression);
@@ -77,284 +139,134 @@ fn unnested(node: LogicalPlan, next: &mut usize) -> Result<Transformed<LogicalPl
         })?;
         Ok(replaced.update_data(|expression| name.restore(expression)))
     })?;
-    let expressions = replaced.data.expressions();
-    let node = replaced.data.with_new_exprs(expressions, vec![joined])?;
-    Ok(Transformed::yes(match is_filter {
-        true => LogicalPlanBuilder::from(node).project(columns)?.build()?,
-        false => node,
-    }))
+    Ok(replaced.data)
 }
 
-/// Whether the subquery has outer columns elsewhere than in equalities, which DataFusion pulls up.
-fn is_dependent(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::Filter(filter) = node {
-            let terms = split_conjunction(&filter.predicate);
-            found |= terms.into_iter().any(|term| term.contains_outer() && !is_pulled_up(term));
-        } else {
-            node.apply_expressions(|expression| {
-                found |= expression.contains_outer();
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
-}
-
-/// An equality between something of the subquery and something outside.
-fn is_pulled_up(term: &Expr) -> bool {
-    let Expr::BinaryExpr(binary) = term else { return false };
-    let is_outer = |side: &Expr| side.contains_outer() && !has_column(side);
-    let is_inner = |side: &Expr| !side.contains_outer() && has_column(side);
-    let sides = (&*binary.left, &*binary.right);
-    binary.op == Operator::Eq
-        && (is_outer(sides.0) && is_inner(sides.1) || is_outer(sides.1) && is_inner(sides.0))
-}
-
-fn has_column(expression: &Expr) -> bool {
-    let mut columns = HashSet::new();
-    expr_to_columns(expression, &mut columns).is_ok() && !columns.is_empty()
-}
-
-/// `joined` with a column for the subquery's value, and that column; `input` is what the subquery's outer columns are of.
-fn join(
-    joined: &LogicalPlan,
+/// `rows` with a column for the subquery's value, and that column; `input` is what the subquery's outer columns are of.
+fn with_value(
+    rows: &LogicalPlan,
     input: &LogicalPlan,
     subquery: &Subquery,
-    number: usize,
+    next: &mut usize,
 ) -> Result<Option<(LogicalPlan, Column)>> {
     if !gives_one_row(&subquery.subquery) || subquery.subquery.schema().fields().len() != 1 {
         return Ok(None);
     }
-    let outer = outer_columns(&subquery.subquery, input.schema())?;
+    *next += 1;
+    let value = format!("{HIDDEN}value {next}");
+    let found =
+        Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0))).alias(value.clone());
+    let outer: Vec<Column> = outer_columns(&subquery.subquery)?;
+    let outer: Vec<Column> = outer.into_iter().filter(|column| input.schema().has_column(column)).collect();
+    let value = Column::new_unqualified(value);
     if outer.is_empty() {
-        return Ok(None);
+        // It depends on a query further out alone: there is one value for all rows here.
+        let plan = LogicalPlanBuilder::from(subquery.subquery.clone()).project(vec![found])?.build()?;
+        let plan = LogicalPlanBuilder::from(rows.clone()).cross_join(plan)?.build()?;
+        return Ok(Some((plan, value)));
     }
-    let name = |position: usize| format!("{HIDDEN}outer {number} {position}");
-    let keys =
-        outer.iter().enumerate().map(|(position, column)| Expr::Column(column.clone()).alias(name(position)));
-    let keys = LogicalPlanBuilder::from(input.clone()).project(keys)?.distinct()?.build()?;
-    let places = outer.iter().enumerate();
-    let places =
-        places.map(|(position, column)| (column.clone(), Column::new_unqualified(name(position)))).collect();
-    let Some((plan, places)) = (Unnesting { keys }).over(&subquery.subquery, places)? else {
+    let Some((plan, keys)) = by_keys(&subquery.subquery, vec![found], input, &outer, next)? else {
         return Ok(None);
     };
-    let value = format!("{HIDDEN}value {number}");
-    let found = subquery.subquery.schema().qualified_field(0);
-    let mut columns = vec![Expr::Column(Column::from(found)).alias(value.clone())];
-    let inner_name = |position: usize| format!("{HIDDEN}inner {number} {position}");
-    for (position, column) in outer.iter().enumerate() {
-        columns.push(Expr::Column(places[column].clone()).alias(inner_name(position)));
-    }
-    let inner_keys = (0..outer.len()).map(|position| Column::new_unqualified(inner_name(position))).collect();
-    let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
-    let keys: (Vec<Column>, Vec<Column>) = (outer, inner_keys);
-    let plan = LogicalPlanBuilder::from(joined.clone())
-        .join_detailed(plan, JoinType::Left, keys, None, NullEquality::NullEqualsNull)?
+    let plan = LogicalPlanBuilder::from(rows.clone())
+        .join_detailed(plan, JoinType::Left, (outer, keys), None, NullEquality::NullEqualsNull)?
         .build()?;
-    Ok(Some((plan, Column::new_unqualified(value))))
+    Ok(Some((plan, value)))
 }
 
-/// The columns of the outer query that the plan mentions.
-fn outer_columns(plan: &LogicalPlan, outer: &DFSchemaRef) -> Result<Vec<Column>> {
-    let mut columns: Vec<Column> = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.apply(|part| {
-                if let Expr::OuterReferenceColumn(_, column) = part
-                    && outer.has_column(column)
-                    && !columns.contains(column)
-                {
-                    columns.push(column.clone());
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(columns)
-}
-
-/// Which column of a plan has the value of an outer column.
-type Places = HashMap<Column, Column>;
-
-/// A plan that has columns for outer ones, and which.
-type Unnested = Option<(LogicalPlan, Places)>;
-
-struct Unnesting {
-    /// The combinations of outer columns.
-    keys: LogicalPlan,
-}
-
-impl Unnesting {
-    /// The plan once for each combination; `None` if it cannot be. `places`: the columns of the combinations themselves.
-    fn over(&self, plan: &LogicalPlan, places: Places) -> Result<Unnested> {
-        if !mentions(plan, &places)? {
-            let both = LogicalPlanBuilder::from(self.keys.clone()).cross_join(plan.clone())?.build()?;
-            return Ok(Some((both, places)));
-        }
-        match plan {
-            LogicalPlan::Projection(projection) => {
-                let Some((input, places)) = self.over(&projection.input, places)? else { return Ok(None) };
-                let mut columns = replaced_all(&projection.expr, &places)?;
-                columns.extend(places.values().map(|place| Expr::Column(place.clone())));
-                Ok(Some((LogicalPlanBuilder::from(input).project(columns)?.build()?, places)))
-            }
-            LogicalPlan::Filter(filter) => {
-                let Some((input, places)) = self.over(&filter.input, places)? else { return Ok(None) };
-                let condition = replaced(filter.predicate.clone(), &places)?;
-                Ok(Some((LogicalPlanBuilder::from(input).filter(condition)?.build()?, places)))
-            }
-            LogicalPlan::SubqueryAlias(alias) => {
-                let Some((input, places)) = self.over(&alias.input, places)? else { return Ok(None) };
-                let plan = LogicalPlanBuilder::from(input).alias(alias.alias.clone())?.build()?;
-                let qualified = |(outer, place): (Column, Column)| {
-                    (outer, Column::new(Some(alias.alias.clone()), place.name))
-                };
-                Ok(Some((plan, places.into_iter().map(qualified).collect())))
-            }
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                let Some((input, places)) = self.over(input, places)? else { return Ok(None) };
-                Ok(Some((LogicalPlanBuilder::from(input).distinct()?.build()?, places)))
-            }
-            // An item of FROM that mentions outer columns.
-            LogicalPlan::Subquery(item) => self.over(&item.subquery, places),
-            LogicalPlan::Unnest(unnest) => {
-                let Some((input, places)) = self.over(&unnest.input, places)? else { return Ok(None) };
-                let (columns, options) = (unnest.exec_columns.clone(), unnest.options.clone());
-                let plan = LogicalPlanBuilder::from(input).unnest_columns_with_options(columns, options)?;
-                Ok(Some((plan.build()?, places)))
-            }
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.over(&sort.input, places),
-            LogicalPlan::Join(join) => self.over_join(plan, &join.left, &join.right, join.join_type, places),
-            LogicalPlan::Aggregate(aggregate) => {
-                let Some((input, inner)) = self.over(&aggregate.input, places.clone())? else {
-                    return Ok(None);
-                };
-                let mut groups = replaced_all(&aggregate.group_expr, &inner)?;
-                let is_whole = groups.is_empty();
-                groups.extend(inner.values().map(|place| Expr::Column(place.clone())));
-                let calls = replaced_all(&aggregate.aggr_expr, &inner)?;
-                let plan = LogicalPlanBuilder::from(input).aggregate(groups, calls)?.build()?;
-                match is_whole {
-                    true => self.with_empty_groups(plan, aggregate, places, &inner).map(Some),
-                    false => Ok(Some((plan, inner))),
-                }
-            }
-            _ => Ok(None),
-        }
+/// Columns of the plan for each combination of the outer columns in `input`, and the columns that these are.
+fn by_keys(
+    plan: &LogicalPlan,
+    mut columns: Vec<Expr>,
+    input: &LogicalPlan,
+    outer: &[Column],
+    next: &mut usize,
+) -> Result<Option<(LogicalPlan, Vec<Column>)>> {
+    let Some((plan, places)) = Unnesting::of(input, outer, next)?.over(plan, next)? else { return Ok(None) };
+    *next += 1;
+    let name = |position: usize| Column::new_unqualified(format!("{HIDDEN}inner {next} {position}"));
+    for (position, column) in outer.iter().enumerate() {
+        columns.push(Expr::Column(places[column].clone()).alias(name(position).name));
     }
+    let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
+    Ok(Some((plan, (0..outer.len()).map(name).collect())))
+}
 
-    /// One side of the join gets the combinations, which is the one that mentions outer columns.
-    fn over_join(
-        &self,
-        whole: &LogicalPlan,
-        left: &LogicalPlan,
-        right: &LogicalPlan,
-        kind: JoinType,
-        places: Places,
-    ) -> Result<Unnested> {
-        let (in_left, in_right) = (mentions(left, &places)?, mentions(right, &places)?);
-        let is_left = match (in_left, in_right) {
-            (true, true) => return Ok(None),
-            (_, false) => true,
-            (false, true) => false,
+/// A join without subqueries in its condition, and without a side that mentions the other.
+fn joined(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let lateral = lateral(&join, next)?;
+    if let Some(plan) = lateral {
+        return Ok(Transformed::yes(plan));
+    }
+    let conditions = join.filter.iter().chain(join.on.iter().flat_map(|(left, right)| [left, right]));
+    if !conditions.map(has_subquery).collect::<Result<Vec<_>>>()?.contains(&true) {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    with_conditions(join, next)
+}
+
+/// The join whose condition has subqueries over columns of one side, which gets their values.
+fn with_conditions(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let columns: Vec<Expr> = join.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
+    let node = LogicalPlan::Join(join.clone());
+    let (mut sides, mut values) = ([join.left.as_ref().clone(), join.right.as_ref().clone()], Vec::new());
+    for subquery in found(&node, &join.schema)? {
+        let outer = outer_columns(&subquery.subquery)?;
+        let mut near = outer.iter().filter(|column| join.schema.has_column(column));
+        let inputs = [&join.left, &join.right];
+        let side = match join.join_type {
+            JoinType::Right => 1,
+            _ if near.clone().all(|column| join.left.schema().has_column(column)) => 0,
+            _ => 1,
         };
-        let is_possible = match kind {
-            JoinType::Inner => true,
-            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => is_left,
-            _ => false,
-        };
-        if !is_possible {
-            return Ok(None);
+        if !near.all(|column| inputs[side].schema().has_column(column)) {
+            continue;
         }
-        let Some((side, places)) = self.over(if is_left { left } else { right }, places)? else {
-            return Ok(None);
-        };
-        let inputs = if is_left { vec![side, right.clone()] } else { vec![left.clone(), side] };
-        let expressions = replaced_all(&whole.expressions(), &places)?;
-        Ok(Some((whole.with_new_exprs(expressions, inputs)?, places)))
-    }
-
-    /// An aggregate without groups has a result for no rows, too: that of a count is zero, the others' NULL.
-    fn with_empty_groups(
-        &self,
-        plan: LogicalPlan,
-        aggregate: &datafusion::logical_expr::Aggregate,
-        places: Places,
-        inner: &Places,
-    ) -> Result<(LogicalPlan, Places)> {
-        let (outer, found): (Vec<Column>, Vec<Column>) =
-            places.iter().map(|(outer, place)| (place.clone(), inner[outer].clone())).unzip();
-        let renamed = |position: usize| Column::new_unqualified(format!("{HIDDEN}group {position}"));
-        let mut columns: Vec<Expr> = (found.into_iter().enumerate())
-            .map(|(position, column)| Expr::Column(column).alias(renamed(position).name))
-            .collect();
-        columns.extend(aggregate.schema.iter().map(|field| Expr::Column(Column::from(field))));
-        let groups = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
-        let keys: (Vec<Column>, Vec<Column>) = (outer.clone(), (0..outer.len()).map(renamed).collect());
-        let joined = LogicalPlanBuilder::from(self.keys.clone())
-            .join_detailed(groups, JoinType::Left, keys, None, NullEquality::NullEqualsNull)?
-            .build()?;
-        let mut columns: Vec<Expr> = outer.into_iter().map(Expr::Column).collect();
-        for (call, field) in aggregate.aggr_expr.iter().zip(aggregate.schema.iter()) {
-            let column = Expr::Column(Column::from(field));
-            columns.push(match is_count(call) {
-                true => {
-                    let zero = lit(ScalarValue::Int64(Some(0)));
-                    let count = datafusion::functions::core::expr_fn::coalesce(vec![column, zero]);
-                    count.alias_qualified(field.0.cloned(), field.1.name().clone())
-                }
-                false => column,
-            });
+        if let Some((plan, value)) = with_value(&sides[side], inputs[side], &subquery, next)? {
+            sides[side] = plan;
+            values.push((subquery, value));
         }
-        Ok((LogicalPlanBuilder::from(joined).project(columns)?.build()?, places))
     }
-}
-
-fn is_count(call: &Expr) -> bool {
-    match call {
-        Expr::Alias(alias) => is_count(&alias.expr),
-        Expr::AggregateFunction(function) => function.func.name() == "count",
-        _ => false,
+    if values.is_empty() {
+        return Ok(Transformed::no(node));
     }
+    let node = with_values(node, &values)?;
+    let expressions = node.expressions();
+    let node = node.with_new_exprs(expressions, sides.to_vec())?;
+    Ok(Transformed::yes(LogicalPlanBuilder::from(node).project(columns)?.build()?))
 }
 
-/// Whether the plan mentions one of the outer columns.
-fn mentions(plan: &LogicalPlan, places: &Places) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.apply(|part| {
-                found |= matches!(part, Expr::OuterReferenceColumn(_, column) if places.contains_key(column));
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })?;
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
+/// The join, if its right side mentions columns of the left one in a way that is not left to DataFusion.
+fn lateral(join: &Join, next: &mut usize) -> Result<Option<LogicalPlan>> {
+    if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
+        return Ok(None);
+    }
+    let left = join.left.schema();
+    let outer: Vec<Column> =
+        outer_columns(&join.right)?.into_iter().filter(|column| left.has_column(column)).collect();
+    if outer.is_empty() || (join.join_type == JoinType::Inner && is_simple(&join.right, left)?) {
+        return Ok(None);
+    }
+    let columns: Vec<Expr> =
+        join.right.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
+    let Some((right, keys)) = by_keys(&join.right, columns, &join.left, &outer, next)? else {
+        return Ok(None);
+    };
+    let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
+    let filter = conjunction(equal.chain(join.filter.clone()));
+    let columns = join.schema.iter().map(|field| Expr::Column(Column::from(field)));
+    let plan = LogicalPlanBuilder::from(join.left.as_ref().clone())
+        .join_detailed(right, join.join_type, (outer, keys), filter, NullEquality::NullEqualsNull)?
+        .project(columns)?
+        .build()?;
+    Ok(Some(plan))
 }
 
-fn replaced_all(expressions: &[Expr], places: &Places) -> Result<Vec<Expr>> {
-    expressions.iter().map(|expression| replaced(expression.clone(), places)).collect()
-}
-
-/// The expression with columns of the plan in place of outer ones, under the name that it had.
-fn replaced(expression: Expr, places: &Places) -> Result<Expr> {
-    let name = expression.schema_name().to_string();
-    let qualified = expression.qualified_name();
-    let replaced = expression.transform(|part| match &part {
-        Expr::OuterReferenceColumn(_, column) => match places.get(column) {
-            Some(place) => Ok(Transformed::yes(Expr::Column(place.clone()))),
-            None => Ok(Transformed::no(part)),
-        },
-        _ => Ok(Transformed::no(part)),
-    })?;
-    Ok(match replaced.transformed && replaced.data.schema_name().to_string() != name {
-        true => replaced.data.alias_qualified(qualified.0, qualified.1),
-        false => replaced.data,
-    })
+/// Whether DataFusion makes the right join of an item of FROM.
+fn is_simple(item: &LogicalPlan, left: &DFSchema) -> Result<bool> {
+    match item {
+        LogicalPlan::SubqueryAlias(alias) => is_simple(&alias.input, left),
+        LogicalPlan::Subquery(item) => is_pulled_up(&item.subquery, Role::Value, left),
+        _ => Ok(false),
+    }
 }

@@ -3,6 +3,7 @@
 //! It groups by the argument first where all aggregates with DISTINCT have the same one, and computes the others, such as sums,
 //! of parts. A sum of integers is a bigint, but a sum of bigints is a numeric: such sums stay whole.
 
+use super::null_keys;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -11,13 +12,13 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rules, of which one leaves sums of integers alone.
+/// DataFusion's rules, of which one leaves sums of integers alone, with those of [`null_keys`] around them.
 pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "single_distinct_aggregation_to_group_by" => Arc::new(GroupByArgument { stock: rule }) as _,
         _ => rule,
     };
-    Optimizer::new().rules.into_iter().map(ours).collect()
+    null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect())
 }
 
 #[derive(Debug)]

@@ -9,11 +9,14 @@
 //!                    ELSE false END
 //! ```
 //! where y is the column of q. The second is IN's logic of three values: no match, but a NULL on either side, is unknown.
-//! A condition for which unknown is as good as false stays one.
+//! A condition for which unknown is as good as false stays one, unless DataFusion would make the wrong join of it, or none
+//! (`correlation`). Comparisons with ANY and ALL are in `quantified_subquery`.
 //!
 //! Subqueries in the arguments of aggregates are computed by a projection below, those in the condition of an inner join by
 //! a filter above.
 
+use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up};
+use super::quantified_subquery::{self, Extremes};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType, Spans};
 use datafusion::error::Result;
@@ -33,18 +36,21 @@ const APART: &str = "\0subquery";
 const ARGUMENT: &str = "\0argument ";
 
 /// The plan with scalar subqueries in place of the others, but for conditions.
-pub(super) fn as_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn as_values(plan: LogicalPlan, extremes: &Extremes) -> Result<LogicalPlan> {
     let rewritten = plan.transform_up_with_subqueries(|node| {
         Ok(match node {
-            LogicalPlan::Projection(_) | LogicalPlan::Window(_) => Transformed::yes(values(node)?),
-            LogicalPlan::Aggregate(_) => match values(node)? {
+            LogicalPlan::Projection(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
+                Transformed::yes(values(node, extremes)?)
+            }
+            LogicalPlan::Aggregate(_) => match values(node, extremes)? {
                 LogicalPlan::Aggregate(aggregate) => Transformed::yes(computed_below(aggregate)?),
                 other => Transformed::yes(other),
             },
-            LogicalPlan::Filter(filter) => Transformed::yes(LogicalPlan::Filter(filtered(filter)?)),
+            LogicalPlan::Filter(filter) => Transformed::yes(LogicalPlan::Filter(filtered(filter, extremes)?)),
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
-                Transformed::yes(filtered_above(join)?)
+                Transformed::yes(filtered_above(join, extremes)?)
             }
+            LogicalPlan::Join(_) => Transformed::yes(values(node, extremes)?),
             other => Transformed::no(other),
         })
     })?;
@@ -52,51 +58,63 @@ pub(super) fn as_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// A node whose expressions are values.
-fn values(node: LogicalPlan) -> Result<LogicalPlan> {
+fn values(node: LogicalPlan, extremes: &Extremes) -> Result<LogicalPlan> {
     let schema = merge_schema(&node.inputs());
     let names = NamePreserver::new(&node);
     let rewritten = node.map_expressions(|expression| {
         let name = names.save(&expression);
-        let rewritten = value(expression, &schema)?;
+        let rewritten = value(expression, &schema, extremes)?;
         Ok(rewritten.update_data(|expression| name.restore(expression)))
     })?;
     Ok(rewritten.data)
 }
 
-fn value(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expression.transform_up(|part| as_value(part, schema))
+fn value(expression: Expr, schema: &DFSchema, extremes: &Extremes) -> Result<Transformed<Expr>> {
+    expression.transform_up(|part| as_value(part, schema, extremes))
 }
 
-fn filtered(mut filter: Filter) -> Result<Filter> {
+fn filtered(mut filter: Filter, extremes: &Extremes) -> Result<Filter> {
     let schema = filter.input.schema().clone();
     let terms = split_conjunction_owned(filter.predicate);
-    let terms = terms.into_iter().map(|term| condition(term, &schema, true)).collect::<Result<Vec<_>>>()?;
+    let terms =
+        terms.into_iter().map(|term| condition(term, &schema, extremes, true)).collect::<Result<Vec<_>>>()?;
     filter.predicate = conjunction(terms).unwrap_or_else(|| lit(true));
     Ok(filter)
 }
 
 /// A condition for which unknown is as good as false. `alone`: whether it is a term of its own, for which joins know NOT IN.
-fn condition(expression: Expr, schema: &DFSchema, alone: bool) -> Result<Expr> {
+fn condition(expression: Expr, schema: &DFSchema, extremes: &Extremes, alone: bool) -> Result<Expr> {
     Ok(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
-            let left = Box::new(condition(*left, schema, false)?);
-            let right = Box::new(condition(*right, schema, false)?);
+            let left = Box::new(condition(*left, schema, extremes, false)?);
+            let right = Box::new(condition(*right, schema, extremes, false)?);
             Expr::BinaryExpr(BinaryExpr { left, op, right })
         }
         Expr::Exists(Exists { subquery, negated }) => {
-            Expr::Exists(Exists { subquery: without_limit(subquery), negated })
+            let subquery = without_limit(subquery);
+            let exists = Expr::Exists(Exists { subquery, negated });
+            if is_joined(&exists, schema)? { exists } else { value(exists, schema, extremes)?.data }
         }
         // What is the same for all rows would be compared on the other side of the join, where the NULLs are lost that NOT IN needs;
         // and its join compares nothing else.
-        Expr::InSubquery(InSubquery { expr, subquery, negated })
-            if !negated
-                || (alone && !expr.column_refs().is_empty() && subquery.outer_ref_columns.is_empty()) =>
+        Expr::InSubquery(InSubquery { ref expr, ref subquery, negated })
+            if is_joined(&expression, schema)?
+                && (!negated
+                    || (alone
+                        && !expr.column_refs().is_empty()
+                        && subquery.outer_ref_columns.is_empty())) =>
         {
-            let expr = Box::new(value(*expr, schema)?.data);
-            Expr::InSubquery(InSubquery { expr, subquery, negated })
+            let expr = Box::new(value(expr.as_ref().clone(), schema, extremes)?.data);
+            Expr::InSubquery(InSubquery { expr, subquery: subquery.clone(), negated })
         }
-        other => value(other, schema)?.data,
+        other => value(other, schema, extremes)?.data,
     })
+}
+
+/// Whether DataFusion makes the right join of EXISTS or IN in a condition over columns of `schema`.
+fn is_joined(expression: &Expr, schema: &DFSchema) -> Result<bool> {
+    as_subquery(expression)
+        .map_or(Ok(true), |subquery| is_pulled_up(&subquery.subquery, Role::Condition, schema))
 }
 
 /// A subquery of EXISTS without a limit, which makes no difference unless it is zero.
@@ -113,7 +131,7 @@ fn without_limit(subquery: Subquery) -> Subquery {
     }
 }
 
-fn as_value(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn as_value(part: Expr, schema: &DFSchema, extremes: &Extremes) -> Result<Transformed<Expr>> {
     Ok(match part {
         Expr::Exists(Exists { subquery, negated }) => {
             let exists = exists(&without_limit(subquery), None)?;
@@ -123,9 +141,8 @@ fn as_value(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let is_in = is_in(*expr, &subquery, schema)?;
             Transformed::yes(if negated { Expr::Not(Box::new(is_in)) } else { is_in })
         }
-        Expr::SetComparison(mut comparison) => {
-            comparison.subquery = apart(&comparison.subquery)?;
-            Transformed::yes(Expr::SetComparison(comparison))
+        Expr::SetComparison(comparison) => {
+            Transformed::yes(quantified_subquery::as_value(comparison, schema, extremes)?)
         }
         other => Transformed::no(other),
     })
@@ -133,7 +150,7 @@ fn as_value(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// Whether the subquery has rows, of those that satisfy the condition if there is one. The condition comes with the
 /// columns of the outer query that it names.
-fn exists(subquery: &Subquery, condition: Option<(Expr, Vec<Expr>)>) -> Result<Expr> {
+pub(super) fn exists(subquery: &Subquery, condition: Option<(Expr, Vec<Expr>)>) -> Result<Expr> {
     let mut outer = subquery.outer_ref_columns.clone();
     let mut rows = LogicalPlanBuilder::from(subquery.subquery.clone());
     if let Some((condition, named)) = condition {
@@ -153,16 +170,26 @@ fn exists(subquery: &Subquery, condition: Option<(Expr, Vec<Expr>)>) -> Result<E
 
 /// The subquery under a name of its own: what the condition compares may be columns of one table, in and around it, which
 /// DataFusion would take for the same.
-fn apart(subquery: &Subquery) -> Result<Subquery> {
+pub(super) fn apart(subquery: &Subquery) -> Result<Subquery> {
     let named = LogicalPlanBuilder::from(subquery.subquery.clone()).alias(APART)?.build()?;
     Ok(subquery.with_plan(Arc::new(named)))
 }
 
-fn is_in(value: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
+/// `value IN (subquery)`, over columns of `schema`.
+pub(super) fn is_in(value: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
     let subquery = &apart(subquery)?;
     let column = Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)));
+    let (outer, named) = outer_value(value.clone(), schema)?;
+    let matches = exists(subquery, Some((column.clone().eq(outer), named)))?;
+    let unknown = (value.is_null().and(exists(subquery, None)?))
+        .or(exists(subquery, Some((column.is_null(), Vec::new())))?);
+    when(matches, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))
+}
+
+/// An expression over columns of `schema` as a subquery mentions it, with those columns.
+pub(super) fn outer_value(value: Expr, schema: &DFSchema) -> Result<(Expr, Vec<Expr>)> {
     let mut named = Vec::new();
-    let outer_value = value.clone().transform_up(|part| match part {
+    let outer = value.transform_up(|part| match part {
         Expr::Column(column) => {
             let field = Arc::clone(schema.qualified_field_from_column(&column)?.1);
             let outer = Expr::OuterReferenceColumn(field, column);
@@ -171,22 +198,10 @@ fn is_in(value: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
         }
         other => Ok(Transformed::no(other)),
     })?;
-    let matches = exists(subquery, Some((column.clone().eq(outer_value.data), named)))?;
-    let unknown = (value.is_null().and(exists(subquery, None)?))
-        .or(exists(subquery, Some((column.is_null(), Vec::new())))?);
-    when(matches, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))
+    Ok((outer.data, named))
 }
 
-fn has_subquery(expression: &Expr) -> Result<bool> {
-    expression.exists(|part| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
-        ))
-    })
-}
-
-/// The aggregate over a projection that computes its arguments with subqueries.
+/// The aggregate over a projection that computes its arguments and groups with subqueries.
 fn computed_below(aggregate: Aggregate) -> Result<LogicalPlan> {
     let mut computed = Vec::new();
     let mut below = |expression: &mut Expr| -> Result<()> {
@@ -197,6 +212,14 @@ fn computed_below(aggregate: Aggregate) -> Result<LogicalPlan> {
         }
         Ok(())
     };
+    let mut groups = Vec::with_capacity(aggregate.group_expr.len());
+    for mut group in aggregate.group_expr {
+        let name = group.schema_name().to_string();
+        if !matches!(group, Expr::GroupingSet(_)) {
+            below(&mut group)?;
+        }
+        groups.push(if group.schema_name().to_string() == name { group } else { group.alias(name) });
+    }
     let mut functions = Vec::with_capacity(aggregate.aggr_expr.len());
     for whole in &aggregate.aggr_expr {
         let name = whole.schema_name().to_string();
@@ -215,17 +238,17 @@ fn computed_below(aggregate: Aggregate) -> Result<LogicalPlan> {
         });
     }
     if computed.is_empty() {
-        return Ok(LogicalPlan::Aggregate(aggregate));
+        return Aggregate::try_new(aggregate.input, groups, functions).map(LogicalPlan::Aggregate);
     }
     let input = aggregate.input.as_ref().clone();
     let columns = input.schema().iter().map(|field| Expr::Column(Column::from(field)));
     let computed: Vec<Expr> = columns.chain(computed).collect();
     let input = LogicalPlanBuilder::from(input).project(computed)?.build()?;
-    Aggregate::try_new(Arc::new(input), aggregate.group_expr, functions).map(LogicalPlan::Aggregate)
+    Aggregate::try_new(Arc::new(input), groups, functions).map(LogicalPlan::Aggregate)
 }
 
 /// The join with those of its conditions that have subqueries above it.
-fn filtered_above(mut join: Join) -> Result<LogicalPlan> {
+fn filtered_above(mut join: Join, extremes: &Extremes) -> Result<LogicalPlan> {
     let mut above = Vec::new();
     let mut within = Vec::new();
     for term in join.filter.take().map(split_conjunction_owned).unwrap_or_default() {
@@ -236,7 +259,7 @@ fn filtered_above(mut join: Join) -> Result<LogicalPlan> {
         None => Ok(LogicalPlan::Join(join)),
         Some(predicate) => {
             let filter = Filter::try_new(predicate, Arc::new(LogicalPlan::Join(join)))?;
-            Ok(LogicalPlan::Filter(filtered(filter)?))
+            Ok(LogicalPlan::Filter(filtered(filter, extremes)?))
         }
     }
 }

@@ -10,7 +10,7 @@
 //! WHERE number > 1 AND number <= 3 AND key = o.k
 //! ```
 //! The condition on the outer query is above the numbers then, where DataFusion looks for it. What depends on the outer query
-//! in another way is refused.
+//! in another way is left as it is, and unnested ([`dependent`](super::dependent)).
 //!
 //! A derived table that has such a condition within gets it above, too: DataFusion loses the key below the table's name.
 
@@ -41,7 +41,11 @@ pub(super) fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         let lifting = Lifting { names: &mut names, terms: Vec::new() };
         Ok(match node {
-            LogicalPlan::Limit(limit) => Transformed::yes(lifting.limit(limit)?),
+            // What is not a key's is unnested later.
+            LogicalPlan::Limit(limit) => match lifting.limit(limit.clone()) {
+                Ok(limited) => Transformed::yes(limited),
+                Err(_) => Transformed::no(LogicalPlan::Limit(limit)),
+            },
             LogicalPlan::Sort(sort) if gives_one_row(&sort.input) => {
                 Transformed::yes(Arc::unwrap_or_clone(sort.input))
             }
@@ -56,7 +60,7 @@ pub(super) fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The count, `None` for all rows.
-fn count(expression: Option<&Expr>) -> Result<Option<u64>> {
+pub(super) fn count(expression: Option<&Expr>) -> Result<Option<u64>> {
     match expression {
         None | Some(Expr::Literal(ScalarValue::Int64(None) | ScalarValue::Null, _)) => Ok(None),
         Some(Expr::Literal(ScalarValue::Int64(Some(count @ 0..)), _)) => Ok(Some(count.unsigned_abs())),
@@ -204,7 +208,7 @@ fn independent(expressions: &[Expr]) -> Result<()> {
 }
 
 /// What the plan gives, in which order, and of which rows.
-fn sorted(plan: &LogicalPlan) -> (Vec<Expr>, Vec<SortKey>, &LogicalPlan) {
+pub(super) fn sorted(plan: &LogicalPlan) -> (Vec<Expr>, Vec<SortKey>, &LogicalPlan) {
     let all = || plan.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
     match plan {
         LogicalPlan::Sort(sort) if sort.fetch.is_none() => (all(), sort.expr.clone(), &sort.input),

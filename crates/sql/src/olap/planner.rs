@@ -11,6 +11,7 @@ use super::error::external;
 use super::existence;
 use super::function::is_postgres;
 use super::limited;
+use super::quantified_subquery::Extremes;
 use super::scan::TableHandle;
 use super::system::{self, SystemTable};
 use super::value::{field_type, scalar, sql_type, with_type};
@@ -106,7 +107,8 @@ pub(crate) fn bind(
     let functions =
         |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);
-    let plan = typing::typed(existence::as_values(plan)?, &mut parameters, &functions)?;
+    let extremes = Extremes::of(state)?;
+    let plan = typing::typed(existence::as_values(plan, &extremes)?, &mut parameters, &functions)?;
     let plan = dependent::independent(limited::numbered(plan)?)?;
     let plan = system::shown(plan, &functions)?;
     Ok((plan, parameters.known().to_vec()))

@@ -35,7 +35,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery, Values, cast};
+use datafusion::logical_expr::{
+    Expr, Join, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery, Values, cast,
+};
 use read::Reader;
 use std::sync::Arc;
 
@@ -58,7 +60,10 @@ struct Typing<'a> {
 impl Typing<'_> {
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let before = plan.schema().clone();
-        let plan = plan.map_children(|input| Ok(Transformed::yes(self.plan(input)?)))?.data;
+        let plan = match plan {
+            LogicalPlan::Join(join) => LogicalPlan::Join(self.sides(join)?),
+            other => other.map_children(|input| Ok(Transformed::yes(self.plan(input)?)))?.data,
+        };
         match plan {
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::Union(union) => self.union(union),
@@ -73,6 +78,16 @@ impl Typing<'_> {
             }
             other => self.node(other),
         }
+    }
+
+    /// The join over its inputs, of which the right one may mention columns of the left one (LATERAL).
+    fn sides(&mut self, mut join: Join) -> Result<Join> {
+        join.left = Arc::new(self.plan(Arc::unwrap_or_clone(join.left))?);
+        self.outer.push(join.left.schema().clone());
+        let right = self.plan(Arc::unwrap_or_clone(join.right));
+        self.outer.pop();
+        join.right = Arc::new(right?);
+        Ok(join)
     }
 
     /// A node whose inputs are done.

@@ -1,0 +1,86 @@
+//! PostgreSQL's dialect as the parser knows it, with what it gets wrong.
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use std::any::TypeId;
+
+/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`.
+#[derive(Debug)]
+pub(crate) struct Postgres;
+
+const STOCK: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// Methods of the library's dialect.
+macro_rules! stock {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, $($argument: $kind),*) -> $result {
+            STOCK.$name($($argument),*)
+        })*
+    };
+}
+
+impl Dialect for Postgres {
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        precedence: u8,
+    ) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let form: fn(Box<Expr>, Box<Expr>) -> Expr = if parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+            Expr::IsDistinctFrom
+        } else if parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+            Expr::IsNotDistinctFrom
+        } else {
+            return STOCK.parse_infix(parser, left, precedence);
+        };
+        Some(parser.parse_subexpr(precedence).map(|right| form(Box::new(left.clone()), Box::new(right))))
+    }
+
+    fn dialect(&self) -> TypeId {
+        STOCK.dialect()
+    }
+
+    stock! {
+        identifier_quote_style(identifier: &str) -> Option<char>;
+        is_delimited_identifier_start(letter: char) -> bool;
+        is_identifier_start(letter: char) -> bool;
+        is_identifier_part(letter: char) -> bool;
+        supports_unicode_string_literal() -> bool;
+        is_reserved_for_identifier(keyword: Keyword) -> bool;
+        is_custom_operator_part(letter: char) -> bool;
+        get_next_precedence(parser: &Parser) -> Option<Result<u8, ParserError>>;
+        supports_filter_during_aggregation() -> bool;
+        supports_group_by_expr() -> bool;
+        prec_value(precedence: Precedence) -> u8;
+        allow_extract_custom() -> bool;
+        allow_extract_single_quotes() -> bool;
+        supports_create_index_with_clause() -> bool;
+        supports_explain_with_utility_options() -> bool;
+        supports_listen_notify() -> bool;
+        supports_factorial_operator() -> bool;
+        supports_bitwise_shift_operators() -> bool;
+        supports_comment_on() -> bool;
+        supports_load_extension() -> bool;
+        supports_named_fn_args_with_colon_operator() -> bool;
+        supports_named_fn_args_with_expr_name() -> bool;
+        supports_empty_projections() -> bool;
+        supports_nested_comments() -> bool;
+        supports_string_escape_constant() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+        supports_array_typedef_with_brackets() -> bool;
+        supports_geometric_types() -> bool;
+        supports_set_names() -> bool;
+        supports_alter_column_type_using() -> bool;
+        supports_notnull_operator() -> bool;
+        supports_interval_options() -> bool;
+        supports_insert_table_alias() -> bool;
+        supports_create_table_like_parenthesized() -> bool;
+        supports_select_wildcard_with_alias() -> bool;
+        supports_comma_separated_trim() -> bool;
+        supports_xml_expressions() -> bool;
+        supports_comment_optimizer_hint() -> bool;
+    }
+}
