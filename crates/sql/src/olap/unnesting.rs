@@ -51,7 +51,7 @@ impl Unnesting {
         Ok(Unnesting { keys, places, number: *next })
     }
 
-    /// The same combinations under other names.
+    /// These combinations under other names.
     fn again(&self, next: &mut usize) -> Result<Unnesting> {
         *next += 1;
         let name = |position: usize| format!("{HIDDEN}outer {next} {position}");
