@@ -178,6 +178,8 @@ sql_states! {
     CannotCoerce = "42846",
     /// A column is used outside of GROUP BY or an aggregate.
     GroupingError = "42803",
+    /// A window is made of another one that it cannot be made of.
+    WindowingError = "42P20",
     /// A type of a parameter cannot be told.
     IndeterminateDatatype = "42P18",
     /// A setting cannot be changed while the server runs.

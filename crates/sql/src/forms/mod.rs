@@ -1,38 +1,57 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
-//! comparisons of their values ([`rows`]).
+//! comparisons of their values ([`rows`]), and windows that are made of named ones have their clauses ([`windows`]).
 
 mod rows;
+mod windows;
 
 pub(crate) use rows::{columns_of_row, row};
 
 use crate::visit::{Work, visit};
+use windows::Windows;
 use ankerdb_engine::{Error, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 
 /// Rewrites a statement.
 ///
 /// # Errors
-/// `SyntaxError` for rows of different lengths.
+/// `SyntaxError` for rows of different lengths; `UndefinedObject` and `WindowingError` for windows.
 pub(crate) fn rewrite(statement: &mut Statement) -> Result<()> {
-    let mut forms = Forms { refused: None };
+    let mut forms = Forms { refused: None, windows: Vec::new() };
     visit(statement, &mut forms);
     forms.refused.map_or(Ok(()), Err)
 }
 
 struct Forms {
     refused: Option<Error>,
+    /// Named windows of the queries around what is being visited.
+    windows: Vec<Windows>,
+}
+
+impl Forms {
+    fn note(&mut self, done: Result<()>) {
+        if let Err(error) = done {
+            self.refused.get_or_insert(error);
+        }
+    }
 }
 
 impl Work for Forms {
     fn query(&mut self, query: &mut Query) {
-        if let Err(error) = rows::conditions(query) {
-            self.refused.get_or_insert(error);
-        }
+        let rewritten = rows::conditions(query);
+        self.note(rewritten);
+        let windows = windows::defined(query);
+        self.note(windows.as_ref().map(|_| ()).map_err(Error::clone));
+        self.windows.push(windows.unwrap_or_default());
+    }
+
+    fn end_of_query(&mut self) {
+        self.windows.pop();
     }
 
     fn expression(&mut self, expression: &mut Expr) {
-        if let Err(error) = rows::value(expression) {
-            self.refused.get_or_insert(error);
-        }
+        let done = rows::value(expression);
+        self.note(done);
+        let done = self.windows.last().map_or(Ok(()), |windows| windows::call(expression, windows));
+        self.note(done);
     }
 }

@@ -1,8 +1,10 @@
-//! Keeps sorts above unions.
+//! Keeps sorts above unions and grouping sets.
 //!
 //! DataFusion moves a sort below a UNION ALL, to the inputs that are not sorted yet, and takes a column that is a constant in
 //! one input, or is there twice, for sorted. What the inputs then have in common is not the order that it wanted, and its own
-//! check refuses the plan. So each union gets an operator above it that passes batches on and tells nothing of their order.
+//! check refuses the plan. And columns that are equal below grouping sets, which have NULLs for columns that they leave out, are equal
+//! for it above, too, so that it sorts by one of them only. So each of these gets an operator above it that passes batches on and
+//! tells nothing of their order.
 
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
@@ -11,6 +13,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
@@ -31,7 +34,8 @@ impl PhysicalOptimizerRule for SortAboveUnions {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
-            Ok(match node.is::<UnionExec>() {
+            let has_sets = node.downcast_ref::<AggregateExec>().is_some_and(|node| !node.group_expr().is_single());
+            Ok(match has_sets || node.is::<UnionExec>() {
                 true => Transformed::yes(Arc::new(Unordered::new(node)) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(node),
             })

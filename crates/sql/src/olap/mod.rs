@@ -48,6 +48,7 @@ mod planner;
 mod project;
 mod quantified;
 mod quantified_subquery;
+mod same_names;
 mod scan;
 mod single;
 mod spelling;
@@ -266,7 +267,7 @@ impl OlapEngine {
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
         let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
-        let query = &spelling::respelled(query)?;
+        let query = same_names::told_apart(spelling::respelled(query)?, tables);
         let query = &wildcard::written_out(query, tables);
         let (named, parameters) =
             untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables)), declared)?;

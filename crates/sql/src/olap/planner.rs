@@ -42,6 +42,11 @@ pub(crate) trait TableSources {
     /// The relation with this name; 42P01 if there is none.
     fn source(&self, schema: Option<&str>, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>>;
 
+    /// The schema of the relation that has this name without one.
+    fn schema_of(&self, _name: &str) -> Option<String> {
+        None
+    }
+
     /// The function of the system catalog with this name.
     fn function(&self, _name: &str) -> Option<Arc<ScalarUDF>> {
         None
@@ -88,6 +93,10 @@ impl TableSources for CatalogSources {
             Some(schema) => undefined_table(&format!("{schema}.{name}")),
             None => undefined_table(name),
         })
+    }
+
+    fn schema_of(&self, name: &str) -> Option<String> {
+        self.catalog.path().searched.iter().find(|schema| self.in_schema(schema, name).is_some()).cloned()
     }
 
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -332,6 +341,8 @@ impl TypePlanner for PostgresTypes {
             Sql::Bytea => ArrowType::BinaryView,
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
             Sql::Int8(_) => ArrowType::Int64,
+            // Bits of the mantissa.
+            Sql::Float(ast::ExactNumberInfo::None | ast::ExactNumberInfo::Precision(25..)) => ArrowType::Float64,
             Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
                 "name" => return Ok(Some(system_type(SystemType::Name))),
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),

@@ -6,7 +6,7 @@
 use super::error::{external, from_datafusion};
 use super::planner::{self, CatalogSources, TableSources};
 use super::view_source::ViewSource;
-use super::{duplicate, spelling, untyped, wildcard};
+use super::{duplicate, same_names, spelling, untyped, wildcard};
 use ankerdb_engine::{Error, Result, SqlState, View};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource};
@@ -27,6 +27,10 @@ impl TableSources for WithViews<'_> {
         Ok(Arc::new(view.bound(plan)))
     }
 
+    fn schema_of(&self, name: &str) -> Option<String> {
+        self.tables.schema_of(name)
+    }
+
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.tables.function(name)
     }
@@ -39,7 +43,7 @@ impl WithViews<'_> {
         let tables = CatalogSources::new(catalog.clone(), oids.clone());
         let tables = WithViews { state: self.state, tables: &tables };
         let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
-        let query = wildcard::written_out(&query, &tables);
+        let query = wildcard::written_out(same_names::told_apart(query, &tables), &tables);
         let (query, _) =
             untyped::with_types(&spelling::with_calls(&duplicate::unique_names(&query, &tables)), &[])
                 .map_err(external)?;

@@ -2,7 +2,8 @@
 //!
 //! `SELECT *, *` has every column twice, and so may a subquery's `*` over a join. DataFusion expands wildcards after the names
 //! of columns are told apart (`duplicate.rs`), too late for those; so where a list has several wildcards, or one over columns
-//! that share names within a subquery, they are replaced by their columns before. What stands for what is read off the query as it is
+//! that share names within a subquery, or over a join that merges columns, which DataFusion leaves in their places, they are replaced by
+//! their columns before. What stands for what is read off the query as it is
 //! written: tables, subqueries and common table expressions have columns that are known by name. Where they are not (functions,
 //! FULL JOIN ... USING), a wildcard stays one.
 
@@ -17,8 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::collections::HashSet;
 
 /// The query with such wildcards written out.
-pub(super) fn written_out(query: &Statement, tables: &dyn TableSources) -> Statement {
-    let mut query = query.clone();
+pub(super) fn written_out(mut query: Statement, tables: &dyn TableSources) -> Statement {
     write_out(&mut query, tables, false);
     query
 }
@@ -66,7 +66,8 @@ struct Scope<'a> {
 /// A column of FROM.
 #[derive(Clone)]
 struct Column {
-    relation: String,
+    /// Its name, behind that of its schema if that was written.
+    relation: Vec<String>,
     name: String,
 }
 
@@ -102,12 +103,13 @@ impl Scope<'_> {
 
     fn write_out_list(&self, select: &mut Select, is_nested: bool) {
         let wildcards = select.projection.iter().filter(|item| is_wildcard(item)).count();
-        if wildcards == 0 || (wildcards == 1 && !is_nested && !self.all) {
+        let merges = select.from.iter().any(merges_columns);
+        if wildcards == 0 || (wildcards == 1 && !is_nested && !self.all && !merges) {
             return;
         }
         let Some(from) = self.columns_of_from(&select.from) else { return };
         let mut names = HashSet::new();
-        if wildcards == 1 && !self.all && from.all.iter().all(|column| names.insert(&column.name)) {
+        if wildcards == 1 && !self.all && !merges && from.all.iter().all(|column| names.insert(&column.name)) {
             return;
         }
         let items = select.projection.iter().map(|item| match wildcard_columns(item, &from) {
@@ -176,12 +178,11 @@ impl Scope<'_> {
     fn columns_of_factor(&self, factor: &TableFactor) -> Option<Columns> {
         let (relation, names) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
-                let own = last_name(name)?;
                 let columns = renamed(self.columns_of_table(name), alias.as_ref())?;
-                (alias.as_ref().map_or(own, |alias| folded(&alias.name)), columns)
+                (alias.as_ref().map_or(parts(name)?, |alias| vec![folded(&alias.name)]), columns)
             }
             TableFactor::Derived { subquery, alias: Some(alias), .. } => {
-                (folded(&alias.name), renamed(self.columns_of_query(subquery), Some(alias))?)
+                (vec![folded(&alias.name)], renamed(self.columns_of_query(subquery), Some(alias))?)
             }
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 return self.columns_of_joins(table_with_joins);
@@ -213,9 +214,42 @@ fn is_wildcard(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
 }
 
+/// Whether some of its columns are those of two tables.
+fn merges_columns(item: &TableWithJoins) -> bool {
+    let factor = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { table_with_joins, .. } => merges_columns(table_with_joins),
+        _ => false,
+    };
+    let join = |join: &Join| {
+        let merges = match &join.join_operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint) => {
+                matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
+            }
+            _ => false,
+        };
+        merges || factor(&join.relation)
+    };
+    factor(&item.relation) || item.joins.iter().any(join)
+}
+
 /// The schema that a name is qualified with.
 pub(super) fn schema_name(name: &ObjectName) -> Option<String> {
     name.0.iter().rev().nth(1)?.as_ident().map(folded)
+}
+
+fn parts(name: &ObjectName) -> Option<Vec<String>> {
+    name.0.iter().map(|part| part.as_ident().map(folded)).collect()
+}
+
+/// Whether one of the names is the other without its schema.
+fn is_named(relation: &[String], name: &[String]) -> bool {
+    relation.ends_with(name) || name.ends_with(relation)
 }
 
 fn last_name(name: &ObjectName) -> Option<String> {
@@ -226,13 +260,11 @@ fn last_name(name: &ObjectName) -> Option<String> {
 fn wildcard_columns(item: &SelectItem, from: &Columns) -> Option<Vec<Column>> {
     let of = match item {
         SelectItem::Wildcard(_) => return Some(from.all.clone()),
-        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
-            last_name(name)?
-        }
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => parts(name)?,
         _ => return None,
     };
     let columns: Vec<Column> =
-        from.of_relations.iter().filter(|column| column.relation == of).cloned().collect();
+        from.of_relations.iter().filter(|column| is_named(&column.relation, &of)).cloned().collect();
     (!columns.is_empty()).then_some(columns)
 }
 
@@ -276,6 +308,6 @@ fn joined(left: Vec<Column>, right: Vec<Column>, join: &Join) -> Option<Vec<Colu
 }
 
 fn item_of(column: Column) -> SelectItem {
-    let parts = [column.relation, column.name].map(|part| Ident::with_quote('"', part));
-    SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts.to_vec()))
+    let parts = column.relation.into_iter().chain([column.name]).map(|part| Ident::with_quote('"', part));
+    SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts.collect()))
 }
