@@ -7,9 +7,9 @@ mod windows;
 pub(crate) use rows::{columns_of_row, row};
 
 use crate::visit::{Work, visit};
-use windows::Windows;
 use ankerdb_engine::{Error, Result};
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
+use windows::Windows;
 
 /// Rewrites a statement.
 ///

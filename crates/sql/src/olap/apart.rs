@@ -34,7 +34,8 @@ impl PhysicalOptimizerRule for SortAboveUnions {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let wrapped = plan.transform_up(|node| {
-            let has_sets = node.downcast_ref::<AggregateExec>().is_some_and(|node| !node.group_expr().is_single());
+            let has_sets =
+                node.downcast_ref::<AggregateExec>().is_some_and(|node| !node.group_expr().is_single());
             Ok(match has_sets || node.is::<UnionExec>() {
                 true => Transformed::yes(Arc::new(Unordered::new(node)) as Arc<dyn ExecutionPlan>),
                 false => Transformed::no(node),

@@ -342,7 +342,9 @@ impl TypePlanner for PostgresTypes {
             Sql::Uuid => ArrowType::FixedSizeBinary(16),
             Sql::Int8(_) => ArrowType::Int64,
             // Bits of the mantissa.
-            Sql::Float(ast::ExactNumberInfo::None | ast::ExactNumberInfo::Precision(25..)) => ArrowType::Float64,
+            Sql::Float(ast::ExactNumberInfo::None | ast::ExactNumberInfo::Precision(25..)) => {
+                ArrowType::Float64
+            }
             Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
                 "name" => return Ok(Some(system_type(SystemType::Name))),
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),

@@ -57,7 +57,8 @@ impl Qualified<'_> {
         let qualified: Vec<String> =
             names.iter().filter(|name| name.0.len() > 1).filter_map(|name| last(name)).collect();
         for name in names.into_iter().filter(|name| name.0.len() == 1) {
-            let Some(own) = last(name).filter(|own| qualified.contains(own) && !self.named.contains(own)) else {
+            let Some(own) = last(name).filter(|own| qualified.contains(own) && !self.named.contains(own))
+            else {
                 continue;
             };
             if let Some(schema) = self.tables.schema_of(&own) {
@@ -69,7 +70,8 @@ impl Qualified<'_> {
 
 /// Appends the names of tables that have no other.
 fn collect<'q>(item: &'q mut TableWithJoins, names: &mut Vec<&'q mut ObjectName>) {
-    let factors = std::iter::once(&mut item.relation).chain(item.joins.iter_mut().map(|join| &mut join.relation));
+    let factors =
+        std::iter::once(&mut item.relation).chain(item.joins.iter_mut().map(|join| &mut join.relation));
     for factor in factors {
         match factor {
             TableFactor::Table { name, alias: None, args: None, .. } => names.push(name),

@@ -109,7 +109,8 @@ impl Scope<'_> {
         }
         let Some(from) = self.columns_of_from(&select.from) else { return };
         let mut names = HashSet::new();
-        if wildcards == 1 && !self.all && !merges && from.all.iter().all(|column| names.insert(&column.name)) {
+        if wildcards == 1 && !self.all && !merges && from.all.iter().all(|column| names.insert(&column.name))
+        {
             return;
         }
         let items = select.projection.iter().map(|item| match wildcard_columns(item, &from) {
