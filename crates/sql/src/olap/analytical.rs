@@ -83,6 +83,10 @@ impl TableSources for Tables {
             None => Err(Error::new(SqlState::UndefinedTable, format!("relation \"{name}\" does not exist"))),
         }
     }
+
+    fn schema_of(&self, _name: &str) -> Option<String> {
+        None
+    }
 }
 
 impl MemoryBaseline {

@@ -42,10 +42,8 @@ pub(crate) trait TableSources {
     /// The relation with this name; 42P01 if there is none.
     fn source(&self, schema: Option<&str>, name: &str) -> ankerdb_engine::Result<Arc<dyn TableSource>>;
 
-    /// The schema of the relation that has this name without one.
-    fn schema_of(&self, _name: &str) -> Option<String> {
-        None
-    }
+    /// The schema in which a name without one is found, if it is a relation's.
+    fn schema_of(&self, name: &str) -> Option<String>;
 
     /// The function of the system catalog with this name.
     fn function(&self, _name: &str) -> Option<Arc<ScalarUDF>> {

@@ -52,6 +52,11 @@ impl TableSources for Relations {
         }
     }
 
+    fn schema_of(&self, name: &str) -> Option<String> {
+        let is_made = name == TARGET || self.steps.iter().any(|step| step.name == name);
+        if is_made { None } else { self.catalog.schema_of(name) }
+    }
+
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.catalog.function(name)
     }
