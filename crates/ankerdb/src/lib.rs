@@ -68,6 +68,7 @@
 //! | `time` | `chrono`, [`Value`], texts like `'12:30'` | `chrono`, [`Value`] |
 //! | `interval` | [`Interval`], texts like `'1 day 02:00'` | [`Interval`] |
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
+//! | `json`, `jsonb` | `&str`, `String`: JSON (22P02); to tables' own calls a `jsonb` in its canonical text | `String`, `Box<str>`, `Arc<str>` |
 //! | arrays, as parameters of SQL | [`Value::Array`] | texts like `'{1,2}'` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!

@@ -84,6 +84,8 @@ sql_states! {
     InvalidBinaryRepresentation = "22P03",
     /// Text is not a literal of its type.
     InvalidTextRepresentation = "22P02",
+    /// A character that text cannot have.
+    UntranslatableCharacter = "22P05",
     /// COPY data is malformed.
     BadCopyFileFormat = "22P04",
     /// NULL in a column that forbids it.
@@ -190,6 +192,8 @@ sql_states! {
     TooManyConnections = "53300",
     /// A limit of the implementation is passed.
     ProgramLimitExceeded = "54000",
+    /// Something is nested too deeply.
+    StatementTooComplex = "54001",
     /// A row is locked and the statement does not wait, or not that long.
     LockNotAvailable = "55P03",
     /// The statement was canceled by its user.

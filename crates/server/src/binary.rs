@@ -23,6 +23,8 @@ const MICROSECONDS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_3
 
 const NUMERIC_POSITIVE: u16 = 0x0000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
+/// The first byte of a `jsonb`.
+const JSONB_VERSION: u8 = 1;
 /// Decimal digits in one digit of the wire format.
 const DIGITS_PER_GROUP: usize = 4;
 
@@ -44,6 +46,10 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
             DataType::System(SystemType::Object(_)) => {
                 let message = format!("binary values of type {data_type} are not supported");
                 return Err(Error::new(SqlState::FeatureNotSupported, message));
+            }
+            DataType::Jsonb => {
+                out.put_u8(JSONB_VERSION);
+                out.put_slice(text.as_bytes());
             }
             _ => encode_text(text, data_type, out),
         },
@@ -190,7 +196,20 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Interval => Value::Interval(decode_interval(fixed(bytes)?)),
         DataType::Bytea => Value::Bytea(bytes.into()),
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
+        DataType::Json => parse_text(data_type, utf8(bytes)?)?,
+        DataType::Jsonb => decode_jsonb(bytes)?,
     })
+}
+
+/// A version, and the document's text.
+fn decode_jsonb(bytes: &[u8]) -> Result<Value> {
+    match bytes.split_first() {
+        Some((&JSONB_VERSION, text)) => parse_text(DataType::Jsonb, utf8(text)?),
+        Some((version, _)) => {
+            Err(Error::new(SqlState::InternalError, format!("unsupported jsonb version number {version}")))
+        }
+        None => Err(malformed()),
+    }
 }
 
 fn malformed() -> Error {
@@ -440,6 +459,8 @@ mod tests {
             (Value::text("ä"), DataType::Varchar(3)),
             (Value::Bytea(Box::new([0, 255])), DataType::Bytea),
             (Value::Uuid([7; 16]), DataType::Uuid),
+            (Value::text("[ 1]"), DataType::Json),
+            (Value::text("{\"a\": [1.50]}"), DataType::Jsonb),
         ] {
             assert_eq!(decode(&sent(&value, data_type), data_type).unwrap(), value);
         }

@@ -38,6 +38,8 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
         }
         DataType::Uuid => (2950, 16, -1),
+        DataType::Json => (114, -1, -1),
+        DataType::Jsonb => (3802, -1, -1),
         DataType::System(system) => system_type(system),
     };
     WireType { oid, size, modifier }
@@ -49,7 +51,6 @@ fn system_type(system: SystemType) -> (u32, i16, i32) {
         SystemType::Oid => (26, 4),
         SystemType::Name => (19, 64),
         SystemType::Char => (18, 1),
-        SystemType::Json => (114, -1),
         SystemType::Object(ObjectKind::Class) => (2205, 4),
         SystemType::Object(ObjectKind::Type) => (2206, 4),
         SystemType::Object(ObjectKind::Function) => (24, 4),
@@ -125,6 +126,8 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         1186 => DataType::Interval,
         1700 => DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 },
         2950 => DataType::Uuid,
+        114 => DataType::Json,
+        3802 => DataType::Jsonb,
         other => {
             if let Some(list) = ListType::ARRAYS.into_iter().find(|list| list_type(*list) == other) {
                 return Ok(Some(DataType::System(SystemType::List(list))));
@@ -153,6 +156,8 @@ mod tests {
             DataType::Boolean,
             DataType::BigInt,
             DataType::Uuid,
+            DataType::Json,
+            DataType::Jsonb,
             DataType::Text,
             DataType::Date,
             DataType::Time,
@@ -165,6 +170,6 @@ mod tests {
             assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
         }
         assert_eq!(declared_type(0).unwrap(), None);
-        assert_eq!(declared_type(114).unwrap_err().state(), SqlState::FeatureNotSupported);
+        assert_eq!(declared_type(142).unwrap_err().state(), SqlState::FeatureNotSupported);
     }
 }

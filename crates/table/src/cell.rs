@@ -47,6 +47,7 @@ impl CellLayout {
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
             DataType::Numeric { .. } | DataType::Uuid | DataType::Interval => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
+            DataType::Json | DataType::Jsonb => CellLayout::View,
             DataType::System(system) if system.is_number() => CellLayout::Word,
             DataType::System(_) => CellLayout::View,
         }
@@ -158,7 +159,9 @@ impl<'a> Cell<'a> {
             }
             (ValueRef::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(value)),
             (ValueRef::Interval(value), DataType::Interval) => Cell::Wide(value.to_bits()),
-            (ValueRef::Text(value), _) if data_type.is_text() => Cell::Bytes(value.as_bytes()),
+            (ValueRef::Text(value), _) if data_type.is_text() || data_type.is_document() => {
+                Cell::Bytes(value.as_bytes())
+            }
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
             _ => return Err(misfit(value, data_type)),
         })
@@ -193,7 +196,7 @@ impl<'a> Cell<'a> {
             (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
             (Cell::Wide(wide), DataType::Interval) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
-            (Cell::Bytes(bytes), _) if data_type.is_text() => {
+            (Cell::Bytes(bytes), _) if data_type.is_text() || data_type.is_document() => {
                 ValueRef::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8"))
             }
             (cell, _) => unreachable!("{cell:?} in a column of type {data_type}"),

@@ -241,7 +241,7 @@ impl TableDefinition {
     /// Checks one index against the columns.
     ///
     /// # Errors
-    /// `InvalidTableDefinition`.
+    /// `InvalidTableDefinition`, and 42704 for a `json`, which has no order.
     pub fn validate_index(&self, index: &IndexDefinition) -> Result<()> {
         let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
         let sources = index.derivation.as_ref().map_or(&index.columns[..], |derivation| &derivation.sources);
@@ -252,6 +252,12 @@ impl TableDefinition {
         }
         if let Some(column) = sources.iter().find(|&&column| column >= self.columns.len()) {
             return invalid(format!("index \"{}\" names column {column}, which does not exist", index.name));
+        }
+        if index.columns.iter().any(|&column| self.columns[column].data_type == DataType::Json) {
+            let message = "data type json has no default operator class for access method \"btree\"";
+            return Err(Error::new(SqlState::UndefinedObject, message).with_hint(
+                "You must specify an operator class for the index or define a default operator class for the data type.",
+            ));
         }
         if index.primary && index.columns.iter().any(|&column| self.columns[column].nullable) {
             return invalid(format!("primary key \"{}\" has a nullable column", index.name));

@@ -7,7 +7,7 @@ use crate::transaction::Transaction;
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
-use ankerdb_value::Value;
+use ankerdb_value::{DataType, Value, json};
 use std::sync::Arc;
 
 impl Transaction {
@@ -250,15 +250,19 @@ fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
         Cell::Null => table.is_nullable(column),
         Cell::Word(_) => !matches!(layout, CellLayout::Wide | CellLayout::View),
         Cell::Wide(_) => layout == CellLayout::Wide,
-        Cell::Bytes(bytes) => {
-            layout == CellLayout::View && (std::str::from_utf8(bytes).is_ok() || is_bytea(table, column))
-        }
+        Cell::Bytes(bytes) => layout == CellLayout::View && is_stored_form(bytes, table.data_type(column)),
     };
     if fits { Ok(()) } else { Err(misfit(table, column, cell)) }
 }
 
-fn is_bytea(table: &Table, column: usize) -> bool {
-    !table.data_type(column).is_text()
+/// Whether a column of the type may have these bytes: texts are UTF-8, documents are JSON, those of a `jsonb` canonical.
+fn is_stored_form(bytes: &[u8], data_type: DataType) -> bool {
+    match (data_type, std::str::from_utf8(bytes)) {
+        (DataType::Bytea, _) => true,
+        (DataType::Json, Ok(text)) => json::check(text).is_ok(),
+        (DataType::Jsonb, Ok(text)) => json::to_jsonb(text).is_ok_and(|canonical| canonical == text),
+        (_, text) => text.is_ok(),
+    }
 }
 
 /// What is wrong with a cell that does not fit.

@@ -57,6 +57,10 @@ pub enum DataType {
     Bytea,
     /// `uuid`
     Uuid,
+    /// `json`: the text of a document, as it was given
+    Json,
+    /// `jsonb`: the canonical text of a document (see [`json`](crate::json))
+    Jsonb,
     /// A type of the system catalog, which columns of tables cannot have.
     System(SystemType),
 }
@@ -69,6 +73,11 @@ impl DataType {
             DataType::System(system) => system.is_text(),
             _ => false,
         }
+    }
+
+    /// Whether values are documents.
+    pub fn is_document(self) -> bool {
+        matches!(self, DataType::Json | DataType::Jsonb)
     }
 
     /// Whether values are numbers.
@@ -106,6 +115,8 @@ impl fmt::Display for DataType {
             DataType::Interval => f.write_str("interval"),
             DataType::Bytea => f.write_str("bytea"),
             DataType::Uuid => f.write_str("uuid"),
+            DataType::Json => f.write_str("json"),
+            DataType::Jsonb => f.write_str("jsonb"),
             DataType::System(system) => f.write_str(system.name()),
         }
     }

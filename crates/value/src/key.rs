@@ -17,9 +17,11 @@
 //! | interval              | 16: its length in microseconds, as integers                                    |
 //! | bytea                 | as text                                                                        |
 //! | uuid                  | 16, as it is                                                                   |
+//! | jsonb                 | its comparison key (`json/key.rs`), as text                                    |
 //!
 //! A column that cannot be NULL has no marker. Keys cannot be decoded here; the row they lead to has the values.
 
+use crate::json::comparison_key;
 use crate::{DataType, Decimal, Value, numeric_storage_bits};
 use ankerdb_base::{Error, Result};
 
@@ -73,6 +75,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Interval(interval), DataType::Interval) => push_wide(out, interval.span()),
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
+        (Value::Text(text), DataType::Jsonb) => push_bytes(out, &comparison_key(text)?),
         (value, data_type) => {
             let message = format!("{} value in a key column of type {data_type}", value.type_name());
             return Err(Error::internal(message));

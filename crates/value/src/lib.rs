@@ -18,6 +18,7 @@ mod float;
 mod interval;
 mod interval_math;
 mod interval_text;
+pub mod json;
 mod key;
 mod literal;
 mod operator;

@@ -16,8 +16,6 @@ pub enum SystemType {
     Name,
     /// `"char"`: a single byte
     Char,
-    /// `json`: a text, as functions write it
-    Json,
     /// A number that is shown as the name of the object.
     Object(ObjectKind),
     /// A list.
@@ -161,15 +159,14 @@ impl ListType {
 
 impl SystemType {
     /// All of them.
-    pub const ALL: [SystemType; 31] = {
+    pub const ALL: [SystemType; 30] = {
         use ListType as L;
         use ObjectKind as K;
-        use SystemType::{Char, Json, List, Name, Object, Oid};
+        use SystemType::{Char, List, Name, Object, Oid};
         [
             Oid,
             Name,
             Char,
-            Json,
             Object(K::Class),
             Object(K::Type),
             Object(K::Function),
@@ -206,7 +203,6 @@ impl SystemType {
             SystemType::Oid => "oid",
             SystemType::Name => "name",
             SystemType::Char => "\"char\"",
-            SystemType::Json => "json",
             SystemType::Object(ObjectKind::Class) => "regclass",
             SystemType::Object(ObjectKind::Type) => "regtype",
             SystemType::Object(ObjectKind::Function) => "regproc",

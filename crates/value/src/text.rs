@@ -8,7 +8,9 @@
 
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
-use crate::{DataType, Decimal, SystemType, Value, ValueRef, array_text, datetime, float, interval_text};
+use crate::{
+    DataType, Decimal, SystemType, Value, ValueRef, array_text, datetime, float, interval_text, json,
+};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 use std::num::IntErrorKind;
@@ -45,6 +47,11 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::Interval => Value::Interval(interval_text::parse_interval(text)?),
         DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
+        DataType::Json => {
+            json::check(text)?;
+            Value::text(text)
+        }
+        DataType::Jsonb => Value::text(json::to_jsonb(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
             Value::Array(array_text::parse_array(list, text)?)

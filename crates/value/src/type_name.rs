@@ -45,6 +45,8 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "interval" => return timestamp(DataType::Interval, modifiers),
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
+        "json" => DataType::Json,
+        "jsonb" => DataType::Jsonb,
         _ => {
             let message = format!("type \"{name}\" does not exist");
             return Err(Error::new(SqlState::UndefinedObject, message));
@@ -141,7 +143,9 @@ mod tests {
 
     #[test]
     fn names_of_types_are_read_back() {
-        for data_type in [DataType::Boolean, DataType::SmallInt, DataType::Timestamp, DataType::Uuid] {
+        for data_type in
+            [DataType::Boolean, DataType::SmallInt, DataType::Timestamp, DataType::Uuid, DataType::Jsonb]
+        {
             assert_eq!(type_by_name(&data_type.to_string(), &[]), Ok(data_type));
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::{Array, Decimal, Interval};
 
-/// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar` and
-/// `char` share one variant, and numerics carry their own scale.
+/// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar`, `char`, `json` and
+/// `jsonb` share one variant, and numerics carry their own scale.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// NULL of any type.
@@ -22,7 +22,7 @@ pub enum Value {
     Double(f64),
     /// `numeric`
     Numeric(Decimal),
-    /// `text`, `varchar`, and `char` without its trailing blanks
+    /// `text`, `varchar`, `char` without its trailing blanks, `json`, and the canonical text of a `jsonb`
     Text(Box<str>),
     /// `date`, days since 1970-01-01
     Date(i32),

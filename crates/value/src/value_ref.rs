@@ -22,7 +22,7 @@ pub enum ValueRef<'a> {
     Double(f64),
     /// `numeric`
     Numeric(Decimal),
-    /// `text`, `varchar`, and `char` without its trailing blanks
+    /// `text`, `varchar`, `char` without its trailing blanks, `json`, and the canonical text of a `jsonb`
     Text(&'a str),
     /// `date`, days since 1970-01-01
     Date(i32),

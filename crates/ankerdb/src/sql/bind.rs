@@ -3,8 +3,9 @@
 use crate::error::{Error, Result};
 use crate::value::parameter;
 use crate::values::{Target, Values};
-use ankerdb_engine::{SqlState, Value};
+use ankerdb_engine::{DataType, SqlState, Value};
 use ankerdb_sql::Prepared;
+use ankerdb_value::assign;
 
 /// The parameters of a statement, `$1` first.
 ///
@@ -27,7 +28,10 @@ pub(super) fn bind(prepared: &Prepared, values: &impl Values) -> Result<Vec<Valu
         }
         let value = values.value(position).and_then(|value| parameter(value, types[place]));
         let value = value.map_err(|error| error.at(format!("parameter {}", shown(prepared, place))))?;
-        bound[place] = value.to_value();
+        bound[place] = match types[place] {
+            DataType::Jsonb => assign(value.to_value(), DataType::Jsonb)?,
+            _ => value.to_value(),
+        };
     }
     Ok(bound)
 }

@@ -11,7 +11,7 @@ use ankerdb_engine::Decimal;
 use ankerdb_engine::{DataType, SqlState, SystemType, Value, ValueRef};
 #[cfg(feature = "sql")]
 use ankerdb_value::MAX_NUMERIC_PRECISION;
-use ankerdb_value::assign;
+use ankerdb_value::{assign, json};
 
 /// The value as a column of this type stores it. Costs a comparison or two where it has that type already; allocates only
 /// where a text is converted.
@@ -48,6 +48,8 @@ pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<Valu
                 _ => stored(value, DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale }),
             }
         }
+        // A text of any form: made canonical where it is bound.
+        (ValueRef::Text(_), DataType::Jsonb) => Ok(value),
         (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
         _ => stored(value, data_type),
     }
@@ -62,6 +64,12 @@ fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
         (ValueRef::Array(array), DataType::System(SystemType::List(list))) if array.list_type() == list => {
             Ok(value)
         }
+        (ValueRef::Text(text), DataType::Json) => {
+            json::check(text)?;
+            Ok(value)
+        }
+        (ValueRef::Text(text), DataType::Jsonb) if json::to_jsonb(text)? == text => Ok(value),
+        (ValueRef::Text(_), DataType::Jsonb) => Err(not_canonical()),
         (ValueRef::Text(_), _) => copied(assign(value.to_value(), data_type)?),
         (ValueRef::Bytea(_), DataType::Bytea) => Ok(value),
         _ if is_lossless(value, data_type) => copied(assign(value.to_value(), data_type)?),
@@ -136,6 +144,12 @@ fn fraction_digits(value: ValueRef<'_>) -> u8 {
 fn decimal<'a>(number: Option<Decimal>) -> Result<ValueRef<'a>> {
     let overflow = || Error::new(SqlState::NumericValueOutOfRange, "value overflows numeric format");
     number.map(ValueRef::Numeric).ok_or_else(overflow)
+}
+
+#[cold]
+fn not_canonical() -> Error {
+    let message = "a jsonb is written to a table in its canonical text only";
+    Error::new(SqlState::FeatureNotSupported, message)
 }
 
 #[cold]

@@ -130,16 +130,16 @@ direct! {
         ValueRef::Integer(value) => Decimal::from(i64::from(value)),
         ValueRef::BigInt(value) => Decimal::from(value),
     }
-    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
         ValueRef::Text(text) => text.to_owned(),
     }
-    Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+    Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
         ValueRef::Text(text) => text.into(),
     }
-    Rc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+    Rc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
         ValueRef::Text(text) => text.into(),
     }
-    Arc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_), {
+    Arc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
         ValueRef::Text(text) => text.into(),
     }
     Vec<u8>, DataType::Bytea, {

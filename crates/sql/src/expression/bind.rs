@@ -471,8 +471,8 @@ impl<'a> Binder<'a> {
         for item in &items {
             common = match (common, item.data_type) {
                 (Some(left), Some(right)) => Some(alternative_type(left, right).ok_or_else(|| {
-                    if is_time(left) && is_time(right) {
-                        // Of one kind, but no time of day is a moment.
+                    if (is_time(left) && is_time(right)) || (left.is_document() && right.is_document()) {
+                        // Of one kind, but no time of day is a moment, and no json a jsonb.
                         let (left, right) = (type_name(left), type_name(right));
                         let message = format!("{what} could not convert type {left} to {right}");
                         return Error::new(SqlState::CannotCoerce, message);
@@ -501,6 +501,9 @@ impl<'a> Binder<'a> {
                 Typed::new(self.resolve(operand, bare)?, bare)
             }
             None => Typed::new(operand.expression, DataType::Text),
+            Some(DataType::Jsonb) if super::document::is_cast(target) => {
+                return Ok(super::document::cast(operand.expression, target));
+            }
             Some(from) => {
                 check_castable(from, target)?;
                 operand
@@ -517,6 +520,11 @@ impl<'a> Binder<'a> {
 
     /// `CAST(operand AS numeric)`: without a scale of its own it keeps what the operand has.
     pub(crate) fn cast_to_numeric(&mut self, operand: Typed) -> Bound<Typed> {
+        if let (Some(DataType::Jsonb), Expression::Literal(Value::Text(text))) =
+            (operand.data_type, &operand.expression)
+        {
+            return Ok(super::document::constant_number(text)?);
+        }
         let scale = match (operand.data_type, &operand.expression) {
             (Some(DataType::Numeric { scale, .. }), _) => {
                 return Ok(Typed::new(operand.expression, numeric(scale)));
@@ -592,6 +600,9 @@ impl<'a> Binder<'a> {
         let [item] = types.as_slice() else {
             return Err(Error::new(SqlState::SyntaxError, "subquery has too many columns").into());
         };
+        if item.is_document() || operand.data_type.is_some_and(DataType::is_document) {
+            return elsewhere("IN with a subquery of documents");
+        }
         let items = Typed::new(Expression::Literal(Value::Null), *item);
         let operand = self.comparable(operand, items, "=")?.0;
         Ok(Typed::new(Expression::InSubquery(Box::new(operand), number, negated), DataType::Boolean))
@@ -630,6 +641,11 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
         DataType::System(system) if system.is_number() => Value::BigInt(0),
+        DataType::Json | DataType::Jsonb if to.is_text() || to.is_document() => return Ok(()),
+        DataType::Json | DataType::Jsonb => {
+            let message = format!("cannot cast type {from} to {}", type_name(to));
+            return Err(Error::new(SqlState::CannotCoerce, message));
+        }
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::System(_) => return Ok(()),
     };
     match cast(sample, to) {

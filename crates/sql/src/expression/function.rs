@@ -4,7 +4,7 @@ use super::bind::{Bound, Typed, convert, elsewhere, type_name};
 use super::library::{self, Builtin};
 use super::temporal::temporal_call;
 use super::types::{common_type, family, numeric, scale_of};
-use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal};
+use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document};
 use crate::name::DATABASE;
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
@@ -295,10 +295,12 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         }
         "greatest" => {
             let (items, data_type) = binder.merge(items, "GREATEST")?;
+            document::check_extreme(data_type)?;
             Ok(Typed::new(Expression::Call(Function::Greatest, items), data_type))
         }
         "least" => {
             let (items, data_type) = binder.merge(items, "LEAST")?;
+            document::check_extreme(data_type)?;
             Ok(Typed::new(Expression::Call(Function::Least, items), data_type))
         }
         "now" | "transaction_timestamp" | "statement_timestamp" => {

@@ -5,6 +5,7 @@
 //! chains are no deep trees.
 
 pub(crate) mod bind;
+pub(crate) mod document;
 pub(crate) mod evaluate;
 pub(crate) mod fold;
 pub(crate) mod function;

@@ -1,9 +1,12 @@
 //! Operators and words of SQL that are calls of functions: `a & b`, `overlay(a PLACING b FROM 2)`.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+    Array, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    UnaryOperator, Value,
 };
 
+/// The function of `jsonb - text[]`.
+pub(crate) const WITHOUT_KEYS: &str = "operator - of a list";
 /// The function of `^`.
 const POWER: &str = "operator ^";
 
@@ -89,6 +92,12 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::PGRegexIMatch => "operator ~*",
         BinaryOperator::PGRegexNotMatch => "operator !~",
         BinaryOperator::PGRegexNotIMatch => "operator !~*",
+        BinaryOperator::Minus if is_list(right) => {
+            return Some((WITHOUT_KEYS, vec![left.clone(), list_as_text(right)]));
+        }
+        other if let Some(name) = of_documents(other) => {
+            return Some((name, vec![left.clone(), list_as_text(right)]));
+        }
         BinaryOperator::Overlaps => {
             let (Expr::Tuple(left), Expr::Tuple(right)) = (left, right) else { return None };
             let ([..], 2, 2) = (left.as_slice(), left.len(), right.len()) else { return None };
@@ -97,4 +106,64 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         _ => return None,
     };
     Some((name, vec![left.clone(), right.clone()]))
+}
+
+/// The function of an operator of documents.
+fn of_documents(operator: &BinaryOperator) -> Option<&'static str> {
+    Some(match operator {
+        BinaryOperator::Arrow => "operator ->",
+        BinaryOperator::LongArrow => "operator ->>",
+        BinaryOperator::HashArrow => "operator #>",
+        BinaryOperator::HashLongArrow => "operator #>>",
+        BinaryOperator::AtArrow => "operator @>",
+        BinaryOperator::ArrowAt => "operator <@",
+        BinaryOperator::Question => "operator ?",
+        BinaryOperator::QuestionPipe => "operator ?|",
+        BinaryOperator::QuestionAnd => "operator ?&",
+        BinaryOperator::HashMinus => "operator #-",
+        _ => return None,
+    })
+}
+
+/// Whether the operand is written as a list.
+fn is_list(operand: &Expr) -> bool {
+    match operand {
+        Expr::Nested(inner) => is_list(inner),
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::Array(_)),
+        other => matches!(other, Expr::Array(_)),
+    }
+}
+
+/// A list of constants, `ARRAY['a', 'b']` or `'{a,b}'::text[]`, as the text `{a,b}`, which functions of paths take.
+pub(crate) fn list_as_text(list: &Expr) -> Expr {
+    match list {
+        Expr::Nested(inner) => list_as_text(inner),
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } if constant(expr).is_some() => {
+            expr.as_ref().clone()
+        }
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } => list_as_text(expr),
+        Expr::Array(Array { elem, .. }) => {
+            let items: Option<Vec<String>> = elem.iter().map(constant).collect();
+            match items {
+                Some(items) => Expr::value(Value::SingleQuotedString(list_text(&items))),
+                None => list.clone(),
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// What a constant stands for in a list.
+fn constant(item: &Expr) -> Option<String> {
+    let Expr::Value(value) = item else { return None };
+    match &value.value {
+        Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text.clone()),
+        Value::Number(number, _) => Some(number.clone()),
+        _ => None,
+    }
+}
+
+fn list_text(items: &[String]) -> String {
+    let quoted = |item: &String| format!("\"{}\"", item.replace('\\', "\\\\").replace('"', "\\\""));
+    format!("{{{}}}", items.iter().map(quoted).collect::<Vec<_>>().join(","))
 }

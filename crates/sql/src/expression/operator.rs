@@ -4,7 +4,7 @@
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
 use super::similar::invalid_escape;
 use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
-use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax};
+use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax, document, library};
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
@@ -196,7 +196,11 @@ impl Binder<'_> {
         right: Typed,
         operator: &str,
     ) -> Bound<(Expression, Expression)> {
-        match (left.data_type, right.data_type) {
+        let types = (left.data_type, right.data_type);
+        if [types.0, types.1].into_iter().flatten().any(DataType::is_document) {
+            return self.comparable_documents(left, right, operator);
+        }
+        match types {
             (Some(left_type), Some(right_type)) => {
                 // A constant takes the column's type if it has exactly that value, so that an index on the
                 // column applies and nothing is converted row by row.
@@ -223,6 +227,21 @@ impl Binder<'_> {
         }
     }
 
+    /// The keys of two `jsonb`, which order as they do. A `json` has no order.
+    fn comparable_documents(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        operator: &str,
+    ) -> Bound<(Expression, Expression)> {
+        let is_jsonb = |side: &Typed| matches!(side.data_type, None | Some(DataType::Jsonb));
+        if !is_jsonb(&left) || !is_jsonb(&right) {
+            return Err(no_operator(&left, operator, &right).into());
+        }
+        let (left, right) = (self.resolve(left, DataType::Jsonb)?, self.resolve(right, DataType::Jsonb)?);
+        Ok((document::comparison_key(left), document::comparison_key(right)))
+    }
+
     pub(super) fn arithmetic_exprs(
         &mut self,
         operator: Arithmetic,
@@ -235,6 +254,12 @@ impl Binder<'_> {
 
     /// `left operator right`, with PostgreSQL's result types.
     pub(crate) fn arithmetic(&mut self, operator: Arithmetic, left: Typed, right: Typed) -> Bound<Typed> {
+        if (operator, left.data_type) == (Arithmetic::Subtract, Some(DataType::Jsonb)) {
+            return library::call(self, "operator -", vec![left, right]);
+        }
+        if [left.data_type, right.data_type].into_iter().flatten().any(DataType::is_document) {
+            return Err(no_operator(&left, operator.symbol(), &right).into());
+        }
         let (left, right) = self.arithmetic_operands(operator, left, right)?;
         let (left_type, right_type) = match (left.data_type, right.data_type) {
             (Some(left), Some(right)) => (left, right),
@@ -322,6 +347,12 @@ impl Binder<'_> {
     /// `left || right`
     pub(crate) fn concatenate_values(&mut self, left: Typed, right: Typed) -> Bound<Typed> {
         let text = |typed: &Typed| typed.data_type.is_none_or(DataType::is_text);
+        let types = [left.data_type, right.data_type];
+        if types.contains(&Some(DataType::Jsonb))
+            && types.iter().flatten().all(|known| *known == DataType::Jsonb)
+        {
+            return library::call(self, "operator ||", vec![left, right]);
+        }
         if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
             return elsewhere("concatenation of bytea");
         }
@@ -347,6 +378,17 @@ impl Binder<'_> {
 
     /// `operand IN (items)`
     pub(crate) fn in_values(&mut self, operand: Typed, items: Vec<Typed>, negated: bool) -> Bound<Typed> {
+        let types = items.iter().map(|item| item.data_type).chain([operand.data_type]);
+        if types.flatten().any(DataType::is_document) {
+            let (mut own, mut keys) = (None, Vec::with_capacity(items.len()));
+            for item in items {
+                let (operand, item) = self.comparable_documents(operand.clone(), item, "=")?;
+                own.get_or_insert(operand);
+                keys.push(item);
+            }
+            let operand = own.unwrap_or(Expression::Literal(Value::Null));
+            return Ok(Typed::new(Expression::InList(Box::new(operand), keys, negated), DataType::Boolean));
+        }
         // A column compared with constants of exactly its type needs no common type.
         let literals = items.iter().map(|item| match (&operand.expression, operand.data_type, item) {
             (

@@ -78,6 +78,8 @@ pub(crate) enum Family {
     Interval,
     Bytea,
     Uuid,
+    Json,
+    Jsonb,
     List(ListType),
 }
 
@@ -100,6 +102,8 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Interval => Family::Interval,
         DataType::Bytea => Family::Bytea,
         DataType::Uuid => Family::Uuid,
+        DataType::Json => Family::Json,
+        DataType::Jsonb => Family::Jsonb,
         DataType::System(system) if system.is_number() => Family::BigInt,
         DataType::System(SystemType::List(list)) => Family::List(list),
         DataType::System(_) => Family::Text,
@@ -176,6 +180,7 @@ pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
             (Family::Timestamp | Family::TimestampTz | Family::Interval, Family::Time)
         )
         || (source, target) == (Family::Time, Family::Interval)
+        || (from.is_document() && to.is_document())
 }
 
 /// The value as exactly the same value of another type, if there is one.

@@ -55,6 +55,7 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::DoublePrecision => ArrowType::Float64,
         DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
+        DataType::Json | DataType::Jsonb => ArrowType::Utf8View,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
         DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
@@ -177,7 +178,7 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
         }
         DataType::System(_) => return Err(Error::internal("a column of a type of the system catalog")),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb => {
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap and is UTF-8; it is the engine that wrote both.
             Arc::new(unsafe { StringViewArray::new_unchecked(views, heaps, nulls) })

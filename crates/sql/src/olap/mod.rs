@@ -33,7 +33,6 @@ mod extreme;
 mod forked;
 mod function;
 mod interval_aggregate;
-mod json;
 mod kernel;
 mod limited;
 mod lists;
@@ -465,7 +464,6 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     }
     builder.scalar_functions().get_or_insert_default().extend(function::functions());
     builder.scalar_functions().get_or_insert_default().extend(lists::functions());
-    builder.scalar_functions().get_or_insert_default().extend(json::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
     builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());

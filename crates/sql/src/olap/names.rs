@@ -35,7 +35,7 @@ pub(crate) fn output(query: &Statement, bound: &LogicalPlan, optimized: &Logical
 fn is_shown_as(told: DataType, computed: DataType) -> bool {
     match told {
         DataType::System(SystemType::Oid) => computed == DataType::BigInt,
-        DataType::System(_) => computed == DataType::Text,
+        DataType::System(_) | DataType::Json | DataType::Jsonb => computed == DataType::Text,
         other => other.is_text() && computed.is_text(),
     }
 }

@@ -330,7 +330,9 @@ impl TypePlanner for PostgresTypes {
             | Sql::CharacterVarying(_)
             | Sql::CharVarying(_)
             | Sql::Char(_)
-            | Sql::Character(_) => {
+            | Sql::Character(_)
+            | Sql::JSON
+            | Sql::JSONB => {
                 let data_type = data_type(sql).map_err(external)?;
                 let field = Field::new("", ArrowType::Utf8View, true);
                 return Ok(Some(Arc::new(with_type(field, data_type))));

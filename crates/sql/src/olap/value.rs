@@ -46,6 +46,7 @@ const TOLD_TYPE: &str = "ankerdb.type";
 /// Whether the type shows in a field only if the field tells it.
 pub(crate) fn is_told(data_type: DataType) -> bool {
     matches!(data_type, DataType::Varchar(_) | DataType::Char(_) | DataType::System(_))
+        || data_type.is_document()
 }
 
 /// The field with its SQL type, where Arrow's does not tell it.
@@ -54,6 +55,7 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
         DataType::Varchar(length) => format!("varchar {length}"),
         DataType::Char(length) => format!("char {length}"),
         DataType::System(system) => format!("system {system}"),
+        DataType::Json | DataType::Jsonb => format!("document {data_type}"),
         _ => return field,
     };
     field.with_metadata([(TOLD_TYPE.to_owned(), text)].into())
@@ -80,6 +82,8 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
         ("varchar", Ok(length)) => Some(DataType::Varchar(length)),
         ("char", Ok(length)) => Some(DataType::Char(length)),
         ("system", _) => SystemType::by_name(rest).map(DataType::System),
+        ("document", _) if rest == "json" => Some(DataType::Json),
+        ("document", _) => Some(DataType::Jsonb),
         _ => None,
     }
 }

@@ -178,7 +178,10 @@ impl ScalarUDFImpl for Written {
             Rough::Library => {
                 let known = |argument: &DataType| (!is_unknown(argument)).then(|| sql_type(argument));
                 let types: Vec<_> = arguments.iter().map(known).collect();
-                library::result(self.name, &types).map_or(DataType::Utf8View, wide_type)
+                // Arrow's types do not tell a document from a text.
+                let result = library::result(self.name, &types);
+                let result = result.or_else(|| library::only_result(self.name, types.len()));
+                result.map_or(DataType::Utf8View, wide_type)
             }
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),

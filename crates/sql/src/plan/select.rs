@@ -5,7 +5,7 @@ use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere};
-use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of};
+use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of, document};
 use crate::name::{folded, object_name, quoted};
 use ankerdb_engine::{ColumnSet, DataType, Error, LockWait, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
@@ -221,10 +221,11 @@ fn bind_order(
     };
     let mut keys = Vec::with_capacity(exprs.len());
     for item in exprs {
-        let expression = match ordered_output(&item.expr, output)? {
-            Some(position) => projection[position].clone(),
-            None => binder.bind_settled(&item.expr)?.0,
+        let (expression, data_type) = match ordered_output(&item.expr, output)? {
+            Some(position) => (projection[position].clone(), output[position].data_type),
+            None => binder.bind_settled(&item.expr)?,
         };
+        let expression = document::ordered(expression, data_type)?;
         let descending = item.options.asc == Some(false);
         let nulls_first = item.options.nulls_first.unwrap_or(descending);
         keys.push(SortKey { expression, descending, nulls_first });

@@ -372,6 +372,8 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Interval => ast::DataType::Interval { fields: None, precision: None },
         DataType::Bytea => ast::DataType::Bytea,
         DataType::Uuid => ast::DataType::Uuid,
+        DataType::Json => ast::DataType::JSON,
+        DataType::Jsonb => ast::DataType::JSONB,
         DataType::Numeric { .. } => ast::DataType::Numeric(ast::ExactNumberInfo::None),
         // No table stores these.
         DataType::System(_) => return None,

@@ -195,6 +195,8 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Interval => (1186, -1),
         DataType::Bytea => (17, -1),
         DataType::Uuid => (2950, -1),
+        DataType::Json => (114, -1),
+        DataType::Jsonb => (3802, -1),
         DataType::System(system) => (system_type(system), -1),
     }
 }
@@ -204,7 +206,6 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::Oid => 26,
         SystemType::Name => 19,
         SystemType::Char => 18,
-        SystemType::Json => 114,
         SystemType::Object(ObjectKind::Class) => 2205,
         SystemType::Object(ObjectKind::Type) => 2206,
         SystemType::Object(ObjectKind::Function) => 24,
@@ -333,6 +334,7 @@ mod tests {
             DataType::Time,
             DataType::Interval,
             DataType::Real,
+            DataType::Jsonb,
         ] {
             let (oid, modifier) = type_of(data_type);
             assert_eq!(format_type(oid, Some(modifier)), data_type.to_string());

@@ -15,6 +15,8 @@ pub(crate) struct Entry {
     pub arguments: &'static [DataType],
     /// How many arguments of any type follow: at least, and at most.
     pub others: (usize, usize),
+    /// Whether those that follow are given as documents; they are given as texts otherwise.
+    pub takes_documents: bool,
     pub returns: Returns,
     /// Whether a NULL among the arguments makes the result NULL.
     pub is_strict: bool,
@@ -50,7 +52,16 @@ pub(super) const fn entry(
 ) -> Entry {
     let returns = Returns::Always(result);
     let volatility = Volatility::Immutable;
-    Entry { name, arguments, others: (0, 0), returns, is_strict: true, volatility, compute }
+    Entry {
+        name,
+        arguments,
+        others: (0, 0),
+        takes_documents: false,
+        returns,
+        is_strict: true,
+        volatility,
+        compute,
+    }
 }
 
 impl Entry {
@@ -67,6 +78,11 @@ impl Entry {
     /// With more arguments, of any type.
     pub(super) const fn and_any(self, least: usize, most: usize) -> Entry {
         Entry { others: (least, most), ..self }
+    }
+
+    /// With more arguments, of any type, each of which it is given as a `json`.
+    pub(super) const fn and_documents(self, least: usize, most: usize) -> Entry {
+        Entry { others: (least, most), takes_documents: true, ..self }
     }
 
     /// That is not computed when the statement is planned.

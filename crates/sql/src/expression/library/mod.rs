@@ -13,6 +13,7 @@ mod calendar;
 mod degrees;
 mod entry;
 mod format;
+mod json;
 mod make;
 mod moment_format;
 mod moment_parse;
@@ -28,9 +29,10 @@ mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
+pub(crate) use json::JSONB_KEY;
 pub(crate) use powers::whole_root;
 pub(crate) use regexp::SUBSTRING;
-pub(crate) use resolve::{call, result};
+pub(crate) use resolve::{call, only_result, result};
 
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use std::hash::{Hash, Hasher};
@@ -41,6 +43,10 @@ const TABLES: &[&[Entry]] = &[
     bytes::ENTRIES,
     degrees::ENTRIES,
     format::ENTRIES,
+    json::access::ENTRIES,
+    json::cast::ENTRIES,
+    json::change::ENTRIES,
+    json::make::ENTRIES,
     make::ENTRIES,
     moment_format::ENTRIES,
     moment_parse::ENTRIES,
@@ -63,6 +69,11 @@ pub(crate) struct Builtin(&'static Entry);
 impl Builtin {
     pub(crate) fn new(entry: &'static Entry) -> Builtin {
         Builtin(entry)
+    }
+
+    /// The function of an entry whose name no other entry has.
+    pub(crate) fn only(name: &str) -> Builtin {
+        Builtin(named(name).next().expect("the names of our own calls are in the tables"))
     }
 
     pub(crate) fn name(self) -> &'static str {

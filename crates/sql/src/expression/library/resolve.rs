@@ -13,7 +13,7 @@ use super::{Builtin, OPERATOR, named, type_function};
 use crate::expression::bind::{Bound, type_name};
 use crate::expression::operator::with_blanks;
 use crate::expression::types::numeric;
-use crate::expression::{Binder, Expression, Function, Typed};
+use crate::expression::{Binder, Expression, Function, Typed, document};
 use ankerdb_engine::{DataType, Error, SqlState, Value};
 
 /// Operators that see the blanks of a `char(n)`.
@@ -28,6 +28,10 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
     let items: Vec<Typed> =
         items.into_iter().map(|item| if is_match { with_blanks(item) } else { item }).collect();
     let entry = resolved(name, &items)?;
+    if matches!((name, items.as_slice()), ("to_json" | "to_jsonb", [Typed { data_type: None, .. }])) {
+        let message = "could not determine polymorphic type because input has type unknown";
+        return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+    }
     let result = match entry.returns {
         Returns::Always(result) => result,
         Returns::Digits(digits) => numeric(digits(&items)),
@@ -37,6 +41,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         arguments.push(match entry.arguments.get(position) {
             Some(wanted @ DataType::Numeric { .. }) => number(binder, item, *wanted)?,
             Some(wanted) => binder.resolve(item, *wanted)?,
+            None if entry.takes_documents => document::as_json(binder, item)?,
             None => shown(binder, item)?,
         });
     }
@@ -58,6 +63,16 @@ pub(crate) fn result(name: &str, types: &[Option<DataType>]) -> Option<DataType>
         Returns::Always(result) => result,
         Returns::Digits(digits) => numeric(digits(&items)),
     })
+}
+
+/// The type of the result of all functions of this name that take so many arguments; `None` if they differ.
+pub(crate) fn only_result(name: &str, arguments: usize) -> Option<DataType> {
+    let mut results = named(name).filter(|entry| entry.takes(arguments)).map(|entry| match entry.returns {
+        Returns::Always(result) => Some(result),
+        Returns::Digits(_) => None,
+    });
+    let first = results.next()??;
+    results.all(|other| other == Some(first)).then_some(first)
 }
 
 /// A numeric with the fractional digits that it has.

@@ -118,7 +118,7 @@ impl Emitter<'_> {
             return Ok(cast(operand, to));
         }
         let is_plain = match (&from, &to) {
-            (from, to) if from == to => !target.is_text(),
+            (from, to) if from == to => !target.is_text() && !target.is_document(),
             (ArrowType::Int16, ArrowType::Int32 | ArrowType::Int64)
             | (ArrowType::Int32, ArrowType::Int64) => true,
             (ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64, ArrowType::Float64) => true,

@@ -1,7 +1,7 @@
 //! Values that DataFusion would compare by their bytes although SQL compares them otherwise.
 //!
-//! An interval of one month equals one of thirty days, but Arrow tells them apart. So wherever a plan compares, sorts, groups
-//! or joins by such values, it does so by a *key* that has their order, and keeps the values beside it:
+//! An interval of one month equals one of thirty days, and a `jsonb` of 1.0 one of 1.00, but Arrow tells them apart. So
+//! wherever a plan compares, sorts, groups or joins by such values, it does so by a *key* that has their order, and keeps the values beside it:
 //! ```text
 //! GROUP BY i          group by key(i), with first_value(i) as i
 //! DISTINCT i, b       the same, of all columns
@@ -13,7 +13,8 @@
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::field_type;
-use crate::expression::{Function, Temporal};
+use crate::expression::library::{Builtin, JSONB_KEY};
+use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
 use ankerdb_engine::DataType;
 use datafusion::arrow::datatypes::Field;
@@ -32,19 +33,38 @@ const KEY: &str = "\0key";
 /// The key of a value that has one; other values are compared as they are.
 pub(super) fn ordered(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let (_, field) = expression.to_field(schema.as_ref())?;
+    if field_type(&field) == Some(DataType::Json) {
+        return Err(external(document::unordered("an ordering operator")));
+    }
     Ok(match is_keyed(&field) {
-        true => key(expression),
+        true => key(expression, &field),
         false => expression,
     })
 }
 
 fn is_keyed(field: &Field) -> bool {
-    field_type(field) == Some(DataType::Interval)
+    matches!(field_type(field), Some(DataType::Interval | DataType::Jsonb))
 }
 
-fn key(expression: Expr) -> Expr {
-    let span = DataType::Numeric { precision: 38, scale: 0 };
-    computed::call(Operation::Call(Function::Temporal(Temporal::Span, span)), vec![expression], span)
+fn key(expression: Expr, field: &Field) -> Expr {
+    let (function, key) = match field_type(field) {
+        Some(DataType::Jsonb) => {
+            (Function::Library(Builtin::only(JSONB_KEY), DataType::Text), DataType::Text)
+        }
+        _ => {
+            let span = DataType::Numeric { precision: 38, scale: 0 };
+            (Function::Temporal(Temporal::Span, span), span)
+        }
+    };
+    computed::call(Operation::Call(function), vec![expression], key)
+}
+
+/// 42883 if one of the values that are to be told apart is a `json`.
+fn check_equality(field: &Field) -> Result<()> {
+    match field_type(field) {
+        Some(DataType::Json) => Err(external(document::unordered("an equality operator"))),
+        _ => Ok(()),
+    }
 }
 
 /// The sort keys by their keys.
@@ -65,16 +85,20 @@ pub(super) fn joined(mut join: Join) -> Result<Join> {
 pub(super) fn looked_for(subquery: Subquery) -> Result<Subquery> {
     let plan = subquery.subquery.as_ref();
     let (qualifier, field) = plan.schema().qualified_field(0);
+    check_equality(field)?;
     if plan.schema().fields().len() != 1 || !is_keyed(field) {
         return Ok(subquery);
     }
-    let column = key(Expr::Column(Column::from((qualifier, field)))).alias(KEY);
+    let column = key(Expr::Column(Column::from((qualifier, field))), field).alias(KEY);
     let keys = LogicalPlanBuilder::from(plan.clone()).project([column])?.build()?;
     Ok(subquery.with_plan(Arc::new(keys)))
 }
 
 /// A plan that groups, by keys where its groups need them.
 pub(super) fn grouped(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if let LogicalPlan::Distinct(Distinct::All(input)) = &plan {
+        input.schema().fields().iter().try_for_each(|field| check_equality(field))?;
+    }
     match plan {
         LogicalPlan::Aggregate(aggregate) => by_key(aggregate),
         LogicalPlan::Distinct(Distinct::All(input))
@@ -100,14 +124,19 @@ fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
     for group in &aggregate.group_expr {
         if let Expr::GroupingSet(set) = group {
             for part in set.distinct_expr() {
-                if is_keyed(&part.to_field(schema.as_ref())?.1) {
-                    let message = crate::name::not_supported("a grouping set of intervals");
-                    return Err(external(message));
+                let (_, field) = part.to_field(schema.as_ref())?;
+                check_equality(&field)?;
+                if is_keyed(&field) {
+                    let what =
+                        format!("a grouping set of type {}", field_type(&field).unwrap_or(DataType::Text));
+                    return Err(external(crate::name::not_supported(&what)));
                 }
             }
             continue;
         }
-        is_found |= is_keyed(&group.to_field(schema.as_ref())?.1);
+        let (_, field) = group.to_field(schema.as_ref())?;
+        check_equality(&field)?;
+        is_found |= is_keyed(&field);
     }
     if !is_found {
         return Ok(LogicalPlan::Aggregate(aggregate));
@@ -117,9 +146,10 @@ fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
     for (position, group) in aggregate.group_expr.iter().enumerate() {
         let (qualifier, field) = aggregate.schema.qualified_field(position);
         let (qualifier, name) = (qualifier.cloned(), field.name().clone());
-        if is_keyed(&group.to_field(schema.as_ref())?.1) {
+        let (_, group_field) = group.to_field(schema.as_ref())?;
+        if is_keyed(&group_field) {
             let (key_name, value_name) = (format!("{KEY}{position}"), format!("{KEY} value{position}"));
-            groups.push(key(group.clone().unalias()).alias(key_name));
+            groups.push(key(group.clone().unalias(), &group_field).alias(key_name));
             values.push(first_value(group.clone().unalias(), Vec::new()).alias(value_name.clone()));
             output.push(Expr::Column(Column::from_name(value_name)).alias_qualified(qualifier, name));
         } else {

@@ -830,11 +830,9 @@ fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result
 /// 42883 for aggregates of types that PostgreSQL does not have.
 fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
     let refused = match field_type(argument) {
-        Some(known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea))
-            if matches!(name, "min" | "max") =>
-        {
-            known
-        }
+        Some(
+            known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
+        ) if matches!(name, "min" | "max") => known,
         _ => return Ok(()),
     };
     Err(external(undefined_function(&format!("{name}({refused})"))))

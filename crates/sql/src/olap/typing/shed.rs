@@ -4,7 +4,6 @@
 //! some places while it optimizes and plans, and not all of its rewritten expressions keep the text type.
 
 use super::super::computed;
-use super::super::json;
 use super::super::scan::TableHandle;
 use super::super::single;
 use super::super::step::StepHandle;
@@ -87,7 +86,7 @@ fn shed_expression(part: Expr) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(call) => {
             let shed = computed::without_text_type(&call).or_else(|| single::without_text_type(&call));
             let shed = shed.or_else(|| system::without_text_type(&call));
-            match shed.or_else(|| json::without_text_type(&call)) {
+            match shed {
                 Some(shed) => Transformed::yes(Expr::ScalarFunction(shed)),
                 None => Transformed::no(Expr::ScalarFunction(call)),
             }

@@ -1,0 +1,112 @@
+//! Documents in expressions: what they are compared by, and what they are cast to.
+
+use super::bind::{Bound, elsewhere};
+use super::library::{self, Builtin};
+use super::operator::with_blanks;
+use super::types::numeric;
+use super::{Binder, Expression, Function, Typed};
+use crate::name::not_supported;
+use ankerdb_engine::{DataType, Error, Interrupt, SqlState, SystemType, Value};
+
+/// The key of a `jsonb`, which orders as documents do; of a constant, computed at once.
+pub(crate) fn comparison_key(jsonb: Expression) -> Expression {
+    let call = library::Builtin::only(library::JSONB_KEY);
+    match &jsonb {
+        Expression::Literal(value @ (Value::Null | Value::Text(_))) => {
+            match call.compute(std::slice::from_ref(value), &Interrupt::default()) {
+                Ok(key) => Expression::Literal(key),
+                Err(_) => called(call, DataType::Text, jsonb),
+            }
+        }
+        _ => called(call, DataType::Text, jsonb),
+    }
+}
+
+fn called(call: Builtin, result: DataType, operand: Expression) -> Expression {
+    Expression::Call(Function::Library(call, result), vec![operand])
+}
+
+/// The call of a function that makes a `json` of a value, by its type.
+pub(crate) const TO_JSON: &str = "operator to json";
+
+/// The value as a `json`. A text without a type is one.
+pub(crate) fn as_json(binder: &mut Binder, item: Typed) -> Bound<Expression> {
+    let known = match item.data_type {
+        Some(DataType::Json | DataType::Jsonb) => return Ok(item.expression),
+        Some(DataType::System(SystemType::List(_))) => return elsewhere("a list as json"),
+        Some(DataType::Char(_) | DataType::System(_)) => {
+            let text = binder.resolve(with_blanks(item), DataType::Text)?;
+            return Ok(called(Builtin::only(TO_JSON), DataType::Json, text));
+        }
+        known => known.unwrap_or(DataType::Text),
+    };
+    let value = binder.resolve(item, known)?;
+    Ok(called(Builtin::only(TO_JSON), DataType::Json, value))
+}
+
+/// The expression, or what it is sorted by.
+///
+/// # Errors
+/// 42883 for a `json`, which has no order.
+pub(crate) fn ordered(expression: Expression, data_type: DataType) -> Result<Expression, Error> {
+    match data_type {
+        DataType::Jsonb => Ok(comparison_key(expression)),
+        DataType::Json => Err(unordered("an ordering operator")),
+        _ => Ok(expression),
+    }
+}
+
+/// 42883 for a `json`, which has no operators to compare it.
+pub(crate) fn unordered(operator: &str) -> Error {
+    let message = format!("could not identify {operator} for type json");
+    Error::new(SqlState::UndefinedFunction, message)
+}
+
+/// Whether a scalar of a `jsonb` can be cast to the type.
+pub(crate) fn is_cast(target: DataType) -> bool {
+    target == DataType::Boolean || target.is_numeric()
+}
+
+/// `CAST(jsonb AS number or boolean)`
+pub(crate) fn cast(jsonb: Expression, target: DataType) -> Typed {
+    let name = match target {
+        DataType::Boolean => "operator jsonb to boolean",
+        DataType::SmallInt => "operator jsonb to smallint",
+        DataType::Integer => "operator jsonb to integer",
+        DataType::BigInt => "operator jsonb to bigint",
+        DataType::Real => "operator jsonb to real",
+        DataType::DoublePrecision => "operator jsonb to double precision",
+        _ => "operator jsonb to numeric",
+    };
+    let expression = match target {
+        DataType::Numeric { scale, .. } => {
+            let value = called(Builtin::only(name), numeric(scale.max(FRACTION)), jsonb);
+            Expression::Cast(Box::new(value), target)
+        }
+        _ => called(Builtin::only(name), target, jsonb),
+    };
+    Typed::new(expression, target)
+}
+
+/// `CAST('1.50'::jsonb AS numeric)`, with the fractional digits that the constant has.
+///
+/// # Errors
+/// 22023 for what is no number.
+pub(crate) fn constant_number(jsonb: &str) -> Result<Typed, Error> {
+    let call = Builtin::only("operator jsonb to numeric");
+    let value = call.compute(&[Value::text(jsonb)], &Interrupt::default())?;
+    let scale = if let Value::Numeric(number) = &value { number.scale } else { 0 };
+    Ok(Typed::new(Expression::Literal(value), numeric(scale)))
+}
+
+/// Fractional digits of a numeric that a `jsonb` is, before it is rounded to those of its target.
+const FRACTION: u8 = 10;
+
+/// GREATEST and LEAST know no keys.
+pub(crate) fn check_extreme(data_type: DataType) -> Result<(), Error> {
+    match data_type {
+        DataType::Jsonb => Err(not_supported("GREATEST or LEAST of jsonb")),
+        DataType::Json => Err(unordered("a comparison function")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! What a `jsonb` is compared by and cast to. These calls are made by the binder and have no names of their own in SQL.
+
+use super::super::entry::{Entry, NUMERIC, entry, text};
+use crate::expression::bind::type_name;
+use ankerdb_engine::DataType::{
+    self, BigInt, Boolean, DoublePrecision, Integer, Jsonb, Real, SmallInt, Text,
+};
+use ankerdb_engine::{Decimal, Error, Result, SqlState, Value};
+use ankerdb_value::json::{self, Kind};
+
+/// The key that orders as documents do: a text with a character for each byte of [`json::comparison_key`], since windows are
+/// framed by texts and not by bytes.
+pub(crate) const JSONB_KEY: &str = "operator jsonb key";
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    entry(JSONB_KEY, &[Jsonb], Text, |values, _| {
+        let key = json::comparison_key(text(values, 0)?)?;
+        Ok(Value::text(key.into_iter().map(char::from).collect::<String>()))
+    }),
+    entry("operator jsonb to boolean", &[Jsonb], Boolean, |values, _| match text(values, 0)? {
+        "true" => Ok(Value::Boolean(true)),
+        "false" => Ok(Value::Boolean(false)),
+        other => Err(not_castable(other, Boolean)),
+    }),
+    entry("operator jsonb to smallint", &[Jsonb], SmallInt, |values, _| number(values, SmallInt)),
+    entry("operator jsonb to integer", &[Jsonb], Integer, |values, _| number(values, Integer)),
+    entry("operator jsonb to bigint", &[Jsonb], BigInt, |values, _| number(values, BigInt)),
+    entry("operator jsonb to real", &[Jsonb], Real, |values, _| number(values, Real)),
+    entry("operator jsonb to double precision", &[Jsonb], DoublePrecision, |values, _| {
+        number(values, DoublePrecision)
+    }),
+    entry("operator jsonb to numeric", &[Jsonb], NUMERIC, |values, _| number(values, NUMERIC)),
+];
+
+fn number(values: &[Value], target: DataType) -> Result<Value> {
+    let text = text(values, 0)?;
+    if json::kind(text) != Kind::Number {
+        return Err(not_castable(text, target));
+    }
+    match target {
+        Real | DoublePrecision => ankerdb_value::parse_text(target, text),
+        DataType::Numeric { .. } => Ok(Value::Numeric(Decimal::parse(text)?)),
+        _ => ankerdb_value::cast(Value::Numeric(Decimal::parse(text)?), target),
+    }
+}
+
+/// 22023
+fn not_castable(jsonb: &str, target: DataType) -> Error {
+    let kind = match json::kind(jsonb) {
+        Kind::Number => "numeric",
+        other => other.name(),
+    };
+    let message = format!("cannot cast jsonb {kind} to type {}", type_name(target));
+    Error::new(SqlState::InvalidParameterValue, message)
+}

@@ -1,0 +1,107 @@
+//! Documents made of others.
+
+use super::super::entry::{Entry, entry, integer, invalid, text, wrong_argument};
+use super::{TEXTS, steps};
+use crate::expression::notation::WITHOUT_KEYS;
+use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_value::json::{self, Place};
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    entry("operator ||", &[Jsonb, Jsonb], Jsonb, |values, _| {
+        json::concatenated(text(values, 0)?, text(values, 1)?).map(Value::text)
+    }),
+    entry("operator -", &[Jsonb, Text], Jsonb, |values, _| {
+        json::without_keys(text(values, 0)?, &[text(values, 1)?.to_owned()]).map(Value::text)
+    }),
+    entry("operator -", &[Jsonb, Integer], Jsonb, |values, _| {
+        let index = i32::try_from(integer(values, 1)?).map_err(|_| wrong_argument())?;
+        json::without_index(text(values, 0)?, index).map(Value::text)
+    }),
+    entry(WITHOUT_KEYS, &[Jsonb, TEXTS], Jsonb, |values, _| {
+        let keys: Vec<String> = crate::system::list_items(text(values, 1)?)?.into_iter().flatten().collect();
+        json::without_keys(text(values, 0)?, &keys).map(Value::text)
+    }),
+    entry("operator #-", &[Jsonb, TEXTS], Jsonb, |values, _| {
+        json::without_path(text(values, 0)?, &known_steps(values)?).map(Value::text)
+    }),
+    entry("jsonb_set", &[Jsonb, TEXTS, Jsonb], Jsonb, set),
+    entry("jsonb_set", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, set),
+    entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb], Jsonb, set_lax).lenient(),
+    entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, set_lax).lenient(),
+    entry("jsonb_set_lax", &[Jsonb, TEXTS, Jsonb, Boolean, Text], Jsonb, set_lax).lenient(),
+    entry("jsonb_insert", &[Jsonb, TEXTS, Jsonb], Jsonb, insert),
+    entry("jsonb_insert", &[Jsonb, TEXTS, Jsonb, Boolean], Jsonb, insert),
+    entry("json_strip_nulls", &[Json], Json, |values, _| {
+        json::without_nulls(text(values, 0)?, false).map(Value::text)
+    }),
+    entry("jsonb_strip_nulls", &[Jsonb], Jsonb, |values, _| {
+        json::without_nulls(text(values, 0)?, true).map(Value::text)
+    }),
+    entry("jsonb_pretty", &[Jsonb], Text, |values, _| json::pretty(text(values, 0)?).map(Value::text)),
+];
+
+/// The steps of the path, none of which may be NULL.
+fn known_steps(values: &[Value]) -> Result<Vec<String>> {
+    let items = crate::system::list_items(text(values, 1)?)?;
+    if let Some(position) = items.iter().position(Option::is_none) {
+        let message = format!("path element at position {} is null", position + 1);
+        return Err(Error::new(SqlState::NullValueNotAllowed, message));
+    }
+    Ok(steps(values, 1)?.unwrap_or_default())
+}
+
+/// The argument, or what is meant where there is none.
+fn flag(values: &[Value], position: usize, otherwise: bool) -> Result<bool> {
+    match values.get(position) {
+        None => Ok(otherwise),
+        Some(Value::Boolean(flag)) => Ok(*flag),
+        Some(_) => Err(wrong_argument()),
+    }
+}
+
+fn set(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let creates = flag(values, 3, true)?;
+    json::set(text(values, 0)?, &known_steps(values)?, text(values, 2)?, creates).map(Value::text)
+}
+
+fn insert(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let place = if flag(values, 3, false)? { Place::After } else { Place::Before };
+    json::inserted(text(values, 0)?, &known_steps(values)?, text(values, 2)?, place).map(Value::text)
+}
+
+/// As `jsonb_set`, but a NULL for the new value means what the last argument says.
+fn set_lax(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let is_null = |position: usize| values.get(position).is_some_and(Value::is_null);
+    if is_null(0) || is_null(1) || is_null(3) {
+        return Ok(Value::Null);
+    }
+    let treatment = match values.get(4) {
+        None => "use_json_null",
+        Some(Value::Text(treatment)) => treatment,
+        Some(_) => {
+            return Err(invalid(
+                "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"",
+            ));
+        }
+    };
+    if !is_null(2) {
+        return set(&values[..values.len().min(4)], &Interrupt::default());
+    }
+    match treatment {
+        "raise_exception" => Err(Error::new(SqlState::NullValueNotAllowed, "JSON value must not be null")
+            .with_detail("Exception was raised because null_value_treatment is \"raise_exception\".")
+            .with_hint(
+                "To avoid, either change the null_value_treatment argument or ensure that an SQL NULL is not passed.",
+            )),
+        "use_json_null" => {
+            let creates = flag(values, 3, true)?;
+            json::set(text(values, 0)?, &known_steps(values)?, "null", creates).map(Value::text)
+        }
+        "delete_key" => json::without_path(text(values, 0)?, &known_steps(values)?).map(Value::text),
+        "return_target" => Ok(values[0].clone()),
+        _ => Err(invalid(
+            "null_value_treatment must be \"delete_key\", \"return_target\", \"use_json_null\", or \"raise_exception\"",
+        )),
+    }
+}

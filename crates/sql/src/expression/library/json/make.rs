@@ -1,0 +1,160 @@
+//! Documents made of values.
+
+use super::super::entry::{Entry, entry, invalid, text, wrong_argument};
+use super::TEXTS;
+use crate::expression::document::TO_JSON;
+use ankerdb_engine::DataType::{Json, Jsonb};
+use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
+use ankerdb_value::format_text;
+use ankerdb_value::json::{self, Kind};
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    entry(TO_JSON, &[], Json, |values, _| match values {
+        [value] => Ok(Value::text(of_value(value))),
+        _ => Err(wrong_argument()),
+    })
+    .and_any(1, 1),
+    entry("to_json", &[], Json, |values, _| Ok(Value::text(text(values, 0)?))).and_documents(1, 1),
+    entry("to_jsonb", &[], Jsonb, |values, _| canonical(text(values, 0)?.to_owned())).and_documents(1, 1),
+    entry("json_build_array", &[], Json, |values, _| Ok(Value::text(array(values)?)))
+        .and_documents(0, usize::MAX)
+        .lenient(),
+    entry("jsonb_build_array", &[], Jsonb, |values, _| canonical(array(values)?))
+        .and_documents(0, usize::MAX)
+        .lenient(),
+    entry("json_build_object", &[], Json, |values, _| Ok(Value::text(object(values, "json_build_object")?)))
+        .and_documents(0, usize::MAX)
+        .lenient(),
+    entry("jsonb_build_object", &[], Jsonb, |values, _| canonical(object(values, "jsonb_build_object")?))
+        .and_documents(0, usize::MAX)
+        .lenient(),
+    entry("json_object", &[TEXTS], Json, |values, _| Ok(Value::text(of_pairs(values)?))),
+    entry("jsonb_object", &[TEXTS], Jsonb, |values, _| canonical(of_pairs(values)?)),
+    entry("json_object", &[TEXTS, TEXTS], Json, |values, _| Ok(Value::text(of_lists(values)?))),
+    entry("jsonb_object", &[TEXTS, TEXTS], Jsonb, |values, _| canonical(of_lists(values)?)),
+];
+
+fn canonical(json: String) -> Result<Value> {
+    Ok(Value::text(json::to_jsonb(&json)?))
+}
+
+/// A value as a document: numbers and truth as they are, dates in the form of ISO 8601, everything else as a string.
+fn of_value(value: &Value) -> String {
+    let mut written = String::new();
+    match value {
+        Value::Boolean(value) => return value.to_string(),
+        other => format_text(other, DataType::Text, &mut written),
+    }
+    let is_number = match value {
+        Value::Real(value) => value.is_finite(),
+        Value::Double(value) => value.is_finite(),
+        other => other.is_number(),
+    };
+    if is_number {
+        return written;
+    }
+    if let (Value::Timestamp(_) | Value::TimestampTz(_), Some(blank)) = (value, written.find(' ')) {
+        written.replace_range(blank..=blank, "T");
+        if matches!(value, Value::TimestampTz(_)) && written.ends_with("+00") {
+            written.push_str(":00");
+        }
+    }
+    let mut out = String::with_capacity(written.len() + 2);
+    json::push_string(&written, &mut out);
+    out
+}
+
+fn array(items: &[Value]) -> Result<String> {
+    let mut out = String::from("[");
+    for (position, item) in items.iter().enumerate() {
+        if position > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(if item.is_null() { "null" } else { text(items, position)? });
+    }
+    out.push(']');
+    Ok(out)
+}
+
+fn object(items: &[Value], name: &str) -> Result<String> {
+    if items.len() % 2 == 1 {
+        let hint = format!("The arguments of {name}() must consist of alternating keys and values.");
+        return Err(invalid("argument list must have even number of elements").with_hint(hint));
+    }
+    let mut out = String::from("{");
+    for position in (0..items.len()).step_by(2) {
+        if items[position].is_null() {
+            let message = match name {
+                "json_build_object" => format!("argument {} cannot be null", position + 1),
+                _ => format!("argument {}: key must not be null", position + 1),
+            };
+            return Err(invalid(message));
+        }
+        if position > 0 {
+            out.push_str(", ");
+        }
+        push_key(text(items, position)?, &mut out)?;
+        out.push_str(" : ");
+        out.push_str(if items[position + 1].is_null() { "null" } else { text(items, position + 1)? });
+    }
+    out.push('}');
+    Ok(out)
+}
+
+/// Appends a document as the key of an object: a string as it is, other scalars as strings.
+///
+/// # Errors
+/// 22023 for an array or object.
+pub(crate) fn push_key(json: &str, out: &mut String) -> Result<()> {
+    match json::kind(json) {
+        Kind::String => out.push_str(json),
+        Kind::Array | Kind::Object => {
+            return Err(invalid("key value must be scalar, not array, composite, or json"));
+        }
+        _ => json::push_string(json, out),
+    }
+    Ok(())
+}
+
+/// `{key,value,key,value}`
+fn of_pairs(values: &[Value]) -> Result<String> {
+    let items = crate::system::list_items(text(values, 0)?)?;
+    if items.len() % 2 == 1 {
+        return Err(subscripts("array must have even number of elements"));
+    }
+    let pairs = items.chunks_exact(2).map(|pair| (&pair[0], &pair[1]));
+    of_texts(pairs)
+}
+
+fn of_lists(values: &[Value]) -> Result<String> {
+    let keys = crate::system::list_items(text(values, 0)?)?;
+    let values = crate::system::list_items(text(values, 1)?)?;
+    if keys.len() != values.len() {
+        return Err(subscripts("mismatched array dimensions"));
+    }
+    of_texts(keys.iter().zip(&values))
+}
+
+fn subscripts(message: &'static str) -> Error {
+    Error::new(SqlState::ArraySubscriptError, message)
+}
+
+fn of_texts<'a>(pairs: impl Iterator<Item = (&'a Option<String>, &'a Option<String>)>) -> Result<String> {
+    let mut out = String::from("{");
+    for (key, value) in pairs {
+        let Some(key) = key else {
+            return Err(Error::new(SqlState::NullValueNotAllowed, "null value not allowed for object key"));
+        };
+        if out.len() > 1 {
+            out.push_str(", ");
+        }
+        json::push_string(key, &mut out);
+        out.push_str(" : ");
+        match value {
+            Some(value) => json::push_string(value, &mut out),
+            None => out.push_str("null"),
+        }
+    }
+    out.push('}');
+    Ok(out)
+}
