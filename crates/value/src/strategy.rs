@@ -55,8 +55,24 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             .prop_map(|bytes| Value::Bytea(bytes.into()))
             .boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
+        DataType::Json | DataType::Jsonb => document().prop_map(Value::text).boxed(),
         DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
     }
+}
+
+/// The canonical text of a document.
+pub(crate) fn document() -> BoxedStrategy<String> {
+    let scalars =
+        ["null", "true", "false", "0", "-1", "1.0", "1.00", "10", "\"\"", "\"a\"", "\"é\\n\"", "[]", "{}"];
+    let leaf = proptest::sample::select(scalars.to_vec()).prop_map(str::to_owned);
+    let nested = leaf.prop_recursive(3, 20, 4, |inner| {
+        let member = ("[ab]{0,2}", inner.clone()).prop_map(|(key, value)| format!("\"{key}\":{value}"));
+        prop_oneof![
+            proptest::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+            proptest::collection::vec(member, 0..4).prop_map(|members| format!("{{{}}}", members.join(","))),
+        ]
+    });
+    nested.prop_map(|text| crate::json::to_jsonb(&text).expect("it is a document")).boxed()
 }
 
 fn moment() -> impl Strategy<Value = i64> {

@@ -71,12 +71,14 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Interval => "interval",
         DataType::Bytea => "bytea",
         DataType::Uuid => "uuid",
+        DataType::Json => "json",
+        DataType::Jsonb => "jsonb",
         DataType::System(system) => system.name(),
     }
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 25] = [
+const TYPES: [DataType; 27] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -94,6 +96,8 @@ const TYPES: [DataType; 25] = [
     DataType::Interval,
     DataType::Bytea,
     DataType::Uuid,
+    DataType::Json,
+    DataType::Jsonb,
     DataType::System(SystemType::Oid),
     DataType::System(SystemType::Name),
     DataType::System(SystemType::Char),

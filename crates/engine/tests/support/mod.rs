@@ -434,7 +434,7 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         }
         DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
         DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb => {
             Value::text(std::str::from_utf8(view_bytes(column, &wide())).unwrap())
         }
     }

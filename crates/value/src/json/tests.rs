@@ -181,3 +181,21 @@ fn deep_documents_are_read_without_recursion() {
     assert!(check(&deep(DEPTH_MAX + 1)).unwrap_err().message().starts_with("stack depth"));
     assert!(contains(&most, &most, &|| Ok(())).unwrap_err().message().starts_with("stack depth"));
 }
+
+proptest::proptest! {
+    #[test]
+    fn canonical_documents_stay_as_they_are_and_contain_themselves(
+        one in crate::strategy::document(),
+        other in crate::strategy::document(),
+    ) {
+        assert_eq!(to_jsonb(&one).unwrap(), one);
+        assert_eq!(crate::parse_text(crate::DataType::Json, &one).unwrap(), crate::Value::text(one.as_str()));
+        assert!(contains(&one, &one, &|| Ok(())).unwrap());
+        assert_eq!(to_jsonb(&pretty(&one).unwrap()).unwrap(), one);
+        let keys = (comparison_key(&one).unwrap(), comparison_key(&other).unwrap());
+        let same_numbers = |text: &str| text.replace("1.00", "1.0");
+        assert_eq!(keys.0 == keys.1, same_numbers(&one) == same_numbers(&other), "{one} and {other}");
+        let joined = concatenated(&one, &other).unwrap();
+        assert_eq!(to_jsonb(&joined).unwrap(), joined);
+    }
+}
