@@ -1,24 +1,25 @@
 //! Documents in expressions: what they are compared by, and what they are cast to.
 
 use super::bind::{Bound, elsewhere};
-use super::library::{self, Builtin};
+use super::library::{Builtin, JSONB_KEY};
 use super::operator::with_blanks;
 use super::types::numeric;
 use super::{Binder, Expression, Function, Typed};
 use crate::name::not_supported;
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, SystemType, Value};
 
-/// The key of a `jsonb`, which orders as documents do; of a constant, computed at once.
+/// The key of a `jsonb`, which orders as documents do.
 pub(crate) fn comparison_key(jsonb: Expression) -> Expression {
-    let call = library::Builtin::only(library::JSONB_KEY);
-    match &jsonb {
-        Expression::Literal(value @ (Value::Null | Value::Text(_))) => {
-            match call.compute(std::slice::from_ref(value), &Interrupt::default()) {
-                Ok(key) => Expression::Literal(key),
-                Err(_) => called(call, DataType::Text, jsonb),
-            }
+    called(Builtin::only(JSONB_KEY), DataType::Text, jsonb)
+}
+
+/// The `jsonb` whose key the expression is.
+pub(crate) fn keyed(expression: &Expression) -> Option<&Expression> {
+    match expression {
+        Expression::Call(Function::Library(call, _), operands) if call.name() == JSONB_KEY => {
+            operands.first()
         }
-        _ => called(call, DataType::Text, jsonb),
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::evaluate::Context;
 use super::library::Volatility;
-use super::{Expression, Function, evaluate};
+use super::{Expression, Function, document, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use std::cell::RefCell;
 
@@ -153,6 +153,8 @@ fn is_immutable(expression: &Expression) -> bool {
             _ => true,
         },
         Expression::Concatenate(_) => true,
+        // An index is looked up by the document, not by its key.
+        other if document::keyed(other).is_some() => false,
         Expression::Call(Function::Library(function, _), _) => function.volatility() == Volatility::Immutable,
         Expression::Call(function, _) => !matches!(
             function,

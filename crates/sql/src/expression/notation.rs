@@ -1,12 +1,14 @@
 //! Operators and words of SQL that are calls of functions: `a & b`, `overlay(a PLACING b FROM 2)`.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    UnaryOperator, Value,
+    AccessExpr, Array, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Subscript, UnaryOperator, Value,
 };
 
 /// The function of `jsonb - text[]`.
 pub(crate) const WITHOUT_KEYS: &str = "operator - of a list";
+/// The function of subscripts of a document.
+pub(crate) const SUBSCRIPT: &str = "operator []";
 /// The function of `^`.
 const POWER: &str = "operator ^";
 
@@ -28,6 +30,7 @@ pub(crate) fn as_call(expression: &Expr) -> Option<(&'static str, Vec<Expr>)> {
             arguments.extend(substring_for.as_deref().cloned());
             Some((if *shorthand { "substr" } else { "substring" }, arguments))
         }
+        Expr::CompoundFieldAccess { root, access_chain } => subscripts(root, access_chain),
         Expr::Position { expr, r#in } => Some(("strpos", vec![r#in.as_ref().clone(), expr.as_ref().clone()])),
         _ => None,
     }
@@ -123,6 +126,18 @@ fn of_documents(operator: &BinaryOperator) -> Option<&'static str> {
         BinaryOperator::HashMinus => "operator #-",
         _ => return None,
     })
+}
+
+/// `document['a'][0]`, if one of the subscripts is a text; lists have other ones.
+fn subscripts(root: &Expr, chain: &[AccessExpr]) -> Option<(&'static str, Vec<Expr>)> {
+    let subscript = |access: &AccessExpr| match access {
+        AccessExpr::Subscript(Subscript::Index { index }) => Some(index.clone()),
+        _ => None,
+    };
+    let steps = chain.iter().map(subscript).collect::<Option<Vec<_>>>()?;
+    let is_text = |step: &Expr| matches!(step, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let is_document = steps.iter().any(is_text);
+    is_document.then(|| (SUBSCRIPT, std::iter::once(root.clone()).chain(steps).collect()))
 }
 
 /// Whether the operand is written as a list.

@@ -25,6 +25,7 @@ mod cooperate;
 mod correlation;
 mod dependent;
 mod distinct;
+mod document_aggregate;
 mod duplicate;
 mod error;
 mod exact_spread;

@@ -5,8 +5,11 @@
 //! - `ARRAY(SELECT x FROM ...)`: the subquery as an aggregate, which gives a list
 //! - `generate_subscripts(list, 1)`: the positions, unnested
 //! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
+//! - `VALUES ('1'::jsonb), ('2')`: both cast
+//! - `json_agg(x)`: in `document_aggregate`
 //! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
 
+use super::document_aggregate;
 use super::quantified;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
@@ -14,7 +17,7 @@ use crate::name::{dotted, folded, not_supported};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByKind, Query,
     Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     Value, visit_expressions,
@@ -88,6 +91,10 @@ impl Work for Spelling {
             match body {
                 SetExpr::Select(select) => select.from.iter_mut().for_each(respell_from),
                 SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+                SetExpr::Values(values) => {
+                    let rows = values.rows.iter_mut().map(|row| row.content.as_mut_slice());
+                    cast_documents(&mut rows.collect::<Vec<_>>());
+                }
                 // Queries in parentheses are visited by themselves.
                 _ => {}
             }
@@ -105,7 +112,10 @@ impl Work for Spelling {
                 }
                 return;
             }
-            Expr::Function(function) => match list_of_subquery(function).or_else(|| subscripts(function)) {
+            Expr::Function(function) => match list_of_subquery(function)
+                .or_else(|| subscripts(function))
+                .or_else(|| document_aggregate::respelled(function))
+            {
                 Some(list) => list,
                 None => return,
             },
@@ -122,6 +132,27 @@ fn respell_from(from: &mut TableWithJoins) {
     let joined = from.joins.iter_mut().map(|join| &mut join.relation);
     for factor in std::iter::once(&mut from.relation).chain(joined) {
         respell_factor(factor);
+    }
+}
+
+/// Casts constants without a type in a column of VALUES that has documents, which the planner cannot tell from texts.
+fn cast_documents(rows: &mut [&mut [Expr]]) {
+    let width = rows.first().map_or(0, |row| row.len());
+    for column in 0..width {
+        let document = rows.iter().find_map(|row| match row.get(column) {
+            Some(Expr::Cast { data_type: data_type @ (DataType::JSON | DataType::JSONB), .. }) => {
+                Some(data_type.clone())
+            }
+            _ => None,
+        });
+        let Some(data_type) = document else { continue };
+        for item in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+            if matches!(item, Expr::Value(_)) {
+                let expr = Box::new(item.clone());
+                let (kind, data_type) = (CastKind::Cast, data_type.clone());
+                *item = Expr::Cast { kind, expr, data_type, array: false, format: None };
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::derivation::{computed_key, conjuncts, is_implied};
 use crate::expression::types::{Family, family, same_representation};
-use crate::expression::{Comparison, Expression, Quantifier};
+use crate::expression::{Comparison, Expression, Quantifier, document};
 use ankerdb_engine::{Catalog, DataType, Direction, Index, IndexKind, Table};
 use std::sync::Arc;
 
@@ -202,10 +202,19 @@ impl<'a> Terms<'a> {
         if let Some(term) = self.position(expression) {
             return Some((term, true));
         }
+        if let Some(document) = document::keyed(expression) {
+            // An index of a jsonb is ordered by its key.
+            return Some((self.position(document)?, false));
+        }
         let Expression::Cast(operand, to) = expression else { return None };
         let term = self.position(operand)?;
         widens(self.types.get(term)?.0, *to).then_some((term, false))
     }
+}
+
+/// What a column is compared with: a document, where keys are.
+fn compared(expression: &Expression) -> &Expression {
+    document::keyed(expression).unwrap_or(expression)
 }
 
 fn widens(from: DataType, to: DataType) -> bool {
@@ -224,14 +233,16 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> O
         Expression::Compare(Comparison::NotEqual, _) => return None,
         Expression::Compare(comparison, pair) => match (terms.find(&pair.0), terms.find(&pair.1)) {
             (Some((column, bare)), _) if pair.1.is_constant() => {
-                (column, bare, Says::Compared(*comparison, &pair.1))
+                (column, bare, Says::Compared(*comparison, compared(&pair.1)))
             }
             (_, Some((column, bare))) if pair.0.is_constant() => {
-                (column, bare, Says::Compared(comparison.flipped(), &pair.0))
+                (column, bare, Says::Compared(comparison.flipped(), compared(&pair.0)))
             }
             _ => return None,
         },
-        Expression::InList(operand, items, false) if items.iter().all(Expression::is_constant) => {
+        Expression::InList(operand, items, false)
+            if items.iter().all(Expression::is_constant) && document::keyed(operand).is_none() =>
+        {
             let (column, bare) = terms.find(operand)?;
             (column, bare, Says::Among(items))
         }

@@ -1,6 +1,6 @@
 //! Bound expressions as SQL text, for EXPLAIN: in PostgreSQL's form, with a parenthesis around every operator.
 
-use crate::expression::library::OPERATOR;
+use crate::expression::library::{JSONB_KEY, OPERATOR};
 use crate::expression::{Expression, Function};
 use ankerdb_engine::{DataType, Table, Value};
 use ankerdb_value::format_text;
@@ -83,6 +83,7 @@ impl Deparser<'_> {
             Function::Subquery(number) => format!("(SubPlan {})", number + 1),
             Function::Exists(number) => format!("EXISTS(SubPlan {})", number + 1),
             Function::Now | Function::CurrentDate | Function::LocalTimestamp => function.name().to_owned(),
+            _ if function.name() == JSONB_KEY => self.list(arguments, ", "),
             _ => match (function.name().strip_prefix(OPERATOR), arguments) {
                 (Some(operator), [left, right]) => {
                     format!("({} {operator} {})", self.text(left), self.text(right))

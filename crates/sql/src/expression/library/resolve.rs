@@ -11,6 +11,7 @@
 use super::entry::{Entry, Returns};
 use super::{Builtin, OPERATOR, named, type_function};
 use crate::expression::bind::{Bound, type_name};
+use crate::expression::notation::SUBSCRIPT;
 use crate::expression::operator::with_blanks;
 use crate::expression::types::numeric;
 use crate::expression::{Binder, Expression, Function, Typed, document};
@@ -27,6 +28,13 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
     let is_match = MATCHES.contains(&name);
     let items: Vec<Typed> =
         items.into_iter().map(|item| if is_match { with_blanks(item) } else { item }).collect();
+    if let (SUBSCRIPT, Some(known)) = (name, items.first().and_then(|item| item.data_type))
+        && known != DataType::Jsonb
+    {
+        let known = type_name(known);
+        let message = format!("cannot subscript type {known} because it does not support subscripting");
+        return Err(Error::new(SqlState::DatatypeMismatch, message).into());
+    }
     let entry = resolved(name, &items)?;
     if matches!((name, items.as_slice()), ("to_json" | "to_jsonb", [Typed { data_type: None, .. }])) {
         let message = "could not determine polymorphic type because input has type unknown";

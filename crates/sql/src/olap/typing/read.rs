@@ -657,7 +657,7 @@ impl<'r, 't> Reader<'r, 't> {
         let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;
-        if let [argument] = typed.params.args.as_slice() {
+        if let [argument, ..] = typed.params.args.as_slice() {
             check_aggregate(typed.func.name(), &argument.to_field(self.schema.as_ref())?.1)?;
         }
         if let Some(filter) = &mut typed.params.filter {
@@ -833,6 +833,10 @@ fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         Some(
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
+        Some(known @ (DataType::Json | DataType::Jsonb)) if name == "string_agg" => known,
+        Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
+            return Err(external(not_supported(&format!("a list of {known}"))));
+        }
         _ => return Ok(()),
     };
     Err(external(undefined_function(&format!("{name}({refused})"))))

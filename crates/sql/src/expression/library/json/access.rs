@@ -2,6 +2,7 @@
 
 use super::super::entry::{Entry, entry, integer, invalid, text, wrong_argument};
 use super::{TEXTS, steps};
+use crate::expression::notation::SUBSCRIPT;
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Interrupt, Result, Value};
 use ankerdb_value::json::{self, Kind};
@@ -25,6 +26,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         .and_any(1, usize::MAX),
     entry("jsonb_extract_path_text", &[Jsonb], Text, |values, _| at_texts(values, part_text))
         .and_any(1, usize::MAX),
+    entry(SUBSCRIPT, &[Jsonb], Jsonb, |values, _| at_texts(values, part)).and_any(1, usize::MAX),
     entry("operator @>", &[Jsonb, Jsonb], Boolean, |values, interrupt| contains(values, 0, 1, interrupt)),
     entry("operator <@", &[Jsonb, Jsonb], Boolean, |values, interrupt| contains(values, 1, 0, interrupt)),
     entry("operator ?", &[Jsonb, Text], Boolean, |values, _| {

@@ -3,7 +3,7 @@
 use super::super::entry::{Entry, entry, invalid, text, wrong_argument};
 use super::TEXTS;
 use crate::expression::document::TO_JSON;
-use ankerdb_engine::DataType::{Json, Jsonb};
+use ankerdb_engine::DataType::{Json, Jsonb, Text};
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
 use ankerdb_value::format_text;
 use ankerdb_value::json::{self, Kind};
@@ -14,6 +14,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
         _ => Err(wrong_argument()),
     })
     .and_any(1, 1),
+    entry(JSON_ITEM, &[], Text, |values, _| Ok(Value::text(item(values, 0)?))).and_documents(1, 1).lenient(),
+    entry(JSON_MEMBER, &[], Text, |values, _| Ok(Value::text(member(values)?))).and_documents(2, 2).lenient(),
     entry("to_json", &[], Json, |values, _| Ok(Value::text(text(values, 0)?))).and_documents(1, 1),
     entry("to_jsonb", &[], Jsonb, |values, _| canonical(text(values, 0)?.to_owned())).and_documents(1, 1),
     entry("json_build_array", &[], Json, |values, _| Ok(Value::text(array(values)?)))
@@ -33,6 +35,26 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("json_object", &[TEXTS, TEXTS], Json, |values, _| Ok(Value::text(of_lists(values)?))),
     entry("jsonb_object", &[TEXTS, TEXTS], Jsonb, |values, _| canonical(of_lists(values)?)),
 ];
+
+/// What an aggregate puts into an array for a value.
+pub(crate) const JSON_ITEM: &str = "operator item of json";
+/// What an aggregate puts into an object for a key and a value.
+pub(crate) const JSON_MEMBER: &str = "operator member of json";
+
+fn item(values: &[Value], position: usize) -> Result<&str> {
+    if values.get(position).is_some_and(Value::is_null) { Ok("null") } else { text(values, position) }
+}
+
+fn member(values: &[Value]) -> Result<String> {
+    if values.first().is_some_and(Value::is_null) {
+        return Err(invalid("field name must not be null"));
+    }
+    let mut out = String::new();
+    push_key(text(values, 0)?, &mut out)?;
+    out.push_str(" : ");
+    out.push_str(item(values, 1)?);
+    Ok(out)
+}
 
 fn canonical(json: String) -> Result<Value> {
     Ok(Value::text(json::to_jsonb(&json)?))
@@ -66,11 +88,11 @@ fn of_value(value: &Value) -> String {
 
 fn array(items: &[Value]) -> Result<String> {
     let mut out = String::from("[");
-    for (position, item) in items.iter().enumerate() {
+    for position in 0..items.len() {
         if position > 0 {
             out.push_str(", ");
         }
-        out.push_str(if item.is_null() { "null" } else { text(items, position)? });
+        out.push_str(item(items, position)?);
     }
     out.push(']');
     Ok(out)
@@ -95,7 +117,7 @@ fn object(items: &[Value], name: &str) -> Result<String> {
         }
         push_key(text(items, position)?, &mut out)?;
         out.push_str(" : ");
-        out.push_str(if items[position + 1].is_null() { "null" } else { text(items, position + 1)? });
+        out.push_str(item(items, position + 1)?);
     }
     out.push('}');
     Ok(out)
@@ -105,7 +127,7 @@ fn object(items: &[Value], name: &str) -> Result<String> {
 ///
 /// # Errors
 /// 22023 for an array or object.
-pub(crate) fn push_key(json: &str, out: &mut String) -> Result<()> {
+fn push_key(json: &str, out: &mut String) -> Result<()> {
     match json::kind(json) {
         Kind::String => out.push_str(json),
         Kind::Array | Kind::Object => {

@@ -8,6 +8,7 @@ pub(super) mod change;
 pub(super) mod make;
 
 pub(crate) use cast::JSONB_KEY;
+pub(crate) use make::{JSON_ITEM, JSON_MEMBER};
 
 use super::entry::text;
 use crate::system::list_items;
