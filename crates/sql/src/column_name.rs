@@ -3,6 +3,7 @@
 //! A column and a function give their own name, and it shows through a cast or the ELSE of a CASE. The name of a type is
 //! weaker: a cast of something without a name has it, and an outer cast's type replaces an inner one's.
 
+use crate::expression::library::{AGGREGATES, JSON_WHOLE};
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
@@ -65,6 +66,9 @@ fn respelled(function: &Function) -> Option<&'static str> {
     let FunctionArguments::List(list) = &function.args else { return None };
     match (last_part(&function.name)?.as_str(), list.args.as_slice()) {
         ("array_or_empty", _) => Some("array"),
+        (name, _) if name.starts_with(JSON_WHOLE) => {
+            AGGREGATES.into_iter().find(|aggregate| name.ends_with(&format!(" {aggregate}")))
+        }
         ("unnest", [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))]) => {
             (last_part(&inner.name)? == "array_subscripts").then_some("generate_subscripts")
         }

@@ -2,18 +2,18 @@
 //!
 //! | written | read |
 //! | --- | --- |
-//! | `json_agg(x ORDER BY y)` | `CAST('[' \|\| string_agg(item(x), ', ' ORDER BY y) \|\| ']' AS json)` |
-//! | `jsonb_object_agg(k, v)` | `CAST('{ ' \|\| string_agg(member(k, v), ', ') \|\| ' }' AS jsonb)` |
+//! | `json_agg(x ORDER BY y)` | `whole('[' \|\| string_agg(item(x), ', ' ORDER BY y) \|\| ']')` |
+//! | `jsonb_object_agg(k, v)` | `whole('{ ' \|\| string_agg(member(k, v), ', ') \|\| ' }')` |
 //!
 //! An item is what `to_json` gives, `null` for NULL; a member has its key before it. So there is one text for each group, which is
-//! charged to the query's memory as that of any `string_agg`, and is read once more at its end.
+//! charged to the query's memory as that of any `string_agg`; that of a `jsonb` is read once more at its end.
 
-use crate::expression::library::{JSON_ITEM, JSON_MEMBER};
+use crate::expression::library::{JSON_ITEM, JSON_MEMBER, JSON_WHOLE};
 use crate::name::{folded, not_supported};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, Value,
 };
 
 /// The call in other words; `None` for other calls.
@@ -23,11 +23,9 @@ pub(super) fn respelled(function: &Function) -> Option<Result<Expr>> {
         [schema, name] if folded(schema.as_ident()?) == "pg_catalog" => folded(name.as_ident()?),
         _ => return None,
     };
-    let (item, (open, close), data_type) = match name.as_str() {
-        "json_agg" => (JSON_ITEM, ("[", "]"), DataType::JSON),
-        "jsonb_agg" => (JSON_ITEM, ("[", "]"), DataType::JSONB),
-        "json_object_agg" => (JSON_MEMBER, ("{ ", " }"), DataType::JSON),
-        "jsonb_object_agg" => (JSON_MEMBER, ("{ ", " }"), DataType::JSONB),
+    let (item, (open, close)) = match name.as_str() {
+        "json_agg" | "jsonb_agg" => (JSON_ITEM, ("[", "]")),
+        "json_object_agg" | "jsonb_object_agg" => (JSON_MEMBER, ("{ ", " }")),
         _ => return None,
     };
     let FunctionArguments::List(list) = &function.args else { return None };
@@ -39,36 +37,36 @@ pub(super) fn respelled(function: &Function) -> Option<Result<Expr>> {
         let message = format!("function {name} with {} arguments does not exist", list.args.len());
         return Some(Err(Error::new(SqlState::UndefinedFunction, message)));
     }
-    let unnamed = |argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument));
-    let part = Function {
-        name: ObjectName::from(vec![Ident::new(item)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: list.args.clone(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    };
+    let part = call(item.to_owned(), list.args.clone());
     let parts = Function {
         name: ObjectName::from(vec![Ident::new("string_agg")]),
         args: FunctionArguments::List(FunctionArgumentList {
-            args: vec![unnamed(Expr::Function(part)), unnamed(text(", "))],
+            args: vec![unnamed(part), unnamed(text(", "))],
             ..list.clone()
         }),
         ..function.clone()
     };
-    Some(Ok(Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(joined(joined(text(open), Expr::Function(parts)), text(close))),
-        data_type,
-        array: false,
-        format: None,
-    }))
+    let whole = joined(joined(text(open), Expr::Function(parts)), text(close));
+    Some(Ok(call(format!("{JSON_WHOLE} {name}"), vec![unnamed(whole)])))
+}
+
+fn unnamed(argument: Expr) -> FunctionArg {
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))
+}
+
+fn call(name: String, args: Vec<FunctionArg>) -> Expr {
+    let clauses = Vec::new();
+    let args = FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses });
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 fn text(text: &str) -> Expr {

@@ -121,8 +121,9 @@ fn bind_part(table: &str, columns: &[ColumnDefinition], part: &Expr) -> Result<(
     let bound = Binder::new(scope, &mut parameters).bind_settled(part).map_err(Refusal::into_error)?;
     check_parameters(&parameters)?;
     let folded = crate::expression::fold(bound.0)?;
-    if let DataType::System(system) = bound.1 {
-        let message = format!("data type {system} has no default operator class for access method \"btree\"");
+    if let DataType::System(_) | DataType::Json = bound.1 {
+        let message =
+            format!("data type {} has no default operator class for access method \"btree\"", bound.1);
         return Err(Error::new(SqlState::UndefinedObject, message));
     }
     Ok((folded, bound.1))

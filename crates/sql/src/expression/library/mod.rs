@@ -29,7 +29,7 @@ mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
-pub(crate) use json::{JSON_ITEM, JSON_MEMBER, JSONB_KEY};
+pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY};
 pub(crate) use powers::whole_root;
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};

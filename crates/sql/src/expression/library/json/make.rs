@@ -16,26 +16,34 @@ pub(crate) const ENTRIES: &[Entry] = &[
     .and_any(1, 1),
     entry(JSON_ITEM, &[], Text, |values, _| Ok(Value::text(item(values, 0)?))).and_documents(1, 1).lenient(),
     entry(JSON_MEMBER, &[], Text, |values, _| Ok(Value::text(member(values)?))).and_documents(2, 2).lenient(),
+    entry("operator whole json_agg", &[Text], Json, |values, _| Ok(Value::text(text(values, 0)?))),
+    entry("operator whole json_object_agg", &[Text], Json, |values, _| Ok(Value::text(text(values, 0)?))),
+    entry("operator whole jsonb_agg", &[Text], Jsonb, |values, _| canonical(text(values, 0)?)),
+    entry("operator whole jsonb_object_agg", &[Text], Jsonb, |values, _| canonical(text(values, 0)?)),
     entry("to_json", &[], Json, |values, _| Ok(Value::text(text(values, 0)?))).and_documents(1, 1),
-    entry("to_jsonb", &[], Jsonb, |values, _| canonical(text(values, 0)?.to_owned())).and_documents(1, 1),
+    entry("to_jsonb", &[], Jsonb, |values, _| canonical(text(values, 0)?)).and_documents(1, 1),
     entry("json_build_array", &[], Json, |values, _| Ok(Value::text(array(values)?)))
         .and_documents(0, usize::MAX)
         .lenient(),
-    entry("jsonb_build_array", &[], Jsonb, |values, _| canonical(array(values)?))
+    entry("jsonb_build_array", &[], Jsonb, |values, _| canonical(&array(values)?))
         .and_documents(0, usize::MAX)
         .lenient(),
     entry("json_build_object", &[], Json, |values, _| Ok(Value::text(object(values, "json_build_object")?)))
         .and_documents(0, usize::MAX)
         .lenient(),
-    entry("jsonb_build_object", &[], Jsonb, |values, _| canonical(object(values, "jsonb_build_object")?))
+    entry("jsonb_build_object", &[], Jsonb, |values, _| canonical(&object(values, "jsonb_build_object")?))
         .and_documents(0, usize::MAX)
         .lenient(),
     entry("json_object", &[TEXTS], Json, |values, _| Ok(Value::text(of_pairs(values)?))),
-    entry("jsonb_object", &[TEXTS], Jsonb, |values, _| canonical(of_pairs(values)?)),
+    entry("jsonb_object", &[TEXTS], Jsonb, |values, _| canonical(&of_pairs(values)?)),
     entry("json_object", &[TEXTS, TEXTS], Json, |values, _| Ok(Value::text(of_lists(values)?))),
-    entry("jsonb_object", &[TEXTS, TEXTS], Jsonb, |values, _| canonical(of_lists(values)?)),
+    entry("jsonb_object", &[TEXTS, TEXTS], Jsonb, |values, _| canonical(&of_lists(values)?)),
 ];
 
+/// The aggregates of documents.
+pub(crate) const AGGREGATES: [&str; 4] = ["json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"];
+/// What makes an aggregate's document of the text that was put together; its name goes on with the aggregate's.
+pub(crate) const JSON_WHOLE: &str = "operator whole";
 /// What an aggregate puts into an array for a value.
 pub(crate) const JSON_ITEM: &str = "operator item of json";
 /// What an aggregate puts into an object for a key and a value.
@@ -56,8 +64,8 @@ fn member(values: &[Value]) -> Result<String> {
     Ok(out)
 }
 
-fn canonical(json: String) -> Result<Value> {
-    Ok(Value::text(json::to_jsonb(&json)?))
+fn canonical(json: &str) -> Result<Value> {
+    Ok(Value::text(json::to_jsonb(json)?))
 }
 
 /// A value as a document: numbers and truth as they are, dates in the form of ISO 8601, everything else as a string.

@@ -8,7 +8,7 @@ pub(super) mod change;
 pub(super) mod make;
 
 pub(crate) use cast::JSONB_KEY;
-pub(crate) use make::{JSON_ITEM, JSON_MEMBER};
+pub(crate) use make::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE};
 
 use super::entry::text;
 use crate::system::list_items;
