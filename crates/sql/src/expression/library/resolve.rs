@@ -15,7 +15,7 @@ use crate::expression::notation::SUBSCRIPT;
 use crate::expression::operator::with_blanks;
 use crate::expression::types::numeric;
 use crate::expression::{Binder, Expression, Function, Typed, document};
-use ankerdb_engine::{DataType, Error, SqlState, Value};
+use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 
 /// Operators that see the blanks of a `char(n)`.
 const MATCHES: [&str; 4] = ["operator ~", "operator ~*", "operator !~", "operator !~*"];
@@ -48,6 +48,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
     for (position, item) in items.into_iter().enumerate() {
         arguments.push(match entry.arguments.get(position) {
             Some(wanted @ DataType::Numeric { .. }) => number(binder, item, *wanted)?,
+            Some(wanted @ DataType::System(SystemType::List(_))) => list_text(binder, item, *wanted)?,
             Some(wanted) => binder.resolve(item, *wanted)?,
             None if entry.takes_documents => document::as_json(binder, item)?,
             None => shown(binder, item)?,
@@ -81,6 +82,14 @@ pub(crate) fn only_result(name: &str, arguments: usize) -> Option<DataType> {
     });
     let first = results.next()??;
     results.all(|other| other == Some(first)).then_some(first)
+}
+
+/// A constant list as its text, which functions of paths take, too: the analytical path has no values that are lists.
+fn list_text(binder: &mut Binder, item: Typed, wanted: DataType) -> Bound<Expression> {
+    match (item.data_type, &item.expression) {
+        (None, Expression::Literal(_)) => Ok(item.expression),
+        _ => binder.resolve(item, wanted),
+    }
 }
 
 /// A numeric with the fractional digits that it has.

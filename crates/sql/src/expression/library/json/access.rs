@@ -1,7 +1,7 @@
 //! What is in a document: operators and functions that look into one.
 
 use super::super::entry::{Entry, entry, integer, invalid, text, wrong_argument};
-use super::{TEXTS, steps};
+use super::{TEXTS, steps, texts};
 use crate::expression::notation::SUBSCRIPT;
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Interrupt, Result, Value};
@@ -91,7 +91,7 @@ fn contains(values: &[Value], whole: usize, part: usize, interrupt: &Interrupt) 
 /// Whether all of the keys are there, or one of them. A NULL is no key.
 fn exist(values: &[Value], all: bool) -> Result<Value> {
     let jsonb = text(values, 0)?;
-    let keys = crate::system::list_items(text(values, 1)?)?;
+    let keys = texts(values, 1)?;
     let mut keys = keys.iter().flatten().map(|key| json::exists(jsonb, key));
     Ok(Value::Boolean(if all { keys.all(|is_there| is_there) } else { keys.any(|is_there| is_there) }))
 }

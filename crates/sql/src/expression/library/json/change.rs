@@ -1,7 +1,7 @@
 //! Documents made of others.
 
 use super::super::entry::{Entry, entry, integer, invalid, text, wrong_argument};
-use super::{TEXTS, steps};
+use super::{TEXTS, steps, texts};
 use crate::expression::notation::WITHOUT_KEYS;
 use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
@@ -19,7 +19,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         json::without_index(text(values, 0)?, index).map(Value::text)
     }),
     entry(WITHOUT_KEYS, &[Jsonb, TEXTS], Jsonb, |values, _| {
-        let keys: Vec<String> = crate::system::list_items(text(values, 1)?)?.into_iter().flatten().collect();
+        let keys: Vec<String> = texts(values, 1)?.into_iter().flatten().collect();
         json::without_keys(text(values, 0)?, &keys).map(Value::text)
     }),
     entry("operator #-", &[Jsonb, TEXTS], Jsonb, |values, _| {
@@ -43,7 +43,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 /// The steps of the path, none of which may be NULL.
 fn known_steps(values: &[Value]) -> Result<Vec<String>> {
-    let items = crate::system::list_items(text(values, 1)?)?;
+    let items = texts(values, 1)?;
     if let Some(position) = items.iter().position(Option::is_none) {
         let message = format!("path element at position {} is null", position + 1);
         return Err(Error::new(SqlState::NullValueNotAllowed, message));

@@ -1,7 +1,7 @@
 //! Documents made of values.
 
 use super::super::entry::{Entry, entry, invalid, text, wrong_argument};
-use super::TEXTS;
+use super::{TEXTS, texts};
 use crate::expression::document::TO_JSON;
 use ankerdb_engine::DataType::{Json, Jsonb, Text};
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
@@ -148,7 +148,7 @@ fn push_key(json: &str, out: &mut String) -> Result<()> {
 
 /// `{key,value,key,value}`
 fn of_pairs(values: &[Value]) -> Result<String> {
-    let items = crate::system::list_items(text(values, 0)?)?;
+    let items = texts(values, 0)?;
     if items.len() % 2 == 1 {
         return Err(subscripts("array must have even number of elements"));
     }
@@ -157,8 +157,8 @@ fn of_pairs(values: &[Value]) -> Result<String> {
 }
 
 fn of_lists(values: &[Value]) -> Result<String> {
-    let keys = crate::system::list_items(text(values, 0)?)?;
-    let values = crate::system::list_items(text(values, 1)?)?;
+    let keys = texts(values, 0)?;
+    let values = texts(values, 1)?;
     if keys.len() != values.len() {
         return Err(subscripts("mismatched array dimensions"));
     }
