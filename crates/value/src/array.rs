@@ -401,7 +401,7 @@ mod tests {
         }
         assert_eq!(ListType::of(DataType::Varchar(3)), Some(ListType::Varchar));
         assert_eq!(ListType::of(DataType::Integer), Some(ListType::Integer));
-        assert_eq!(ListType::of(DataType::System(SystemType::Json)), None);
+        assert_eq!(ListType::of(DataType::Json), None);
     }
 
     #[test]
