@@ -69,10 +69,10 @@
 //! | `interval` | [`Interval`], texts like `'1 day 02:00'` | [`Interval`] |
 //! | `uuid` | `uuid`, texts, [`Value`] | `uuid`, `[u8; 16]` |
 //! | `json`, `jsonb` | `&str`, `String`: JSON (22P02); to tables' own calls a `jsonb` in its canonical text | `String`, `Box<str>`, `Arc<str>` |
-//! | arrays, as parameters of SQL | [`Value::Array`] | texts like `'{1,2}'` |
+//! | arrays | [`Value::Array`] | `String`, like `{1,2}` |
 //! | NULL | `None` | `Option` of any of these, [`Value`] |
 //!
-//! A text is converted to any type but `bytea` if it has that type's form, like a constant in quotes in SQL.
+//! A text is converted to any type but `bytea` and arrays if it has that type's form, like a constant in quotes in SQL.
 //! Integers are all of Rust's but `u8` and 128 bits; a `Vec<u8>` is bytes.
 //!
 //! # Features

@@ -465,3 +465,25 @@ fn now_stays_for_a_transaction() -> Result<()> {
     assert_ne!(db.query_one("SELECT now()", ())?.get::<Value>(0)?, first);
     Ok(())
 }
+
+#[test]
+fn arrays_are_parameters_and_results() -> Result<()> {
+    let db = numbers(100);
+    let mut items = ArrayBuilder::new(ListType::Integer);
+    for item in [3, 5, 200] {
+        items.push((&Value::Integer(item)).into()).unwrap();
+    }
+    let array = Value::Array(items.finish());
+    let count = db.query_one("SELECT count(*) FROM t WHERE i = ANY($1)", [&array])?.get::<i64>(0)?;
+    assert_eq!(count, 2);
+    assert_eq!(db.execute("UPDATE t SET i = i WHERE i = ANY($1)", [&array])?, 2);
+    db.execute("CREATE TABLE a (id int PRIMARY KEY, i int[])", ())?;
+    db.execute("INSERT INTO a VALUES (1, $1)", [&array])?;
+    assert_eq!(db.query_one("SELECT i FROM a WHERE id = 1", ())?.get::<Value>(0)?, array);
+    for sql in ["SELECT i FROM a WHERE id = 1", "SELECT i FROM a"] {
+        assert_eq!(db.query_one(sql, ())?.get::<String>(0)?, "{3,5,200}");
+    }
+    let refused = db.execute("INSERT INTO a VALUES (2, $1)", ["{1}"]).unwrap_err();
+    assert_eq!(refused.sqlstate(), SqlState::DatatypeMismatch);
+    Ok(())
+}

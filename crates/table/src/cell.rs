@@ -1,7 +1,7 @@
 //! One cell inside of storage: what a value looks like as bits.
 
-use ankerdb_base::{Error, Result};
-use ankerdb_value::{DataType, Decimal, Interval, Value, ValueRef};
+use ankerdb_base::{Error, Result, SqlState};
+use ankerdb_value::{ArrayRef, DataType, Decimal, Interval, SystemType, Value, ValueRef};
 
 /// Longest byte string that lies in its view.
 pub(crate) const INLINE_BYTES: usize = 12;
@@ -135,7 +135,8 @@ impl<'a> Cell<'a> {
     /// Like [`of`](Self::of), for a value that borrows its text or bytes.
     ///
     /// # Errors
-    /// Those of [`of`](Self::of).
+    /// Those of [`of`](Self::of); 0A000 for an array of several dimensions, or one that does not count from 1: analytical queries
+    /// have no such lists.
     #[inline]
     pub fn of_borrowed(value: ValueRef<'a>, data_type: DataType) -> Result<Cell<'a>> {
         Ok(match (value, data_type) {
@@ -163,11 +164,16 @@ impl<'a> Cell<'a> {
                 Cell::Bytes(value.as_bytes())
             }
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
+            (ValueRef::Array(array), DataType::System(SystemType::List(list)))
+                if array.list_type() == list =>
+            {
+                array_cell(array)?
+            }
             _ => return Err(misfit(value, data_type)),
         })
     }
 
-    /// The value that these bits are in a column of this type. Allocates for text and bytea.
+    /// The value that these bits are in a column of this type. Allocates for text, bytea and arrays.
     pub fn to_value(self, data_type: DataType) -> Value {
         self.to_borrowed(data_type).to_value()
     }
@@ -196,6 +202,9 @@ impl<'a> Cell<'a> {
             (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
             (Cell::Wide(wide), DataType::Interval) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
+            (Cell::Bytes(bytes), DataType::System(SystemType::List(_))) => {
+                ValueRef::Array(ArrayRef::from_bytes(bytes))
+            }
             (Cell::Bytes(bytes), _) if data_type.is_text() || data_type.is_document() => {
                 ValueRef::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8"))
             }
@@ -221,6 +230,16 @@ impl<'a> Cell<'a> {
             Cell::Bytes(bytes) => OwnedCell::Bytes(bytes.into()),
         }
     }
+}
+
+/// An array as it is stored.
+fn array_cell(array: ArrayRef<'_>) -> Result<Cell<'_>> {
+    if array.is_plain() {
+        return Ok(Cell::Bytes(array.as_bytes()));
+    }
+    let message =
+        "an array of several dimensions, or one that does not count from 1, in a column is not supported";
+    Err(Error::new(SqlState::FeatureNotSupported, message))
 }
 
 #[cold]

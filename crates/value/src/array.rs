@@ -58,6 +58,16 @@ impl Array {
 pub struct ArrayRef<'a>(&'a [u8]);
 
 impl<'a> ArrayRef<'a> {
+    /// An array by its bytes, which are those of [`as_bytes`](Self::as_bytes). Of others nothing is known but that they can be read.
+    pub fn from_bytes(bytes: &'a [u8]) -> ArrayRef<'a> {
+        ArrayRef(bytes)
+    }
+
+    /// The bytes, to be stored.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// An array of its own.
     pub fn to_array(self) -> Array {
         Array(self.0.into())

@@ -18,15 +18,18 @@
 //! | bytea                 | as text                                                                        |
 //! | uuid                  | 16, as it is                                                                   |
 //! | jsonb                 | its comparison key (`json/key.rs`), as text                                    |
+//! | array                 | `02` and its key for each item as of a nullable column, `00`, then its dimensions |
 //!
 //! A column that cannot be NULL has no marker. Keys cannot be decoded here; the row they lead to has the values.
 
 use crate::json::comparison_key;
-use crate::{DataType, Decimal, Value, numeric_storage_bits};
+use crate::{ArrayRef, DataType, Decimal, SystemType, Value, numeric_storage_bits};
 use ankerdb_base::{Error, Result};
 
 const MARK_VALUE: u8 = 0;
 const MARK_NULL: u8 = 1;
+const MARK_ITEM: u8 = 2;
+const MARK_END: u8 = 0;
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: [u8; 2] = [ESCAPE, 0xFF];
 const TERMINATOR: [u8; 2] = [ESCAPE, 0x00];
@@ -76,6 +79,11 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
         (Value::Text(text), DataType::Jsonb) => push_bytes(out, &comparison_key(text)?),
+        (Value::Array(array), DataType::System(SystemType::List(list)))
+            if array.borrow().list_type() == list =>
+        {
+            push_array(out, array.borrow())?;
+        }
         (value, data_type) => {
             let message = format!("{} value in a key column of type {data_type}", value.type_name());
             return Err(Error::internal(message));
@@ -121,6 +129,22 @@ fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
         out.extend_from_slice(piece);
     }
     out.extend_from_slice(&TERMINATOR);
+}
+
+/// Items before their end, so that an array is less than a longer one that begins like it.
+fn push_array(out: &mut Vec<u8>, array: ArrayRef<'_>) -> Result<()> {
+    let item_type = array.list_type().item_type();
+    for item in array.items() {
+        out.push(MARK_ITEM);
+        push_value(out, &item.to_value(), item_type, true)?;
+    }
+    out.push(MARK_END);
+    push_integer(out, array.dimensions().len() as i32);
+    for dimension in array.dimensions() {
+        push_bigint(out, i64::from(dimension.length));
+        push_integer(out, dimension.lower);
+    }
+    Ok(())
 }
 
 fn push_numeric(out: &mut Vec<u8>, value: Decimal, precision: u8, scale: u8) -> Result<()> {

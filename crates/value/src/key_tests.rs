@@ -127,3 +127,23 @@ fn both_zeros_and_all_nans_are_one_key() {
     assert_eq!(real(f32::NAN), real(f32::from_bits(u32::MAX)));
     assert!(double(f64::NAN) > double(f64::INFINITY));
 }
+
+#[test]
+fn arrays_order_as_their_values_do() {
+    let data_type = DataType::System(SystemType::List(crate::ListType::Text));
+    let values: Vec<Value> = ["{}", "{\"\"}", "{a}", "{a,a}", "{a,b}", "{a,NULL}", "{aa}", "{b}", "{NULL}"]
+        .iter()
+        .map(|text| crate::parse_text(data_type, text).unwrap())
+        .collect();
+    let key = |value: &Value| {
+        let mut key = Vec::new();
+        push_value(&mut key, value, data_type, false).unwrap();
+        key
+    };
+    for (at, left) in values.iter().enumerate() {
+        for (other, right) in values.iter().enumerate() {
+            assert_eq!(key(left).cmp(&key(right)), at.cmp(&other), "{left:?} {right:?}");
+            assert_eq!(crate::compare(left, right).unwrap(), Some(at.cmp(&other)));
+        }
+    }
+}

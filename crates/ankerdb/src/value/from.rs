@@ -1,7 +1,8 @@
 //! From SQL to Rust.
 
 use crate::error::{Error, Result};
-use ankerdb_engine::{DataType, Decimal, Interval, SqlState, Value, ValueRef};
+use ankerdb_engine::{ArrayRef, DataType, Decimal, Interval, SqlState, SystemType, Value, ValueRef};
+use ankerdb_value::format_text;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -130,8 +131,10 @@ direct! {
         ValueRef::Integer(value) => Decimal::from(i64::from(value)),
         ValueRef::BigInt(value) => Decimal::from(value),
     }
-    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
+    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::System(SystemType::List(_)), {
         ValueRef::Text(text) => text.to_owned(),
+        // An array of an analytical query is a text already.
+        ValueRef::Array(array) => array_text(array),
     }
     Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
         ValueRef::Text(text) => text.into(),
@@ -155,6 +158,12 @@ direct! {
     [u8; 16], DataType::Uuid, {
         ValueRef::Uuid(bytes) => bytes,
     }
+}
+
+fn array_text(array: ArrayRef<'_>) -> String {
+    let mut text = String::new();
+    format_text(ValueRef::Array(array), DataType::System(SystemType::List(array.list_type())), &mut text);
+    text
 }
 
 impl FromValue for Value {

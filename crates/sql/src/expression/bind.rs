@@ -327,7 +327,7 @@ impl<'a> Binder<'a> {
                     // Types that only the OLAP path has, such as intervals.
                     Err(_) => return elsewhere(format!("type {to}")),
                 };
-                let operand = self.bind(expr)?;
+                let operand = self.cast_operand(expr, target)?;
                 if is_bare_numeric(to) { self.cast_to_numeric(operand) } else { self.cast(operand, target) }
             }
             Expr::BinaryOp { left, op, right } => self.binary(expr, left, op, right),
@@ -342,6 +342,7 @@ impl<'a> Binder<'a> {
             Expr::IsNotUnknown(operand) => self.is_unknown(operand, false),
             Expr::IsDistinctFrom(left, right) => self.distinct(left, right, false),
             Expr::IsNotDistinctFrom(left, right) => self.distinct(left, right, true),
+            Expr::Array(array) => self.array(&array.elem),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => self.quantified(expr),
             Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
             Expr::InSubquery { expr, subquery, negated } => self.in_subquery(expr, subquery, *negated),

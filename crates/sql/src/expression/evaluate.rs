@@ -1,5 +1,6 @@
 //! Computes bound expressions. NULL follows SQL's three-valued logic; errors are those of the operators.
 
+use super::array::make_array;
 use super::pattern::Pattern;
 use super::quantified::over_items;
 use super::sequences::Sequences;
@@ -258,6 +259,7 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
     match function {
         Function::Greatest => extreme(values, Ordering::Greater),
         Function::Least => extreme(values, Ordering::Less),
+        Function::MakeArray(list) => make_array(list, values).map(Value::Array),
         Function::Library(function, _) => function.compute(&values, context.interrupt),
         Function::Concat => {
             let mut text = String::new();

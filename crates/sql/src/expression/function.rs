@@ -7,7 +7,7 @@ use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document};
 use crate::name::DATABASE;
 use crate::version::VERSION;
-use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
 use datafusion::sql::sqlparser::ast;
 
 /// A function whose arguments have the types it takes.
@@ -51,6 +51,8 @@ pub(crate) enum Function {
     LastValue,
     SetValue,
     Session(SessionFunction),
+    /// `ARRAY[...]`, of items of the array's type.
+    MakeArray(ListType),
     /// A function of the library, and the type of its result.
     Library(Builtin, DataType),
 }
@@ -92,6 +94,7 @@ impl Function {
             Function::Temporal(function, _) => function.sql_name(),
             Function::Session(function) => function.sql_name(),
             Function::Library(function, _) => function.name(),
+            Function::MakeArray(_) => "ARRAY",
         }
     }
 

@@ -4,6 +4,7 @@
 //! operator already have types that it takes: casts are explicit nodes. AND and OR are flat lists, so that long
 //! chains are no deep trees.
 
+mod array;
 pub(crate) mod bind;
 pub(crate) mod document;
 pub(crate) mod evaluate;

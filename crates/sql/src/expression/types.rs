@@ -171,6 +171,9 @@ pub(crate) fn same_representation(from: DataType, to: DataType) -> bool {
 pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
     let dates = |family| matches!(family, Family::Date | Family::Timestamp | Family::TimestampTz);
     let (source, target) = (family(from), family(to));
+    if let (Family::List(from), Family::List(to)) = (source, target) {
+        return from == to || assignable(from.item_type(), to.item_type());
+    }
     source == target
         || (from.is_numeric() && to.is_numeric())
         || to.is_text()

@@ -90,7 +90,7 @@ pub(crate) fn narrow_type(data_type: DataType) -> ArrowType {
         DataType::Numeric { precision, scale } if precision <= MAX_PRECISION_64 => {
             ArrowType::Decimal64(precision, scale as i8)
         }
-        other => wide_type(other),
+        other => computed_type(other),
     }
 }
 
@@ -176,6 +176,12 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             // This array, unlike the others, takes its length from the buffer's.
             let buffer = lent_buffer(values, rows * 16)?.slice_with_length(0, rows * 16);
             Arc::new(FixedSizeBinaryArray::new(16, buffer, nulls))
+        }
+        DataType::System(SystemType::List(list)) => {
+            let (views, heaps) = views(values, column.heaps, rows)?;
+            // SAFETY: a view of lent memory lies in its heap.
+            let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
+            return super::stored_list::lists(list, &stored);
         }
         DataType::System(_) => return Err(Error::internal("a column of a type of the system catalog")),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb => {

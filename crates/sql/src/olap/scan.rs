@@ -15,7 +15,7 @@
 //! Invariant: a part is read by exactly one partition, once. A scan therefore must not be executed twice;
 //! `reset_state` gives a fresh one where DataFusion repeats a plan (recursive queries).
 
-use super::arrow::{identified_batch, narrow_type, wide_type};
+use super::arrow::{computed_type, identified_batch, narrow_type, wide_type};
 use super::error::external;
 use super::target::ROW_IDENTITY;
 use super::value::{bound, with_type};
@@ -50,7 +50,7 @@ pub(crate) fn table_schema(columns: &[ColumnDefinition]) -> SchemaRef {
 }
 
 pub(super) fn field(column: &ColumnDefinition) -> Field {
-    Field::new(&column.name, wide_type(column.data_type), column.nullable)
+    Field::new(&column.name, computed_type(column.data_type), column.nullable)
 }
 
 /// Which columns a plan sees of a table.
@@ -257,7 +257,7 @@ impl ScanExec {
 
     /// Whether the output column is stored in fewer bytes than plans see.
     pub(crate) fn is_narrowable(&self, column: usize) -> bool {
-        narrow_type(self.types[column]) != wide_type(self.types[column])
+        narrow_type(self.types[column]) != computed_type(self.types[column])
     }
 
     fn fresh(&self) -> ScanExec {

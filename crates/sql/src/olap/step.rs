@@ -2,7 +2,7 @@
 //!
 //! A plan holds a [`StepHandle`], which knows the columns; a run puts in the rows ([`StepRows`]).
 
-use super::arrow::wide_type;
+use super::arrow::computed_type;
 use super::value::{scalar, with_type};
 use crate::OutputColumn;
 use ankerdb_engine::{Error, Interrupt, Result, Value};
@@ -46,7 +46,7 @@ impl StepHandle {
 }
 
 fn field(column: &OutputColumn) -> Field {
-    Field::new(&column.name, wide_type(column.data_type), true)
+    Field::new(&column.name, computed_type(column.data_type), true)
 }
 
 #[async_trait]
@@ -92,7 +92,7 @@ impl StepRows {
         for rows in rows.chunks(BATCH_ROWS) {
             interrupt.check()?;
             let arrays = columns.iter().enumerate().map(|(position, column)| {
-                let wanted = wide_type(column.data_type);
+                let wanted = computed_type(column.data_type);
                 let cells = rows.iter().map(|row| {
                     let value = scalar(&row[position], Some(column.data_type))?;
                     if value.data_type() == wanted {

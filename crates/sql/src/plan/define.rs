@@ -15,8 +15,8 @@ use crate::made_table::{check_untyped, source};
 use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
 use crate::naming::CONCURRENTLY;
 use ankerdb_engine::{
-    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, OnCommit,
-    QualifiedName, Result, SequenceDefinition, SqlState, TableDefinition,
+    ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, ListType, OnCommit,
+    QualifiedName, Result, SequenceDefinition, SqlState, SystemType, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{self, ColumnOption, Expr, Statement, TableConstraint};
 
@@ -491,9 +491,15 @@ impl NewColumn {
 /// 42704 for a type that there is not, 0A000 for one that only expressions have.
 pub(crate) fn column_type(parsed: &ast::DataType) -> Result<DataType> {
     match data_type(parsed)? {
+        array @ DataType::System(SystemType::List(list)) if has_columns(list) => Ok(array),
         DataType::System(system) => Err(not_supported(&format!("a column of type {system}"))),
         known => Ok(known),
     }
+}
+
+/// Whether columns can have the array type: not those of the catalog, nor numerics, whose digits analytical queries would make equal.
+fn has_columns(list: ListType) -> bool {
+    !list.is_vector() && !matches!(list.item_type(), DataType::System(_) | DataType::Numeric { .. })
 }
 
 /// Adds a column behind the others.

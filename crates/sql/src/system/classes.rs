@@ -7,7 +7,7 @@ use super::{
     ColumnEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, SystemColumn, SystemRelation, TableEntry,
     column_number, relations, row,
 };
-use ankerdb_engine::{DataType, Identity, IndexKind};
+use ankerdb_engine::{DataType, Identity, IndexKind, SystemType};
 
 /// Bytes of what PostgreSQL calls a page.
 const PAGE_BYTES: i64 = 8192;
@@ -293,7 +293,8 @@ fn attribute(relation: u32, position: usize, name: &str, data_type: DataType, tr
         -1,
         known.map_or(-1, |known| known.length),
         column_number(position),
-        0,
+        // How many dimensions were written is not kept, as they mean nothing.
+        i64::from(matches!(data_type, DataType::System(SystemType::List(list)) if !list.is_vector())),
         -1,
         modifier,
         known.is_some_and(|known| known.by_value),

@@ -7,14 +7,14 @@ use crate::expression::{Comparison, Expression, Quantifier, Typed, fold};
 use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
-use crate::olap::quantified;
 use crate::olap::value::{list_type, told_type, with_type};
-use ankerdb_engine::{DataType, ListType, SystemType, Value};
+use crate::olap::{list_order, quantified};
+use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 use std::sync::Arc;
 
 impl Reader<'_, '_> {
@@ -59,6 +59,39 @@ impl Reader<'_, '_> {
             _ => None,
         };
         Ok(known.ok_or_else(|| field.data_type().clone()))
+    }
+
+    /// The comparison of two arrays, if it is one that the library makes otherwise.
+    ///
+    /// # Errors
+    /// 42883 for arrays of different types.
+    pub(super) fn compared_lists(
+        &mut self,
+        op: Operator,
+        left: &Operand,
+        right: &Operand,
+    ) -> Result<Option<Expr>> {
+        let (Operand::Foreign(left), Operand::Foreign(right)) = (left, right) else { return Ok(None) };
+        let (Ok(left_type), Ok(right_type)) = (self.list_type(left)?, self.list_type(right)?) else {
+            return Ok(None);
+        };
+        let comparison = match op {
+            Operator::Lt => Comparison::Less,
+            Operator::LtEq => Comparison::LessOrEqual,
+            Operator::Gt => Comparison::Greater,
+            Operator::GtEq => Comparison::GreaterOrEqual,
+            Operator::Eq | Operator::NotEq => Comparison::Equal,
+            _ => return Ok(None),
+        };
+        // Numbers of objects are those of bigints, and their arrays come as such.
+        if wide_type(left_type.item_type()) != wide_type(right_type.item_type()) {
+            let (left, right) = (SystemType::List(left_type), SystemType::List(right_type));
+            let message = format!("operator does not exist: {left} {op} {right}");
+            let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+            return Err(external(Error::new(SqlState::UndefinedFunction, message).with_hint(hint)));
+        }
+        let is_native = comparison == Comparison::Equal;
+        Ok((!is_native).then(|| list_order::call(comparison, left.clone(), right.clone())))
     }
 
     /// A constant or a parameter without a type as a list.

@@ -300,6 +300,9 @@ impl<'r, 't> Reader<'r, 't> {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
                 let (left, right) = self.as_lists(left, right)?;
+                if let Some(compared) = self.compared_lists(op, &left, &right)? {
+                    return self.leaf(compared);
+                }
                 let native = native(op, self.emit(left)?, self.emit(right)?, self.schema)?;
                 return self.leaf(native);
             }
@@ -383,7 +386,11 @@ impl<'r, 't> Reader<'r, 't> {
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
         let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
-        self.leaf(call)
+        self.leaf(match name {
+            // Integers in PostgreSQL.
+            "array_length" | "cardinality" | "array_ndims" | "array_position" => cast(call, ArrowType::Int32),
+            _ => call,
+        })
     }
 
     /// The type of an expression, which is not computed.
@@ -821,8 +828,17 @@ fn like_syntax(like: &Like) -> PatternSyntax {
 /// The operator as DataFusion has it.
 fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
-    if let (Operator::StringConcat, (ArrowType::List(_), _) | (_, ArrowType::List(_))) = (op, &types) {
-        return Ok(datafusion::functions_nested::expr_fn::array_concat(vec![left, right]));
+    if op == Operator::StringConcat {
+        use datafusion::functions_nested::expr_fn::{array_append, array_concat, array_prepend};
+        match &types {
+            (ArrowType::List(_), ArrowType::List(_) | ArrowType::Null)
+            | (ArrowType::Null, ArrowType::List(_)) => {
+                return Ok(array_concat(vec![left, right]));
+            }
+            (ArrowType::List(_), _) => return Ok(array_append(left, right)),
+            (_, ArrowType::List(_)) => return Ok(array_prepend(left, right)),
+            _ => {}
+        }
     }
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
 }
