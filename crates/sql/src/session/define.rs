@@ -74,6 +74,8 @@ impl SqlSession {
             let defining = Defining { definitions: &mut definitions, transaction, runner, parameters, now };
             let done = define(defining, definition);
             let done = done.and_then(|tag| definitions.commit(Some(transaction)).map(|()| tag));
+            // A copy of rows has counted by the catalog of this transaction, which is over.
+            runner.sequences.use_catalog(None);
             match done {
                 Err(error) if error.is_retryable() => tries.next(error, self.runner.interrupt())?,
                 done => return done,
