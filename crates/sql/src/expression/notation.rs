@@ -98,6 +98,8 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::Minus if is_list(right) => {
             return Some((WITHOUT_KEYS, vec![left.clone(), list_as_text(right)]));
         }
+        // No document contains a list, or is contained in one.
+        BinaryOperator::AtArrow | BinaryOperator::ArrowAt if is_list(left) || is_list(right) => return None,
         other if let Some(name) = of_documents(other) => {
             return Some((name, vec![left.clone(), list_as_text(right)]));
         }

@@ -52,6 +52,22 @@ pub(super) fn is_unknown(expression: &Expr) -> bool {
     matches!(expression, Expr::Literal(ScalarValue::Null | ScalarValue::Utf8(Some(_)), _))
 }
 
+/// Operators of documents that lists have, too.
+fn between_lists(name: &str) -> Option<Operator> {
+    match name {
+        "operator @>" => Some(Operator::AtArrow),
+        "operator <@" => Some(Operator::ArrowAt),
+        _ => None,
+    }
+}
+
+fn is_list(operand: &Operand) -> bool {
+    match operand {
+        Operand::Foreign(_) => true,
+        Operand::Typed(typed) => matches!(typed.data_type, Some(DataType::System(SystemType::List(_)))),
+    }
+}
+
 impl<'r, 't> Reader<'r, 't> {
     pub(super) fn new(typing: &'r mut Typing<'t>, schema: &'r DFSchemaRef) -> Reader<'r, 't> {
         Reader { typing, schema, leaves: Vec::new() }
@@ -366,6 +382,11 @@ impl<'r, 't> Reader<'r, 't> {
             return self.type_of(argument);
         }
         let operands = call.args.iter().map(|argument| self.read(argument)).collect::<Result<Vec<_>>>()?;
+        if let Some(operator) = between_lists(name)
+            && operands.iter().any(is_list)
+        {
+            return self.binary(operator, &call.args[0], &call.args[1]);
+        }
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
         let operands = match all_typed(operands) {
             Ok(typed) if is_ours => match function::call(&mut self.binder(), name, typed.clone()) {
