@@ -10,7 +10,7 @@
 
 use super::entry::{Entry, Returns};
 use super::{Builtin, OPERATOR, named, type_function};
-use crate::expression::bind::{Bound, type_name};
+use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::notation::SUBSCRIPT;
 use crate::expression::operator::with_blanks;
 use crate::expression::types::numeric;
@@ -116,7 +116,12 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
     };
     let mut left: Vec<&'static Entry> = named(name).filter(takes).collect();
     if left.is_empty() {
-        return Err(missing(name, items).into());
+        // Lists have these operators, too, on the analytical path.
+        let is_list = |item: &Typed| matches!(item.data_type, Some(DataType::System(SystemType::List(_))));
+        return match name {
+            "operator @>" | "operator <@" if items.iter().any(is_list) => elsewhere("an operator of lists"),
+            _ => Err(missing(name, items).into()),
+        };
     }
     keep_best(&mut left, |entry| count(items, entry, is_exactly));
     keep_best(&mut left, |entry| {

@@ -848,7 +848,14 @@ fn like_syntax(like: &Like) -> PatternSyntax {
 
 /// The operator as DataFusion has it.
 fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    use datafusion::functions_nested::expr_fn::array_has_all;
     let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
+    let are_lists = matches!(types, (ArrowType::List(_), ArrowType::List(_)));
+    match op {
+        Operator::AtArrow if are_lists => return Ok(array_has_all(left, right)),
+        Operator::ArrowAt if are_lists => return Ok(array_has_all(right, left)),
+        _ => {}
+    }
     if op == Operator::StringConcat {
         use datafusion::functions_nested::expr_fn::{array_append, array_concat, array_prepend};
         match &types {
