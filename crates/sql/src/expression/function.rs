@@ -296,16 +296,8 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             let null = Expression::Literal(Value::Null);
             Ok(Typed::new(Expression::Case(vec![(equal, null)], Box::new(first)), data_type))
         }
-        "greatest" => {
-            let (items, data_type) = binder.merge(items, "GREATEST")?;
-            document::check_extreme(data_type)?;
-            Ok(Typed::new(Expression::Call(Function::Greatest, items), data_type))
-        }
-        "least" => {
-            let (items, data_type) = binder.merge(items, "LEAST")?;
-            document::check_extreme(data_type)?;
-            Ok(Typed::new(Expression::Call(Function::Least, items), data_type))
-        }
+        "greatest" => extreme(binder, Function::Greatest, items),
+        "least" => extreme(binder, Function::Least, items),
         "now" | "transaction_timestamp" | "statement_timestamp" => {
             Ok(Typed::new(Expression::Call(Function::Now, vec![]), DataType::TimestampTz))
         }
@@ -361,6 +353,12 @@ fn session_call(
     }
     let bound = items.into_iter().zip(wanted).map(|(item, wanted)| binder.resolve(item, *wanted));
     Ok(Typed::new(Expression::Call(Function::Session(function), bound.collect::<Bound<Vec<_>>>()?), result))
+}
+
+fn extreme(binder: &mut Binder, function: Function, items: Vec<Typed>) -> Bound<Typed> {
+    let (items, data_type) = binder.merge(items, function.name())?;
+    document::check_extreme(data_type)?;
+    Ok(Typed::new(Expression::Call(function, items), data_type))
 }
 
 /// `concat` writes every type as it is shown: a boolean as a letter, a `char(n)` with its blanks.
