@@ -11,6 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::utils::{expr_to_columns, merge_schema, split_conjunction};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Operator, Subquery};
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// The subquery that an expression is, if it is one.
@@ -28,8 +29,8 @@ pub(super) fn as_subquery(expression: &Expr) -> Option<&Subquery> {
 /// name is the one that is meant.
 pub(super) fn visit_outer(plan: &LogicalPlan, found: &mut dyn FnMut(&Column)) -> Result<()> {
     let inputs = plan.inputs();
-    let near = merge_schema(&inputs);
     plan.apply_expressions(|expression| {
+        let near = || Cow::Owned(merge_schema(&inputs));
         visit_outer_of(expression, &near, found).map(|()| TreeNodeRecursion::Continue)
     })?;
     match plan {
@@ -46,12 +47,17 @@ pub(super) fn visit_outer(plan: &LogicalPlan, found: &mut dyn FnMut(&Column)) ->
     }
 }
 
-/// Those that an expression over columns of `near` mentions.
-fn visit_outer_of(expression: &Expr, near: &DFSchema, found: &mut dyn FnMut(&Column)) -> Result<()> {
+/// Those that an expression over columns of `near`, which few expressions ask for, mentions.
+fn visit_outer_of<'s>(
+    expression: &Expr,
+    near: &dyn Fn() -> Cow<'s, DFSchema>,
+    found: &mut dyn FnMut(&Column),
+) -> Result<()> {
     expression.apply(|part| {
         if let Expr::OuterReferenceColumn(_, column) = part {
             found(column);
         } else if let Some(subquery) = as_subquery(part) {
+            let near = near();
             visit_outer(&subquery.subquery, &mut |column| {
                 if !near.has_column(column) {
                     found(column)
@@ -105,7 +111,7 @@ fn is_pulled_through(plan: &LogicalPlan, role: Role, above: Above) -> Result<boo
     let below = Above { is_below_top: true, ..above };
     let grouped = Above { is_below_top: true, is_grouped: true };
     let LogicalPlan::Filter(filter) = plan else {
-        let near = merge_schema(&plan.inputs());
+        let near = || Cow::Owned(merge_schema(&plan.inputs()));
         let mut is_own = true;
         plan.apply_expressions(|expression| {
             visit_outer_of(expression, &near, &mut |_| is_own = false)?;
@@ -136,7 +142,8 @@ fn is_pulled_through(plan: &LogicalPlan, role: Role, above: Above) -> Result<boo
     };
     for term in split_conjunction(&filter.predicate) {
         let mut mentioned = false;
-        visit_outer_of(term, filter.input.schema(), &mut |_| mentioned = true)?;
+        let near = || Cow::Borrowed(filter.input.schema().as_ref());
+        visit_outer_of(term, &near, &mut |_| mentioned = true)?;
         let is_simple = role == Role::Condition && !above.is_grouped && term.contains_outer();
         if mentioned && !(is_equality(term) || (is_simple && !has_subquery(term)?)) {
             return Ok(false);

@@ -13,7 +13,7 @@
 //! with NULLs equal in the join. Aggregates are grouped by d, and those without groups give a row for each row of d. So are items of
 //! FROM that mention what stands before them (LATERAL).
 //!
-//! The outer query is computed twice.
+//! The outer query is computed twice, so one that has functions which give something else each time is left.
 
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
 use super::names::HIDDEN;
@@ -182,6 +182,9 @@ fn by_keys(
     outer: &[Column],
     next: &mut usize,
 ) -> Result<Option<(LogicalPlan, Vec<Column>)>> {
+    if is_volatile(input)? {
+        return Ok(None);
+    }
     let Some((plan, places)) = Unnesting::of(input, outer, next)?.over(plan, next)? else { return Ok(None) };
     *next += 1;
     let name = |position: usize| Column::new_unqualified(format!("{HIDDEN}inner {next} {position}"));
@@ -190,6 +193,19 @@ fn by_keys(
     }
     let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
     Ok(Some((plan, (0..outer.len()).map(name).collect())))
+}
+
+/// Whether a plan may give other rows when it is run again.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            found |= expression.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// A join without subqueries in its condition, and without a side that mentions the other.
