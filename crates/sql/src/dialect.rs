@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use std::any::TypeId;
 
-/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`.
+/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, and `ON` an alias in `SELECT 1 ON CONFLICT`.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -37,6 +37,10 @@ impl Dialect for Postgres {
             return STOCK.parse_infix(parser, left, precedence);
         };
         Some(parser.parse_subexpr(precedence).map(|right| form(Box::new(left.clone()), Box::new(right))))
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        *keyword != Keyword::ON && STOCK.is_column_alias(keyword, parser)
     }
 
     fn dialect(&self) -> TypeId {

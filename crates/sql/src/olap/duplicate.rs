@@ -15,8 +15,8 @@ use crate::column_name::column_name;
 use crate::name::folded;
 use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan,
 };
 use std::collections::HashSet;
 
@@ -61,6 +61,7 @@ impl Work for Lists {
         if !self.is_nested {
             name_casts(query);
         }
+        name_places(query);
         self.name_apart(&mut query.body);
         self.is_nested = true;
     }
@@ -238,6 +239,32 @@ fn name_casts(query: &mut Query) {
             {
                 key.expr = Expr::Identifier(alias.clone());
             }
+        }
+    }
+}
+
+/// Names the computed columns of a grouped query that it orders by their places: in `SELECT i + 1, sum(g) ... GROUP BY i ORDER BY 1`
+/// DataFusion looks for `i + 1` among the groups.
+fn name_places(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(groups, _) if groups.is_empty());
+    if !is_grouped || select.projection.iter().any(|item| label(item).is_wildcard()) {
+        return;
+    }
+    for key in keys {
+        let Expr::Value(ValueWithSpan { value: Value::Number(place, _), .. }) = &key.expr else { continue };
+        let Some(position) = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1)) else {
+            continue;
+        };
+        let Some(item) = select.projection.get_mut(position) else { continue };
+        if matches!(label(item), Label::Computed(_)) {
+            hide(item, position);
+        }
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && alias.value.contains(HIDDEN)
+        {
+            key.expr = Expr::Identifier(alias.clone());
         }
     }
 }
