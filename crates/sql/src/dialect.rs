@@ -4,9 +4,11 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
-/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, and `ON` an alias in `SELECT 1 ON CONFLICT`.
+/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`,
+/// and `:=` an operator where it names an argument.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -39,6 +41,17 @@ impl Dialect for Postgres {
         Some(parser.parse_subexpr(precedence).map(|right| form(Box::new(left.clone()), Box::new(right))))
     }
 
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        match parser.peek_token_ref().token {
+            Token::Assignment => Some(Ok(self.prec_unknown())),
+            _ => STOCK.get_next_precedence(parser),
+        }
+    }
+
+    fn supports_named_fn_args_with_assignment_operator(&self) -> bool {
+        true
+    }
+
     fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
         *keyword != Keyword::ON && STOCK.is_column_alias(keyword, parser)
     }
@@ -55,7 +68,6 @@ impl Dialect for Postgres {
         supports_unicode_string_literal() -> bool;
         is_reserved_for_identifier(keyword: Keyword) -> bool;
         is_custom_operator_part(letter: char) -> bool;
-        get_next_precedence(parser: &Parser) -> Option<Result<u8, ParserError>>;
         supports_filter_during_aggregation() -> bool;
         supports_group_by_expr() -> bool;
         prec_value(precedence: Precedence) -> u8;
