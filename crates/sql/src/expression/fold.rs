@@ -8,7 +8,6 @@
 //! computes for each row; and the values of parameters.
 
 use super::evaluate::Context;
-use super::library::Volatility;
 use super::{Expression, Function, document, evaluate};
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use std::cell::RefCell;
@@ -155,21 +154,7 @@ fn is_immutable(expression: &Expression) -> bool {
         Expression::Concatenate(_) => true,
         // An index is looked up by the document, not by its key.
         other if document::keyed(other).is_some() => false,
-        Expression::Call(Function::Library(function, _), _) => function.volatility() == Volatility::Immutable,
-        Expression::Call(function, _) => !matches!(
-            function,
-            Function::Subquery(_)
-                | Function::Exists(_)
-                | Function::Now
-                | Function::CurrentDate
-                | Function::LocalTimestamp
-                | Function::Concat
-                | Function::Session(_)
-                | Function::NextValue
-                | Function::CurrentValue
-                | Function::LastValue
-                | Function::SetValue
-        ),
+        Expression::Call(function, _) => function.is_immutable(),
         _ => true,
     }
 }

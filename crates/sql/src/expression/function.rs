@@ -1,6 +1,7 @@
 //! Functions of the OLTP path: their names, arguments and results.
 
 use super::bind::{Bound, Typed, convert, elsewhere, type_name};
+use super::library::Volatility;
 use super::library::{self, Builtin};
 use super::temporal::temporal_call;
 use super::types::{common_type, family, numeric, scale_of};
@@ -58,6 +59,28 @@ pub(crate) enum Function {
 }
 
 impl Function {
+    /// Whether it gives the same for the same operands: not if it looks at settings, time, the session or tables. What a function of
+    /// times looks at depends on its operands.
+    pub(crate) fn is_immutable(self) -> bool {
+        match self {
+            Function::Library(function, _) => function.volatility() == Volatility::Immutable,
+            _ => !matches!(
+                self,
+                Function::Subquery(_)
+                    | Function::Exists(_)
+                    | Function::Now
+                    | Function::CurrentDate
+                    | Function::LocalTimestamp
+                    | Function::Concat
+                    | Function::Session(_)
+                    | Function::NextValue
+                    | Function::CurrentValue
+                    | Function::LastValue
+                    | Function::SetValue
+            ),
+        }
+    }
+
     /// The function's name, or the words that stand for it.
     pub(crate) fn name(self) -> &'static str {
         match self {

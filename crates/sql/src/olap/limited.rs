@@ -68,13 +68,15 @@ pub(super) fn count(expression: Option<&Expr>) -> Result<Option<u64>> {
     }
 }
 
+/// A count that is none.
 fn refusal(detail: &'static str) -> DataFusionError {
     let message = "this LIMIT or OFFSET of a subquery that depends on the query around it is not supported";
     external(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail))
 }
 
+/// Nobody is told: what cannot be lifted is left.
 fn not_by_equality() -> DataFusionError {
-    refusal("The subquery depends on the outer query otherwise than by equalities in its WHERE clause.")
+    DataFusionError::Plan("it depends on the outer query otherwise than by equalities".to_owned())
 }
 
 /// Takes the conditions on the outer query out of a plan.

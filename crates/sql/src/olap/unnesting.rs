@@ -117,8 +117,7 @@ impl Unnesting {
             LogicalPlan::Filter(filter) => rows.filter(replacing.one(filter.predicate.clone())?)?,
             LogicalPlan::Distinct(Distinct::All(_)) => rows.distinct()?,
             LogicalPlan::Distinct(Distinct::On(distinct)) => {
-                let plan = distinct_on(distinct, rows.build()?, &replacing)?;
-                return Ok(Some((plan, places)));
+                self.first_of_each(distinct, rows.build()?, &replacing)?
             }
             LogicalPlan::Unnest(unnest) => {
                 rows.unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
@@ -246,19 +245,42 @@ impl Unnesting {
         let Some((rows, places)) = self.over(rows, next)? else { return Ok(None) };
         let replacing = Replacing { places: &places, near: &near };
         let own: Vec<Expr> = places.values().map(|place| Expr::Column(place.clone())).collect();
-        let numbers = row_number().partition_by(own.clone());
-        let numbers = match order.is_empty() {
-            true => numbers,
-            false => numbers.order_by(replacing.keys(order)?),
-        };
+        let end = fetch.map(|fetch| skip.saturating_add(fetch));
+        let rows = self.numbered(rows, own.clone(), replacing.keys(order)?, (skip, end))?;
+        let columns = replacing.all(&columns)?.into_iter().chain(own);
+        Ok(Some((rows.project(columns)?.build()?, places)))
+    }
+
+    /// The first row of each combination and of each of what DISTINCT ON names.
+    fn first_of_each(
+        &self,
+        distinct: &DistinctOn,
+        rows: LogicalPlan,
+        replacing: &Replacing,
+    ) -> Result<LogicalPlanBuilder> {
+        let own = || replacing.places.values().map(|place| Expr::Column(place.clone()));
+        let parts = own().chain(replacing.all(&distinct.on_expr)?).collect();
+        let order = replacing.keys(distinct.sort_expr.clone().unwrap_or_default())?;
+        let rows = self.numbered(rows, parts, order, (0, Some(1)))?;
+        rows.project(replacing.all(&distinct.select_expr)?.into_iter().chain(own()))
+    }
+
+    /// The rows of each part from behind the one number to the other.
+    fn numbered(
+        &self,
+        rows: LogicalPlan,
+        parts: Vec<Expr>,
+        order: Vec<SortKey>,
+        (skip, end): (u64, Option<u64>),
+    ) -> Result<LogicalPlanBuilder> {
+        let numbers = row_number().partition_by(parts);
+        let numbers = if order.is_empty() { numbers } else { numbers.order_by(order) };
         let name = format!("{HIDDEN}number {}", self.number);
         let rows = LogicalPlanBuilder::from(rows).window([numbers.build()?.alias(name.clone())])?;
         let number = Expr::Column(Column::new_unqualified(name));
         let mut wanted = vec![number.clone().gt(lit(skip))];
-        wanted.extend(fetch.map(|fetch| number.lt_eq(lit(skip.saturating_add(fetch)))));
-        let rows = rows.filter(conjunction(wanted).unwrap_or_else(|| lit(true)))?;
-        let columns = replacing.all(&columns)?.into_iter().chain(own);
-        Ok(Some((rows.project(columns)?.build()?, places)))
+        wanted.extend(end.map(|end| number.lt_eq(lit(end))));
+        rows.filter(conjunction(wanted).unwrap_or_else(|| lit(true)))
     }
 
     /// An aggregate without groups has a result for no rows, too: that of a count is zero, the others' NULL.
@@ -312,16 +334,6 @@ fn is_count(call: &Expr) -> bool {
         Expr::AggregateFunction(function) => ["count", "regr_count"].contains(&function.func.name()),
         _ => false,
     }
-}
-
-fn distinct_on(distinct: &DistinctOn, input: LogicalPlan, replacing: &Replacing) -> Result<LogicalPlan> {
-    let own = || replacing.places.values().map(|place| Expr::Column(place.clone()));
-    let on = own().chain(replacing.all(&distinct.on_expr)?).collect();
-    let columns = replacing.all(&distinct.select_expr)?.into_iter().chain(own()).collect();
-    let order = distinct.sort_expr.clone().map(|keys| replacing.keys(keys)).transpose()?;
-    let order = order.map(|keys| own().map(|place| place.sort(true, false)).chain(keys).collect());
-    let distinct = DistinctOn::try_new(on, columns, order, Arc::new(input))?;
-    Ok(LogicalPlan::Distinct(Distinct::On(distinct)))
 }
 
 /// The calls of a window, within the rows of each place.

@@ -3,7 +3,6 @@
 //! The engine knows a [`Derivation`]: the columns that a key depends on, and a function. Here the function is a [`ComputedKey`] of
 //! bound expressions, which planning finds again in an index to compare them with those of a query.
 
-use crate::expression::library::Volatility;
 use crate::expression::{
     Binder, Context, Expression, Function, NoSequences, Parameters, Refusal, Scope, Temporal, evaluate,
 };
@@ -299,27 +298,13 @@ fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]) -> bool {
     let own = match expression {
         Expression::Parameter(_) | Expression::InSubquery(..) => false,
         Expression::Cast(operand, target) => is_immutable_cast(type_of(operand, columns), *target),
-        Expression::Call(Function::Library(function, _), _) => function.volatility() == Volatility::Immutable,
         Expression::Call(Function::Temporal(function, _), operands) => {
             let is_with_zone = |operand| type_of(operand, columns) == Some(DataType::TimestampTz);
             matches!(function, Temporal::TimeZone)
                 || (operands.len() > 1 || !matches!(function, Temporal::Age))
                     && !operands.iter().any(is_with_zone)
         }
-        Expression::Call(function, _) => !matches!(
-            function,
-            Function::Subquery(_)
-                | Function::Exists(_)
-                | Function::Now
-                | Function::CurrentDate
-                | Function::LocalTimestamp
-                | Function::Concat
-                | Function::Session(_)
-                | Function::NextValue
-                | Function::CurrentValue
-                | Function::LastValue
-                | Function::SetValue
-        ),
+        Expression::Call(function, _) => function.is_immutable(),
         _ => true,
     };
     own && expression.operands().into_iter().all(|operand| is_immutable(operand, columns))
