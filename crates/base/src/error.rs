@@ -39,6 +39,8 @@ sql_states! {
     ProtocolViolation = "08P01",
     /// Not an error: for messages beside results.
     SuccessfulCompletion = "00000",
+    /// Not an error, but probably not what was meant.
+    Warning = "01000",
     /// The statement or option exists in PostgreSQL but not here.
     FeatureNotSupported = "0A000",
     /// A query that must give one row gave several, or a row would be changed twice.

@@ -10,7 +10,7 @@ use ankerdb_base::{DatabaseId, Result};
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
 use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
-use ankerdb_transaction::{MemoryLimit, Quiesced, TransactionManager, Versioning};
+use ankerdb_transaction::{MemoryLimit, Owner, Quiesced, TransactionManager, Versioning, Wait};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,6 +191,22 @@ impl Database {
     /// `UndefinedObject`; `FeatureNotSupported` for the index of a primary key.
     pub fn drop_index(&self, name: &str) -> Result<()> {
         self.define(|definitions| definitions.drop_index(name))
+    }
+
+    /// Transactions committed, and those that ended otherwise, so far. Looks at a counter of each session.
+    pub fn transaction_counts(&self) -> (u64, u64) {
+        self.shared.manager.counts()
+    }
+
+    /// The transactions that wait for rows, and for whom: a moment's picture, which stops nobody.
+    pub fn row_waits(&self) -> Vec<Wait> {
+        self.shared.manager.row_waits()
+    }
+
+    /// The transactions that hold rows over several statements, with the numbers of tables in which they do: those of the first
+    /// rows of each.
+    pub fn row_holders(&self) -> Vec<(Owner, u32)> {
+        self.shared.manager.row_holders()
     }
 
     /// Counters. Walks all versions and arrays: milliseconds for large databases.

@@ -81,8 +81,9 @@ pub use ankerdb_table::{
     RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
-    Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit,
-    Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, mixed_nulls, no_parent,
+    Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit, Owner,
+    Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, Wait, WaitsFor, mixed_nulls,
+    no_parent,
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value,

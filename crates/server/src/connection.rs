@@ -23,7 +23,7 @@ use crate::startup;
 use crate::wire::{Failure, Served, Wire};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_socket::{Bell, Woken};
-use ankerdb_sql::{Doorbell, Outcome, Prepared, SqlEngine, SqlSession, TransactionStatus};
+use ankerdb_sql::{Doorbell, Outcome, Peer, Prepared, SqlEngine, SqlSession, TransactionStatus};
 use ankerdb_value::Value;
 use pgwire::messages::response::NotificationResponse;
 use pgwire::messages::startup::ParameterStatus;
@@ -146,7 +146,12 @@ fn serve_session(
     let session = shared.engine.session();
     let mut session = session;
     let cancel = shared.cancels.register(session.cancel_handle(), stream.clone());
-    session.join_backends(cancel.process, shared.cancels.clone());
+    let peer = Peer {
+        user: parameters.get("user").cloned().unwrap_or_default(),
+        client: stream.peer_addr().ok(),
+        server: stream.local_addr().ok(),
+    };
+    session.join_backends(cancel.process, peer, shared.cancels.clone());
     let _watch = match shared.hangups.watch(stream, session.cancel_handle()) {
         Ok(watch) => watch,
         Err(error) => return Err((wire, Failure::Fatal(error))),
@@ -355,6 +360,7 @@ impl Connection {
             self.portals.drain().for_each(|(name, _)| self.session.release_portal(&name));
         }
         self.session.end_message();
+        self.send_notices()?;
         self.report_settings()?;
         if status == TransactionStatus::Idle {
             self.send_notifications()?;
@@ -372,10 +378,13 @@ impl Connection {
     /// Runs a statement, and tells the client what there is to say about it.
     pub(crate) fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Served<Outcome> {
         let outcome = self.run(|session| session.execute(prepared, parameters));
-        for notice in self.session.take_notices() {
-            self.wire.send_notice(&notice)?;
-        }
+        self.send_notices()?;
         outcome
+    }
+
+    /// Tells the client what there is to say beside results.
+    fn send_notices(&mut self) -> Served {
+        self.session.take_notices().iter().try_for_each(|notice| self.wire.send_notice(notice))
     }
 
     /// Tells the client of settings that have changed.

@@ -13,6 +13,7 @@ impl Connection {
     pub(crate) fn simple_query(&mut self, sql: &str) -> Served {
         self.portals.remove("");
         self.unnamed = None;
+        self.session.show_message(sql);
         let statements = self.run(|session| session.parse(sql))?;
         if statements.is_empty() {
             return self.wire.send(&EmptyQueryResponse::new());

@@ -51,7 +51,9 @@ impl Connection {
         let mut rows = copy.is_binary().then(|| RowReader::new(copy.types()));
         loop {
             // The statement is under way: it may be canceled or run out of time while the client is silent.
+            let waiting = cancel.awaits_client();
             self.wire.read_frame(&mut frame, &mut || Ok(cancel.check()?))?;
+            drop(waiting);
             cancel.check()?;
             match frame.decode()? {
                 Message::CopyData(data) => match &mut rows {

@@ -8,7 +8,7 @@
 //! wait for each other, and fails with 40P01 if it would close one. Rows are not part of that circle: a session that waits for a
 //! row while it holds an advisory lock is known to the locks of rows only, and a circle through both ends by a time limit.
 
-use ankerdb_engine::{Error, Interrupt, Result, SqlState};
+use ankerdb_engine::{Error, Interrupt, Result, SqlState, WaitsFor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,7 +160,9 @@ impl AdvisoryLocks {
                 return Err(Error::new(SqlState::DeadlockDetected, "deadlock detected"));
             }
         }
+        let waiting = interrupt.waits_for(WaitsFor::Agreement);
         let waited = self.wait(owner, hold, limit.map(|limit| Instant::now() + limit), interrupt);
+        drop(waiting);
         self.table.lock().dequeue(owner, hold.key);
         waited
     }
@@ -181,6 +183,24 @@ impl AdvisoryLocks {
                 Some(left) => std::thread::park_timeout(left),
             }
         }
+    }
+
+    /// All locks of now: by whom, which, and whether it has it or waits for it.
+    pub(crate) fn all(&self) -> Vec<(u64, Hold, bool)> {
+        let table = self.table.lock();
+        let held = table.locks.iter().flat_map(|(key, lock)| {
+            lock.holders
+                .keys()
+                .map(|(owner, is_shared)| (*owner, Hold { key: *key, is_shared: *is_shared }, true))
+        });
+        held.chain(table.waits.iter().map(|(owner, hold)| (*owner, *hold, false))).collect()
+    }
+
+    /// The sessions that this one waits for.
+    pub(crate) fn blockers(&self, owner: u64) -> Vec<u64> {
+        let table = self.table.lock();
+        let lock = table.waits.get(&owner).and_then(|hold| Some((hold, table.locks.get(&hold.key)?)));
+        lock.map_or(Vec::new(), |(hold, lock)| lock.blockers(owner, hold.is_shared))
     }
 
     /// Gives a lock back once; whether the session had it.
@@ -234,6 +254,8 @@ mod tests {
         while locks.table.lock().waits.is_empty() {
             std::thread::yield_now();
         }
+        assert_eq!((locks.blockers(one), locks.blockers(two)), (vec![two], Vec::new()));
+        assert!(locks.all().contains(&(one, hold(2, false), false)) && locks.all().len() == 3);
         let error = locks.take(two, hold(1, false), None, &Interrupt::new()).unwrap_err();
         assert_eq!(error.state(), SqlState::DeadlockDetected);
         assert!(locks.release(two, hold(2, false)));

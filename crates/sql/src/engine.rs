@@ -1,5 +1,6 @@
 //! The state that all sessions share: the database and the analytical threads.
 
+use crate::activity::Activities;
 use crate::advisory::AdvisoryLocks;
 use crate::channels::Channels;
 use crate::deadline::Deadlines;
@@ -18,7 +19,6 @@ struct EngineParts {
     database: Database,
     olap: OlapEngine,
     deadlines: Deadlines,
-    advisory: Arc<AdvisoryLocks>,
     channels: Arc<Channels>,
 }
 
@@ -36,8 +36,8 @@ impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
-        let (deadlines, advisory, channels) = (Deadlines::default(), Arc::default(), Arc::default());
-        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, advisory, channels })))
+        let (deadlines, channels) = (Deadlines::default(), Arc::default());
+        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, channels })))
     }
 
     /// The database.
@@ -70,7 +70,11 @@ impl SqlEngine {
     }
 
     pub(crate) fn advisory(&self) -> &Arc<AdvisoryLocks> {
-        &self.0.advisory
+        &self.0.olap.live().advisory
+    }
+
+    pub(crate) fn activities(&self) -> &Arc<Activities> {
+        &self.0.olap.live().activities
     }
 
     pub(crate) fn channels(&self) -> &Arc<Channels> {

@@ -17,6 +17,7 @@
 //! Nothing here knows the wire protocol, and only this crate knows DataFusion and Arrow.
 #![deny(unsafe_code)]
 
+mod activity;
 mod advisory;
 mod altered_sequence;
 mod channels;
@@ -32,6 +33,7 @@ mod dialect;
 mod engine;
 mod execute;
 mod expand_array;
+mod explain;
 mod expression;
 mod forms;
 mod like_clause;
@@ -59,6 +61,7 @@ mod view_text;
 mod visit;
 mod words;
 
+pub use activity::Peer;
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};
 pub use copy::{CopyIn, CopyOut, Lines};

@@ -5,7 +5,7 @@ use crate::expression::SessionFunction;
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned, Planner, Utility};
 use crate::runner::Runner;
-use ankerdb_engine::{DataType, Error, Result, SqlState};
+use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
 use datafusion::sql::sqlparser::ast;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub struct OutputColumn {
 pub struct Prepared {
     statement: Statement,
     parameters: Vec<DataType>,
+    /// Values of parameters that are a part of the statement, which has none of its own then.
+    values: Vec<Value>,
     output: Option<Arc<[OutputColumn]>>,
     planned: RwLock<Arc<Planned>>,
     inner: Option<Arc<Prepared>>,
@@ -30,7 +32,7 @@ pub struct Prepared {
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
-    Planner::new(&runner.engine, &runner.cancel, runner.catalog())
+    Planner::new(runner, runner.catalog())
 }
 
 impl Prepared {
@@ -46,6 +48,7 @@ impl Prepared {
             calls_session,
             statement,
             parameters,
+            values: Vec::new(),
             output,
             planned: RwLock::new(Arc::new(planned)),
             inner: None,
@@ -63,6 +66,7 @@ impl Prepared {
             calls_session: false,
             statement,
             parameters,
+            values: Vec::new(),
             output,
             planned: RwLock::new(Arc::new(planned)),
             inner,
@@ -79,9 +83,14 @@ impl Prepared {
         self.inner.as_ref()
     }
 
-    /// The statement as one that the client gives no parameters, because none of their values is looked at.
-    pub(crate) fn without_parameters(self) -> Prepared {
-        Prepared { parameters: Vec::new(), ..self }
+    /// The statement as one that the client gives no parameters, as they have these values.
+    pub(crate) fn with_values(self, values: Vec<Value>) -> Prepared {
+        Prepared { parameters: Vec::new(), values, ..self }
+    }
+
+    /// The values of parameters: those that the statement was made with, or else those that the client gives.
+    pub(crate) fn values<'a>(&'a self, given: &'a [Value]) -> &'a [Value] {
+        if self.values.is_empty() { given } else { &self.values }
     }
 
     /// The syntax tree, if it has one.
@@ -92,6 +101,11 @@ impl Prepared {
     /// Whether it may call functions of the session.
     pub(crate) fn calls_session(&self) -> bool {
         self.calls_session
+    }
+
+    /// The statement's text, shared.
+    pub(crate) fn text(&self) -> &Arc<str> {
+        &self.statement.sql
     }
 
     /// The statement's text.

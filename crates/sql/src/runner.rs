@@ -1,10 +1,12 @@
 //! The context in which statements run, and the running of those that need queries first.
 
 use crate::CancelHandle;
+use crate::activity::Activity;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment, SharedView};
-use crate::olap::OlapPlan;
+use crate::explain::{Meter, Probe, Stage, address};
 use crate::olap::step::StepRows;
+use crate::olap::{After, OlapPlan};
 use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, SelectPlan, WithPlan, WritePlan};
 use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{
@@ -16,11 +18,15 @@ use std::sync::Arc;
 pub(crate) struct Runner {
     pub engine: SqlEngine,
     pub cancel: CancelHandle,
+    /// What others see of the session.
+    pub activity: Arc<Activity>,
     pub sequences: Arc<SessionSequences>,
     /// What the open transaction has defined.
     pub definitions: Option<Definitions>,
     /// Where statements look for names without a schema.
     pub path: Arc<SearchPath>,
+    /// What EXPLAIN ANALYZE notes of the running statement.
+    pub meter: Option<Arc<Meter>>,
 }
 
 impl Runner {
@@ -75,8 +81,8 @@ impl Runner {
         now: i64,
         locking: bool,
     ) -> Environment<'a> {
-        let (interrupt, sequences) = (self.interrupt(), &*self.sequences);
-        Environment { parameters, subqueries: &[], now, locking, interrupt, sequences, shared: None }
+        let (interrupt, sequences, meter) = (self.interrupt(), &*self.sequences, self.meter.as_deref());
+        Environment { parameters, subqueries: &[], now, locking, interrupt, sequences, shared: None, meter }
     }
 
     /// Runs a statement that writes, after its subqueries.
@@ -130,7 +136,7 @@ impl Runner {
     ) -> Result<Done> {
         let results = self.run_subqueries(plan.subqueries(), transaction, environment, steps)?;
         let environment = Environment { subqueries: &results, ..*environment };
-        match plan {
+        let done = match plan {
             WritePlan::Insert(plan) => self.run_insert(plan, transaction, &environment, steps),
             WritePlan::Update(plan) => execute::update(plan, transaction, &environment),
             WritePlan::Delete(plan) => execute::delete(plan, transaction, &environment),
@@ -141,7 +147,11 @@ impl Runner {
                 execute::joined(plan, query, transaction, &environment)
             }
             WritePlan::With(_) => Err(Error::internal("a statement behind WITH has steps of its own")),
+        }?;
+        if let Some(meter) = &self.meter {
+            meter.note_rows(address(plan), Stage::Whole, done.rows.len());
         }
+        Ok(done)
     }
 
     fn run_insert(
@@ -218,6 +228,11 @@ impl Runner {
         Ok(results)
     }
 
+    /// What looks at the run of a query, if the statement is one of EXPLAIN ANALYZE.
+    pub(crate) fn probe(&self, plan: &Arc<OlapPlan>) -> Option<Arc<Probe>> {
+        self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()))
+    }
+
     /// All rows of an analytical query inside a statement that writes.
     fn run_analytical(
         &self,
@@ -230,7 +245,8 @@ impl Runner {
         let shared = environment.shared.and_then(|shared| shared.view().cloned());
         let view = shared.unwrap_or_else(|| transaction.read_view());
         let (parameters, cancel) = (environment.parameters, self.cancel.clone());
-        let mut result = self.engine.olap().run_after(plan, parameters, view, steps.to_vec(), cancel);
+        let after = After { steps: steps.to_vec(), probe: self.probe(plan) };
+        let mut result = self.engine.olap().run_after(plan, parameters, view, after, cancel);
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {
             self.interrupt().check()?;

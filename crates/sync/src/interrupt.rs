@@ -23,11 +23,16 @@
 //! thread has taken memory since the last look compares what the process uses with what it may. So does one that was refused
 //! memory by the system ([`check_system`]).
 //!
+//! # What others see of a session
+//! The state that a session's threads share is also where they leave what only they know and an operator asks for: what they sleep
+//! for ([`Interrupt::waits_for`]) and under which number they hold rows ([`Interrupt::holds_as`]). Both are single stores, made only
+//! where a thread is about to sleep or to lock its first row.
+//!
 //! # Not here
 //! No deadlines: a thread that watches the clock raises [`Cause::Timeout`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Thread, ThreadId};
 
 use crate::memory_limit::{MemoryLimit, check_system};
@@ -84,8 +89,33 @@ struct State {
     memory_limit: AtomicUsize,
     /// Whether the statement takes memory in order to give back more.
     frees: AtomicBool,
+    /// What the session sleeps for, or 0.
+    waits_for: AtomicU8,
+    /// The number under which its transaction holds rows, or held them last; 0 if there was none.
+    holds_as: AtomicU64,
     /// Threads to wake when a cause comes.
     sleepers: Mutex<Vec<Thread>>,
+}
+
+/// What a session sleeps for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum WaitsFor {
+    /// A row that another transaction has locked.
+    Row = 1,
+    /// A table that another transaction redefines.
+    Table,
+    /// A lock that programs have agreed about.
+    Agreement,
+    /// A time that it was told.
+    Time,
+    /// What its client sends.
+    Client,
+}
+
+impl WaitsFor {
+    const ALL: [WaitsFor; 5] =
+        [WaitsFor::Row, WaitsFor::Table, WaitsFor::Agreement, WaitsFor::Time, WaitsFor::Client];
 }
 
 impl Interrupt {
@@ -159,6 +189,28 @@ impl Interrupt {
         self.memory_limit().check_grown(self.0.frees.load(Ordering::Relaxed))
     }
 
+    /// From here until the result is dropped, others see that the session sleeps for this.
+    pub fn waits_for(&self, what: WaitsFor) -> Waiting<'_> {
+        self.0.waits_for.store(what as u8, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// What the session sleeps for.
+    pub fn waited_for(&self) -> Option<WaitsFor> {
+        let waited = self.0.waits_for.load(Ordering::Relaxed);
+        WaitsFor::ALL.into_iter().find(|what| *what as u8 == waited)
+    }
+
+    /// Notes the number under which the session's transaction is going to hold rows.
+    pub fn set_holds_as(&self, owner: u64) {
+        self.0.holds_as.store(owner, Ordering::Relaxed);
+    }
+
+    /// The number under which the session's transaction holds rows, or has held them last.
+    pub fn holds_as(&self) -> Option<u64> {
+        Some(self.0.holds_as.load(Ordering::Relaxed)).filter(|owner| *owner != 0)
+    }
+
     /// From here until the result is dropped, this thread is unparked when a cause is raised. To be called before the
     /// last look at the cause and the first [`std::thread::park`].
     pub fn wakes_me(&self) -> Sleeper<'_> {
@@ -166,6 +218,16 @@ impl Interrupt {
         let sleeper = Sleeper { interrupt: self, thread: me.id() };
         self.0.sleepers.lock().push(me);
         sleeper
+    }
+}
+
+/// A session that sleeps for something.
+#[derive(Debug)]
+pub struct Waiting<'a>(&'a Interrupt);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.0.waits_for.store(0, Ordering::Relaxed);
     }
 }
 
@@ -232,6 +294,20 @@ mod tests {
                 "57P01 terminating connection due to administrator command",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_session_waits_for_is_seen_as_long_as_it_does() {
+        let interrupt = Interrupt::new();
+        assert_eq!((interrupt.waited_for(), interrupt.holds_as()), (None, None));
+        for what in WaitsFor::ALL {
+            let waiting = interrupt.waits_for(what);
+            assert_eq!(interrupt.clone().waited_for(), Some(what));
+            drop(waiting);
+            assert_eq!(interrupt.waited_for(), None);
+        }
+        interrupt.set_holds_as(7);
+        assert_eq!(interrupt.clone().holds_as(), Some(7));
     }
 
     #[test]

@@ -69,7 +69,7 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 
-use crate::interrupt::{Cause, Interrupt};
+use crate::interrupt::{Cause, Interrupt, WaitsFor};
 use crate::number_map::NumberMap;
 use crate::row_set::{RowKey, RowSet};
 
@@ -95,6 +95,17 @@ pub enum Waited {
     Interrupted(Cause),
     /// The deadline has passed.
     TimedOut,
+}
+
+/// A transaction that waits for a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// Which.
+    pub waiter: Owner,
+    /// The row.
+    pub row: RowKey,
+    /// The transaction that has it; `None` if that has just given it up.
+    pub holder: Option<Owner>,
 }
 
 /// The holders of locked rows, and those who wait for them.
@@ -365,7 +376,9 @@ impl LockTable {
             Ok(held) => held,
             Err(outcome) => return outcome,
         };
+        let waiting = interrupt.waits_for(WaitsFor::Row);
         let outcome = waiter.sleep(interrupt, deadline);
+        drop(waiting);
         self.waiting.lock().remove(&me);
         if outcome == Waited::Released {
             return outcome;
@@ -380,6 +393,27 @@ impl LockTable {
             Held::Many(holder) => holder.held.lock().waiters.retain(is_other),
         }
         outcome
+    }
+
+    /// The transactions that wait for rows, for those who look at the database from outside: a moment's picture, in which a wait may
+    /// have ended already. Holds the mutex that only waiters take.
+    pub fn waits(&self) -> Vec<Wait> {
+        let waiting: Vec<(Owner, RowKey)> =
+            self.waiting.lock().iter().map(|(owner, waiter)| (*owner, waiter.key)).collect();
+        let wait =
+            |(waiter, row)| Wait { waiter, row, holder: self.is_held(row).filter(|other| *other != waiter) };
+        waiting.into_iter().map(wait).collect()
+    }
+
+    /// The transactions that hold rows, with the tables of the first rows of each. Takes the shards' mutexes one after the other.
+    pub fn holders(&self) -> Vec<(Owner, u32)> {
+        let mut held: Vec<(Owner, u32)> = Vec::new();
+        for shard in &self.shards {
+            held.extend(shard.lock().iter().map(|(row, hold)| (hold.owner, row.table)));
+        }
+        held.sort_unstable_by_key(|(owner, table)| (owner.0, *table));
+        held.dedup();
+        held
     }
 
     /// Enters the wait into the graph and into the row's list, unless there is nothing to wait for or waiting
@@ -783,6 +817,29 @@ mod tests {
         assert_eq!(sum, 4 * 2 * TURNS as u64, "a row was held by two at once");
         assert!(is_empty(&rows.table));
         deadlocks
+    }
+
+    #[test]
+    fn those_who_look_see_who_waits_for_whom() {
+        for table in tables() {
+            let table = Arc::new(table);
+            table.hold(key(1), A);
+            assert!(table.holders().iter().any(|(owner, _)| *owner == A) && table.waits().is_empty());
+            let waiter = {
+                let table = table.clone();
+                std::thread::spawn(move || wait(&table, key(1), B))
+            };
+            let waits = loop {
+                match table.waits() {
+                    none if none.is_empty() => std::thread::yield_now(),
+                    waits => break waits,
+                }
+            };
+            assert_eq!(waits, [Wait { waiter: B, row: key(1), holder: Some(A) }]);
+            table.release(A);
+            assert_eq!(waiter.join().unwrap(), Waited::Released);
+            assert!(table.waits().is_empty() && !table.holders().iter().any(|(owner, _)| *owner == A));
+        }
     }
 
     #[test]

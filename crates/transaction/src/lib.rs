@@ -54,7 +54,8 @@ mod write;
 mod write_set;
 
 pub use ankerdb_index::Direction;
-pub use ankerdb_sync::interrupt::{Cause, Interrupt};
+pub use ankerdb_sync::interrupt::{Cause, Interrupt, WaitsFor};
+pub use ankerdb_sync::lock_table::{Owner, Wait};
 pub use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 pub use ankerdb_sync::patience::Patience;
 pub use foreign_key::{mixed_nulls, no_parent};

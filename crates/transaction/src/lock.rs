@@ -4,6 +4,7 @@ use crate::isolation::Isolation;
 use crate::refusal::{concurrent_update, lock_timed_out};
 use crate::transaction::Transaction;
 use ankerdb_base::{Error, Result, RowId, SqlState, Timestamp, failpoint};
+use ankerdb_sync::interrupt::WaitsFor;
 use ankerdb_sync::lock_table::{Holder, Waited};
 use ankerdb_sync::patience::Patience;
 use ankerdb_sync::row_set::RowKey;
@@ -199,6 +200,7 @@ impl Transaction {
     /// Waits until nobody redefines the table any more.
     fn wait_at_gate(&mut self, table: &Table) -> Result<()> {
         let (deadline, patience) = (self.lock_deadline(), Patience::new());
+        let _waiting = self.interrupt.waits_for(WaitsFor::Table);
         while Gate::of(table).admits(None) == Admission::Closed {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Err(lock_timed_out());
@@ -228,7 +230,11 @@ impl Transaction {
 
     /// What this transaction is in the lock table.
     fn holder(&mut self) -> &mut Holder {
-        self.holder.get_or_insert_with(|| Holder::new(self.manager.next_owner()))
+        self.holder.get_or_insert_with(|| {
+            let owner = self.manager.next_owner();
+            self.interrupt.set_holds_as(owner.0);
+            Holder::new(owner)
+        })
     }
 
     /// Gives up the rows locked by [`lock`](Self::lock) that no commit has given up, and wakes those who wait. Costs a

@@ -11,7 +11,7 @@ use ankerdb_base::{DatabaseId, Error, Result, SqlState, TableId, Timestamp};
 use ankerdb_memory::account;
 use ankerdb_snapshot::{Snapshot, SnapshotCounters, SnapshotOrigin, SnapshotStrategy, TightLoops};
 use ankerdb_sync::commit_order::CommitOrder;
-use ankerdb_sync::lock_table::{LockTable, Owner};
+use ankerdb_sync::lock_table::{LockTable, Owner, Wait};
 use ankerdb_sync::memory_limit::{Claim, MemoryLimit};
 use ankerdb_sync::readers::ActiveReaders;
 use ankerdb_table::Table;
@@ -257,6 +257,17 @@ impl TransactionManager {
         let held = Quiesced { manager: self.clone() };
         self.wait_for_commits();
         Ok(held)
+    }
+
+    /// The transactions that wait for rows which others have locked: a moment's picture.
+    pub fn row_waits(&self) -> Vec<Wait> {
+        self.locks.waits()
+    }
+
+    /// The transactions that hold rows over several statements, with numbers of tables in which they do: those of the first rows of
+    /// each.
+    pub fn row_holders(&self) -> Vec<(Owner, u32)> {
+        self.locks.holders()
     }
 
     /// Commits and aborts so far.

@@ -1,9 +1,11 @@
 //! The server as clients meet it: over real sockets, with a client of our own and with psql.
 
+mod activity;
 mod arrays;
 mod cancel;
 mod client;
 mod copy;
+mod explain;
 mod extended;
 mod fork;
 mod hangup;

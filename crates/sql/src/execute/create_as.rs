@@ -20,8 +20,7 @@ pub(super) fn create_table_as(
     }
     let mut parameters = Parameters::default();
     let runner = defining.runner;
-    let (plan, output) =
-        Planner::new(&runner.engine, &runner.cancel, catalog).query(query, &mut parameters)?;
+    let (plan, output) = Planner::new(runner, catalog).query(query, &mut parameters)?;
     if !parameters.known().is_empty() {
         return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
     }

@@ -24,6 +24,7 @@ pub(crate) use joined::joined;
 pub(crate) use select::select;
 pub(crate) use write::{delete, insert, update};
 
+use crate::explain::Meter;
 use crate::expression::{Context, Sequences};
 use ankerdb_engine::{
     Error, Interrupt, Isolation, ReadView, Result, RowId, Table, TableId, Transaction, Value,
@@ -46,6 +47,8 @@ pub(crate) struct Environment<'a> {
     pub sequences: &'a dyn Sequences,
     /// What the steps of one statement share.
     pub shared: Option<&'a SharedView>,
+    /// What EXPLAIN ANALYZE notes.
+    pub meter: Option<&'a Meter>,
 }
 
 /// What the steps of one statement behind WITH share: each reads as if it were the first, and a row is written once.

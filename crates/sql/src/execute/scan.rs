@@ -1,6 +1,7 @@
 //! Visits the rows that an access path and a filter select.
 
 use super::Environment;
+use crate::explain::{Actual, Stage, address};
 use crate::expression::types::convert_exactly;
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
@@ -30,11 +31,37 @@ impl Source<'_> {
         environment: &Environment,
         visit: &mut Visit,
     ) -> Result<()> {
+        let Some(meter) = environment.meter else { return self.visit_rows(transaction, environment, visit) };
+        meter.begin_filter();
+        let (mut rows, mut first) = (0, None);
+        let visited = self.visit_rows(transaction, environment, &mut |transaction, row| {
+            rows += 1;
+            first.get_or_insert_with(|| meter.now());
+            visit(transaction, row)
+        });
+        let last = meter.now();
+        let times = Some((first.unwrap_or(last), last));
+        let actual = Actual { rows, times, removed: Some(meter.removed()) };
+        meter.note(address(self.access), Stage::Access, actual);
+        visited
+    }
+
+    fn visit_rows(
+        &self,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        visit: &mut Visit,
+    ) -> Result<()> {
         let mut filtered = |transaction: &mut Transaction, row: RowId| {
             environment.interrupt.check()?;
             match self.passes(transaction, row, environment)? {
                 true => visit(transaction, row),
-                false => Ok(ControlFlow::Continue(())),
+                false => {
+                    if let Some(meter) = environment.meter {
+                        meter.remove_row();
+                    }
+                    Ok(ControlFlow::Continue(()))
+                }
             }
         };
         match self.access {

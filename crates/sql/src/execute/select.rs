@@ -3,6 +3,7 @@
 use super::scan::Source;
 use super::sort::sort;
 use super::{Done, Environment, until_stable};
+use crate::explain::{Stage, address};
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::plan::SelectPlan;
 use crate::plan::access::SortKey;
@@ -37,7 +38,15 @@ pub(crate) fn select(
             }
         },
     };
+    note(plan, Stage::Whole, rows.len(), environment);
     Ok(Done { count: rows.len(), rows })
+}
+
+/// Tells EXPLAIN ANALYZE of the rows that a step has given.
+fn note(plan: &SelectPlan, stage: Stage, rows: usize, environment: &Environment) {
+    if let Some(meter) = environment.meter {
+        meter.note_rows(address(plan), stage, rows);
+    }
 }
 
 /// OFFSET and LIMIT.
@@ -143,6 +152,7 @@ fn sorted(
         Ok(ControlFlow::Continue(()))
     })?;
     let found = sort(found, environment.interrupt, |(left, _), (right, _)| order(&plan.sort, left, right))?;
+    note(plan, Stage::Sort, found.len(), environment);
     Ok(found.into_iter().map(|(_, row)| row).collect())
 }
 
@@ -176,7 +186,7 @@ fn locked(
     (mut skipped, limit): (usize, usize),
 ) -> Result<Option<Vec<Vec<Value>>>> {
     let found = sorted(plan, table, transaction, environment)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut count) = (Vec::new(), 0);
     for row in found {
         if rows.len() >= limit {
             break;
@@ -187,6 +197,8 @@ fn locked(
             Locked::Unchanged if skipped > 0 => skipped -= 1,
             Locked::Unchanged => rows.push(project(&plan.projection, table, transaction, row, environment)?),
         }
+        count += 1;
     }
+    note(plan, Stage::Lock, count, environment);
     Ok(Some(rows))
 }

@@ -77,7 +77,7 @@ fn columns_of(
 ) -> Result<Vec<ColumnDefinition>> {
     let runner = defining.runner;
     let mut parameters = Parameters::default();
-    let planner = Planner::new(&runner.engine, &runner.cancel, catalog.clone());
+    let planner = Planner::new(runner, catalog.clone());
     let (_, output) = planner.query(query, &mut parameters)?;
     if !parameters.known().is_empty() {
         return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));

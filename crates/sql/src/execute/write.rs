@@ -3,6 +3,7 @@
 use super::scan::Source;
 use super::select::project;
 use super::{Done, Environment, until_stable};
+use crate::explain::{Actual, Stage, address};
 use crate::expression::{Expression, evaluate, is_true};
 use crate::name::quoted;
 use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan};
@@ -68,7 +69,7 @@ fn insert_assigned(
     environment: &Environment,
 ) -> Result<Done> {
     let mut done = Done { count: 0, rows: Vec::new() };
-    let mut written = HashSet::new();
+    let (mut written, mut added, mut conflicting_rows) = (HashSet::new(), 0, 0);
     environment.before_writes(transaction);
     for values in rows {
         environment.interrupt.check()?;
@@ -83,17 +84,25 @@ fn insert_assigned(
         };
         let row = match (existing, &plan.conflict) {
             (Some(row), Some(conflict)) => {
+                conflicting_rows += 1;
                 let changed = resolve(plan, conflict, row, &values, &written, transaction, environment)?;
                 let Some(row) = changed else { continue };
                 row
             }
-            _ => transaction.insert(&plan.table, values)?,
+            _ => {
+                added += 1;
+                transaction.insert(&plan.table, values)?
+            }
         };
         if plan.conflict.is_some() {
             written.insert(row);
         }
         done.count += 1;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
+    }
+    if let Some(meter) = environment.meter.filter(|_| plan.conflict.is_some()) {
+        let actual = Actual { rows: added, times: None, removed: Some(conflicting_rows) };
+        meter.note(address(plan), Stage::Conflicts, actual);
     }
     Ok(done)
 }

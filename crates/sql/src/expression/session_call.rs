@@ -11,8 +11,8 @@ pub(crate) enum SessionFunction {
     Setting,
     SetSetting,
     CurrentSchema,
-    Cancel,
-    Terminate,
+    /// The number of the transaction.
+    TransactionNumber,
     Lock(LockCall),
     UnlockAll,
     Notify,
@@ -51,8 +51,8 @@ const FUNCTIONS: [(&str, SessionFunction, &[DataType], DataType); 10] = [
     ("current_setting", SessionFunction::Setting, &[Text, Boolean], Text),
     ("set_config", SessionFunction::SetSetting, &[Text, Text, Boolean], Text),
     ("current_schema", SessionFunction::CurrentSchema, &[], DataType::System(SystemType::Name)),
-    ("pg_cancel_backend", SessionFunction::Cancel, &[Integer], Boolean),
-    ("pg_terminate_backend", SessionFunction::Terminate, &[Integer], Boolean),
+    ("txid_current", SessionFunction::TransactionNumber, &[], BigInt),
+    ("pg_current_xact_id", SessionFunction::TransactionNumber, &[], BigInt),
     ("pg_advisory_unlock_all", SessionFunction::UnlockAll, &[], Text),
     ("pg_notify", SessionFunction::Notify, &[Text, Text], Text),
 ];

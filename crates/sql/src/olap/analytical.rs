@@ -63,7 +63,8 @@ impl AnalyticalQuery {
 
     /// The physical plan as text, one line per operator.
     pub fn explain(&self) -> Result<Vec<String>> {
-        self.engine.explain_apart(&self.plan, &CancelHandle::default())
+        let node = self.engine.explain_apart(&self.plan, false, &CancelHandle::default())?;
+        Ok(crate::explain::lines(node))
     }
 }
 

@@ -30,6 +30,7 @@ mod duplicate;
 mod error;
 mod exact_spread;
 mod existence;
+mod explained;
 mod extreme;
 mod forked;
 mod function;
@@ -73,6 +74,8 @@ mod tests;
 pub use analytical::{AnalyticalQuery, MemoryBaseline};
 pub use forked::ForkCounters;
 
+use crate::activity::{Activity, Live};
+use crate::explain::Probe;
 use crate::expression::fold;
 use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::system::oids::Oids;
@@ -89,7 +92,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource, Volatility};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use error::{from_datafusion, from_optimizer};
@@ -112,6 +115,15 @@ pub(crate) struct OlapEngine {
     threads: Arc<Threads>,
     forks: Option<Arc<forked::Forks>>,
     oids: Arc<Oids>,
+    live: Live,
+}
+
+/// What a statement has done before a query of it runs, and who looks at the run.
+#[derive(Default)]
+pub(crate) struct After {
+    /// What its earlier steps have given back.
+    pub steps: Vec<Arc<StepRows>>,
+    pub probe: Option<Arc<Probe>>,
 }
 
 /// The analytical threads, and one that watches over queries: it has next to nothing to do, so that a cancel
@@ -190,9 +202,16 @@ pub(crate) struct OlapPlan {
     output: Vec<OutputColumn>,
     parameters: Vec<DataType>,
     tables: Vec<(Arc<Table>, ColumnSet)>,
+    /// Whether it reads what the session has to show before.
+    shows_session: bool,
 }
 
 impl OlapPlan {
+    /// Whether it reads what the session shows to itself alone: settings, prepared statements, cursors.
+    pub(crate) fn shows_session(&self) -> bool {
+        self.shows_session
+    }
+
     /// The columns of the result.
     pub(crate) fn output(&self) -> &[OutputColumn] {
         &self.output
@@ -235,6 +254,7 @@ impl OlapEngine {
             threads,
             forks: None,
             oids: Arc::default(),
+            live: Live::of(database.clone()),
         };
         if database.configuration() == Configuration::HeeFork {
             olap.make_statics()?;
@@ -250,13 +270,13 @@ impl OlapEngine {
         catalog: &Arc<Catalog>,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
-        self.plan_over(query, &self.sources(catalog), declared)
+        self.plan_over(query, &self.sources(catalog, None), declared)
     }
 
     /// A view's query: it gives the same columns when its tables have got more.
     pub(crate) fn without_wildcards(&self, query: &Query, catalog: &Arc<Catalog>) -> Query {
         let statement = Statement::Query(Box::new(query.clone()));
-        match wildcard::without_wildcards(&statement, &self.sources(catalog)) {
+        match wildcard::without_wildcards(&statement, &self.sources(catalog, None)) {
             Statement::Query(query) => *query,
             _ => query.clone(),
         }
@@ -284,6 +304,7 @@ impl OlapEngine {
             may_take_long: computed::may_take_long(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized),
             tables: tables_read(&optimized).map_err(from_datafusion)?,
+            shows_session: shows_session(&optimized).map_err(from_datafusion)?,
             bound,
             optimized,
             parameters,
@@ -306,9 +327,15 @@ impl OlapEngine {
         state.optimize(&filled).map_err(from_optimizer)
     }
 
-    /// The relations and functions of a catalog.
-    pub(crate) fn sources(&self, catalog: &Arc<Catalog>) -> CatalogSources {
-        CatalogSources::new(catalog.clone(), self.oids.clone())
+    /// The relations and functions of a catalog, for statements of this session.
+    pub(crate) fn sources(&self, catalog: &Arc<Catalog>, session: Option<&Arc<Activity>>) -> CatalogSources {
+        let live = session.map_or_else(|| self.live.clone(), |session| self.live.to(session.clone()));
+        CatalogSources::new(catalog.clone(), self.oids.clone(), live)
+    }
+
+    /// What all sessions share that relations of the system catalog show.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
     }
 
     /// Plans like [`plan`](Self::plan), on the analytical threads: the caller waits, but not longer than its statement
@@ -335,16 +362,16 @@ impl OlapEngine {
         view: ReadView,
         cancel: CancelHandle,
     ) -> ResultRows {
-        self.run_after(plan, parameters, view, Vec::new(), cancel)
+        self.run_after(plan, parameters, view, After::default(), cancel)
     }
 
-    /// Runs a plan of a statement whose earlier steps have given back `steps`.
+    /// Runs a plan of a statement that has done something before.
     pub(crate) fn run_after(
         &self,
         plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
-        steps: Vec<Arc<StepRows>>,
+        After { steps, probe }: After,
         cancel: CancelHandle,
     ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
@@ -364,7 +391,7 @@ impl OlapEngine {
             let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
             let named = engine.named_columns(&plan);
             materialize(named, &view)?;
-            let rows = start(&engine.state, engine.tasks.clone(), &logical, &seen).await?;
+            let rows = start(&engine.state, engine.tasks.clone(), &logical, &seen, probe).await?;
             Ok(if named.is_empty() { rows } else { checked(rows, view) })
         };
         self.threads.rows(output, start, lasting, cancel, end)
@@ -376,26 +403,6 @@ impl OlapEngine {
             Some(_) => &plan.tables,
             None => &[],
         }
-    }
-
-    /// The plan as text, one line per operator: as planned over the data of now.
-    async fn explained(&self, plan: &OlapPlan) -> Result<Vec<String>> {
-        let nulls = vec![Value::Null; plan.parameters.len()];
-        let view = self.database.snapshot().read_view();
-        let logical = self.instantiate(plan, &nulls, &view)?;
-        let state = match &self.forks {
-            Some(forks) => forks.state().clone(),
-            None => self.state.as_ref().clone(),
-        };
-        let physical = physical_plan(&state, &logical).await?;
-        let text = displayable(physical.as_ref()).indent(false).to_string();
-        Ok(text.lines().map(str::to_owned).collect())
-    }
-
-    /// The plan as text, made on the analytical threads, unless the statement is ended before.
-    pub(crate) fn explain_apart(&self, plan: &Arc<OlapPlan>, cancel: &CancelHandle) -> Result<Vec<String>> {
-        let (engine, plan) = (self.clone(), plan.clone());
-        self.wait_unless(cancel, async move { engine.explained(&plan).await })
     }
 
     /// Runs the future on the analytical threads and blocks the caller until it is done.
@@ -483,9 +490,14 @@ async fn start(
     tasks: Arc<TaskContext>,
     logical: &LogicalPlan,
     end: &RunEnd,
+    probe: Option<Arc<Probe>>,
 ) -> Result<SendableRecordBatchStream> {
     let physical = physical_plan(state, logical).await?;
     let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
+    if let Some(probe) = probe {
+        // A query runs once for a probe.
+        let _ = probe.operators.set(physical.clone());
+    }
     execute_stream(physical, tasks).map_err(from_datafusion)
 }
 
@@ -529,6 +541,21 @@ fn handle(
         Err(_) => return Ok(None),
     };
     Ok(provider.is::<TableHandle>().then_some(provider))
+}
+
+/// Whether the plan reads a relation of what the session shows to itself.
+fn shows_session(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut shows = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            shows |=
+                provider.downcast_ref::<system::SystemTable>().is_some_and(|table| table.shows_session());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(shows)
 }
 
 /// Tables and columns under the plan, each table once.

@@ -17,6 +17,7 @@ use super::system::{self, SystemTable};
 use super::value::{field_type, scalar, sql_type, with_type};
 use super::view_source::ViewSource;
 use super::{typing, written};
+use crate::activity::Live;
 use crate::expression::Parameters;
 use crate::expression::types::data_type;
 use crate::name::{DATABASE, undefined_table};
@@ -55,13 +56,14 @@ pub(crate) trait TableSources {
 pub(crate) struct CatalogSources {
     catalog: Arc<Catalog>,
     oids: Arc<Oids>,
+    live: Live,
     /// Described when it is first asked for.
     system: OnceLock<Arc<SystemCatalog>>,
 }
 
 impl CatalogSources {
-    pub(crate) fn new(catalog: Arc<Catalog>, oids: Arc<Oids>) -> CatalogSources {
-        CatalogSources { catalog, oids, system: OnceLock::new() }
+    pub(crate) fn new(catalog: Arc<Catalog>, oids: Arc<Oids>, live: Live) -> CatalogSources {
+        CatalogSources { catalog, oids, live, system: OnceLock::new() }
     }
 
     /// The relation of a schema, if it has one of the name that can be read.
@@ -71,13 +73,15 @@ impl CatalogSources {
         }
         let name = self.catalog.lookup(NameRef::Qualified(schema, name))?;
         if let Some(view) = self.catalog.view(&name) {
-            return Some(Arc::new(ViewSource::new(view.clone(), self.catalog.clone(), self.oids.clone())));
+            let (catalog, oids) = (self.catalog.clone(), self.oids.clone());
+            return Some(Arc::new(ViewSource::new(view.clone(), catalog, oids, self.live.clone())));
         }
         Some(provider_as_source(Arc::new(TableHandle::new(self.catalog.table(&name).ok()?))))
     }
 
     fn system(&self) -> Arc<SystemCatalog> {
-        self.system.get_or_init(|| Arc::new(SystemCatalog::describe(&self.catalog, &self.oids))).clone()
+        let describe = || SystemCatalog::describe(&self.catalog, &self.oids, self.live.clone());
+        self.system.get_or_init(|| Arc::new(describe())).clone()
     }
 }
 

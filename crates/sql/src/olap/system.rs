@@ -3,7 +3,7 @@
 //! Rows are made when a query runs, all at once: there are as many as definitions. They come from the description that the
 //! statement was planned with, so that all relations of a query agree.
 
-use super::arrow::{computed_type, wide_type};
+use super::arrow::{UTC, computed_type, wide_type};
 use super::error::external;
 use super::value::{list_type, told_type, with_type};
 use crate::columns::Cells;
@@ -12,10 +12,12 @@ use ankerdb_engine::{DataType, Error, ListType, ObjectKind, SqlState, SystemType
 use async_trait::async_trait;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
-    ListBuilder, PrimitiveBuilder, RecordBatch, StringViewArray, StringViewBuilder, new_null_array,
+    ListBuilder, PrimitiveBuilder, RecordBatch, StringViewArray, StringViewBuilder,
+    TimestampMicrosecondArray, new_null_array,
 };
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int64Type, Schema, SchemaRef,
+    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema,
+    SchemaRef,
 };
 use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::catalog::{Session, TableProvider};
@@ -53,6 +55,11 @@ impl SystemTable {
     pub(super) fn without_text_types(&self) -> SystemTable {
         let schema = Arc::new(Schema::new(self.relation.columns().iter().map(field).collect::<Vec<_>>()));
         SystemTable { relation: self.relation, catalog: self.catalog.clone(), schema }
+    }
+
+    /// Whether its rows are what the session shows to itself.
+    pub(super) fn shows_session(&self) -> bool {
+        self.relation.is_of_session()
     }
 
     fn batches(&self) -> Result<Vec<RecordBatch>> {
@@ -134,8 +141,16 @@ fn array(values: &[&Datum], data_type: DataType) -> ArrayRef {
         }
         ArrowType::Float64 => Arc::new(Float64Array::from_iter(values.map(float))),
         ArrowType::Utf8View => Arc::new(StringViewArray::from_iter(values.map(text))),
+        ArrowType::Timestamp(..) => {
+            let moments = TimestampMicrosecondArray::from_iter(values.map(|value| match value {
+                Datum::Moment(moment) => Some(*moment),
+                _ => None,
+            }));
+            Arc::new(moments.with_timezone(UTC))
+        }
         ArrowType::List(element) => match element.data_type() {
             ArrowType::Int16 => integers::<Int16Type>(values, |value| value.try_into().ok()),
+            ArrowType::Int32 => integers::<Int32Type>(values, |value| value.try_into().ok()),
             ArrowType::Int64 => integers::<Int64Type>(values, Some),
             ArrowType::Utf8View => texts(values),
             _ => new_null_array(&ArrowType::List(element), values.len()),
@@ -319,7 +334,11 @@ impl Hash for CatalogFunction {
 
 impl CatalogFunction {
     fn new(function: &'static SystemFunction, catalog: Arc<SystemCatalog>, is_told: bool) -> CatalogFunction {
-        let volatility = if function.is_constant { Volatility::Immutable } else { Volatility::Stable };
+        let volatility = match function {
+            SystemFunction { is_volatile: true, .. } => Volatility::Volatile,
+            SystemFunction { is_constant: true, .. } => Volatility::Immutable,
+            _ => Volatility::Stable,
+        };
         CatalogFunction { function, catalog, is_told, signature: Signature::user_defined(volatility) }
     }
 

@@ -39,8 +39,8 @@ impl TableSources for WithViews<'_> {
 impl WithViews<'_> {
     /// What the view stands for: its query, with its own names for the columns.
     fn plan(&self, source: &ViewSource) -> datafusion::error::Result<LogicalPlan> {
-        let ViewSource { view, catalog, oids, .. } = source;
-        let tables = CatalogSources::new(catalog.clone(), oids.clone());
+        let ViewSource { view, catalog, oids, live, .. } = source;
+        let tables = CatalogSources::new(catalog.clone(), oids.clone(), live.clone());
         let tables = WithViews { state: self.state, tables: &tables };
         let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
         let query = wildcard::written_out(same_names::told_apart(query, &tables), &tables);

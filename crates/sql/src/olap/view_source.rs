@@ -2,6 +2,7 @@
 
 use super::scan::field;
 use super::value::with_type;
+use crate::activity::Live;
 use crate::system::oids::Oids;
 use ankerdb_engine::{Catalog, View};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
@@ -14,22 +15,24 @@ pub(crate) struct ViewSource {
     pub(super) view: Arc<View>,
     pub(super) catalog: Arc<Catalog>,
     pub(super) oids: Arc<Oids>,
+    pub(super) live: Live,
     schema: SchemaRef,
     plan: Option<LogicalPlan>,
 }
 
 impl ViewSource {
     /// A view of a catalog, not yet bound.
-    pub(crate) fn new(view: Arc<View>, catalog: Arc<Catalog>, oids: Arc<Oids>) -> ViewSource {
+    pub(crate) fn new(view: Arc<View>, catalog: Arc<Catalog>, oids: Arc<Oids>, live: Live) -> ViewSource {
         let fields = view.columns.iter().map(|column| with_type(field(column), column.data_type));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        ViewSource { view, catalog, oids, schema, plan: None }
+        ViewSource { view, catalog, oids, live, schema, plan: None }
     }
 
     /// The view with what it stands for.
     pub(super) fn bound(&self, plan: LogicalPlan) -> ViewSource {
         let (view, catalog, oids) = (self.view.clone(), self.catalog.clone(), self.oids.clone());
-        ViewSource { view, catalog, oids, schema: self.schema.clone(), plan: Some(plan) }
+        let (live, schema) = (self.live.clone(), self.schema.clone());
+        ViewSource { view, catalog, oids, live, schema, plan: Some(plan) }
     }
 }
 

@@ -50,8 +50,8 @@ pub(super) fn check_without_session(query: &ast::Query) -> Result<()> {
                 ast::FunctionArguments::List(list) => list.args.len(),
                 _ => return ControlFlow::Continue(()),
             };
-            // The system's functions have it as well, for settings that nobody changes.
-            let is_ours = !matches!(name.as_str(), "current_setting" | "current_schema")
+            // Some are functions of the system, too.
+            let is_ours = crate::system::function(&name).is_none()
                 && SessionFunction::by_name(&name, arguments).is_some();
             match is_ours {
                 true => ControlFlow::Break(name),

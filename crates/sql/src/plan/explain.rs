@@ -1,157 +1,228 @@
-//! EXPLAIN: the plan as lines of text, in PostgreSQL's form. A node is a line; its properties stand below it, and then the node that it
-//! reads from, behind an arrow:
-//!
-//! ```text
-//! Limit
-//!   ->  Index Scan Backward using account_pkey on account
-//!         Index Cond: (id < 10)
-//!         Filter: (balance > 0)
-//! ```
-//!
-//! A node of the OLAP path is DataFusion's, in DataFusion's words.
+//! EXPLAIN of a statement: what its plan is made of, as a tree of nodes in PostgreSQL's words. A node of the OLAP path is DataFusion's, in
+//! DataFusion's words. With ANALYZE the plan is described after its run, with what that has noted.
 
 use super::access::{Access, Among, IndexRange, IndexUse, KeyPart, SortKey};
 use super::deparse::{Deparser, identifier};
 use super::derivation::computed_key;
 use super::write::{ConflictAction, InsertSource};
-use super::{InsertPlan, LastStep, PlanKind, Planner, QueryPlan, WritePlan};
+use super::{InsertPlan, LastStep, PlanKind, Planned, Planner, QueryPlan, SelectPlan, WritePlan};
+use crate::CancelHandle;
 use crate::OutputColumn;
+use crate::explain::{Actual, ExplainOptions, ExplainPlan, Fact, Meter, Node, Stage, address};
 use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
-use ankerdb_engine::{DataType, Direction, Result, Table};
+use crate::olap::{OlapEngine, OlapPlan};
+use ankerdb_engine::{Direction, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Planner<'_> {
     /// Plans EXPLAIN of a statement.
     pub(super) fn explain(
         &self,
         statement: &ast::Statement,
+        options: ExplainOptions,
         parameters: &mut Parameters,
     ) -> Result<(PlanKind, Option<Arc<[OutputColumn]>>)> {
-        let (kind, _) = self.plan_ast(statement, parameters)?;
-        let lines = self.describe(&kind)?;
-        let column = OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text };
-        Ok((PlanKind::Explain(lines), Some([column].into())))
+        let begun = Instant::now();
+        let (kind, output) = self.plan_ast(statement, parameters)?;
+        let (version, path) = (self.catalog.version(), self.catalog.path().clone());
+        let explained = Box::new(Planned { version, path, kind, parameters: Vec::new(), output });
+        let planning_time = begun.elapsed();
+        let nodes = match options.analyze {
+            true if !matches!(explained.kind, PlanKind::Query(_) | PlanKind::Write(_)) => {
+                return Err(not_supported("EXPLAIN ANALYZE of such a statement"));
+            }
+            true => Vec::new(),
+            false => {
+                let (olap, cancel, verbose) = (self.engine.olap(), self.cancel, options.verbose);
+                Describer { olap, cancel, verbose, meter: None }.nodes(&explained)?
+            }
+        };
+        let column = OutputColumn { name: "QUERY PLAN".into(), data_type: options.result_type() };
+        let plan = ExplainPlan { options, explained, nodes, planning_time };
+        Ok((PlanKind::Explain(Box::new(plan)), Some([column].into())))
     }
+}
 
-    fn describe(&self, kind: &PlanKind) -> Result<Vec<String>> {
-        match kind {
-            PlanKind::Query(query) => self.describe_query(query),
-            PlanKind::Write(plan) => self.describe_write(plan),
+/// Describes plans, and what a run of them has noted.
+pub(crate) struct Describer<'a> {
+    pub olap: &'a OlapEngine,
+    /// Ends planning that takes too long.
+    pub cancel: &'a CancelHandle,
+    /// Whether the columns of results are shown, too.
+    pub verbose: bool,
+    pub meter: Option<&'a Meter>,
+}
+
+impl Describer<'_> {
+    pub(crate) fn nodes(&self, planned: &Planned) -> Result<Vec<Node>> {
+        match &planned.kind {
+            PlanKind::Query(query) => Ok(vec![self.query(query)?]),
+            PlanKind::Write(plan) => Ok(vec![self.write(plan)?]),
             PlanKind::Empty
             | PlanKind::Define(_)
             | PlanKind::Utility(_)
             | PlanKind::Copy(_)
             | PlanKind::Explain(_)
-            | PlanKind::Command => Ok(vec!["Utility statements have no plan structure".to_owned()]),
+            | PlanKind::Command => {
+                Ok(vec![Node::new("Utility Statement", "Utility statements have no plan structure")])
+            }
         }
     }
 
-    fn describe_write(&self, plan: &WritePlan) -> Result<Vec<String>> {
-        match plan {
-            WritePlan::Insert(plan) => self.describe_insert(plan),
+    fn actual(&self, part: usize, stage: Stage) -> Option<Actual> {
+        self.meter.and_then(|meter| meter.actual(part, stage))
+    }
+
+    fn analytical(&self, plan: &Arc<OlapPlan>) -> Result<Node> {
+        let probe = self.meter.map(|meter| meter.query(Arc::as_ptr(plan).addr()));
+        match probe {
+            None => self.olap.explain_apart(plan, self.verbose, self.cancel),
+            Some(Some(probe)) => self.olap.measured_apart(probe, self.verbose, self.cancel),
+            Some(None) => Ok(Node::new("Query", "Query (never executed)")),
+        }
+    }
+
+    fn write(&self, plan: &WritePlan) -> Result<Node> {
+        let node = match plan {
+            WritePlan::Insert(plan) => self.insert(plan)?,
             WritePlan::Update(plan) => {
-                let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
-                Ok(above(format!("Update on {}", identifier(plan.table.name())), rows))
+                let rows = self.access(Some(&plan.table), &plan.access, plan.filter.as_deref());
+                modify("Update", &plan.table).over(rows)
             }
             WritePlan::Delete(plan) => {
-                let rows = describe_access(Some(&plan.table), &plan.access, plan.filter.as_deref());
-                Ok(above(format!("Delete on {}", identifier(plan.table.name())), rows))
+                let rows = self.access(Some(&plan.table), &plan.access, plan.filter.as_deref());
+                modify("Delete", &plan.table).over(rows)
             }
             WritePlan::Joined(plan) => {
-                let rows = self.engine.olap().explain_apart(&plan.query, self.cancel)?;
                 let command = match plan.command {
                     "UPDATE" => "Update",
                     "DELETE" => "Delete",
                     _ => "Merge",
                 };
-                Ok(above(format!("{command} on {}", identifier(plan.table.name())), rows))
+                modify(command, &plan.table).over(self.analytical(&plan.query)?)
             }
             WritePlan::With(plan) => {
-                let mut lines = match &plan.last {
-                    LastStep::Write(plan) => self.describe_write(plan)?,
-                    LastStep::Query(plan, _) => self.engine.olap().explain_apart(plan, self.cancel)?,
+                let mut node = match &plan.last {
+                    LastStep::Write(plan) => self.write(plan)?,
+                    LastStep::Query(plan, _) => self.analytical(plan)?,
                 };
                 for step in &plan.steps {
-                    lines.extend(above("CTE".to_owned(), self.describe_write(&step.plan)?));
+                    node = node.over(Node::new("CTE", "CTE").over(self.write(&step.plan)?));
                 }
-                Ok(lines)
+                return Ok(node);
             }
+        };
+        Ok(node.measured(self.actual(address(plan), Stage::Whole)))
+    }
+
+    fn query(&self, query: &QueryPlan) -> Result<Node> {
+        match query {
+            QueryPlan::Analytical(plan) => self.analytical(plan),
+            QueryPlan::Select(plan) => Ok(self.select(plan)),
         }
     }
 
-    fn describe_query(&self, query: &QueryPlan) -> Result<Vec<String>> {
-        let plan = match query {
-            QueryPlan::Analytical(plan) => return self.engine.olap().explain_apart(plan, self.cancel),
-            QueryPlan::Select(plan) => plan,
-        };
+    fn select(&self, plan: &SelectPlan) -> Node {
         let table = plan.table.as_deref();
-        let mut lines = describe_access(table, &plan.access, plan.filter.as_deref());
+        let mut node = self.access(table, &plan.access, plan.filter.as_deref());
+        let (at, whole) = (address(plan), self.actual(address(plan), Stage::Whole));
+        if table.is_none() {
+            node = node.measured(whole);
+        }
+        if self.verbose {
+            let shown = plan.projection.iter().map(|part| Deparser(table).text(part)).collect();
+            node.facts.insert(0, ("Output", Fact::List(shown)));
+        }
         if !plan.sort.is_empty() {
-            lines = above("Sort".to_owned(), lines);
-            lines.insert(1, format!("  Sort Key: {}", sort_keys(table, &plan.sort)));
+            let mut sort = Node::new("Sort", "Sort").measured(self.actual(at, Stage::Sort));
+            sort.facts.push(("Sort Key", Fact::List(sort_keys(table, &plan.sort))));
+            node = sort.over(node);
         }
         if plan.lock.is_some() {
-            lines = above("LockRows".to_owned(), lines);
+            node = Node::new("LockRows", "LockRows").measured(self.actual(at, Stage::Lock)).over(node);
         }
         if plan.limit.is_some() || plan.offset.is_some() {
-            lines = above("Limit".to_owned(), lines);
+            node = Node::new("Limit", "Limit").measured(whole).over(node);
         }
-        Ok(lines)
+        node
     }
 
-    fn describe_insert(&self, plan: &InsertPlan) -> Result<Vec<String>> {
-        let source = match &plan.source {
-            InsertSource::Values(rows) if rows.len() == 1 => vec!["Result".to_owned()],
-            InsertSource::Values(_) => vec!["Values Scan on \"*VALUES*\"".to_owned()],
-            InsertSource::Query(query, _) => self.describe_query(query)?,
+    fn insert(&self, plan: &InsertPlan) -> Result<Node> {
+        let given = |rows: usize| {
+            let rows = rows as u64;
+            self.meter.map(|_| Actual { rows, times: None, removed: None })
         };
-        let mut lines = above(format!("Insert on {}", identifier(plan.table.name())), source);
-        let resolution = plan.conflict.as_ref().map(|conflict| match &conflict.action {
-            ConflictAction::Nothing => "NOTHING",
-            ConflictAction::Update(..) => "UPDATE",
-        });
-        if let Some(resolution) = resolution {
-            lines.insert(1, format!("  Conflict Resolution: {resolution}"));
+        let source = match &plan.source {
+            InsertSource::Values(rows) if rows.len() == 1 => Node::new("Result", "Result").measured(given(1)),
+            InsertSource::Values(rows) => {
+                let values = Node::new("Values Scan", "Values Scan on \"*VALUES*\"");
+                values.part("Alias", "*VALUES*").measured(given(rows.len()))
+            }
+            InsertSource::Query(query, _) => self.query(query)?,
+        };
+        let mut node = modify("Insert", &plan.table);
+        if let Some(conflict) = &plan.conflict {
+            node = node.fact(
+                "Conflict Resolution",
+                match &conflict.action {
+                    ConflictAction::Nothing => "NOTHING",
+                    ConflictAction::Update(..) => "UPDATE",
+                },
+            );
         }
-        Ok(lines)
+        if let Some(Actual { rows, removed, .. }) = self.actual(address(plan), Stage::Conflicts) {
+            node.facts.push(("Tuples Inserted", Fact::Number(rows)));
+            node.facts.push(("Conflicting Tuples", Fact::Number(removed.unwrap_or(0))));
+        }
+        Ok(node.over(source))
+    }
+
+    fn access(&self, table: Option<&Table>, access: &Access, filter: Option<&Expression>) -> Node {
+        let name = table.map_or(String::new(), |table| identifier(table.name()));
+        let index = |used: &IndexUse| used.index.definition().name.clone();
+        let (mut node, condition) = match access {
+            Access::OneRow => (Node::new("Result", "Result"), Vec::new()),
+            Access::Find(used) => {
+                let headline = format!("Index Scan using {} on {name}", index_name(used));
+                let node = Node::new("Index Scan", headline).part("Scan Direction", "Forward");
+                (node.part("Index Name", index(used)), pinned(table, used))
+            }
+            Access::Range(range) => {
+                let (word, direction) = match range.direction {
+                    Direction::Backward => (" Backward", "Backward"),
+                    Direction::Forward => ("", "Forward"),
+                };
+                let headline = format!("Index Scan{word} using {} on {name}", index_name(&range.used));
+                let node = Node::new("Index Scan", headline).part("Scan Direction", direction);
+                (node.part("Index Name", index(&range.used)), bounds(table, range))
+            }
+            Access::Scan => (Node::new("Seq Scan", format!("Seq Scan on {name}")), Vec::new()),
+        };
+        if let Some(table) = table {
+            node = node.part("Relation Name", table.name()).part("Alias", table.name());
+        }
+        node = match condition.as_slice() {
+            [] => node,
+            [condition] => node.fact("Index Cond", condition.as_str()),
+            conditions => node.fact("Index Cond", format!("({})", conditions.join(" AND "))),
+        };
+        if let Some(filter) = filter {
+            let name = if table.is_some() { "Filter" } else { "One-Time Filter" };
+            node = node.fact(name, Deparser(table).text(filter));
+        }
+        let actual = self.actual(address(access), Stage::Access);
+        node.measured(actual.map(|actual| Actual { removed: filter.and(actual.removed), ..actual }))
     }
 }
 
-/// A node over the node that it reads from.
-fn above(node: String, below: Vec<String>) -> Vec<String> {
-    let nested = below.into_iter().enumerate().map(|(nth, line)| {
-        let indent = if nth == 0 { "  ->  " } else { "      " };
-        format!("{indent}{line}")
-    });
-    std::iter::once(node).chain(nested).collect()
+/// The node of a statement that writes to a table.
+fn modify(command: &'static str, table: &Table) -> Node {
+    let node = Node::new("ModifyTable", format!("{command} on {}", identifier(table.name())));
+    node.part("Operation", command).part("Relation Name", table.name()).part("Alias", table.name())
 }
-
-fn describe_access(table: Option<&Table>, access: &Access, filter: Option<&Expression>) -> Vec<String> {
-    let name = table.map_or(String::new(), |table| identifier(table.name()));
-    let (node, condition) = match access {
-        Access::OneRow => ("Result".to_owned(), Vec::new()),
-        Access::Find(used) => {
-            (format!("Index Scan using {} on {name}", index_name(used)), pinned(table, used))
-        }
-        Access::Range(range) => {
-            let backward = if range.direction == Direction::Backward { " Backward" } else { "" };
-            let index = index_name(&range.used);
-            (format!("Index Scan{backward} using {index} on {name}"), bounds(table, range))
-        }
-        Access::Scan => (format!("Seq Scan on {name}"), Vec::new()),
-    };
-    let mut lines = vec![node];
-    match condition.as_slice() {
-        [] => {}
-        [condition] => lines.push(format!("  Index Cond: {condition}")),
-        conditions => lines.push(format!("  Index Cond: ({})", conditions.join(" AND "))),
-    }
-    lines.extend(filter.map(|filter| format!("  Filter: {}", Deparser(table).text(filter))));
-    lines
-}
-
 fn index_name(used: &IndexUse) -> String {
     identifier(&used.index.definition().name)
 }
@@ -203,7 +274,7 @@ fn compared(table: Option<&Table>, name: &str, operator: &str, part: &KeyPart) -
 }
 
 /// What rows are sorted by; the place of NULLs only where it is not the usual one.
-fn sort_keys(table: Option<&Table>, keys: &[SortKey]) -> String {
+fn sort_keys(table: Option<&Table>, keys: &[SortKey]) -> Vec<String> {
     let key = |key: &SortKey| {
         let direction = if key.descending { " DESC" } else { "" };
         let nulls = match (key.descending, key.nulls_first) {
@@ -213,18 +284,5 @@ fn sort_keys(table: Option<&Table>, keys: &[SortKey]) -> String {
         };
         format!("{}{direction}{nulls}", Deparser(table).text(&key.expression))
     };
-    keys.iter().map(key).collect::<Vec<_>>().join(", ")
-}
-
-/// 0A000 for options that ask for more than the plan: no figures, no other format. Nothing costs, so that none are left out.
-pub(super) fn check_options(options: &[ast::UtilityOption]) -> Result<()> {
-    for option in options {
-        let value = option.arg.as_ref().map(|value| value.to_string().to_ascii_lowercase());
-        let is_off = matches!(value.as_deref(), Some("false" | "off" | "0"));
-        let is_text = option.name.value.eq_ignore_ascii_case("format") && value.as_deref() == Some("text");
-        if !is_off && !is_text {
-            return Err(not_supported(&format!("EXPLAIN ({option})")));
-        }
-    }
-    Ok(())
+    keys.iter().map(key).collect()
 }

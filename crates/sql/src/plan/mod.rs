@@ -30,6 +30,7 @@ pub(crate) use define::{
     Definition, Key, NewColumn, NewColumns, NewPart, NewTable, add_column, column_type, key_definition,
     new_table, positions, table_key,
 };
+pub(crate) use explain::Describer;
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
@@ -40,13 +41,16 @@ pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
 };
 
+use crate::activity::Activity;
 use crate::engine::SqlEngine;
+use crate::explain::{ExplainOptions, ExplainPlan};
 use crate::expression::bind::{Bound, Subqueries, elsewhere};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
+use crate::runner::Runner;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
@@ -78,8 +82,8 @@ pub(crate) enum PlanKind {
     Define(Box<Definition>),
     Utility(Utility),
     Copy(Arc<ast::Statement>),
-    /// The lines that describe another plan.
-    Explain(Vec<String>),
+    /// The description of another plan, which is run for it with ANALYZE.
+    Explain(Box<ExplainPlan>),
     /// About prepared statements and cursors.
     Command,
 }
@@ -95,6 +99,7 @@ impl PlanKind {
                 ast::Statement::Copy { to: false, .. } => Some("COPY FROM"),
                 _ => None,
             },
+            PlanKind::Explain(plan) if plan.options.analyze => plan.explained.kind.writes(),
             _ => None,
         }
     }
@@ -112,6 +117,8 @@ pub(crate) struct Planner<'a> {
     pub engine: &'a SqlEngine,
     /// Ends planning that takes too long.
     cancel: &'a CancelHandle,
+    /// Whose statement it is.
+    session: &'a Arc<Activity>,
     pub catalog: Arc<Catalog>,
     /// Statements behind WITH that have run before what is planned.
     steps: Vec<NamedStep>,
@@ -121,9 +128,10 @@ pub(crate) struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// A planner for a catalog, which `cancel` ends.
-    pub(crate) fn new(engine: &'a SqlEngine, cancel: &'a CancelHandle, catalog: Arc<Catalog>) -> Planner<'a> {
-        Planner { engine, cancel, catalog, steps: Vec::new(), is_later: false }
+    /// A planner for statements of a session over this catalog.
+    pub(crate) fn new(runner: &'a Runner, catalog: Arc<Catalog>) -> Planner<'a> {
+        let Runner { engine, cancel, activity, .. } = runner;
+        Planner { engine, cancel, session: activity, catalog, steps: Vec::new(), is_later: false }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
@@ -171,12 +179,9 @@ impl<'a> Planner<'a> {
             | ast::Statement::Update(_)
             | ast::Statement::Delete(_)
             | ast::Statement::Merge(_) => written(self.write(None, statement, parameters)),
-            ast::Statement::Explain { statement, analyze, options, .. } => {
-                if *analyze {
-                    return Err(not_supported("EXPLAIN ANALYZE"));
-                }
-                explain::check_options(options.as_deref().unwrap_or_default())?;
-                self.explain(statement, parameters)
+            ast::Statement::Explain { statement, analyze, verbose, options, .. } => {
+                let options = options.as_deref().unwrap_or_default();
+                self.explain(statement, ExplainOptions::read(*analyze, *verbose, options)?, parameters)
             }
             other => match define::definition(other)? {
                 Some(definition) => Ok((PlanKind::Define(Box::new(definition)), None)),
@@ -240,7 +245,8 @@ impl<'a> Planner<'a> {
 
     /// What names of relations stand for in queries of the OLAP path.
     fn relations(&self, target: Option<Arc<Table>>) -> Relations {
-        Relations { catalog: self.engine.olap().sources(&self.catalog), target, steps: self.steps.clone() }
+        let catalog = self.engine.olap().sources(&self.catalog, Some(self.session));
+        Relations { catalog, target, steps: self.steps.clone() }
     }
 
     /// The table that a name stands for. 42P01 if there is none.

@@ -3,7 +3,7 @@
 //! A [`CancelHandle`] is the session's [`Interrupt`], which its threads check and sleep by, and a bell for async tasks
 //! that wait for the session: a query's watch.
 
-use ankerdb_engine::{Cause, Error, Interrupt, Result};
+use ankerdb_engine::{Cause, Error, Interrupt, Result, WaitsFor};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -41,6 +41,11 @@ impl CancelHandle {
     /// Those of [`Interrupt::check`].
     pub fn check(&self) -> Result<()> {
         self.0.interrupt.check()
+    }
+
+    /// From here until the result is dropped, others see that the running statement sleeps until its client sends something.
+    pub fn awaits_client(&self) -> impl Drop + '_ {
+        self.0.interrupt.waits_for(WaitsFor::Client)
     }
 
     /// The interrupt that the session's threads check.

@@ -4,7 +4,8 @@
 //! of its rows when its transaction commits, and stays until it is closed.
 
 use super::SqlSession;
-use crate::command::{Declaration, Fetch};
+use crate::activity::{OwnCursor, now};
+use crate::command::{Declaration, Fetch, Scroll};
 use crate::cursor::{CursorRows, Walk};
 use crate::name::quoted;
 use crate::plan::{PlanKind, QueryPlan};
@@ -26,6 +27,19 @@ pub(super) struct Cursors {
 }
 
 impl Cursors {
+    /// What others see of them.
+    pub(super) fn shown(&self) -> Vec<OwnCursor> {
+        let shown = |(name, cursor): (&String, &Cursor)| OwnCursor {
+            name: name.clone(),
+            text: cursor.text.clone(),
+            holds: cursor.holds,
+            is_binary: cursor.is_binary,
+            scrolls: cursor.scrolls,
+            declared_at: cursor.declared_at,
+        };
+        self.open.iter().map(shown).collect()
+    }
+
     /// Cursors that are declared from now on have this number or a higher one.
     pub(super) fn mark(&self) -> u64 {
         self.next
@@ -35,6 +49,10 @@ impl Cursors {
 pub(super) struct Cursor {
     pub(super) columns: Arc<[OutputColumn]>,
     rows: Arc<Mutex<CursorRows>>,
+    /// The text of DECLARE, and when it ran.
+    text: Arc<str>,
+    declared_at: i64,
+    scrolls: bool,
     number: u64,
     holds: bool,
     /// Whether its transaction has committed.
@@ -77,8 +95,17 @@ impl SqlSession {
         self.cursors.next += 1;
         let (holds, is_binary) = (declaration.holds, declaration.is_binary);
         let columns = query.output().unwrap_or_default().into();
-        let cursor =
-            Cursor { columns, rows: Arc::new(Mutex::new(cursor)), number, holds, is_held, is_binary };
+        let cursor = Cursor {
+            columns,
+            rows: Arc::new(Mutex::new(cursor)),
+            text: query.text().clone(),
+            declared_at: now(),
+            scrolls: declaration.scroll != Scroll::Never,
+            number,
+            holds,
+            is_held,
+            is_binary,
+        };
         self.cursors.open.insert(declaration.name.clone(), cursor);
         Ok(())
     }

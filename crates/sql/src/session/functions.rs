@@ -5,15 +5,15 @@
 
 use super::SqlSession;
 use super::setting::{self, Settings};
+use crate::activity::{Activities, Activity, Peer};
 use crate::advisory::{AdvisoryLocks, Hold, LockKey};
 use crate::channels::{Channels, Talk};
 use crate::expression::{LockAction, LockCall, SessionCalls, SessionFunction};
 use crate::name::not_supported;
 use crate::plan::{Modes, Setting};
-use ankerdb_engine::{Error, Interrupt, Result, Value};
+use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState, Value, WaitsFor};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The other sessions, by their numbers.
@@ -24,13 +24,62 @@ pub trait Backends: Send + Sync {
     fn terminate(&self, number: i32) -> bool;
 }
 
+/// How often a session that waits for the end of another one looks whether it has come.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
+
+/// Ends what the numbered session runs, or the session itself; for `pg_cancel_backend` and `pg_terminate_backend`, which warn
+/// the session that calls them where there is no such session.
+///
+/// # Errors
+/// That of the interrupt, if it is this session.
+pub(crate) fn signal(session: &Activity, number: i32, ends_session: bool) -> Result<bool> {
+    let signaled = session.joined().is_some_and(|joined| match ends_session {
+        true => joined.backends.terminate(number),
+        false => joined.backends.cancel(number),
+    });
+    if !signaled {
+        let message = format!("PID {number} is not a PostgreSQL backend process");
+        session.warn(Error::new(SqlState::Warning, message));
+    }
+    session.interrupt.check()?;
+    Ok(signaled)
+}
+
+/// Ends the numbered session and waits for that, but not longer than so many milliseconds; whether it is gone.
+///
+/// # Errors
+/// Those of the interrupt, and `NumericValueOutOfRange` for a negative time.
+pub(crate) fn terminate_within(
+    session: &Activity,
+    all: &Activities,
+    number: i32,
+    limit_ms: i64,
+) -> Result<bool> {
+    let limit = u64::try_from(limit_ms)
+        .map_err(|_| Error::new(SqlState::NumericValueOutOfRange, "\"timeout\" must not be negative"))?;
+    let signaled = signal(session, number, true)?;
+    if !signaled || limit == 0 {
+        return Ok(signaled);
+    }
+    let until = Instant::now() + Duration::from_millis(limit);
+    while all.numbered(number).is_some() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let message = format!("backend with PID {number} did not terminate within {limit} milliseconds");
+            session.warn(Error::new(SqlState::Warning, message));
+            return Ok(false);
+        }
+        sleep(left.min(LOOK_AROUND).as_secs_f64(), &session.interrupt)?;
+    }
+    Ok(true)
+}
+
 /// A session as functions see it.
 pub(super) struct Functions {
-    number: AtomicI32,
-    backends: Mutex<Option<Arc<dyn Backends>>>,
+    activity: Arc<Activity>,
     lent: Mutex<Lent>,
     locks: Arc<AdvisoryLocks>,
-    owner: u64,
+    database: Database,
     held: Mutex<Held>,
     /// What the session says on channels, and hears there.
     pub(super) talk: Talk,
@@ -40,6 +89,8 @@ pub(super) struct Functions {
 struct Lent {
     settings: Option<Settings>,
     modes: Modes,
+    /// The transaction's number, if it was asked for.
+    number: Option<u64>,
     changes: Vec<Setting>,
 }
 
@@ -52,14 +103,17 @@ struct Held {
 }
 
 impl Functions {
-    pub(super) fn new(locks: Arc<AdvisoryLocks>, channels: Arc<Channels>) -> Functions {
-        let owner = locks.new_owner();
+    pub(super) fn new(
+        activity: Arc<Activity>,
+        database: Database,
+        locks: Arc<AdvisoryLocks>,
+        channels: Arc<Channels>,
+    ) -> Functions {
         Functions {
-            number: AtomicI32::new(0),
-            backends: Mutex::default(),
+            activity,
             lent: Mutex::default(),
             locks,
-            owner,
+            database,
             held: Mutex::default(),
             talk: Talk::new(channels),
         }
@@ -67,12 +121,12 @@ impl Functions {
 
     /// The session's number among those of its server.
     pub(super) fn number(&self) -> i32 {
-        self.number.load(Ordering::Relaxed)
+        self.activity.number()
     }
 
     /// 0A000 for a session of no server, which nobody would read messages of.
     pub(super) fn check_served(&self, what: &str) -> Result<()> {
-        if self.backends.lock().is_some() { Ok(()) } else { Err(not_supported(what)) }
+        if self.activity.joined().is_some() { Ok(()) } else { Err(not_supported(what)) }
     }
 
     /// Locks of the transaction so far.
@@ -85,13 +139,13 @@ impl Functions {
         let mut held = self.held.lock();
         let from = mark.min(held.of_transaction.len());
         for hold in held.of_transaction.drain(from..) {
-            self.locks.release(self.owner, hold);
+            self.locks.release(self.activity.lock_owner, hold);
         }
     }
 
     pub(super) fn release_all_of_session(&self) {
         for hold in self.held.lock().of_session.drain(..) {
-            self.locks.release(self.owner, hold);
+            self.locks.release(self.activity.lock_owner, hold);
         }
     }
 
@@ -126,12 +180,12 @@ impl Functions {
                     return Ok(Value::Boolean(false));
                 };
                 held.of_session.remove(position);
-                return Ok(Value::Boolean(self.locks.release(self.owner, hold)));
+                return Ok(Value::Boolean(self.locks.release(self.activity.lock_owner, hold)));
             }
-            LockAction::Try => self.locks.try_take(self.owner, hold),
+            LockAction::Try => self.locks.try_take(self.activity.lock_owner, hold),
             LockAction::Take => {
                 let limit = self.lent.lock().settings.as_ref().and_then(|settings| settings.limits.lock);
-                self.locks.take(self.owner, hold, limit, interrupt)?;
+                self.locks.take(self.activity.lock_owner, hold, limit, interrupt)?;
                 true
             }
         };
@@ -144,9 +198,11 @@ impl Functions {
         Ok(if call.action == LockAction::Take { Value::text("") } else { Value::Boolean(is_taken) })
     }
 
-    fn with_backends(&self, call: impl FnOnce(&dyn Backends) -> bool) -> Value {
-        let backends = self.backends.lock().clone();
-        Value::Boolean(backends.is_some_and(|backends| call(&*backends)))
+    /// The number of the transaction, which it has from the first time that it is asked for.
+    fn transaction_number(&self) -> Value {
+        let mut lent = self.lent.lock();
+        let number = *lent.number.get_or_insert_with(|| self.database.new_session_number());
+        Value::BigInt(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
@@ -170,7 +226,10 @@ impl SessionCalls for Functions {
     fn call(&self, function: SessionFunction, arguments: &[Value], interrupt: &Interrupt) -> Result<Value> {
         use SessionFunction as Call;
         match (function, arguments) {
-            (Call::Sleep, [Value::Double(seconds)]) => sleep(*seconds, interrupt),
+            (Call::Sleep, [Value::Double(seconds)]) => {
+                let _waiting = interrupt.waits_for(WaitsFor::Time);
+                sleep(*seconds, interrupt)
+            }
             (Call::Number, []) => Ok(Value::Integer(self.number())),
             (Call::Setting, [Value::Text(name)]) => self.setting(name, false),
             (Call::Setting, [Value::Text(name), Value::Boolean(missing_ok)]) => {
@@ -179,10 +238,7 @@ impl SessionCalls for Functions {
             (Call::SetSetting, [Value::Text(name), Value::Text(value), Value::Boolean(is_local)]) => {
                 self.set(name, value, *is_local)
             }
-            (Call::Cancel, [Value::Integer(number)]) => Ok(self.with_backends(|all| all.cancel(*number))),
-            (Call::Terminate, [Value::Integer(number)]) => {
-                Ok(self.with_backends(|all| all.terminate(*number)))
-            }
+            (Call::TransactionNumber, []) => Ok(self.transaction_number()),
             (Call::Lock(call), [Value::BigInt(key)]) => self.lock(call, LockKey::One(*key), interrupt),
             (Call::Lock(call), [Value::Integer(one), Value::Integer(two)]) => {
                 self.lock(call, LockKey::Pair(*one, *two), interrupt)
@@ -227,11 +283,10 @@ fn sleep(seconds: f64, interrupt: &Interrupt) -> Result<Value> {
 }
 
 impl SqlSession {
-    /// Tells the session its number among the server's sessions, and how to reach the others: for `pg_backend_pid`,
-    /// `pg_cancel_backend` and `pg_terminate_backend`.
-    pub fn join_backends(&mut self, number: i32, backends: Arc<dyn Backends>) {
-        self.functions.number.store(number, Ordering::Relaxed);
-        *self.functions.backends.lock() = Some(backends);
+    /// Tells the session its number among the server's sessions, who its client is, and how to reach the others: for
+    /// `pg_backend_pid`, `pg_cancel_backend` and their like. From here on others see what the session does.
+    pub fn join_backends(&mut self, number: i32, peer: Peer, backends: Arc<dyn Backends>) {
+        self.publisher.join(number, peer, backends);
     }
 
     /// Runs a statement that may call functions of the session.
@@ -240,11 +295,13 @@ impl SqlSession {
         body: impl FnOnce(&mut SqlSession) -> Result<T>,
     ) -> Result<T> {
         let (settings, modes) = (Some(self.settings.clone()), self.block.modes());
-        *self.functions.lent.lock() = Lent { settings, modes, changes: Vec::new() };
+        let number = self.block.number.filter(|_| self.block.is_open());
+        *self.functions.lent.lock() = Lent { settings, modes, number, changes: Vec::new() };
         self.calls_session = true;
         let done = body(self);
         self.calls_session = false;
         let lent = std::mem::take(&mut *self.functions.lent.lock());
+        self.block.number = lent.number.filter(|_| self.block.is_open());
         for change in lent.changes.iter().filter(|_| done.is_ok()) {
             self.set(change)?;
         }

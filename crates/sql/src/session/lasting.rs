@@ -50,7 +50,7 @@ impl SqlSession {
             return Ok(());
         }
         self.settings = changed;
-        self.has_set = true;
+        self.note_settings();
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl SqlSession {
     pub(super) fn leave_settings(&mut self, changes: Option<Box<SettingChanges>>, is_committed: bool) {
         if let Some(changes) = changes {
             self.settings = if is_committed { changes.durable } else { changes.before };
-            self.has_set = true;
+            self.note_settings();
         }
     }
 
@@ -75,8 +75,14 @@ impl SqlSession {
     /// Goes back to a savepoint.
     pub(super) fn restore_settings(&mut self, kept: KeptSettings) {
         let Some(changes) = &mut self.block.settings else { return };
-        self.has_set = true;
         (self.settings, changes.durable) = kept.unwrap_or((changes.before.clone(), changes.before.clone()));
+        self.note_settings();
+    }
+
+    /// Settings may have changed.
+    fn note_settings(&mut self) {
+        self.has_set = true;
+        self.publisher.set_application(&self.settings.get("application_name").unwrap_or_default());
     }
 
     /// The settings of which clients are told when they change, if any may have changed since this was last asked.

@@ -67,10 +67,8 @@ impl SqlSession {
                     None => Outcome::Command(tag),
                 })
             }
-            PlanKind::Explain(lines) => {
-                let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
-                Ok(self.ready(&planned, rows, Some("EXPLAIN".into())))
-            }
+            PlanKind::Explain(plan) if plan.options.analyze => Err(out_of_place("EXPLAIN ANALYZE")),
+            PlanKind::Explain(plan) => self.explain(&planned, plan, parameters),
             PlanKind::Define(definition) => Err(out_of_place(definition.command())),
             PlanKind::Copy(_) => Err(out_of_place("COPY")),
             PlanKind::Utility(_) | PlanKind::Command => Err(out_of_place("a statement about the session")),

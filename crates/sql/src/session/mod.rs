@@ -12,10 +12,12 @@ mod autocommit;
 mod cancel;
 mod cursor;
 mod define;
+mod explained;
 mod functions;
 mod lasting;
 mod named;
 mod notice;
+mod own;
 mod path;
 mod savepoint;
 pub(crate) mod setting;
@@ -23,18 +25,20 @@ mod temporary;
 mod time;
 pub use cancel::CancelHandle;
 pub use functions::Backends;
+pub(crate) use functions::{signal, terminate_within};
 pub use notice::{Notice, Severity};
 mod channel;
 mod led;
 mod transaction;
 mod truncate;
 
+use crate::activity::{Activity, Publisher, State};
 use crate::copy;
 use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
 use crate::expression::fold;
-use crate::olap::OlapPlan;
+use crate::olap::{After, OlapPlan};
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::prepared::{OutputColumn, Prepared};
@@ -72,6 +76,8 @@ pub enum TransactionStatus {
 pub struct SqlSession {
     runner: Runner,
     session: Session,
+    /// What others see of it.
+    publisher: Publisher,
     settings: Settings,
     block: Block,
     statements: NamedStatements,
@@ -111,15 +117,20 @@ impl SqlSession {
         let temporary = format!("pg_temp_{}", engine.database().new_session_number());
         let mut settings = Settings::new(engine.database().configuration().isolation(), &temporary);
         settings.keep();
-        let functions = Arc::new(Functions::new(engine.advisory().clone(), engine.channels().clone()));
+        let activity = Arc::new(Activity::new(cancel.interrupt().clone(), engine.advisory().new_owner()));
+        let publisher = Publisher::new(activity.clone(), engine.activities().clone());
+        let (database, advisory) = (engine.database().clone(), engine.advisory().clone());
+        let functions = Functions::new(activity.clone(), database, advisory, engine.channels().clone());
+        let functions = Arc::new(functions);
         let sequences = Arc::new(SessionSequences::new(engine.database().clone(), functions.clone()));
         let path = settings.path.clone();
         sequences.look_along(path.clone());
-        let runner = Runner { engine, cancel, sequences, definitions: None, path };
+        let runner = Runner { engine, cancel, activity, sequences, definitions: None, path, meter: None };
         let block = Block::default();
         SqlSession {
             runner,
             session,
+            publisher,
             settings,
             block,
             statements: NamedStatements::default(),
@@ -164,6 +175,7 @@ impl SqlSession {
             // Forgets interrupts of an earlier statement, whose caller does without `begin_message`.
             self.runner.interrupt().clear();
         }
+        self.publisher.begin(&statement.sql);
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
         let prepared = due.and_then(|()| self.plan(statement, parameters));
@@ -193,11 +205,22 @@ impl SqlSession {
         self.has_begun = true;
     }
 
+    /// Notes which text of statements a message of the client has, for those who look at what sessions do. Without it each
+    /// statement of the text is shown alone.
+    pub fn show_message(&mut self, sql: &str) {
+        self.publisher.begin_message(sql);
+    }
+
     /// Notes that everything that the client has asked for is done, so that no time limit runs until its next
     /// message.
     pub fn end_message(&mut self) {
         self.deadline = None;
         self.has_begun = false;
+        self.publisher.rest(match self.transaction_status() {
+            TransactionStatus::Idle => State::Idle,
+            TransactionStatus::InTransaction => State::InTransaction,
+            TransactionStatus::Failed => State::Failed,
+        });
     }
 
     fn begin_time(&mut self) {
@@ -214,6 +237,7 @@ impl SqlSession {
         if !std::mem::take(&mut self.has_begun) {
             self.begin_time();
         }
+        self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
         let outcome = due.and_then(|()| self.execute_current(prepared, parameters));
         let goes_on = match &outcome {
@@ -252,6 +276,7 @@ impl SqlSession {
 
     /// Runs the plan for the catalog of now, again where that has changed meanwhile.
     fn execute_tries(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
+        let parameters = prepared.values(parameters);
         let mut tries = Tries::default();
         loop {
             if !prepared.ends_failure() {
@@ -310,10 +335,7 @@ impl SqlSession {
             PlanKind::Utility(utility) => self.utility(utility, planned),
             PlanKind::Copy(statement) => copy::start(self, statement),
             PlanKind::Command => Err(Error::internal("a command has no plan")),
-            PlanKind::Explain(lines) => {
-                let rows = lines.iter().map(|line| vec![Value::text(line.as_str())]).collect();
-                Ok(self.ready(planned, rows, Some("EXPLAIN".into())))
-            }
+            PlanKind::Explain(plan) => self.explain(planned, plan, parameters),
         }
     }
 
@@ -405,13 +427,23 @@ impl SqlSession {
         parameters: &[Value],
         cancel: CancelHandle,
     ) -> Result<Outcome> {
+        if plan.shows_session() {
+            self.show_own();
+        }
         let rows = if self.block.is_open() {
             let transaction = self.block_transaction();
             transaction.begin_statement();
             note_reads(plan, transaction)?;
             let view = transaction.read_view();
             self.check_current(plan, version, &view)?;
-            Ok(self.runner.engine.olap().run(plan, parameters, view, cancel))
+            let after = After { steps: Vec::new(), probe: self.runner.probe(plan) };
+            Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
+        } else if let Some(probe) = self.runner.probe(plan) {
+            // In this process, as a copy of it would keep its figures to itself.
+            let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
+            self.check_current(plan, version, &view)?;
+            let after = After { steps: Vec::new(), probe: Some(probe) };
+            Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
             self.check_current(plan, version, &view)?;

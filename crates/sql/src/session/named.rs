@@ -21,7 +21,22 @@ use std::sync::Arc;
 
 /// A session's named statements.
 #[derive(Default)]
-pub(super) struct NamedStatements(HashMap<String, Arc<Prepared>>);
+pub(super) struct NamedStatements(HashMap<String, Named>);
+
+/// A statement with a name.
+pub(super) struct Named {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) prepared_at: i64,
+    /// Whether PREPARE made it, and not a message of the protocol.
+    pub(super) is_of_sql: bool,
+}
+
+impl NamedStatements {
+    /// All of them, by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Named)> {
+        self.0.iter().map(|(name, named)| (name.as_str(), named))
+    }
+}
 
 impl SqlSession {
     /// The prepared statement of this name.
@@ -29,7 +44,8 @@ impl SqlSession {
     /// # Errors
     /// `InvalidSqlStatementName`.
     pub fn named(&self, name: &str) -> Result<&Arc<Prepared>> {
-        self.statements.0.get(name).ok_or_else(|| {
+        let named = self.statements.0.get(name).map(|named| &named.prepared);
+        named.ok_or_else(|| {
             let message = format!("prepared statement {} does not exist", quoted(name));
             Error::new(SqlState::InvalidSqlStatementName, message)
         })
@@ -52,9 +68,13 @@ impl SqlSession {
     /// # Errors
     /// Those of [`check_name`](Self::check_name), and `OutOfMemory`: the client decides how many statements there are.
     pub fn name_statement(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
+        self.name_of(name, prepared, false)
+    }
+
+    fn name_of(&mut self, name: &str, prepared: Arc<Prepared>, is_of_sql: bool) -> Result<()> {
         self.check_name(name)?;
         self.check_room()?;
-        self.statements.0.insert(name.to_owned(), prepared);
+        self.statements.0.insert(name.to_owned(), Named { prepared, prepared_at: now(), is_of_sql });
         Ok(())
     }
 
@@ -121,7 +141,8 @@ impl SqlSession {
         }
         let types: Vec<_> = prepared.parameters().iter().copied().map(Some).collect();
         let explain = Statement { ast: Some(Arc::new(explain)), ..statement.clone() };
-        Prepared::new(&self.runner, explain, &types).map(|explained| Some(explained.without_parameters()))
+        let values = self.arguments(parameters, prepared)?;
+        Prepared::new(&self.runner, explain, &types).map(|explained| Some(explained.with_values(values)))
     }
 
     /// Runs a command.
@@ -130,7 +151,7 @@ impl SqlSession {
         let inner = || prepared.inner().ok_or_else(|| Error::internal("a command without its statement"));
         match &**command {
             Command::Prepare { name, .. } => {
-                self.name_statement(name, inner()?.clone())?;
+                self.name_of(name, inner()?.clone(), true)?;
             }
             Command::Execute { name, arguments } => {
                 return self.execute_named(name, arguments, prepared.output());
@@ -222,11 +243,14 @@ impl SqlSession {
             return Err(Error::new(SqlState::FeatureNotSupported, "cached plan must not change result type"));
         }
         check_number(name, &prepared, arguments)?;
-        let mut values = Vec::with_capacity(arguments.len());
-        for (position, (argument, &target)) in arguments.iter().zip(prepared.parameters()).enumerate() {
-            values.push(self.argument(argument, target, position + 1)?);
-        }
+        let values = self.arguments(arguments, &prepared)?;
         self.execute_current(&prepared, &values)
+    }
+
+    /// The values of arguments, as parameters of a statement.
+    fn arguments(&self, arguments: &[Expr], prepared: &Prepared) -> Result<Vec<Value>> {
+        let each = arguments.iter().zip(prepared.parameters()).enumerate();
+        each.map(|(position, (argument, &target))| self.argument(argument, target, position + 1)).collect()
     }
 
     /// The value of an argument, as a parameter of this type.

@@ -50,6 +50,9 @@ pub struct Notice {
 impl SqlSession {
     /// What was to be told since this was last asked. Costs nothing if there is nothing.
     pub fn take_notices(&mut self) -> Vec<Notice> {
+        for warning in self.runner.activity.take_warnings() {
+            self.tell(Severity::Warning, warning);
+        }
         std::mem::take(&mut self.notices)
     }
 

@@ -223,6 +223,21 @@ impl Settings {
         }
     }
 
+    /// Settings that have been changed and say how to find a result.
+    pub(super) fn planning_changes(&self) -> Vec<(&'static str, String)> {
+        let names = HINTS.iter().copied().chain([("search_path", DEFAULT_PATH), ("work_mem", "4MB")]);
+        let changed = names.filter_map(|(name, default)| {
+            let value = self.changed.get(name).filter(|value| *value != default)?;
+            Some((name, value.clone()))
+        });
+        changed.collect()
+    }
+
+    /// The value that RESET would give; `None` for settings that have none of their own.
+    pub(super) fn reset_value(&self, name: &str) -> Option<String> {
+        self.initial.as_ref().and_then(|initial| initial.get(name).ok())
+    }
+
     /// All settings with their values, those of the database aside.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, String)> {
         let effective = ["default_transaction_isolation", "default_transaction_read_only"];

@@ -8,13 +8,13 @@ use super::autocommit::Tries;
 use super::lasting::SettingChanges;
 use super::savepoint::Savepoints;
 use super::{Runner, SqlSession};
+pub(super) use crate::activity::now;
 use crate::plan::{Definition, Modes, Planned, Utility};
 use crate::prepared::Prepared;
 use crate::session_sequences::SessionSequences;
 use crate::{Outcome, Statement, TransactionStatus};
 use ankerdb_engine::{Definitions, Error, Isolation, Result, SqlState, Transaction, Value};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The kind of the open block.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +39,8 @@ pub(super) struct Block {
     pub(super) settings: Option<Box<SettingChanges>>,
     modes: Modes,
     began: Option<i64>,
+    /// The transaction's number, once it was asked for.
+    pub(super) number: Option<u64>,
 }
 
 impl Block {
@@ -66,12 +68,6 @@ impl Block {
         let closed = std::mem::replace(self, Block { kind, several: self.several, ..Block::default() });
         closed.transaction
     }
-}
-
-/// Microseconds since 1970-01-01 UTC.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    since.as_micros() as i64
 }
 
 fn in_failed_transaction() -> Error {

@@ -4,7 +4,9 @@
 //! things that AnKerDB has, too, is either made of them or left out.
 
 use super::{Definition, nothing};
-use super::{classes, comments, constraints, functions, objects, operator_classes, sequences, types, views};
+use super::{
+    classes, comments, constraints, functions, objects, operator_classes, sequences, settings, types, views,
+};
 
 /// The columns of the statistics of tables.
 const TABLE_STATISTICS: &str = "relid oid, schemaname name, relname name, seq_scan int8, seq_tup_read int8, idx_scan int8, \
@@ -353,7 +355,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         columns: "name text, setting text, unit text, category text, short_desc text, extra_desc text, context text, \
          vartype text, source text, min_val text, max_val text, enumvals text[], boot_val text, reset_val \
          text, sourcefile text, sourceline int4, pending_restart bool",
-        rows: objects::settings,
+        rows: settings::settings,
     },
     Definition {
         name: "pg_shadow",

@@ -7,8 +7,8 @@ mod names;
 mod shown;
 
 use super::objects::OWNER_OID;
-use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, row, types};
-use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text};
+use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, live, row, types};
+use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text, TimestampTz};
 use ankerdb_engine::{DataType, Error, ListType, ObjectKind, Result, SqlState, SystemType, Table, Value};
 
 const OID: DataType = DataType::System(SystemType::Oid);
@@ -19,6 +19,7 @@ const REGPROC: DataType = DataType::System(SystemType::Object(ObjectKind::Functi
 const REGNAMESPACE: DataType = DataType::System(SystemType::Object(ObjectKind::Namespace));
 const REGROLE: DataType = DataType::System(SystemType::Object(ObjectKind::Role));
 const NAMES: DataType = DataType::System(SystemType::List(ListType::Name));
+const INTEGERS: DataType = DataType::System(SystemType::List(ListType::Integer));
 
 /// The number of the first of these functions.
 const FIRST_OID: u32 = 9000;
@@ -32,6 +33,8 @@ pub(crate) struct SystemFunction {
     pub result: DataType,
     /// Whether it gives the same as long as the catalog is the same.
     pub is_constant: bool,
+    /// Whether each call counts: it changes something, or what it looks at changes while a statement runs.
+    pub is_volatile: bool,
     /// Whether it is called for NULL, too.
     pub takes_null: bool,
     pub compute: fn(&SystemCatalog, &[Value]) -> Result<Datum>,
@@ -52,11 +55,12 @@ const fn function(
     result: DataType,
     compute: Compute,
 ) -> SystemFunction {
-    SystemFunction { name, arguments, required, result, is_constant: true, takes_null: false, compute }
+    let (is_constant, is_volatile, takes_null) = (true, false, false);
+    SystemFunction { name, arguments, required, result, is_constant, is_volatile, takes_null, compute }
 }
 
 /// A function of what changes while the catalog stays the same.
-const fn live(
+const fn stable(
     name: &'static str,
     arguments: &'static [DataType],
     required: usize,
@@ -64,6 +68,18 @@ const fn live(
     compute: Compute,
 ) -> SystemFunction {
     SystemFunction { is_constant: false, ..function(name, arguments, required, result, compute) }
+}
+
+/// A function each call of which counts.
+const fn volatile(
+    name: &'static str,
+    arguments: &'static [DataType],
+    required: usize,
+    result: DataType,
+    compute: Compute,
+) -> SystemFunction {
+    let function = function(name, arguments, required, result, compute);
+    SystemFunction { is_constant: false, is_volatile: true, ..function }
 }
 
 const FUNCTIONS: &[SystemFunction] = &[
@@ -101,12 +117,23 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("current_schema", &[], 0, NAME, names::current_schema),
     function("current_schemas", &[Boolean], 1, NAMES, names::current_schemas),
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),
+    function("pg_backend_pid", &[], 0, Integer, live::own_pid),
+    function("pg_is_in_recovery", &[], 0, Boolean, no),
+    function("pg_postmaster_start_time", &[], 0, TimestampTz, live::started),
+    function("pg_conf_load_time", &[], 0, TimestampTz, live::started),
+    function("inet_client_addr", &[], 0, Text, live::client_address),
+    function("inet_client_port", &[], 0, Integer, live::client_port),
+    function("inet_server_addr", &[], 0, Text, live::server_address),
+    function("inet_server_port", &[], 0, Integer, live::server_port),
+    volatile("pg_blocking_pids", &[Integer], 1, INTEGERS, live::blocking_pids),
+    volatile("pg_cancel_backend", &[Integer], 1, Boolean, live::cancel),
+    volatile("pg_terminate_backend", &[Integer, BigInt], 1, Boolean, live::terminate),
     function("current_setting", &[Text, Boolean], 1, Text, names::current_setting),
-    live("pg_relation_size", &[REGCLASS, Text], 1, BigInt, shown::relation_size),
-    live("pg_table_size", &[REGCLASS], 1, BigInt, shown::relation_size),
-    live("pg_total_relation_size", &[REGCLASS], 1, BigInt, shown::relation_size),
-    live("pg_indexes_size", &[REGCLASS], 1, BigInt, shown::indexes_size),
-    live("pg_database_size", &[Text], 1, BigInt, shown::database_size),
+    stable("pg_relation_size", &[REGCLASS, Text], 1, BigInt, shown::relation_size),
+    stable("pg_table_size", &[REGCLASS], 1, BigInt, shown::relation_size),
+    stable("pg_total_relation_size", &[REGCLASS], 1, BigInt, shown::relation_size),
+    stable("pg_indexes_size", &[REGCLASS], 1, BigInt, shown::indexes_size),
+    stable("pg_database_size", &[Text], 1, BigInt, shown::database_size),
     function("has_table_privilege", &[Text, Text, Text], 2, Boolean, names::has_table_privilege),
     function("has_any_column_privilege", &[Text, Text, Text], 2, Boolean, names::has_table_privilege),
     function("has_sequence_privilege", &[Text, Text, Text], 2, Boolean, names::has_table_privilege),

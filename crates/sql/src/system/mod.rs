@@ -20,11 +20,14 @@ mod constraints;
 mod default_text;
 mod functions;
 mod list;
+mod live;
+mod live_relations;
 mod objects;
 pub(crate) mod oids;
 mod operator_classes;
 mod quoting;
 mod sequences;
+mod settings;
 mod standard;
 mod standard_relations;
 mod type_functions;
@@ -36,6 +39,7 @@ pub(crate) use list::shown_list;
 pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
 
+use crate::activity::Live;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, DataType, ForeignKey, IndexDefinition, ListType, ObjectKind, PUBLIC,
     Reference, RelationName, Schema, SchemaId, SearchPath, Sequence, SequenceDefinition, SystemType, Table,
@@ -62,6 +66,8 @@ pub(crate) enum Datum {
     Integer(i64),
     Float(f64),
     Text(String),
+    /// A `timestamptz`: microseconds since 1970-01-01 UTC.
+    Moment(i64),
     Integers(Vec<i64>),
     Texts(Vec<String>),
 }
@@ -145,6 +151,11 @@ impl SystemRelation {
         &self.columns
     }
 
+    /// Whether it shows what a session shows to itself alone.
+    pub(crate) fn is_of_session(&self) -> bool {
+        live_relations::OF_SESSION.contains(&self.definition.name)
+    }
+
     /// Its rows, of as many values as there are columns. Costs the making of all rows.
     pub(crate) fn rows(&self, catalog: &SystemCatalog) -> Vec<Vec<Datum>> {
         (self.definition.rows)(catalog)
@@ -161,7 +172,8 @@ fn relations() -> &'static [SystemRelation] {
                 columns: columns(definition.columns),
             }
         };
-        let catalog = catalog_relations::RELATIONS.iter().map(read(PG_CATALOG));
+        let catalog =
+            catalog_relations::RELATIONS.iter().chain(live_relations::RELATIONS).map(read(PG_CATALOG));
         catalog.chain(standard_relations::RELATIONS.iter().map(read(INFORMATION_SCHEMA))).collect()
     });
     &RELATIONS
@@ -228,6 +240,8 @@ pub(crate) struct SystemCatalog {
     /// Names of relations, by number, and numbers by name.
     names: HashMap<u32, Named>,
     oids: HashMap<Named, u32>,
+    /// What changes while the definitions stay what they are.
+    live: Live,
 }
 
 /// The names of a schema and of a relation in it.
@@ -320,7 +334,7 @@ struct SequenceEntry {
 
 impl SystemCatalog {
     /// Describes the catalog. Costs a copy of all definitions.
-    pub(crate) fn describe(catalog: &Catalog, oids: &Oids) -> SystemCatalog {
+    pub(crate) fn describe(catalog: &Catalog, oids: &Oids, live: Live) -> SystemCatalog {
         let mut oids = oids.lock();
         let schemas: HashMap<SchemaId, SchemaEntry> =
             catalog.schemas().map(|schema| (schema.id, describe_schema(schema, &mut oids))).collect();
@@ -352,7 +366,8 @@ impl SystemCatalog {
         let path = catalog.path().clone();
         let comments = comments::describe(catalog, &mut oids);
         let (names, oids) = (HashMap::new(), HashMap::new());
-        let described = SystemCatalog { tables, views, sequences, comments, schemas, path, names, oids };
+        let described =
+            SystemCatalog { tables, views, sequences, comments, schemas, path, names, oids, live };
         let names = described.all_names();
         let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
         SystemCatalog { names, oids, ..described }

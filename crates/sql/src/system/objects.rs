@@ -4,7 +4,6 @@ use super::{
     INFORMATION_SCHEMA, INFORMATION_SCHEMA_OID, NULL, PG_CATALOG, PG_CATALOG_OID, Rows, SystemCatalog, row,
 };
 use crate::name::DATABASE;
-use crate::version::SERVER_VERSION;
 
 /// The role that owns everything.
 pub(super) const OWNER: &str = "ankerdb";
@@ -71,39 +70,4 @@ pub(super) fn users(_: &SystemCatalog) -> Rows {
 
 pub(super) fn languages(_: &SystemCatalog) -> Rows {
     vec![row![12, "internal", OWNER_OID, false, false, 0, 0, 0, NULL]]
-}
-
-/// Settings that no session changes.
-pub(super) fn settings(_: &SystemCatalog) -> Rows {
-    let fixed = [
-        ("block_size", "8192", "integer"),
-        ("integer_datetimes", "on", "bool"),
-        ("max_identifier_length", "63", "integer"),
-        ("max_index_keys", "32", "integer"),
-        ("server_encoding", "UTF8", "string"),
-        ("server_version", SERVER_VERSION, "string"),
-        ("server_version_num", "150000", "integer"),
-    ];
-    let setting = |(name, value, kind): (&str, &'static str, &str)| {
-        row![
-            name,
-            value,
-            NULL,
-            "Preset Options",
-            NULL,
-            NULL,
-            "internal",
-            kind,
-            "default",
-            NULL,
-            NULL,
-            NULL,
-            value,
-            value,
-            NULL,
-            NULL,
-            false
-        ]
-    };
-    fixed.into_iter().map(setting).collect()
 }

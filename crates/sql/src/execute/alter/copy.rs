@@ -308,9 +308,9 @@ pub(super) fn query(text: &str, defining: &mut Defining) -> Result<Arc<OlapPlan>
 fn query_in(text: &str, catalog: &Arc<Catalog>, defining: &Defining) -> Result<Arc<OlapPlan>> {
     let statement = crate::parse::parse(text)?.pop().and_then(|statement| statement.ast);
     let statement = statement.ok_or_else(|| Error::internal("the query of a table is no statement"))?;
-    let olap = defining.runner.engine.olap();
-    let plan =
-        olap.plan_apart((*statement).clone(), olap.sources(catalog), Vec::new(), &defining.runner.cancel)?;
+    let (olap, runner) = (defining.runner.engine.olap(), defining.runner);
+    let sources = olap.sources(catalog, Some(&runner.activity));
+    let plan = olap.plan_apart((*statement).clone(), sources, Vec::new(), &runner.cancel)?;
     Ok(Arc::new(plan))
 }
 

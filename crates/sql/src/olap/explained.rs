@@ -1,0 +1,100 @@
+//! EXPLAIN of queries of the OLAP path: DataFusion's operators as nodes, with what they have counted in a run.
+
+use super::{OlapEngine, OlapPlan, physical_plan};
+use crate::CancelHandle;
+use crate::explain::{Actual, Node, Probe};
+use ankerdb_engine::{Error, Result, Value};
+use chrono::{DateTime, Utc};
+use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An operator's own line.
+struct Line<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as(self.1, f)
+    }
+}
+
+/// An operator and those that it reads from. `began`: when their run began, if they have run.
+fn described(operator: &dyn ExecutionPlan, verbose: bool, began: Option<DateTime<Utc>>) -> Node {
+    let form = if verbose { DisplayFormatType::Verbose } else { DisplayFormatType::Default };
+    let line = Line(operator, form).to_string().trim_end().to_owned();
+    let kind = operator.name().to_owned();
+    let rest = line.strip_prefix(&kind).map(|rest| rest.trim_start_matches(':').trim().to_owned());
+    let mut node = Node::new(kind, line);
+    if let Some(details) = rest.filter(|rest| !rest.is_empty()) {
+        node = node.part("Details", details);
+    }
+    let metrics = began.and_then(|began| Some((began, operator.metrics()?)));
+    node = node.measured(metrics.and_then(|(began, metrics)| actual(&metrics, began)));
+    node.below =
+        operator.children().into_iter().map(|below| described(below.as_ref(), verbose, began)).collect();
+    node
+}
+
+/// What an operator has counted, all its partitions together.
+fn actual(metrics: &MetricsSet, began: DateTime<Utc>) -> Option<Actual> {
+    let rows = metrics.output_rows()? as u64;
+    let (mut first, mut last) = (None, None);
+    for metric in metrics.iter() {
+        match metric.value() {
+            MetricValue::StartTimestamp(moment) => {
+                first = earlier(first, moment.value());
+            }
+            MetricValue::EndTimestamp(moment) => last = last.max(moment.value()),
+            _ => {}
+        }
+    }
+    let since = |moment: DateTime<Utc>| (moment - began).to_std().unwrap_or(Duration::ZERO);
+    let times = first.zip(last).map(|(first, last)| (since(first), since(last)));
+    Some(Actual { rows, times, removed: None })
+}
+
+fn earlier(one: Option<DateTime<Utc>>, other: Option<DateTime<Utc>>) -> Option<DateTime<Utc>> {
+    [one, other].into_iter().flatten().min()
+}
+
+impl OlapEngine {
+    /// The plan as planned over the data of now.
+    async fn explained(&self, plan: &OlapPlan, verbose: bool) -> Result<Node> {
+        let nulls = vec![Value::Null; plan.parameters.len()];
+        let view = self.database.snapshot().read_view();
+        let logical = self.instantiate(plan, &nulls, &view)?;
+        let state = match &self.forks {
+            Some(forks) => forks.state().clone(),
+            None => self.state.as_ref().clone(),
+        };
+        let physical = physical_plan(&state, &logical).await?;
+        Ok(described(physical.as_ref(), verbose, None))
+    }
+
+    /// The plan as nodes, made on the analytical threads, unless the statement is ended before.
+    pub(crate) fn explain_apart(
+        &self,
+        plan: &Arc<OlapPlan>,
+        verbose: bool,
+        cancel: &CancelHandle,
+    ) -> Result<Node> {
+        let (engine, plan) = (self.clone(), plan.clone());
+        self.wait_unless(cancel, async move { engine.explained(&plan, verbose).await })
+    }
+
+    /// What a query has done that has run.
+    pub(crate) fn measured_apart(
+        &self,
+        probe: Arc<Probe>,
+        verbose: bool,
+        cancel: &CancelHandle,
+    ) -> Result<Node> {
+        self.wait_unless(cancel, async move {
+            let operators =
+                probe.operators.get().ok_or_else(|| Error::internal("a query without operators"))?;
+            Ok(described(operators.as_ref(), verbose, Some(probe.began)))
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Relations of what goes on: their columns as PostgreSQL 15 has them.
+
+use super::{Definition, live, nothing};
+
+/// Those that show what the session which asks has to itself.
+pub(super) const OF_SESSION: [&str; 3] = ["pg_cursors", "pg_prepared_statements", "pg_settings"];
+
+pub(super) const RELATIONS: &[Definition] = &[
+    Definition {
+        name: "pg_cursors",
+        oid: 12077,
+        is_view: true,
+        columns: "name text, statement text, is_holdable bool, is_binary bool, is_scrollable bool, creation_time \
+         timestamptz",
+        rows: live::cursors,
+    },
+    Definition {
+        name: "pg_locks",
+        oid: 12073,
+        is_view: true,
+        columns: "locktype text, database oid, relation oid, page int4, tuple int2, virtualxid text, transactionid xid, \
+         classid oid, objid oid, objsubid int2, virtualtransaction text, pid int4, mode text, granted bool, \
+         fastpath bool, waitstart timestamptz",
+        rows: live::locks,
+    },
+    Definition {
+        name: "pg_prepared_statements",
+        oid: 12095,
+        is_view: true,
+        columns: "name text, statement text, prepare_time timestamptz, parameter_types text[], from_sql bool, \
+         generic_plans int8, custom_plans int8",
+        rows: live::prepared_statements,
+    },
+    Definition {
+        name: "pg_stat_activity",
+        oid: 12222,
+        is_view: true,
+        columns: "datid oid, datname name, pid int4, leader_pid int4, usesysid oid, usename name, application_name \
+         text, client_addr inet, client_hostname text, client_port int4, backend_start timestamptz, xact_start \
+         timestamptz, query_start timestamptz, state_change timestamptz, wait_event_type text, wait_event text, \
+         state text, backend_xid xid, backend_xmin xid, query_id int8, query text, backend_type text",
+        rows: live::activity,
+    },
+    Definition {
+        name: "pg_stat_database",
+        oid: 12266,
+        is_view: true,
+        columns: "datid oid, datname name, numbackends int4, xact_commit int8, xact_rollback int8, blks_read int8, \
+         blks_hit int8, tup_returned int8, tup_fetched int8, tup_inserted int8, tup_updated int8, tup_deleted \
+         int8, conflicts int8, temp_files int8, temp_bytes int8, deadlocks int8, checksum_failures int8, \
+         checksum_last_failure timestamptz, blk_read_time float8, blk_write_time float8, session_time float8, \
+         active_time float8, idle_in_transaction_time float8, sessions int8, sessions_abandoned int8, \
+         sessions_fatal int8, sessions_killed int8, stats_reset timestamptz",
+        rows: live::databases,
+    },
+    Definition {
+        name: "pg_stat_gssapi",
+        oid: 12253,
+        is_view: true,
+        columns: "pid int4, gss_authenticated bool, principal text, encrypted bool",
+        rows: live::without_gssapi,
+    },
+    Definition {
+        name: "pg_stat_replication",
+        oid: 12227,
+        is_view: true,
+        columns: "pid int4, usesysid oid, usename name, application_name text, client_addr inet, client_hostname text, \
+         client_port int4, backend_start timestamptz, backend_xmin xid, state text, sent_lsn pg_lsn, write_lsn \
+         pg_lsn, flush_lsn pg_lsn, replay_lsn pg_lsn, write_lag interval, flush_lag interval, replay_lag \
+         interval, sync_priority int4, sync_state text, reply_time timestamptz",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_stat_ssl",
+        oid: 12249,
+        is_view: true,
+        columns: "pid int4, ssl bool, version text, cipher text, bits int4, client_dn text, client_serial numeric, \
+         issuer_dn text",
+        rows: live::without_tls,
+    },
+];
