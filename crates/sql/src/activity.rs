@@ -11,16 +11,15 @@
 //!
 //! Not here: how rows are made of it (`system/live.rs`).
 
-use crate::Backends;
 use crate::advisory::AdvisoryLocks;
-use ankerdb_engine::{Database, Error, Interrupt};
+use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a statement's text that are shown, as PostgreSQL's `track_activity_query_size` has it.
 const QUERY_BYTES_MAX: usize = 1023;
@@ -31,7 +30,15 @@ pub(crate) fn now() -> i64 {
     since.as_micros() as i64
 }
 
-/// Who is at the other end of a session.
+/// The other sessions, by their numbers.
+pub trait Backends: Send + Sync {
+    /// Ends what a session runs; whether there is such a session.
+    fn cancel(&self, number: i32) -> bool;
+    /// Ends a session; whether there is one.
+    fn terminate(&self, number: i32) -> bool;
+}
+
+/// The other end of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Peer {
     /// The user that the client has named.
@@ -218,6 +225,58 @@ impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("session", &self.session).finish_non_exhaustive()
     }
+}
+
+/// How often a session that waits for the end of another one looks whether it has come.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
+
+/// Ends what the numbered session runs, or the session itself; for `pg_cancel_backend` and `pg_terminate_backend`, which warn
+/// the session that calls them where there is no such session.
+///
+/// # Errors
+/// That of the interrupt, if it is this session.
+pub(crate) fn signal(session: &Activity, number: i32, ends_session: bool) -> Result<bool> {
+    let signaled = session.joined().is_some_and(|joined| match ends_session {
+        true => joined.backends.terminate(number),
+        false => joined.backends.cancel(number),
+    });
+    if !signaled {
+        let message = format!("PID {number} is not a PostgreSQL backend process");
+        session.warn(Error::new(SqlState::Warning, message));
+    }
+    session.interrupt.check()?;
+    Ok(signaled)
+}
+
+/// Ends the numbered session and waits for that, but not longer than so many milliseconds; whether it is gone.
+///
+/// # Errors
+/// Those of the interrupt, and `NumericValueOutOfRange` for a negative time.
+pub(crate) fn terminate_within(
+    session: &Activity,
+    all: &Activities,
+    number: i32,
+    limit_ms: i64,
+) -> Result<bool> {
+    let limit = u64::try_from(limit_ms)
+        .map_err(|_| Error::new(SqlState::NumericValueOutOfRange, "\"timeout\" must not be negative"))?;
+    let signaled = signal(session, number, true)?;
+    if !signaled || limit == 0 {
+        return Ok(signaled);
+    }
+    let until = Instant::now() + Duration::from_millis(limit);
+    while all.numbered(number).is_some() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let message = format!("backend with PID {number} did not terminate within {limit} milliseconds");
+            session.warn(Error::new(SqlState::Warning, message));
+            return Ok(false);
+        }
+        let _woken = session.interrupt.wakes_me();
+        session.interrupt.check()?;
+        std::thread::park_timeout(left.min(LOOK_AROUND));
+    }
+    Ok(true)
 }
 
 /// A session's side of its activity.

@@ -61,7 +61,7 @@ mod view_text;
 mod visit;
 mod words;
 
-pub use activity::Peer;
+pub use activity::{Backends, Peer};
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};
 pub use copy::{CopyIn, CopyOut, Lines};
@@ -71,7 +71,7 @@ pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 pub use parse::Statement;
 pub use prepared::{OutputColumn, Prepared};
 pub use rows::{Batch, ResultRows};
-pub use session::{Backends, CancelHandle, Notice, Severity, SqlSession, TransactionStatus};
+pub use session::{CancelHandle, Notice, Severity, SqlSession, TransactionStatus};
 pub use size::{parse_bytes, shown_bytes};
 pub use version::SERVER_VERSION;
 

@@ -32,7 +32,7 @@ pub struct Prepared {
 }
 
 fn planner(runner: &Runner) -> Planner<'_> {
-    Planner::new(runner, runner.catalog())
+    runner.planner(runner.catalog())
 }
 
 impl Prepared {

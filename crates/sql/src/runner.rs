@@ -7,7 +7,9 @@ use crate::execute::{self, Done, Environment, SharedView};
 use crate::explain::{Meter, Probe, Stage, address};
 use crate::olap::step::StepRows;
 use crate::olap::{After, OlapPlan};
-use crate::plan::{InsertPlan, InsertSource, LastStep, Place, QueryPlan, SelectPlan, WithPlan, WritePlan};
+use crate::plan::{
+    InsertPlan, InsertSource, LastStep, Place, Planner, QueryPlan, SelectPlan, WithPlan, WritePlan,
+};
 use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{
     Catalog, Definitions, Error, Interrupt, Isolation, Result, SearchPath, Transaction, Value,
@@ -48,6 +50,11 @@ impl Runner {
         if let Some(definitions) = &mut self.definitions {
             definitions.set_path(path);
         }
+    }
+
+    /// A planner for the session's statements over this catalog.
+    pub(crate) fn planner(&self, catalog: Arc<Catalog>) -> Planner<'_> {
+        Planner::new(&self.engine, &self.cancel, &self.activity, catalog)
     }
 
     /// Its version.

@@ -3,7 +3,7 @@
 use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::name::folded;
-use crate::plan::{InsertPlan, InsertSource, Place, Planner, WritePlan};
+use crate::plan::{InsertPlan, InsertSource, Place, WritePlan};
 use ankerdb_engine::{ColumnDefinition, Error, NameRef, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast;
 
@@ -20,7 +20,7 @@ pub(super) fn create_table_as(
     }
     let mut parameters = Parameters::default();
     let runner = defining.runner;
-    let (plan, output) = Planner::new(runner, catalog).query(query, &mut parameters)?;
+    let (plan, output) = runner.planner(catalog).query(query, &mut parameters)?;
     if !parameters.known().is_empty() {
         return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
     }

@@ -6,7 +6,7 @@ use super::sequence::free_sequence;
 use crate::expression::Parameters;
 use crate::expression::bind::type_name;
 use crate::name::{folded, full_name, not_supported, object_name, quoted};
-use crate::plan::{Planner, locks_rows};
+use crate::plan::locks_rows;
 use crate::view_text;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SchemaId,
@@ -77,7 +77,7 @@ fn columns_of(
 ) -> Result<Vec<ColumnDefinition>> {
     let runner = defining.runner;
     let mut parameters = Parameters::default();
-    let planner = Planner::new(runner, catalog.clone());
+    let planner = runner.planner(catalog.clone());
     let (_, output) = planner.query(query, &mut parameters)?;
     if !parameters.known().is_empty() {
         return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));

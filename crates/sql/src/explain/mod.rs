@@ -18,19 +18,8 @@ mod text;
 pub(crate) use meter::{Meter, Probe, Stage, address};
 pub(crate) use options::ExplainOptions;
 
-use crate::plan::Planned;
 use std::borrow::Cow;
 use std::time::Duration;
-
-/// EXPLAIN of a statement, planned.
-pub(crate) struct ExplainPlan {
-    pub options: ExplainOptions,
-    /// The statement's plan.
-    pub explained: Box<Planned>,
-    /// What is shown of it where it is not run.
-    pub nodes: Vec<Node>,
-    pub planning_time: Duration,
-}
 
 /// What a node has beside its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +34,7 @@ pub(crate) enum Fact {
 pub(crate) struct Node {
     /// What it does, in a word or two.
     pub kind: Cow<'static, str>,
-    /// The same as a line of text, with what it does that to.
+    /// A line of text that says so, with what it does that to.
     pub headline: String,
     /// What the line says, part by part, for documents.
     pub parts: Vec<(&'static str, String)>,

@@ -8,14 +8,24 @@ use super::write::{ConflictAction, InsertSource};
 use super::{InsertPlan, LastStep, PlanKind, Planned, Planner, QueryPlan, SelectPlan, WritePlan};
 use crate::CancelHandle;
 use crate::OutputColumn;
-use crate::explain::{Actual, ExplainOptions, ExplainPlan, Fact, Meter, Node, Stage, address};
+use crate::explain::{Actual, ExplainOptions, Fact, Meter, Node, Stage, address};
 use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
 use crate::olap::{OlapEngine, OlapPlan};
 use ankerdb_engine::{Direction, Result, Table};
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// EXPLAIN of a statement, planned.
+pub(crate) struct ExplainPlan {
+    pub options: ExplainOptions,
+    /// The statement's plan.
+    pub explained: Box<Planned>,
+    /// What is shown of it where it is not run.
+    pub nodes: Vec<Node>,
+    pub planning_time: Duration,
+}
 
 impl Planner<'_> {
     /// Plans EXPLAIN of a statement.

@@ -30,7 +30,7 @@ pub(crate) use define::{
     Definition, Key, NewColumn, NewColumns, NewPart, NewTable, add_column, column_type, key_definition,
     new_table, positions, table_key,
 };
-pub(crate) use explain::Describer;
+pub(crate) use explain::{Describer, ExplainPlan};
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
@@ -43,14 +43,13 @@ pub(crate) use write::{
 
 use crate::activity::Activity;
 use crate::engine::SqlEngine;
-use crate::explain::{ExplainOptions, ExplainPlan};
+use crate::explain::ExplainOptions;
 use crate::expression::bind::{Bound, Subqueries, elsewhere};
 use crate::expression::{Parameters, Refusal};
 use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
-use crate::runner::Runner;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
 use datafusion::sql::sqlparser::ast;
@@ -129,9 +128,13 @@ pub(crate) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner for statements of a session over this catalog.
-    pub(crate) fn new(runner: &'a Runner, catalog: Arc<Catalog>) -> Planner<'a> {
-        let Runner { engine, cancel, activity, .. } = runner;
-        Planner { engine, cancel, session: activity, catalog, steps: Vec::new(), is_later: false }
+    pub(crate) fn new(
+        engine: &'a SqlEngine,
+        cancel: &'a CancelHandle,
+        session: &'a Arc<Activity>,
+        catalog: Arc<Catalog>,
+    ) -> Planner<'a> {
+        Planner { engine, cancel, session, catalog, steps: Vec::new(), is_later: false }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.

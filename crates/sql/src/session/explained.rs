@@ -1,8 +1,8 @@
 //! EXPLAIN: the description of a plan, or of its run.
 
 use super::SqlSession;
-use crate::explain::{ExplainPlan, Explained, Meter};
-use crate::plan::{Describer, Planned};
+use crate::explain::{Explained, Meter};
+use crate::plan::{Describer, ExplainPlan, Planned};
 use crate::{Outcome, ResultRows};
 use ankerdb_engine::{Result, Value};
 use std::sync::Arc;

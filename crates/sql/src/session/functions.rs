@@ -5,74 +5,16 @@
 
 use super::SqlSession;
 use super::setting::{self, Settings};
-use crate::activity::{Activities, Activity, Peer};
+use crate::activity::{Activity, Backends, Peer};
 use crate::advisory::{AdvisoryLocks, Hold, LockKey};
 use crate::channels::{Channels, Talk};
 use crate::expression::{LockAction, LockCall, SessionCalls, SessionFunction};
 use crate::name::not_supported;
 use crate::plan::{Modes, Setting};
-use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState, Value, WaitsFor};
+use ankerdb_engine::{Database, Error, Interrupt, Result, Value, WaitsFor};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The other sessions, by their numbers.
-pub trait Backends: Send + Sync {
-    /// Ends what a session runs; whether there is such a session.
-    fn cancel(&self, number: i32) -> bool;
-    /// Ends a session; whether there is one.
-    fn terminate(&self, number: i32) -> bool;
-}
-
-/// How often a session that waits for the end of another one looks whether it has come.
-const LOOK_AROUND: Duration = Duration::from_millis(10);
-
-/// Ends what the numbered session runs, or the session itself; for `pg_cancel_backend` and `pg_terminate_backend`, which warn
-/// the session that calls them where there is no such session.
-///
-/// # Errors
-/// That of the interrupt, if it is this session.
-pub(crate) fn signal(session: &Activity, number: i32, ends_session: bool) -> Result<bool> {
-    let signaled = session.joined().is_some_and(|joined| match ends_session {
-        true => joined.backends.terminate(number),
-        false => joined.backends.cancel(number),
-    });
-    if !signaled {
-        let message = format!("PID {number} is not a PostgreSQL backend process");
-        session.warn(Error::new(SqlState::Warning, message));
-    }
-    session.interrupt.check()?;
-    Ok(signaled)
-}
-
-/// Ends the numbered session and waits for that, but not longer than so many milliseconds; whether it is gone.
-///
-/// # Errors
-/// Those of the interrupt, and `NumericValueOutOfRange` for a negative time.
-pub(crate) fn terminate_within(
-    session: &Activity,
-    all: &Activities,
-    number: i32,
-    limit_ms: i64,
-) -> Result<bool> {
-    let limit = u64::try_from(limit_ms)
-        .map_err(|_| Error::new(SqlState::NumericValueOutOfRange, "\"timeout\" must not be negative"))?;
-    let signaled = signal(session, number, true)?;
-    if !signaled || limit == 0 {
-        return Ok(signaled);
-    }
-    let until = Instant::now() + Duration::from_millis(limit);
-    while all.numbered(number).is_some() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            let message = format!("backend with PID {number} did not terminate within {limit} milliseconds");
-            session.warn(Error::new(SqlState::Warning, message));
-            return Ok(false);
-        }
-        sleep(left.min(LOOK_AROUND).as_secs_f64(), &session.interrupt)?;
-    }
-    Ok(true)
-}
 
 /// A session as functions see it.
 pub(super) struct Functions {

@@ -24,8 +24,6 @@ pub(crate) mod setting;
 mod temporary;
 mod time;
 pub use cancel::CancelHandle;
-pub use functions::Backends;
-pub(crate) use functions::{signal, terminate_within};
 pub use notice::{Notice, Severity};
 mod channel;
 mod led;

@@ -310,14 +310,14 @@ pub(super) fn terminate(catalog: &SystemCatalog, arguments: &[Value]) -> Result<
     else {
         return signal(catalog, arguments, true);
     };
-    let ended = crate::session::terminate_within(session, &catalog.live.activities, *number, *limit_ms);
+    let ended = crate::activity::terminate_within(session, &catalog.live.activities, *number, *limit_ms);
     ended.map(Datum::Boolean)
 }
 
 fn signal(catalog: &SystemCatalog, arguments: &[Value], ends_session: bool) -> Result<Datum> {
     match (&catalog.live.session, arguments.first()) {
         (Some(session), Some(Value::Integer(number))) => {
-            crate::session::signal(session, *number, ends_session).map(Datum::Boolean)
+            crate::activity::signal(session, *number, ends_session).map(Datum::Boolean)
         }
         _ => Ok(Datum::Boolean(false)),
     }

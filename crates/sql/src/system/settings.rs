@@ -10,7 +10,7 @@ struct Described {
     unit: &'static str,
     category: &'static str,
     meaning: &'static str,
-    /// Who may set it, and when.
+    /// By whom it may be set, and when.
     context: &'static str,
     kind: &'static str,
     /// The least and greatest value, or empty.
