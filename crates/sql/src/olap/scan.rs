@@ -33,6 +33,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -216,6 +217,8 @@ pub(crate) struct ScanExec {
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
     statistics: Arc<Statistics>,
+    /// What its partitions count.
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl ScanExec {
@@ -238,6 +241,7 @@ impl ScanExec {
             limit,
             properties: properties(schema, partitions),
             statistics,
+            metrics: ExecutionPlanMetricsSet::new(),
             table,
             view,
         }
@@ -271,6 +275,7 @@ impl ScanExec {
             limit: self.limit,
             properties: self.properties.clone(),
             statistics: self.statistics.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 }
@@ -376,7 +381,11 @@ impl ExecutionPlan for ScanExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let identity = self.columns.iter().position(|&column| column == self.table.columns().len());
         let stored = |position: &usize| Some(*position) != identity;
         let stored: Vec<usize> = (0..self.columns.len()).filter(stored).collect();
@@ -390,6 +399,7 @@ impl ExecutionPlan for ScanExec {
             parts: *self.progress.parts.get_or_init(|| self.view.parts(&self.table)),
             progress: self.progress.clone(),
             rows_left: self.limit.unwrap_or(usize::MAX),
+            counted: BaselineMetrics::new(&self.metrics, partition),
         };
         Ok(Box::pin(cooperative(stream)))
     }
@@ -431,6 +441,7 @@ struct ScanStream {
     parts: usize,
     progress: Arc<Progress>,
     rows_left: usize,
+    counted: BaselineMetrics,
 }
 
 impl ScanStream {
@@ -465,7 +476,8 @@ impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.next_batch().transpose())
+        let next = Poll::Ready(self.next_batch().transpose());
+        self.counted.record_poll(next)
     }
 }
 
