@@ -162,6 +162,8 @@ sql_states! {
     DuplicatePreparedStatement = "42P05",
     /// A definition contradicts itself.
     InvalidTableDefinition = "42P16",
+    /// A column is declared, or is to be changed, in a way that it cannot be.
+    InvalidColumnDefinition = "42611",
     /// A foreign key that fits no key.
     InvalidForeignKey = "42830",
     /// A definition that leads to itself.

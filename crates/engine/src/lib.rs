@@ -76,7 +76,7 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Identity, Index,
+    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Generation, Identity, Index,
     IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, OnCommit, Reference, ReferentialAction,
     RowTest, Table, TableDefinition,
 };

@@ -30,6 +30,7 @@ mod copy;
 mod cursor;
 mod deadline;
 mod dialect;
+mod drop_expression;
 mod engine;
 mod execute;
 mod expand_array;

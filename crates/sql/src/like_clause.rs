@@ -19,6 +19,7 @@ pub(crate) struct Included {
     pub comments: bool,
     pub constraints: bool,
     pub defaults: bool,
+    pub generated: bool,
     pub identity: bool,
     pub indexes: bool,
 }
@@ -37,6 +38,7 @@ pub(crate) fn like_clause(column: &ast::ColumnDef) -> Option<(Included, &ast::Ob
             ("comments", &mut included.comments),
             ("constraints", &mut included.constraints),
             ("defaults", &mut included.defaults),
+            ("generated", &mut included.generated),
             ("identity", &mut included.identity),
             ("indexes", &mut included.indexes),
         ] {

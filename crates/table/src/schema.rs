@@ -2,6 +2,7 @@
 
 use crate::check::Check;
 use crate::derivation::Derivation;
+use crate::generation::Generation;
 use crate::reference::{ForeignKey, Reference};
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
@@ -20,6 +21,8 @@ pub struct ColumnDefinition {
     pub default: Option<String>,
     /// Whether the default counts, and may be given otherwise.
     pub identity: Option<Identity>,
+    /// How it is computed from the others, if it is.
+    pub generation: Option<Generation>,
 }
 
 /// A column that numbers its rows (`GENERATED ... AS IDENTITY`).
@@ -34,7 +37,8 @@ pub enum Identity {
 impl ColumnDefinition {
     /// A column that forbids NULL.
     pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnDefinition {
-        ColumnDefinition { name: name.into(), data_type, nullable: false, default: None, identity: None }
+        let (name, nullable) = (name.into(), false);
+        ColumnDefinition { name, data_type, nullable, default: None, identity: None, generation: None }
     }
 
     /// This column, with NULL allowed.

@@ -26,6 +26,8 @@ pub struct Table {
     /// Shared with the tables that this one was redefined from, or to.
     storage: Arc<Storage>,
     gate: Gate,
+    /// Whether columns are computed, which all writers ask.
+    has_generated: bool,
 }
 
 impl Storage {
@@ -38,7 +40,7 @@ impl Storage {
     /// An empty table. The definition must be valid.
     pub fn create(id: TableId, definition: TableDefinition) -> Table {
         let storage = Storage::new(&definition, None).expect("only regions have to be reserved");
-        Table { id, origin: id, definition, storage: Arc::new(storage), gate: Gate::default() }
+        Table::of_storage(id, id, definition, Arc::new(storage))
     }
 
     /// An empty table with its columns in regions in which a technique takes snapshots. 0A000 if the machine cannot
@@ -49,7 +51,7 @@ impl Storage {
         placement: Placement,
     ) -> Result<Table> {
         let storage = Storage::new(&definition, Some(placement))?;
-        Ok(Table { id, origin: id, definition, storage: Arc::new(storage), gate: Gate::default() })
+        Ok(Table::of_storage(id, id, definition, Arc::new(storage)))
     }
 
     /// A new table that takes the place of this one, with other columns: for those who refer to it, it is the same one.
@@ -68,8 +70,7 @@ impl Storage {
                 .zip(&definition.columns)
                 .all(|(old, new)| { (old.data_type, old.nullable) == (new.data_type, new.nullable) })
         );
-        let (id, origin, storage) = (table.id, table.origin, table.storage.clone());
-        Table { id, origin, definition, storage, gate: Gate::default() }
+        Table::of_storage(table.id, table.origin, definition, table.storage.clone())
     }
 }
 
@@ -82,6 +83,11 @@ impl Gate {
 }
 
 impl Table {
+    fn of_storage(id: TableId, origin: TableId, definition: TableDefinition, storage: Arc<Storage>) -> Table {
+        let has_generated = definition.columns.iter().any(|column| column.generation.is_some());
+        Table { id, origin, definition, storage, gate: Gate::default(), has_generated }
+    }
+
     /// Its identity.
     #[inline]
     pub fn id(&self) -> TableId {
@@ -139,6 +145,12 @@ impl Table {
     #[inline]
     pub fn checks(&self) -> &[Check] {
         &self.definition.checks
+    }
+
+    /// Whether columns are computed from others.
+    #[inline]
+    pub fn has_generated(&self) -> bool {
+        self.has_generated
     }
 
     /// The position of the column with this name.

@@ -59,12 +59,17 @@ impl Transaction {
         changed: ColumnSet,
         change: &dyn Fn(usize) -> Option<Value>,
     ) -> Result<()> {
-        self.checked_at = Some(self.checked_at.map_or(self.start, |earlier| earlier.min(self.start)));
         for check in table.checks().iter().filter(|check| check.columns.intersects(changed)) {
-            self.note_columns_read(table, row, check.columns);
+            self.note_tested(table, row, check.columns);
             test(table, check, &|column| change(column).unwrap_or_else(|| self.value(table, row, column)))?;
         }
         Ok(())
+    }
+
+    /// Notes that a change of a row is right only as long as these columns are what they are.
+    pub(crate) fn note_tested(&mut self, table: &Table, row: RowId, columns: ColumnSet) {
+        self.checked_at = Some(self.checked_at.map_or(self.start, |earlier| earlier.min(self.start)));
+        self.note_columns_read(table, row, columns);
     }
 }
 

@@ -312,8 +312,8 @@ impl Transaction {
         progress.rows[place] = Some(row.keep());
         let seen = match self.isolation.first_committer_wins() {
             true => Some(self.start),
-            // Constraints were tested with what the row was then.
-            false if !table.checks().is_empty() => self.checked_at,
+            // Constraints were tested, and columns computed, with what the row was then.
+            false if !table.checks().is_empty() || table.has_generated() => self.checked_at,
             false => None,
         };
         if !header.exists() || seen.is_some_and(|seen| header.timestamp() > seen) {

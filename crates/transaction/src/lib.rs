@@ -16,6 +16,7 @@ mod commit;
 mod ends_process;
 mod find;
 mod foreign_key;
+mod generated;
 mod installs;
 mod isolation;
 mod key_batch;

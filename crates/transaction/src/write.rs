@@ -15,8 +15,11 @@ impl Transaction {
     ///
     /// # Errors
     /// `NotNullViolation`; `UniqueViolation` at once in an interactive transaction if a visible row has the key, from
-    /// the commit otherwise; `OutOfMemory` past the memory limit.
-    pub fn insert(&mut self, table: &Arc<Table>, values: Vec<Value>) -> Result<RowId> {
+    /// the commit otherwise; `OutOfMemory` past the memory limit; `GeneratedAlways` for a value in a column that is computed.
+    pub fn insert(&mut self, table: &Arc<Table>, mut values: Vec<Value>) -> Result<RowId> {
+        if table.has_generated() && values.len() == table.columns().len() {
+            table.generate(&mut values)?;
+        }
         self.check_row(table, &values)?;
         self.buffers.checked_keys.clear();
         if self.is_interactive() {
@@ -59,7 +62,12 @@ impl Transaction {
         if cells.len() != table.columns().len() {
             return Err(Error::internal(format!("{} cells for table {}", cells.len(), table.name())));
         }
-        cells.iter().enumerate().try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
+        let is_given = |column: usize| !table.has_generated() || table.columns()[column].generation.is_none();
+        let mut given = cells.iter().enumerate().filter(|(column, _)| is_given(*column));
+        given.try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
+        if table.has_generated() {
+            return self.insert(table, Self::values_of(table, cells));
+        }
         let number = self.tables.number(table)?;
         self.check_new_row(table, &|column| cells[column].to_value(table.data_type(column)))?;
         self.make_room(Purpose::Keeps, cells.iter().copied())?;
@@ -79,6 +87,11 @@ impl Transaction {
         changes: &[(usize, Cell<'_>)],
     ) -> Result<()> {
         changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
+        if table.has_generated() {
+            let value =
+                |&(column, cell): &(usize, Cell<'_>)| (column, cell.to_value(table.data_type(column)));
+            return self.update(table, row, changes.iter().map(value).collect());
+        }
         let number = self.tables.number(table)?;
         let change = |column| {
             let (_, cell) = changes.iter().find(|(position, _)| *position == column)?;
@@ -97,7 +110,10 @@ impl Transaction {
     ///
     /// # Errors
     /// Those of [`insert`](Self::insert).
-    pub fn update(&mut self, table: &Arc<Table>, row: RowId, changes: Vec<(usize, Value)>) -> Result<()> {
+    pub fn update(&mut self, table: &Arc<Table>, row: RowId, mut changes: Vec<(usize, Value)>) -> Result<()> {
+        if table.has_generated() {
+            self.add_generated(table, row, &mut changes)?;
+        }
         let number = self.tables.number(table)?;
         changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
         let change =

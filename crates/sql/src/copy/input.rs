@@ -8,7 +8,7 @@ use crate::SqlSession;
 use crate::expression::{Context, Expression, Refusal, evaluate};
 use crate::plan::default::default;
 use crate::session_sequences::SessionSequences;
-use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
+use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
 use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
@@ -220,9 +220,10 @@ fn in_transaction(
 fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> Result<Vec<Target>> {
     let all = table.columns();
     let positions: Vec<usize> = match names {
-        [] => (0..all.len()).collect(),
+        [] => (0..all.len()).filter(|&position| all[position].generation.is_none()).collect(),
         names => names.iter().map(|name| position(table, name)).collect::<Result<_>>()?,
     };
+    positions.iter().try_for_each(|&position| check_copied(&all[position]))?;
     for (at, position) in positions.iter().enumerate() {
         if positions[..at].contains(position) {
             let message = format!("column \"{}\" specified more than once", all[*position].name);
@@ -241,6 +242,16 @@ fn targets(table: &Table, names: &[Ident], options: &CopyOptions) -> Result<Vec<
             force_not_null: force_not_null.contains(&position),
         })
         .collect())
+}
+
+/// 42P10 for a column that is computed from others.
+pub(super) fn check_copied(column: &ColumnDefinition) -> Result<()> {
+    if column.generation.is_none() {
+        return Ok(());
+    }
+    let message = format!("column \"{}\" is a generated column", column.name);
+    let detail = "Generated columns cannot be used in COPY.";
+    Err(Error::new(SqlState::InvalidColumnReference, message).with_detail(detail))
 }
 
 fn position(table: &Table, name: &Ident) -> Result<usize> {

@@ -1,9 +1,11 @@
 //! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
 
+use super::input::check_copied;
 use super::options::{CopyOptions, Format};
 use super::{csv, text};
+use crate::name::{folded, identifier};
 use crate::{Batch, Outcome, OutputColumn, ResultRows, SqlSession, Statement};
-use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, ValueRef};
+use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, ValueRef};
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
@@ -161,9 +163,22 @@ fn statement_of(query: Box<ast::Query>) -> Statement {
 
 /// A table is read by a SELECT of the named columns, or of all.
 fn select(session: &SqlSession, table: &ObjectName, columns: &[Ident]) -> Result<Statement> {
+    let catalog = session.catalog();
+    let definitions = crate::name::object_name(table).and_then(|name| catalog.table(&name));
+    let definitions = definitions.as_ref().map_or(&[][..], |table| table.columns());
+    let is_computed = |column: &&ColumnDefinition| column.generation.is_some();
     let columns = match columns {
+        [] if definitions.iter().any(|column| is_computed(&column)) => {
+            let copied = definitions.iter().filter(|column| !is_computed(column));
+            let names: Vec<String> = copied.map(|column| identifier(&column.name).to_string()).collect();
+            names.join(", ")
+        }
         [] => "*".to_owned(),
-        columns => columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        columns => {
+            let is_named = |column: &&ColumnDefinition| columns.iter().any(|name| folded(name) == column.name);
+            definitions.iter().filter(is_named).try_for_each(check_copied)?;
+            columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
     };
     let mut statements = session.parse(&format!("SELECT {columns} FROM {table}"))?;
     statements.pop().ok_or_else(|| Error::internal("COPY TO without a query"))

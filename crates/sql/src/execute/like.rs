@@ -4,7 +4,7 @@ use super::schema::check_schema;
 use crate::like_clause::{Included, like_clause};
 use crate::name::{object_name, quoted};
 use crate::plan::check::parsed_check;
-use crate::plan::default::moved;
+use crate::plan::default::{moved, parsed};
 use crate::plan::derivation::rederive;
 use crate::plan::{Key, NewColumns, NewPart, NewTable, new_table};
 use ankerdb_engine::{
@@ -83,7 +83,10 @@ fn add_column(
         let sequence = sequence.ok_or_else(|| Error::internal("an identity column without a sequence"))?;
         new.own.sequences.push((at, SequenceDefinition { owner: None, ..sequence.clone() }));
     }
-    table.columns.push(ColumnDefinition { default, identity, ..column.clone() });
+    if let Some(generation) = column.generation.as_ref().filter(|_| included.generated) {
+        new.own.generations.push((column.name.clone(), parsed(&generation.text)?));
+    }
+    table.columns.push(ColumnDefinition { default, identity, generation: None, ..column.clone() });
     if included.comments {
         let text = comment(catalog, source, Part::Column(position));
         new.comments.extend(text.map(|text| (NewPart::Column(at), text)));

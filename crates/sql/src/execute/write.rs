@@ -27,7 +27,12 @@ pub(crate) fn insert(
 ) -> Result<Done> {
     let assigned = rows.into_iter().map(|values| {
         environment.interrupt.check()?;
-        assigned(&plan.table, values?)
+        let mut values = assigned(&plan.table, values?)?;
+        // Keys, and what is excluded, are looked at before the row is written.
+        if plan.conflict.is_some() {
+            plan.table.generate(&mut values)?;
+        }
+        Ok(values)
     });
     match &plan.conflict {
         Some(conflict) if environment.locking => {

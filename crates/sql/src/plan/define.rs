@@ -4,6 +4,7 @@ use super::check::add_checks;
 use super::comment::{Commented, commented};
 use super::default::checked;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
+use super::generation::{NewGeneration, bind_generations};
 use super::index::{NewIndex, index_kind, new_index};
 use super::sequence::{
     SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
@@ -342,7 +343,8 @@ pub(crate) fn new_table(
         }
     }
     let NewColumns { own, indexes, mut comments, key_comments } = new;
-    let NewColumn { mut keys, sequences, mut checks, mut foreign_keys } = own;
+    let NewColumn { mut keys, sequences, mut checks, mut foreign_keys, generations } = own;
+    bind_generations(&mut table, &generations)?;
     for constraint in &create.constraints {
         match (constraint, table_key(constraint)?) {
             (_, Some(key)) => keys.push(key),
@@ -463,6 +465,8 @@ pub(crate) struct NewColumn {
     /// Conditions, with their names if they have one.
     pub checks: Vec<(Option<String>, Expr)>,
     pub foreign_keys: Vec<ForeignKeyClause>,
+    /// Of columns that are computed from others.
+    pub generations: Vec<NewGeneration>,
 }
 
 /// What comes with the columns of a new table, those that it has of others among them.
@@ -482,6 +486,7 @@ impl NewColumn {
         self.sequences.extend(other.sequences);
         self.checks.extend(other.checks);
         self.foreign_keys.extend(other.foreign_keys);
+        self.generations.extend(other.generations);
     }
 }
 
@@ -504,7 +509,8 @@ fn has_columns(list: ListType) -> bool {
 
 /// Adds a column behind the others.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
-    let NewColumn { mut keys, mut sequences, mut checks, mut foreign_keys } = NewColumn::default();
+    let NewColumn { mut keys, mut sequences, mut checks, mut foreign_keys, mut generations } =
+        NewColumn::default();
     let name = folded(&column.name);
     let serial = serial_type(&column.data_type);
     let data_type = serial.map_or_else(|| column_type(&column.data_type), Ok)?;
@@ -546,20 +552,44 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
                 definition.nullable = false;
                 counted = Some(identity_sequence(data_type, sequence_options.as_deref())?);
             }
-            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
-                return Err(not_supported("a generated column"));
+            ColumnOption::Generated { generated_as, generation_expr: Some(expr), generated_keyword, .. } => {
+                check_generation(*generated_as, *generated_keyword)?;
+                if !generations.is_empty() {
+                    return Err(contradiction("multiple generation clauses", &name, &table.name));
+                }
+                generations.push((name.clone(), expr.clone()));
             }
+            ColumnOption::Identity(_) => return Err(crate::syntax_error::near("IDENTITY")),
             other => return Err(not_supported(&format!("the column option {other}"))),
         }
     }
+    if !generations.is_empty() && definition.identity.is_some() {
+        return Err(contradiction("both identity and generation expression", &name, &table.name));
+    }
+    if !generations.is_empty() && (definition.default.is_some() || counted.is_some()) {
+        return Err(contradiction("both default and generation expression", &name, &table.name));
+    }
     sequences.extend(counted.map(|sequence| (table.columns.len(), sequence)));
     table.columns.push(definition);
-    Ok(NewColumn { keys, sequences, checks, foreign_keys })
+    Ok(NewColumn { keys, sequences, checks, foreign_keys, generations })
+}
+
+/// 42601 for what other dialects write.
+fn check_generation(generated_as: ast::GeneratedAs, has_keyword: bool) -> Result<()> {
+    match (generated_as, has_keyword) {
+        (ast::GeneratedAs::ExpStored, true) => Ok(()),
+        (_, true) => Err(crate::syntax_error::near(")")),
+        (_, false) => Err(crate::syntax_error::near("AS")),
+    }
 }
 
 fn several_defaults(column: &str, table: &str) -> Error {
-    let message =
-        format!("multiple default values specified for column {} of table {}", quoted(column), quoted(table));
+    contradiction("multiple default values", column, table)
+}
+
+/// 42601.
+fn contradiction(what: &str, column: &str, table: &str) -> Error {
+    let message = format!("{what} specified for column {} of table {}", quoted(column), quoted(table));
     Error::new(SqlState::SyntaxError, message)
 }
 

@@ -216,7 +216,7 @@ fn is_strict_of(condition: &Expression, operand: &Expression) -> bool {
 }
 
 /// The expression without needless parentheses, and with one around each operator, as PostgreSQL shows it.
-fn normal(expr: &Expr) -> Expr {
+pub(super) fn normal(expr: &Expr) -> Expr {
     let mut expr = expr.clone();
     let _ = ast::visit_expressions_mut(&mut expr, |expr| {
         while let Expr::Nested(inner) = expr {
@@ -294,7 +294,7 @@ fn check_immutable(expression: &Expression, columns: &[ColumnDefinition], what: 
     Err(Error::new(SqlState::InvalidObjectDefinition, message))
 }
 
-fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]) -> bool {
+pub(super) fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]) -> bool {
     let own = match expression {
         Expression::Parameter(_) | Expression::InSubquery(..) => false,
         Expression::Cast(operand, target) => is_immutable_cast(type_of(operand, columns), *target),

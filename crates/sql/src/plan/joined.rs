@@ -6,7 +6,7 @@
 //! `docs/design/joined-writes.md`.
 
 use super::select::bind_projection;
-use super::write::{WritePlan, assigned_column, assigned_pairs, bind_new_value};
+use super::write::{WritePlan, assigned_column, assigned_pairs, bind_new_value, leave_out_computed};
 use super::{Planner, Returning};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::types::assignable;
@@ -304,6 +304,7 @@ impl<'a> Join<'a> {
                 bound.push((column, given));
             }
         }
+        leave_out_computed(&self.table, &mut bound);
         Ok(bound)
     }
 

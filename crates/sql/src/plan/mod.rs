@@ -15,6 +15,7 @@ mod deparse;
 pub(crate) mod derivation;
 mod explain;
 mod foreign_key;
+pub(crate) mod generation;
 mod index;
 mod joined;
 mod merge;

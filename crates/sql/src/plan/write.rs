@@ -312,7 +312,7 @@ impl Targets {
     fn check_given(&self, column: &ColumnDefinition) -> Bound<()> {
         match self.overriding {
             Overriding::Nothing => check_given(column),
-            Overriding::System | Overriding::User => Ok(()),
+            Overriding::System | Overriding::User => check_not_computed(column),
         }
     }
 }
@@ -452,6 +452,7 @@ pub(super) fn check_width(values: usize, targets: usize, named: bool) -> Bound<(
 
 /// 428C9 for a column that takes no values of statements.
 pub(super) fn check_given(column: &ColumnDefinition) -> Bound<()> {
+    check_not_computed(column)?;
     if column.identity != Some(Identity::Always) {
         return Ok(());
     }
@@ -459,9 +460,21 @@ pub(super) fn check_given(column: &ColumnDefinition) -> Bound<()> {
     Err(always_generated(column, message).into())
 }
 
+/// 428C9 for a column that is computed from others.
+fn check_not_computed(column: &ColumnDefinition) -> Bound<()> {
+    if column.generation.is_none() {
+        return Ok(());
+    }
+    let message = format!("cannot insert a non-DEFAULT value into column {}", quoted(&column.name));
+    Err(always_generated(column, message).into())
+}
+
 pub(super) fn always_generated(column: &ColumnDefinition, message: String) -> Error {
-    let detail =
-        format!("Column {} is an identity column defined as GENERATED ALWAYS.", quoted(&column.name));
+    let kind = match column.generation {
+        Some(_) => "a generated column",
+        None => "an identity column defined as GENERATED ALWAYS",
+    };
+    let detail = format!("Column {} is {kind}.", quoted(&column.name));
     Error::new(SqlState::GeneratedAlways, message).with_detail(detail)
 }
 
@@ -526,7 +539,13 @@ fn bind_assignments(
             bound.push((column, value));
         }
     }
+    leave_out_computed(table, &mut bound);
     Ok(bound)
+}
+
+/// What is computed from other columns can be set to DEFAULT only, which means nothing: it is computed whenever they change.
+pub(super) fn leave_out_computed(table: &Table, assignments: &mut Vec<(usize, Expression)>) {
+    assignments.retain(|(column, _)| table.columns()[*column].generation.is_none());
 }
 
 /// The column that SET names. What stands before a dot would be a column of a composite type.
@@ -583,7 +602,7 @@ pub(super) fn bind_new_value(
     if is_default(value) {
         return default(definition, schema);
     }
-    if definition.identity == Some(Identity::Always) {
+    if definition.identity == Some(Identity::Always) || definition.generation.is_some() {
         let message = format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
         return Err(always_generated(definition, message).into());
     }

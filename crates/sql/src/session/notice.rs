@@ -3,7 +3,8 @@
 use super::SqlSession;
 use crate::name::{DATABASE, folded, object_name, quoted};
 use crate::plan::{Commented, Definition};
-use ankerdb_engine::{Catalog, Error, NameRef, QualifiedName, SqlState};
+use crate::drop_expression::drops_expression;
+use ankerdb_engine::{Catalog, ColumnDefinition, Error, NameRef, QualifiedName, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
 /// How important a message is.
@@ -174,6 +175,16 @@ fn skipped_alterations(alter: &ast::AlterTable, catalog: &Catalog) -> Vec<(SqlSt
                 let missing = column_names.iter().map(folded).filter(|column| !has(column));
                 let messages = missing.map(|column| format!("{} does not exist, skipping", of(&column)));
                 skipped.extend(messages.map(|message| (SqlState::SuccessfulCompletion, message)));
+            }
+            AlterTableOperation::AlterColumn {
+                column_name,
+                op: ast::AlterColumnOperation::SetDefault { value },
+            } if drops_expression(value) == Some(true) => {
+                let column = folded(column_name);
+                let is_plain = |column: &&ColumnDefinition| column.generation.is_none();
+                let found = table.columns().iter().find(|known| known.name == column).filter(is_plain);
+                let message = |_| format!("{} is not a stored generated column, skipping", of(&column));
+                skipped.extend(found.map(|found| (SqlState::SuccessfulCompletion, message(found))));
             }
             _ => {}
         }

@@ -231,6 +231,8 @@ struct Traits {
     has_default: bool,
     /// `a` or `d` for columns that number their rows.
     identity: &'static str,
+    /// `s` for columns that are computed, and stored.
+    generated: &'static str,
 }
 
 fn table_column(table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum> {
@@ -240,6 +242,7 @@ fn table_column(table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum>
         // The numbers of an identity column are no default.
         has_default: column.default_oid.is_some() && definition.identity.is_none(),
         identity: identity(definition.identity),
+        generated: if definition.generation.is_some() { "s" } else { "" },
     };
     attribute(table, position, &definition.name, definition.data_type, &traits)
 }
@@ -305,7 +308,7 @@ fn attribute(relation: u32, position: usize, name: &str, data_type: DataType, tr
         traits.has_default,
         false,
         traits.identity,
-        "",
+        traits.generated,
         false,
         true,
         0,

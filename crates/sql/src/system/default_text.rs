@@ -9,12 +9,15 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value,
 };
 
-/// The default of a table's column; `None` if it has none.
+/// The default of a table's column, or what computes it; `None` if it has none.
 pub(super) fn default_text(
     catalog: &SystemCatalog,
     table: &TableEntry,
     column: &ColumnDefinition,
 ) -> Option<String> {
+    if let Some(generation) = &column.generation {
+        return Some(generation.text.clone());
+    }
     // A sequence without a schema is in that of the table.
     let name = |name: &QualifiedName| {
         catalog.shown_name(name.schema.as_deref().unwrap_or(&table.schema.name), &name.name)

@@ -482,7 +482,8 @@ fn describe_table(
     let mut oid = |key: ObjectKey| oids.of(key, || table.into());
     let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
         definition: definition.clone(),
-        default_oid: definition.default.is_some().then(|| oid(ObjectKey::Default(id, position))),
+        // What computes a column is kept where defaults are, as in PostgreSQL.
+        default_oid: (definition.default.is_some() || definition.generation.is_some()).then(|| oid(ObjectKey::Default(id, position))),
     };
     let columns = table.columns().iter().enumerate().map(column).collect();
     let mut index = |definition: &IndexDefinition| {

@@ -120,14 +120,14 @@ pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
     let system = relations().iter().flat_map(|relation| {
         relation.columns.iter().enumerate().map(move |(position, column)| {
             let place = (relation.schema, relation.name(), column.name, position);
-            column_row(place, column.data_type, NULL, true, identity_columns(None), false)
+            column_row(place, column.data_type, NULL, true, last_columns(None, NULL, false))
         })
     });
     let of_views = catalog.views.iter().flat_map(|entry| {
         let columns = entry.view.columns.iter().enumerate();
         columns.map(|(position, column)| {
             let place = (&*entry.schema.name, entry.view.name.as_str(), column.name.as_str(), position);
-            column_row(place, column.data_type, NULL, true, identity_columns(None), false)
+            column_row(place, column.data_type, NULL, true, last_columns(None, NULL, false))
         })
     });
     own.chain(of_views).chain(system).collect()
@@ -147,12 +147,27 @@ fn own_column(
         };
         Some((identity, catalog.sequences.iter().find(owns)?))
     });
-    let default = match definition.identity {
-        Some(_) => NULL,
-        None => Datum::from(default_text(catalog, table, definition)),
+    let text = || Datum::from(default_text(catalog, table, definition));
+    let (default, generation) = match (definition.identity, &definition.generation) {
+        (Some(_), _) => (NULL, NULL),
+        (None, Some(_)) => (NULL, text()),
+        (None, None) => (text(), NULL),
     };
     let place = (&*table.schema.name, table.name.as_str(), definition.name.as_str(), position);
-    column_row(place, definition.data_type, default, definition.nullable, identity_columns(counted), true)
+    let last = last_columns(counted, generation, true);
+    column_row(place, definition.data_type, default, definition.nullable, last)
+}
+
+/// From `is_identity` on.
+fn last_columns(
+    counted: Option<(Identity, &SequenceEntry)>,
+    generation: Datum,
+    is_updatable: bool,
+) -> Vec<Datum> {
+    let mut columns = identity_columns(counted);
+    let is_generated = if generation == NULL { "NEVER" } else { "ALWAYS" };
+    columns.extend(row![is_generated, generation, yes_or_no(is_updatable)]);
+    columns
 }
 
 /// `is_identity` and what follows about it.
@@ -182,8 +197,7 @@ fn column_row(
     data_type: DataType,
     default: Datum,
     is_nullable: bool,
-    identity: Vec<Datum>,
-    is_updatable: bool,
+    last: Vec<Datum>,
 ) -> Vec<Datum> {
     let limits = limits(data_type);
     let udt = by_oid(type_of(data_type).0).map_or("", |known| known.name);
@@ -224,8 +238,7 @@ fn column_row(
         number.to_string(),
         "NO",
     ];
-    row.extend(identity);
-    row.extend(row!["NEVER", NULL, yes_or_no(is_updatable)]);
+    row.extend(last);
     row
 }
 

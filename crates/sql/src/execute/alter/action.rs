@@ -1,8 +1,10 @@
 //! The actions of ALTER TABLE, one by one.
 
 use super::{Altering, column, column_exists};
+use crate::drop_expression::drops_expression;
 use crate::name::{folded, not_supported};
 use crate::plan::default::{checked, resolved};
+use crate::plan::generation::users_of;
 use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState, TableDefinition};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, Expr};
 
@@ -47,6 +49,12 @@ impl Altering<'_, '_> {
     fn drop_column(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         self.free_column(name, cascade)?;
         let rewriting = self.rewriting()?;
+        let users = users_of(&rewriting.definition, name)?;
+        if !users.is_empty() && !cascade {
+            return Err(is_used(name, &rewriting.definition.name, &users));
+        }
+        users.iter().try_for_each(|user| self.drop_column(user, false, true))?;
+        let rewriting = self.rewriting()?;
         match column(&rewriting.definition, name) {
             Err(_) if if_exists => Ok(()),
             position => rewriting.drop_column(position?),
@@ -66,6 +74,9 @@ impl Altering<'_, '_> {
 
     fn alter_column(&mut self, name: &str, action: &AlterColumnOperation) -> Result<()> {
         match action {
+            AlterColumnOperation::SetDefault { value } if let Some(if_exists) = drops_expression(value) => {
+                self.drop_expression(name, if_exists)
+            }
             AlterColumnOperation::SetDefault { value } => self.set_default(name, Some(value)),
             AlterColumnOperation::DropDefault => self.set_default(name, None),
             AlterColumnOperation::SetNotNull => self.set_nullable(name, false),
@@ -87,11 +98,32 @@ impl Altering<'_, '_> {
         if column.identity.is_some() {
             return Err(is_identity(name, self.table.name()));
         }
+        if column.generation.is_some() {
+            let message = format!("column \"{name}\" of relation \"{}\" is a generated column", definition.name);
+            let error = Error::new(SqlState::SyntaxError, message);
+            let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.";
+            return Err(if value.is_some() { error } else { error.with_hint(hint) });
+        }
         let text = value.map(|value| checked(value, column)).transpose()?;
         let catalog = self.catalog()?;
         let text = text.map(|text| resolved(&text, definition.schema, &catalog)).transpose()?;
         definition.columns[position].default = text;
         self.redefine(definition)
+    }
+
+    /// The column keeps its values, and takes others from now on.
+    fn drop_expression(&mut self, name: &str, if_exists: bool) -> Result<()> {
+        let mut definition = self.definition()?;
+        let position = column(&definition, name)?;
+        if definition.columns[position].generation.take().is_some() {
+            return self.redefine(definition);
+        }
+        let message =
+            format!("column \"{name}\" of relation \"{}\" is not a stored generated column", definition.name);
+        match if_exists {
+            true => Ok(()),
+            false => Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message)),
+        }
     }
 
     fn set_nullable(&mut self, name: &str, nullable: bool) -> Result<()> {
@@ -128,8 +160,24 @@ impl Altering<'_, '_> {
         if columns.chain(referenced_by.iter().map(|side| &side.columns)).any(|key| key.contains(&position)) {
             return Err(not_supported("ALTER COLUMN ... TYPE of a column of a foreign key"));
         }
+        if let [user, ..] = users_of(&rewriting.definition, name)?.as_slice() {
+            let message = "cannot alter type of a column used by a generated column";
+            let detail = format!("Column \"{name}\" is used by generated column \"{user}\".");
+            return Err(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail));
+        }
         rewriting.set_type(position, data_type, using)
     }
+}
+
+/// 2BP01 for a column from which others are computed.
+fn is_used(column: &str, table: &str, users: &[String]) -> Error {
+    let message = format!("cannot drop column {column} of table {table} because other objects depend on it");
+    let depends =
+        |user: &String| format!("column {user} of table {table} depends on column {column} of table {table}");
+    let detail: Vec<String> = users.iter().map(depends).collect();
+    let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+    let error = Error::new(SqlState::DependentObjectsStillExist, message);
+    error.with_detail(detail.join("\n")).with_hint(hint)
 }
 
 /// 42601.

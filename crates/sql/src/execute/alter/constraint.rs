@@ -144,10 +144,12 @@ impl Altering<'_, '_> {
     }
 }
 
-/// The texts of conditions name the column anew. What they test is found by position, and stays.
+/// The texts of conditions, and of what is computed, name the column anew. What they mean is found by position, and stays.
 pub(super) fn rename_in_checks(definition: &mut TableDefinition, old: &str, new: &str) -> Result<()> {
-    for check in &mut definition.checks {
-        let mut expr = parsed_check(&check.text)?;
+    let checks = definition.checks.iter_mut().map(|check| &mut check.text);
+    let computed = definition.columns.iter_mut().filter_map(|column| column.generation.as_mut());
+    for text in checks.chain(computed.map(|generation| &mut generation.text)) {
+        let mut expr = parsed_check(text)?;
         let _ = visit_expressions_mut(&mut expr, |expr| {
             let name = match expr {
                 Expr::Identifier(name) => Some(name),
@@ -159,7 +161,7 @@ pub(super) fn rename_in_checks(definition: &mut TableDefinition, old: &str, new:
             }
             ControlFlow::<()>::Continue(())
         });
-        check.text = expr.to_string();
+        *text = expr.to_string();
     }
     Ok(())
 }

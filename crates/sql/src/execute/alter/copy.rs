@@ -8,6 +8,7 @@ use crate::olap::OlapPlan;
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::default::{default, parsed, resolved};
 use crate::plan::derivation::rederive;
+use crate::plan::generation::{NewGeneration, bind_generations};
 use crate::plan::{ForeignKeyClause, NewColumn, add_column};
 use ankerdb_engine::{
     Catalog, Check, ColumnDefinition, DataType, Error, IndexDefinition, NameRef, Result, SequenceDefinition,
@@ -29,6 +30,8 @@ pub(super) struct Rewriting {
     checks: Vec<(Option<String>, Expr)>,
     /// Of new columns.
     foreign_keys: Vec<ForeignKeyClause>,
+    /// Of new columns that are computed from others.
+    generations: Vec<NewGeneration>,
     /// What the table was.
     before: TableDefinition,
 }
@@ -62,12 +65,14 @@ impl Rewriting {
         definition.indexes.sort_by_key(|index| !index.primary);
         let sources = (0..definition.columns.len()).map(Source::Kept).collect();
         let before = definition.clone();
-        let (sequences, checks, foreign_keys) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Rewriting { definition, sources, sequences, checks, foreign_keys, before })
+        let (sequences, checks) = (Vec::new(), Vec::new());
+        let (foreign_keys, generations) = (Vec::new(), Vec::new());
+        Ok(Rewriting { definition, sources, sequences, checks, foreign_keys, generations, before })
     }
 
     pub(super) fn add_column(&mut self, new: &ast::ColumnDef, catalog: &Catalog) -> Result<()> {
-        let NewColumn { checks, keys, sequences, foreign_keys } = add_column(&mut self.definition, new)?;
+        let NewColumn { checks, keys, sequences, foreign_keys, generations } =
+            add_column(&mut self.definition, new)?;
         let schema = self.definition.schema;
         if let Some(column) = self.definition.columns.last_mut() {
             let default = column.default.as_deref().map(|text| resolved(text, schema, catalog));
@@ -75,6 +80,7 @@ impl Rewriting {
         }
         self.checks.extend(checks);
         self.foreign_keys.extend(foreign_keys);
+        self.generations.extend(generations);
         self.sequences.extend(sequences);
         for key in keys {
             if key.primary && self.definition.indexes.iter().any(|index| index.primary) {
@@ -104,7 +110,8 @@ impl Rewriting {
         if definition.columns.len() == 1 {
             return Err(crate::name::not_supported("a table without columns"));
         }
-        definition.columns.remove(position);
+        let column = definition.columns.remove(position);
+        self.generations.retain(|(name, _)| *name != column.name);
         self.sources.remove(position);
         let uses = |index: &IndexDefinition| {
             index.columns.contains(&position) || index.style.included.contains(&position)
@@ -136,6 +143,9 @@ impl Rewriting {
             ));
         };
         let column = ColumnDefinition { data_type, ..self.definition.columns[position].clone() };
+        if column.generation.is_some() {
+            return self.set_computed_type(position, column, using);
+        }
         let old = &self.before.columns[former];
         let value = Expr::Identifier(identifier(&old.name));
         let scope = Scope::default().with(self.before.name.clone(), &self.before.columns);
@@ -168,6 +178,28 @@ impl Rewriting {
         }
         self.definition.columns[position] = column;
         self.sources[position] = Source::Computed(former, Box::new(bound));
+        Ok(())
+    }
+
+    /// What is computed from other columns is computed anew.
+    fn set_computed_type(&mut self, position: usize, column: ColumnDefinition, using: Option<&Expr>) -> Result<()> {
+        let name = &column.name;
+        if using.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{name}\" is a generated column.");
+            return Err(Error::new(SqlState::InvalidColumnDefinition, message).with_detail(detail));
+        }
+        let mut changed = self.definition.clone();
+        changed.columns[position] = column.clone();
+        bind_generations(&mut changed, &[]).map_err(|error| match error.state() {
+            SqlState::DatatypeMismatch => {
+                let to = type_name(column.data_type);
+                let message = format!("column \"{name}\" cannot be cast automatically to type {to}");
+                Error::new(SqlState::DatatypeMismatch, message)
+            }
+            _ => error,
+        })?;
+        self.definition.columns[position] = column;
         Ok(())
     }
 
@@ -209,6 +241,7 @@ impl Rewriting {
         old: &Arc<Table>,
         defining: &mut Defining,
     ) -> Result<(Arc<Table>, Vec<ForeignKeyClause>)> {
+        bind_generations(&mut self.definition, &self.generations)?;
         self.bind_checks()?;
         self.bind_indexes()?;
         let catalog = defining.definitions.catalog()?;
@@ -255,18 +288,22 @@ impl Rewriting {
         let mut values = Vec::with_capacity(self.sources.len());
         for ((source, default), column) in self.sources.iter().zip(defaults).zip(new.columns()) {
             let value = match source {
+                // Computed below from the new row.
+                _ if column.generation.is_some() => Value::Null,
                 Source::Kept(position) => row[*position].clone(),
                 Source::Computed(_, expression) => evaluate(expression, &context)?,
                 Source::New => evaluate(default, &context)?,
             };
-            let value = if value.is_null() { value } else { assign(value, column.data_type)? };
+            values.push(if value.is_null() { value } else { assign(value, column.data_type)? });
+        }
+        new.generate(&mut values)?;
+        for (value, column) in values.iter().zip(new.columns()) {
             if value.is_null() && !column.nullable {
                 let message =
                     format!("column \"{}\" of relation \"{}\" contains null values", column.name, new.name());
                 let error = Error::new(SqlState::NotNullViolation, message);
                 return Err(error.with_table(new.schema(), new.name()).with_column(&column.name));
             }
-            values.push(value);
         }
         Ok(values)
     }

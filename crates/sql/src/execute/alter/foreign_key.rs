@@ -7,7 +7,7 @@ use crate::execute::schema::is_temporary;
 use crate::name::{full_name, identifier, quoted};
 use crate::plan::ForeignKeyClause;
 use ankerdb_engine::{
-    Error, ForeignKey, NewForeignKey, RelationName, Result, SqlState, Table, mixed_nulls, no_parent,
+    ColumnDefinition, Error, ForeignKey, NewForeignKey, ReferentialAction, RelationName, Result, SqlState, Table, mixed_nulls, no_parent,
 };
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ pub(in crate::execute) fn add_foreign_key(
         let message = format!("constraints on {kind} tables may reference only {kind} tables");
         return Err(Error::new(SqlState::InvalidTableDefinition, message));
     }
+    check_computed(&child, &key)?;
     if !clause.is_named {
         let base = format!("{}_{}_fkey", child.name(), key.columns.join("_"));
         key.name = numbered(base, |name| catalog.has_constraint(&child, name));
@@ -45,6 +46,27 @@ pub(in crate::execute) fn add_foreign_key(
         test_rows(defining, (&child, &added), &parent)?;
     }
     Ok(child)
+}
+
+/// 42601 if the key would write to columns that are computed from others.
+fn check_computed(child: &Table, key: &NewForeignKey) -> Result<()> {
+    let is_computed =
+        |column: &ColumnDefinition| column.generation.is_some() && key.columns.contains(&column.name);
+    if !child.columns().iter().any(is_computed) {
+        return Ok(());
+    }
+    let writes = |action: ReferentialAction| match action {
+        ReferentialAction::NoAction | ReferentialAction::Restrict => false,
+        ReferentialAction::Cascade | ReferentialAction::SetNull => true,
+    };
+    let clause = match (key.on_update, key.on_delete) {
+        (action, _) if writes(action) => "ON UPDATE",
+        // With CASCADE the whole row goes.
+        (_, action) if action != ReferentialAction::Cascade && writes(action) => "ON DELETE",
+        _ => return Ok(()),
+    };
+    let message = format!("invalid {clause} action for foreign key constraint containing generated column");
+    Err(Error::new(SqlState::SyntaxError, message))
 }
 
 /// 23503 if a row refers to one that is not there.
