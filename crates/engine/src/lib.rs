@@ -76,9 +76,9 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Generation, Identity, Index,
-    IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, OnCommit, Reference, ReferentialAction,
-    RowTest, Table, TableDefinition,
+    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Generation,
+    Identity, Index, IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, Materialized, OnCommit,
+    Reference, ReferentialAction, RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit, Owner,

@@ -2,7 +2,7 @@
 
 use crate::schema::RelationName;
 use ankerdb_base::SchemaId;
-use ankerdb_table::ColumnDefinition;
+use ankerdb_table::{ColumnDefinition, Table};
 
 /// A view. The engine keeps it for the SQL floor, and knows nothing of what it says.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,6 +20,20 @@ pub struct View {
 }
 
 impl View {
+    /// The view that a table is the rows of, if it is a materialized one.
+    pub fn of_table(table: &Table) -> Option<View> {
+        let definition = table.definition();
+        let materialized = definition.materialized.as_ref()?;
+        let read = |(schema, name): &(SchemaId, String)| RelationName::new(*schema, name.as_str());
+        Some(View {
+            schema: definition.schema,
+            name: definition.name.clone(),
+            columns: definition.columns.clone(),
+            query: materialized.query.clone(),
+            reads: materialized.reads.iter().map(read).collect(),
+        })
+    }
+
     /// Its name with its schema.
     pub fn full_name(&self) -> RelationName {
         RelationName::new(self.schema, self.name.as_str())

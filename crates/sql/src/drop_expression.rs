@@ -31,7 +31,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     // Behind the name of the table: [ALTER, COLUMN,] column, DROP, EXPRESSION.
-    let is_column = |name: usize| word(name - 1) == "alter" || word(name - 1) == "column" && word(name - 2) == "alter";
+    let is_column =
+        |name: usize| word(name - 1) == "alter" || word(name - 1) == "column" && word(name - 2) == "alter";
     let is_it = |drop: &usize| {
         word(*drop) == "drop" && word(drop + 1) == "expression" && *drop >= 5 && is_column(drop - 1)
     };
@@ -58,11 +59,13 @@ mod tests {
     fn the_action_is_told_from_a_column_of_that_name() {
         let read = |sql: &str| {
             let statement = crate::parse::parse(sql).unwrap().remove(0);
-            let Some(Statement::AlterTable(alter)) = statement.ast.as_deref().cloned() else { panic!("{sql}") };
+            let Some(Statement::AlterTable(alter)) = statement.ast.as_deref().cloned() else {
+                panic!("{sql}")
+            };
             let what = |action: &AlterTableOperation| match action {
-                AlterTableOperation::AlterColumn { op: AlterColumnOperation::SetDefault { value }, .. } => {
-                    drops_expression(value)
-                }
+                AlterTableOperation::AlterColumn {
+                    op: AlterColumnOperation::SetDefault { value }, ..
+                } => drops_expression(value),
                 _ => None,
             };
             alter.operations.iter().map(what).collect::<Vec<_>>()

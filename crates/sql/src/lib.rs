@@ -47,6 +47,7 @@ mod parse;
 mod plain_query;
 mod plan;
 mod prepared;
+mod refreshing;
 mod result;
 mod rewrite;
 mod rows;

@@ -3,7 +3,7 @@
 //! | written | read |
 //! | --- | --- |
 //! | `CREATE TABLE a (b, c) AS query` | `CREATE TABLE a (b "\0untyped", c "\0untyped") AS query` |
-//! | `CREATE TABLE a AS query WITH NO DATA` | `CREATE TABLE a AS SELECT * FROM (query) AS "\0empty"` |
+//! | `CREATE TABLE a AS query WITH NO DATA` | `CREATE TABLE a AS SELECT * FROM (query) AS "\0empty"`, materialized views alike |
 //! | `SELECT b INTO a FROM c` | `CREATE TABLE a AS SELECT b FROM c` |
 //!
 //! No client can write the names that stand for what is meant.
@@ -30,7 +30,10 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     }
     let is_modifier = |word: &str| matches!(word, "global" | "local" | "temp" | "temporary" | "unlogged");
     let table = 1 + (1..).take_while(|&place| is_modifier(&word(place))).count();
-    let Some(query) = query_of(tokens, &places, table).filter(|_| word(table) == "table") else { return };
+    // A materialized view is written in the same way, but for its columns, which the parser knows.
+    let is_view = word(table) == "materialized" && word(table + 1) == "view";
+    let is_made = is_view || word(table) == "table";
+    let Some(query) = query_of(tokens, &places, table).filter(|_| is_made) else { return };
     let end = places.len();
     // From behind, so that places before stay as they are.
     if end > query + 2 && word(end - 1) == "data" && word(end - 2) == "with" {
@@ -42,6 +45,9 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         let before = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM"), Token::LParen];
         let at = places[query];
         tokens.splice(at..at, spaced(before.into(), span));
+    }
+    if is_view {
+        return;
     }
     for place in columns(tokens, &places, table, query).into_iter().rev() {
         let span = tokens[place].span;

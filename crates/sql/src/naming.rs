@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `ALTER VIEW a RENAME TO b` | `ALTER TABLE a RENAME TO "\0rename view".b` |
 //! | `ALTER TABLE a SET SCHEMA b` | `ALTER TABLE a RENAME TO "\0schema table".b` |
+//! | `ALTER VIEW a OWNER TO b` | `ALTER TABLE a RENAME TO "\0kind view".a, OWNER TO b` |
 //! | `SET SCHEMA 'a'` | `SET search_path = 'a'` |
 //! | `DROP INDEX CONCURRENTLY a` | `DROP INDEX "\0concurrently", a` |
 //!
@@ -18,19 +19,22 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Wo
 pub(crate) const RENAMED: &str = "\0rename ";
 /// Begins the schema that stands for another schema; the kind of the relation follows.
 pub(crate) const MOVED: &str = "\0schema ";
+/// Begins the schema that stands for no change, but says which kind of relation the actions behind are for.
+pub(crate) const KIND: &str = "\0kind ";
 
 /// The first of the names of DROP INDEX if it says CONCURRENTLY.
 pub(crate) const CONCURRENTLY: &str = "\0concurrently";
 
 /// The command tag of a statement that may stand for another one.
 pub(crate) fn tag(alter: &ast::AlterTable) -> &'static str {
-    let [ast::AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice() else {
+    let [ast::AlterTableOperation::RenameTable { table_name }, ..] = alter.operations.as_slice() else {
         return "ALTER TABLE";
     };
     let (ast::RenameTableNameKind::To(name) | ast::RenameTableNameKind::As(name)) = table_name;
     let mark = name.0.first().and_then(|part| part.as_ident()).map_or("", |ident| &ident.value);
-    match mark.strip_prefix(RENAMED).or_else(|| mark.strip_prefix(MOVED)) {
+    match [RENAMED, MOVED, KIND].iter().find_map(|prefix| mark.strip_prefix(prefix)) {
         Some("view") => "ALTER VIEW",
+        Some("materialized view") => "ALTER MATERIALIZED VIEW",
         Some("sequence") => "ALTER SEQUENCE",
         Some("index") => "ALTER INDEX",
         _ => "ALTER TABLE",
@@ -48,19 +52,58 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             let behind = if word(3) == "if" && word(4) == "exists" { 5 } else { 3 };
             drop_concurrently(tokens, &places, behind);
         }
-        ("alter", kind @ ("table" | "view" | "sequence" | "index")) => {
-            let Some(last) = places.len().checked_sub(3) else { return };
-            let words = (word(last), word(last + 1));
-            let mark = match (words.0.as_str(), words.1.as_str()) {
-                ("rename", "to") if kind != "table" => RENAMED,
-                ("set", "schema") => MOVED,
-                _ => return,
-            };
-            let mark = format!("{mark}{kind}");
-            alter(tokens, &places, last, mark);
+        ("alter", "materialized") if word(2) == "view" => {
+            // One word less, and then as a view is altered.
+            tokens.drain(places[1]..places[2]);
+            let places = words::places(tokens);
+            name_or_mark(tokens, &places, "materialized view");
         }
+        ("alter", kind @ ("table" | "view" | "sequence" | "index")) => name_or_mark(tokens, &places, kind),
         _ => {}
     }
+}
+
+/// ALTER of a relation of a kind.
+fn name_or_mark(tokens: &mut Vec<TokenWithSpan>, places: &[usize], kind: &str) {
+    let word = |place: usize| words::word(tokens, places, place);
+    let Some(last) = places.len().checked_sub(3) else { return };
+    let words = (word(last), word(last + 1));
+    let mark = match (words.0.as_str(), words.1.as_str()) {
+        ("rename", "to") if kind != "table" => RENAMED,
+        ("set", "schema") => MOVED,
+        _ if kind == "table" => return,
+        _ => return mark_kind(tokens, places, kind),
+    };
+    let mark = format!("{mark}{kind}");
+    alter(tokens, places, last, mark);
+}
+
+/// Puts the kind before the actions.
+fn mark_kind(tokens: &mut Vec<TokenWithSpan>, places: &[usize], kind: &str) {
+    let word = |place: usize| words::word(tokens, places, place);
+    let mut name = if word(2) == "if" && word(3) == "exists" { 4 } else { 2 };
+    let is_period = |place: usize| places.get(place).is_some_and(|&at| tokens[at].token == Token::Period);
+    while is_period(name + 1) {
+        name += 2;
+    }
+    let Some(&first) = places.get(name + 1) else { return };
+    let span = tokens[first].span;
+    let named =
+        |value: String| Token::Word(Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword });
+    let mark = named(format!("{KIND}{kind}"));
+    let marks = [
+        Token::make_keyword("RENAME"),
+        space(),
+        Token::make_keyword("TO"),
+        space(),
+        mark,
+        Token::Period,
+        named("a".into()),
+        Token::Comma,
+        space(),
+    ];
+    tokens.splice(first..first, marks.map(|token| TokenWithSpan::new(token, span)));
+    tokens[places[1]].token = Token::make_keyword("TABLE");
 }
 
 fn set_path(tokens: &mut Vec<TokenWithSpan>, at: usize) {

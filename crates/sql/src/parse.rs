@@ -93,6 +93,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::sequence_options::reorder(&mut tokens);
         crate::clauses::rewrite(&mut tokens);
         crate::naming::rewrite(&mut tokens);
+        crate::refreshing::rewrite(&mut tokens);
         crate::drop_expression::rewrite(&mut tokens);
         crate::commenting::rewrite(&mut tokens);
         crate::made_table::rewrite(&mut tokens);

@@ -192,7 +192,7 @@ impl Runner {
     }
 
     /// All rows of a query inside a statement that writes.
-    fn run_query(
+    pub(crate) fn run_query(
         &self,
         query: &QueryPlan,
         transaction: &mut Transaction,

@@ -25,6 +25,7 @@ mod header;
 mod heap;
 mod history;
 mod index;
+mod materialized;
 mod owned;
 mod reference;
 mod schema;
@@ -50,6 +51,7 @@ pub use generation::{Computation, Generation};
 pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
+pub use materialized::Materialized;
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
 pub use schema::{

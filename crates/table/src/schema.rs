@@ -3,6 +3,7 @@
 use crate::check::Check;
 use crate::derivation::Derivation;
 use crate::generation::Generation;
+use crate::materialized::Materialized;
 use crate::reference::{ForeignKey, Reference};
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
 use ankerdb_value::DataType;
@@ -135,6 +136,8 @@ pub struct TableDefinition {
     pub foreign_keys: Vec<ForeignKey>,
     /// What refers to its rows: the other sides of foreign keys, its own too.
     pub referenced_by: Vec<Reference>,
+    /// The query that it shows, if it is a materialized view.
+    pub materialized: Option<Arc<Materialized>>,
 }
 
 /// The most columns a table can have, as in PostgreSQL.
@@ -153,6 +156,7 @@ impl TableDefinition {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referenced_by: Vec::new(),
+            materialized: None,
         }
     }
 

@@ -8,7 +8,9 @@ use crate::SqlSession;
 use crate::expression::{Context, Expression, Refusal, evaluate};
 use crate::plan::default::default;
 use crate::session_sequences::SessionSequences;
-use ankerdb_engine::{ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value};
+use ankerdb_engine::{
+    ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value,
+};
 use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
@@ -103,6 +105,7 @@ impl CopyIn {
         options: CopyOptions,
     ) -> Result<CopyIn> {
         let table = session.catalog().table(&crate::name::object_name(table)?)?;
+        crate::plan::check_changeable(&table, "copy to")?;
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;

@@ -175,7 +175,8 @@ fn select(session: &SqlSession, table: &ObjectName, columns: &[Ident]) -> Result
         }
         [] => "*".to_owned(),
         columns => {
-            let is_named = |column: &&ColumnDefinition| columns.iter().any(|name| folded(name) == column.name);
+            let is_named =
+                |column: &&ColumnDefinition| columns.iter().any(|name| folded(name) == column.name);
             definitions.iter().filter(is_named).try_for_each(check_copied)?;
             columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         }

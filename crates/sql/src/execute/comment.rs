@@ -2,6 +2,7 @@
 
 use super::defining::Defining;
 use super::schema::{check_schema, is_system_schema, no_schema};
+use super::view::kind_of;
 use crate::name::{DATABASE, not_supported, quoted, undefined_column_of, undefined_table};
 use crate::plan::Commented;
 use ankerdb_engine::{Catalog, Error, Object, Part, QualifiedName, RelationName, Result, SqlState, Subject};
@@ -51,7 +52,12 @@ fn relation(catalog: &Catalog, kind: &str, name: &QualifiedName) -> Result<Subje
     let found = found(catalog, name)?;
     let whole = |object| Ok(Subject::new(object, Part::Whole));
     match kind {
-        "table" if let Ok(table) = catalog.table(&found) => whole(Object::Table(table.origin())),
+        "table" | "materialized view"
+            if let Ok(table) = catalog.table(&found)
+                && kind_of(catalog, &found) == kind =>
+        {
+            whole(Object::Table(table.origin()))
+        }
         "view" if catalog.view(&found).is_some() => whole(Object::View(found)),
         "sequence" if catalog.sequence(&found).is_ok() => whole(Object::Sequence(found)),
         "index" if let Some(table) = catalog.table_of_index(&found) => {

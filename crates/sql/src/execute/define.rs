@@ -6,6 +6,7 @@ use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
 use super::index::{create_index, drop_indexes};
 use super::like::table_like;
+use super::materialized::{create_materialized, refresh};
 use super::schema::{drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, target};
 use super::sequence::{define_sequence, drop_sequences};
 use super::view::{create_view, drop_relations};
@@ -47,10 +48,13 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::DropTables { names, if_exists, cascade } => {
             drop_relations(&mut defining, "table", names, *if_exists, *cascade)?;
         }
-        Definition::DropViews { names, if_exists, cascade } => {
-            drop_relations(&mut defining, "view", names, *if_exists, *cascade)?;
+        Definition::DropViews { names, materialized, if_exists, cascade } => {
+            let kind = if *materialized { "materialized view" } else { "view" };
+            drop_relations(&mut defining, kind, names, *if_exists, *cascade)?;
         }
         Definition::CreateView(create) => create_view(&mut defining, create)?,
+        Definition::CreateMaterializedView(create) => return create_materialized(&mut defining, create),
+        Definition::RefreshMaterializedView(what) => refresh(&mut defining, what)?,
         Definition::DropTemporary { all } => {
             drop_temporary(definitions, Some(defining.transaction), *all, defining.runner.interrupt())?;
         }

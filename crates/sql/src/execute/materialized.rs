@@ -4,27 +4,22 @@
 //! with what they read. CONCURRENTLY writes the differences to the table itself, so that not even those who began earlier notice it.
 
 use super::defining::Defining;
-use super::schema::{check_schema, is_temporary, shown, target};
+use super::schema::{check_schema, is_temporary, target};
 use super::view::view;
 use crate::expression::Parameters;
 use crate::made_table::source;
 use crate::name::{full_name, object_name, quoted};
 use crate::plan::{InsertPlan, InsertSource, Place, Planner, QueryPlan, WritePlan};
+use crate::refreshing::Refresh;
 use ankerdb_engine::{
-    ColumnSet, Error, Materialized, NameRef, QualifiedName, RelationName, Result, RowId, SqlState, Table,
-    TableDefinition, Transaction, Value, View,
+    ColumnSet, Error, Interrupt, Materialized, NameRef, Result, RowId, SqlState, Table, TableDefinition,
+    Transaction, Value, View,
 };
+use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// What REFRESH MATERIALIZED VIEW says.
-#[derive(Clone, Debug)]
-pub(crate) struct Refresh {
-    pub name: QualifiedName,
-    pub concurrently: bool,
-    pub with_data: bool,
-}
 
 /// Makes a materialized view. Returns the command tag.
 pub(super) fn create_materialized(defining: &mut Defining, create: &ast::CreateView) -> Result<String> {
@@ -37,7 +32,8 @@ pub(super) fn create_materialized(defining: &mut Defining, create: &ast::CreateV
     }
     let (query, with_data) = source(&create.query);
     let create = ast::CreateView { query: Box::new(query.clone()), ..create.clone() };
-    let View { columns, query, reads, .. } = view(&name.name, &create, &catalog, defining).map_err(in_words_of_tables)?;
+    let View { columns, query, reads, .. } =
+        view(&name.name, &create, &catalog, defining).map_err(in_words_of_tables)?;
     if reads.iter().any(|read| is_temporary(&catalog, read)) {
         let message = "materialized views must not use temporary tables or views";
         return Err(Error::new(SqlState::FeatureNotSupported, message));
@@ -80,7 +76,8 @@ fn fill(defining: &mut Defining, table: &Arc<Table>) -> Result<usize> {
 
 fn planned(defining: &mut Defining, table: &Table) -> Result<QueryPlan> {
     let catalog = defining.definitions.catalog()?;
-    let statement = crate::parse::parse(&materialized(table)?.query)?.pop().and_then(|statement| statement.ast);
+    let statement =
+        crate::parse::parse(&materialized(table)?.query)?.pop().and_then(|statement| statement.ast);
     let Some(ast::Statement::Query(query)) = statement.as_deref() else {
         return Err(Error::internal("the query of a materialized view is no query"));
     };
@@ -89,10 +86,11 @@ fn planned(defining: &mut Defining, table: &Table) -> Result<QueryPlan> {
     planner.query(query, &mut Parameters::default()).map(|(plan, _)| plan)
 }
 
+/// 0A000 for a table that is no materialized view, as PostgreSQL has it.
 fn materialized(table: &Table) -> Result<&Arc<Materialized>> {
     table.definition().materialized.as_ref().ok_or_else(|| {
         let message = format!("{} is not a materialized view", quoted(table.name()));
-        Error::new(SqlState::WrongObjectType, message)
+        Error::new(SqlState::FeatureNotSupported, message)
     })
 }
 
@@ -133,7 +131,8 @@ fn refresh_concurrently(defining: &mut Defining, table: &Arc<Table>, is_populate
     if !catalog.indexes_of(table).any(|index| is_total(index.definition())) {
         let name = full_name(catalog.schema_of(table), table.name());
         let message = format!("cannot refresh materialized view {} concurrently", quoted(&name));
-        let hint = "Create a unique index with no WHERE clause on one or more columns of the materialized view.";
+        let hint =
+            "Create a unique index with no WHERE clause on one or more columns of the materialized view.";
         return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message).with_hint(hint));
     }
     if !is_populated {
@@ -144,14 +143,20 @@ fn refresh_concurrently(defining: &mut Defining, table: &Arc<Table>, is_populate
     let Defining { transaction, now, runner, .. } = defining;
     let environment = runner.environment(&[], *now, true);
     let mut former = rows_of(table, transaction, runner.interrupt())?;
-    let mut new = Vec::new();
-    let rows = runner.run_query(&plan, transaction, &environment)?;
+    let rows = runner.run_query(&plan, transaction, &environment, &[])?;
+    let (mut new, mut seen) = (Vec::new(), HashSet::new());
     for row in rows {
         runner.interrupt().check()?;
         let row = super::write::assigned(table, row)?;
-        match former.get_mut(&RowKey(row.clone())).and_then(Vec::pop) {
-            Some(_) => {}
-            None => new.push(row),
+        let image = image(table, &row);
+        match former.get_mut(&image) {
+            Some(former) if former.is_some() => *former = None,
+            known => {
+                if (known.is_some() || !seen.insert(image)) && !row.iter().any(Value::is_null) {
+                    return Err(duplicate(table, &row));
+                }
+                new.push(row);
+            }
         }
     }
     for row in former.into_values().flatten() {
@@ -163,4 +168,57 @@ fn refresh_concurrently(defining: &mut Defining, table: &Arc<Table>, is_populate
         transaction.insert(table, row)?;
     }
     Ok(())
+}
+
+/// The rows of a table that the transaction sees, by their [images](image): all differ, or are not told apart by a unique index.
+fn rows_of(
+    table: &Arc<Table>,
+    transaction: &mut Transaction,
+    interrupt: &Interrupt,
+) -> Result<HashMap<Vec<u8>, Option<RowId>>> {
+    let (mut rows, mut others) = (HashMap::new(), Vec::new());
+    transaction.scan_table(table, ColumnSet::ALL, None, &mut |transaction, row| {
+        interrupt.check()?;
+        let values: Vec<Value> =
+            (0..table.columns().len()).map(|column| transaction.value(table, row, column)).collect();
+        if let Some(Some(other)) = rows.insert(image(table, &values), Some(row)) {
+            others.push(other);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    // Rows with NULL may be there several times; those beyond the first one are written anew.
+    for row in others {
+        transaction.delete(table, row)?;
+    }
+    Ok(rows)
+}
+
+/// Bytes that are the same for rows that clients cannot tell apart.
+fn image(table: &Table, row: &[Value]) -> Vec<u8> {
+    let mut text = String::new();
+    for (value, column) in row.iter().zip(table.columns()) {
+        let start = text.len();
+        if !value.is_null() {
+            format_text(value, column.data_type, &mut text);
+        }
+        // What is before the mark says how long the value is: no two rows run into each other.
+        let length = if value.is_null() { usize::MAX } else { text.len() - start };
+        text.push_str(&format!("|{length};"));
+    }
+    text.into_bytes()
+}
+
+/// 21000.
+fn duplicate(table: &Table, row: &[Value]) -> Error {
+    let shown = row.iter().zip(table.columns()).map(|(value, column)| {
+        let mut text = String::new();
+        format_text(value, column.data_type, &mut text);
+        text
+    });
+    let shown: Vec<String> = shown.collect();
+    let message = format!(
+        "new data for materialized view {} contains duplicate rows without any null columns",
+        quoted(table.name())
+    );
+    Error::new(SqlState::CardinalityViolation, message).with_detail(format!("Row: ({})", shown.join(",")))
 }

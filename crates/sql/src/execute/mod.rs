@@ -12,6 +12,7 @@ pub(crate) mod defining;
 mod index;
 mod joined;
 mod like;
+mod materialized;
 mod scan;
 pub(crate) mod schema;
 mod select;

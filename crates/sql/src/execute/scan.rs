@@ -5,6 +5,7 @@ use crate::explain::{Actual, Stage, address};
 use crate::expression::types::convert_exactly;
 use crate::expression::{Context, Expression, evaluate, is_true};
 use crate::plan::access::{Access, Among, IndexRange, IndexUse, KeyBound, KeyPart};
+use crate::plan::check_populated;
 use ankerdb_engine::{ColumnSet, KeyRange, Result, RowFilter, RowId, Table, Transaction, Value};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl Source<'_> {
         environment: &Environment,
         visit: &mut Visit,
     ) -> Result<()> {
+        check_populated(self.table)?;
         let mut filtered = |transaction: &mut Transaction, row: RowId| {
             environment.interrupt.check()?;
             match self.passes(transaction, row, environment)? {

@@ -2,7 +2,7 @@
 
 use super::defining::Defining;
 use super::sequence::drop_sequence;
-use super::view::{drop_relation, follow_schema};
+use super::view::{drop_relation, follow_schema, kind_of};
 use crate::name::not_supported;
 use crate::plan::default::foreign_schemas;
 use crate::system::{INFORMATION_SCHEMA, PG_CATALOG};
@@ -163,7 +163,10 @@ fn drop_contents(
 /// The kinds and names of what is in a schema; what others need comes last.
 fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static str, RelationName)> + use<> {
     let views = catalog.views().map(|view| ("view", view.full_name()));
-    let tables = catalog.tables().map(|table| ("table", RelationName::of(table)));
+    let tables = catalog.tables().map(|table| {
+        let name = RelationName::of(table);
+        (kind_of(catalog, &name), name)
+    });
     let sequences = catalog.sequences().map(|sequence| ("sequence", sequence.full_name()));
     let all = views.chain(tables).chain(sequences).filter(|(_, name)| name.schema == id);
     all.collect::<Vec<_>>().into_iter()

@@ -9,8 +9,8 @@ use crate::name::{folded, full_name, not_supported, object_name, quoted};
 use crate::plan::locks_rows;
 use crate::view_text;
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, Definitions, Error, NameRef, QualifiedName, RelationName, Result, SchemaId,
-    Sequence, SqlState, Transaction, View,
+    Catalog, ColumnDefinition, Definitions, Error, Materialized, NameRef, QualifiedName, RelationName,
+    Result, SchemaId, Sequence, SqlState, Table, Transaction, View,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -35,7 +35,12 @@ pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> 
 }
 
 /// The view, whose schema is not known yet.
-fn view(name: &str, create: &ast::CreateView, catalog: &Arc<Catalog>, defining: &Defining) -> Result<View> {
+pub(super) fn view(
+    name: &str,
+    create: &ast::CreateView,
+    catalog: &Arc<Catalog>,
+    defining: &Defining,
+) -> Result<View> {
     if locks_rows(&create.query) {
         return Err(not_supported("a view that locks rows"));
     }
@@ -114,14 +119,14 @@ fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<RelationName
 pub(super) fn follow_relation(defining: &mut Defining, old: &RelationName, new: &RelationName) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
     let (old_schema, new_schema) = (catalog.schema_name(old.schema), catalog.schema_name(new.schema));
-    for view in readers(&catalog, old) {
+    for reader in readers(&catalog, old) {
+        let view = reader.view();
         let query = view_text::with_names(&view.query, |schema, name| {
             (schema == old_schema && name == old.name)
                 .then(|| (Some(new_schema.to_owned()), new.name.clone()))
         })?;
         let reads = view.reads.iter().map(|read| if read == old { new } else { read }.clone()).collect();
-        let name = view.full_name();
-        defining.definitions.redefine_view(&name, View { query, reads, ..(*view).clone() })?;
+        reader.redefine(View { query, reads, ..view.clone() }, defining)?;
         defining.runner.interrupt().check()?;
     }
     Ok(())
@@ -130,17 +135,73 @@ pub(super) fn follow_relation(defining: &mut Defining, old: &RelationName, new: 
 /// Lets views read the relations of a schema by its new name.
 pub(super) fn follow_schema(defining: &mut Defining, old: &str, new: &str) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
-    for view in catalog.views() {
+    for reader in all_readers(&catalog) {
+        let view = reader.view();
         let query = view_text::with_names(&view.query, |schema, name| {
             (schema == old).then(|| (Some(new.to_owned()), name.to_owned()))
         })?;
         if query != view.query {
-            let name = view.full_name();
-            defining.definitions.redefine_view(&name, View { query, ..(**view).clone() })?;
+            reader.redefine(View { query, ..view.clone() }, defining)?;
         }
         defining.runner.interrupt().check()?;
     }
-    catalog.views().try_for_each(|view| view.reads.iter().try_for_each(|read| check_readers(read, defining)))
+    all_readers(&catalog)
+        .try_for_each(|reader| reader.view().reads.iter().try_for_each(|read| check_readers(read, defining)))
+}
+
+/// What has a query: a view, or a table with the rows of one.
+enum Reader {
+    View(Arc<View>),
+    Materialized(Arc<Table>, View),
+}
+
+impl Reader {
+    fn view(&self) -> &View {
+        match self {
+            Reader::View(view) => view,
+            Reader::Materialized(_, view) => view,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Reader::View(_) => "view",
+            Reader::Materialized(..) => "materialized view",
+        }
+    }
+
+    /// Gives it another query, which reads relations by other names.
+    fn redefine(&self, view: View, defining: &mut Defining) -> Result<()> {
+        let Defining { definitions, transaction, .. } = defining;
+        match self {
+            Reader::View(former) => definitions.redefine_view(&former.full_name(), view),
+            Reader::Materialized(table, _) => {
+                let mut definition = table.definition().clone();
+                let reads = view.reads.into_iter().map(|read| (read.schema, read.name)).collect();
+                definition.materialized = definition.materialized.map(|materialized| {
+                    Arc::new(Materialized { query: view.query, reads, ..(*materialized).clone() })
+                });
+                definitions.redefine_table(table, definition, transaction).map(drop)
+            }
+        }
+    }
+
+    /// The query whose columns are to stay. A view is asked for by its name, which gives its columns their types.
+    fn query(&self, catalog: &Catalog) -> String {
+        match self {
+            Reader::View(view) => {
+                format!("SELECT * FROM {}", full_name(catalog.schema_name(view.schema), &view.name))
+            }
+            Reader::Materialized(_, view) => view.query.clone(),
+        }
+    }
+}
+
+fn all_readers(catalog: &Catalog) -> impl Iterator<Item = Reader> {
+    let materialized = catalog
+        .tables()
+        .filter_map(|table| View::of_table(table).map(|view| Reader::Materialized(table.clone(), view)));
+    catalog.views().cloned().map(Reader::View).chain(materialized)
 }
 
 /// Whether relations are, or read, the one of this name.
@@ -177,8 +238,8 @@ fn check_replaced(former: &View, new: &View) -> Result<()> {
 }
 
 /// The views that read a relation themselves.
-fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Arc<View>> {
-    catalog.views().filter(|view| view.reads.contains(name)).cloned().collect()
+fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Reader> {
+    all_readers(catalog).filter(|reader| reader.view().reads.contains(name)).collect()
 }
 
 /// That the views which read a relation still give what they did, after it has changed.
@@ -187,9 +248,10 @@ fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Arc<View>> {
 /// `DependentObjectsStillExist` if one does not.
 pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
-    for view in readers(&catalog, name) {
-        let text = format!("SELECT * FROM {}", full_name(catalog.schema_name(view.schema), &view.name));
-        let statement = crate::parse::parse(&text)?.pop().and_then(|statement| statement.ast);
+    for reader in readers(&catalog, name) {
+        let view = reader.view();
+        let statement =
+            crate::parse::parse(&reader.query(&catalog))?.pop().and_then(|statement| statement.ast);
         let Some(ast::Statement::Query(query)) = statement.as_deref() else {
             return Err(Error::internal("the query of a view is no query"));
         };
@@ -204,15 +266,20 @@ pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Res
         if !stays {
             let name = shown(&catalog, name);
             let message = format!("cannot change relation {name} because other objects depend on it");
-            return Err(depends(message, &shown(&catalog, &view.full_name()), "relation", &name));
+            return Err(depends(
+                message,
+                (reader.kind(), &shown(&catalog, &view.full_name())),
+                "relation",
+                &name,
+            ));
         }
         check_readers(&view.full_name(), defining)?;
     }
     Ok(())
 }
 
-fn depends(message: String, view: &str, kind: &str, name: &str) -> Error {
-    let detail = format!("view {view} depends on {kind} {name}");
+fn depends(message: String, (reader, view): (&str, &str), kind: &str, name: &str) -> Error {
+    let detail = format!("{reader} {view} depends on {kind} {name}");
     let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
     Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail).with_hint(hint)
 }
@@ -222,22 +289,26 @@ fn depends(message: String, view: &str, kind: &str, name: &str) -> Error {
 /// # Errors
 /// `DependentObjectsStillExist` if there are some and it does not cascade.
 fn drop_readers(
-    definitions: &mut Definitions,
+    (definitions, mut transaction): (&mut Definitions, Option<&mut Transaction>),
     (kind, name): (&str, &RelationName),
     together: &[RelationName],
     cascade: bool,
 ) -> Result<()> {
     let catalog = definitions.catalog()?;
-    for view in readers(&catalog, name) {
-        let full = view.full_name();
+    for reader in readers(&catalog, name) {
+        let full = reader.view().full_name();
         if !cascade && !together.contains(&full) {
             let name = shown(&catalog, name);
             let message = format!("cannot drop {kind} {name} because other objects depend on it");
-            return Err(depends(message, &shown(&catalog, &full), kind, &name));
+            return Err(depends(message, (reader.kind(), &shown(&catalog, &full)), kind, &name));
         }
-        drop_readers(definitions, ("view", &full), together, cascade)?;
-        if definitions.catalog()?.view(&full).is_some() {
-            definitions.drop_view(&full)?;
+        let changing = (&mut *definitions, transaction.as_deref_mut());
+        drop_readers(changing, (reader.kind(), &full), together, cascade)?;
+        if definitions.catalog()?.has_relation(&full) {
+            match reader {
+                Reader::View(_) => definitions.drop_view(&full)?,
+                Reader::Materialized(..) => definitions.drop_table(&full, transaction.as_deref_mut())?,
+            }
         }
     }
     Ok(())
@@ -283,13 +354,13 @@ pub(super) fn drop_relation(
     cascade: bool,
 ) -> Result<()> {
     let catalog = definitions.catalog()?;
-    match (kind, catalog.view(name).is_some(), catalog.table(name).is_ok()) {
-        ("view", true, _) => {
-            drop_readers(definitions, (kind, name), together, cascade)?;
+    match (kind, kind_of(&catalog, name)) {
+        ("view", "view") => {
+            drop_readers((definitions, transaction), (kind, name), together, cascade)?;
             definitions.drop_view(name)
         }
-        ("table", _, true) => {
-            drop_readers(definitions, (kind, name), together, cascade)?;
+        ("table", "table") | ("materialized view", "materialized view") => {
+            drop_readers((definitions, transaction.as_deref_mut()), (kind, name), together, cascade)?;
             let owns = |sequence: &&Arc<Sequence>| {
                 sequence.definition().owner.as_ref().is_some_and(|(table, _)| table == name)
             };
@@ -311,15 +382,22 @@ pub(super) fn drop_relation(
     }
 }
 
+/// What a relation is.
+pub(super) fn kind_of(catalog: &Catalog, name: &RelationName) -> &'static str {
+    match catalog.table(name) {
+        Ok(table) if table.definition().materialized.is_some() => "materialized view",
+        Ok(_) => "table",
+        Err(_) if catalog.view(name).is_some() => "view",
+        Err(_) if catalog.sequence(name).is_ok() => "sequence",
+        Err(_) => "index",
+    }
+}
+
 /// 42809.
 fn wrong_type(name: &RelationName, kind: &str, catalog: &Catalog) -> Error {
-    let (drops, other) = match () {
-        () if catalog.table(name).is_ok() => ("TABLE", "a table"),
-        () if catalog.view(name).is_some() => ("VIEW", "a view"),
-        () if catalog.sequence(name).is_ok() => ("SEQUENCE", "a sequence"),
-        () => ("INDEX", "an index"),
-    };
+    let other = kind_of(catalog, name);
+    let article = if other == "index" { "an" } else { "a" };
     let message = format!("{} is not a {kind}", quoted(&name.name));
-    let hint = format!("Use DROP {drops} to remove {other}.");
+    let hint = format!("Use DROP {} to remove {article} {other}.", other.to_uppercase());
     Error::new(SqlState::WrongObjectType, message).with_hint(hint)
 }

@@ -23,6 +23,7 @@ use super::error::from_datafusion;
 use super::memory::LimitedPool;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
+use crate::plan::check_populated;
 use crate::rows::{Lasting, RunEnd};
 use ankerdb_engine::{ColumnSet, Database, Error, ReadView, Result, SqlState, Table, Value};
 use ankerdb_region::fork::{Output, SharedBytes, spawn};
@@ -305,6 +306,7 @@ impl OlapEngine {
         view: ReadView,
         cancel: crate::CancelHandle,
     ) -> Result<crate::ResultRows> {
+        plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
         let Some((forks, query)) = self.forkable(plan, parameters, &view)? else {
             return Ok(self.run(plan, parameters, view, cancel));
         };

@@ -77,6 +77,7 @@ pub use forked::ForkCounters;
 use crate::activity::{Activity, Live};
 use crate::explain::Probe;
 use crate::expression::fold;
+use crate::plan::check_populated;
 use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::system::oids::Oids;
 use crate::{CancelHandle, OutputColumn, SqlOptions};
@@ -313,6 +314,7 @@ impl OlapEngine {
 
     /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
     fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
+        plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
         bind_view(self.optimized(plan, parameters)?, view, view).map_err(from_datafusion)
     }
 

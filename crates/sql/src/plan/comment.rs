@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName};
 pub(crate) enum Commented {
     Database(String),
     Schema(String),
-    /// A relation of this kind: `table`, `view`, `index` or `sequence`.
+    /// A relation of this kind: `table`, `view`, `materialized view`, `index` or `sequence`.
     Relation(&'static str, QualifiedName),
     Column(QualifiedName, String),
     Constraint(String, QualifiedName),
@@ -21,6 +21,7 @@ pub(super) fn commented(kind: CommentObject, name: &ObjectName) -> Result<Commen
     Ok(match kind {
         CommentObject::Table => relation("table")?,
         CommentObject::View => relation("view")?,
+        CommentObject::MaterializedView => relation("materialized view")?,
         CommentObject::Index => relation("index")?,
         CommentObject::Sequence => relation("sequence")?,
         CommentObject::Schema => Commented::Schema(schema_name(name)?),

@@ -15,6 +15,7 @@ use crate::like_clause::like_clause;
 use crate::made_table::{check_untyped, source};
 use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
 use crate::naming::CONCURRENTLY;
+use crate::refreshing::{Refresh, refresh};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, ListType, OnCommit,
     QualifiedName, Result, SequenceDefinition, SqlState, SystemType, TableDefinition,
@@ -77,6 +78,8 @@ pub(crate) enum Definition {
         if_not_exists: bool,
     },
     CreateView(Box<ast::CreateView>),
+    CreateMaterializedView(Box<ast::CreateView>),
+    RefreshMaterializedView(Refresh),
     CreateSchema {
         name: String,
         if_not_exists: bool,
@@ -96,6 +99,8 @@ pub(crate) enum Definition {
     },
     DropViews {
         names: Vec<QualifiedName>,
+        /// Whether they are materialized ones.
+        materialized: bool,
         if_exists: bool,
         cascade: bool,
     },
@@ -148,11 +153,14 @@ impl Definition {
             Definition::Comment { .. } => "COMMENT",
             Definition::CreateTableAs { .. } => "CREATE TABLE AS",
             Definition::CreateView(_) => "CREATE VIEW",
+            Definition::CreateMaterializedView(_) => "CREATE MATERIALIZED VIEW",
+            Definition::RefreshMaterializedView(_) => "REFRESH MATERIALIZED VIEW",
             Definition::DropTemporary { .. } => "DISCARD TEMP",
             Definition::CreateSchema { .. } => "CREATE SCHEMA",
             Definition::DropSchemas { .. } => "DROP SCHEMA",
             Definition::RenameSchema { .. } => "ALTER SCHEMA",
-            Definition::DropViews { .. } => "DROP VIEW",
+            Definition::DropViews { materialized: false, .. } => "DROP VIEW",
+            Definition::DropViews { materialized: true, .. } => "DROP MATERIALIZED VIEW",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
     }
@@ -194,7 +202,10 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
             let text = text.clone().filter(|text| !text.is_empty());
             Definition::Comment { on: commented(*object_type, name)?, text }
         }
-        Statement::AlterTable(alter) => Definition::AlterTable(Box::new(alter.clone())),
+        Statement::AlterTable(alter) => match refresh(alter)? {
+            Some(refresh) => Definition::RefreshMaterializedView(refresh),
+            None => Definition::AlterTable(Box::new(alter.clone())),
+        },
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
             drop_objects(*object_type, names, *if_exists, *cascade)?
         }
@@ -229,7 +240,10 @@ fn drop_objects(
     let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
     Ok(match object_type {
         ast::ObjectType::Table => Definition::DropTables { names, if_exists, cascade },
-        ast::ObjectType::View => Definition::DropViews { names, if_exists, cascade },
+        ast::ObjectType::View => Definition::DropViews { names, materialized: false, if_exists, cascade },
+        ast::ObjectType::MaterializedView => {
+            Definition::DropViews { names, materialized: true, if_exists, cascade }
+        }
         ast::ObjectType::Sequence => Definition::DropSequences { names, if_exists, cascade },
         ast::ObjectType::Index => drop_indexes(names, if_exists)?,
         other => return Err(not_supported(&format!("DROP {other}"))),
@@ -394,14 +408,14 @@ fn create_view(create: &ast::CreateView) -> Result<Definition> {
     // What is left are the parts that are read.
     let plain = ast::CreateView {
         or_alter: false,
-        materialized: false,
+        materialized: create.materialized,
+        if_not_exists: create.materialized && create.if_not_exists,
         secure: false,
         name_before_not_exists: false,
         options: ast::CreateTableOptions::None,
         cluster_by: Vec::new(),
         comment: None,
         with_no_schema_binding: false,
-        if_not_exists: false,
         copy_grants: false,
         to: None,
         params: None,
@@ -410,7 +424,13 @@ fn create_view(create: &ast::CreateView) -> Result<Definition> {
     let has_options =
         create.columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
     if plain != *create || has_options {
-        return Err(not_supported("CREATE VIEW that is materialized, or has options,"));
+        return Err(not_supported("CREATE VIEW with options"));
+    }
+    if create.materialized {
+        return match create.or_replace {
+            true => Err(crate::syntax_error::near("MATERIALIZED")),
+            false => Ok(Definition::CreateMaterializedView(Box::new(plain))),
+        };
     }
     Ok(Definition::CreateView(Box::new(plain)))
 }
@@ -552,7 +572,9 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
                 definition.nullable = false;
                 counted = Some(identity_sequence(data_type, sequence_options.as_deref())?);
             }
-            ColumnOption::Generated { generated_as, generation_expr: Some(expr), generated_keyword, .. } => {
+            ColumnOption::Generated {
+                generated_as, generation_expr: Some(expr), generated_keyword, ..
+            } => {
                 check_generation(*generated_as, *generated_keyword)?;
                 if !generations.is_empty() {
                     return Err(contradiction("multiple generation clauses", &name, &table.name));

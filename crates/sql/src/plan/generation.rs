@@ -33,13 +33,16 @@ pub(crate) fn bind_generations(table: &mut TableDefinition, new: &[NewGeneration
     for (name, expr) in &all {
         let Some(position) = table.position(name) else { continue };
         if let Some(used) = names(expr).into_iter().find(|name| is_computed(name)) {
-            let message = format!("cannot use generated column {} in column generation expression", quoted(&used));
+            let message =
+                format!("cannot use generated column {} in column generation expression", quoted(&used));
             let detail = "A generated column cannot reference another generated column.";
             return Err(Error::new(SqlState::InvalidObjectDefinition, message).with_detail(detail));
         }
         bound.push((position, generation(table, &table.columns[position], expr)?));
     }
-    bound.into_iter().for_each(|(position, generation)| table.columns[position].generation = Some(generation));
+    bound
+        .into_iter()
+        .for_each(|(position, generation)| table.columns[position].generation = Some(generation));
     Ok(())
 }
 
@@ -74,7 +77,8 @@ fn generation(table: &TableDefinition, column: &ColumnDefinition, expr: &Expr) -
     check_form(expr)?;
     let mut parameters = Parameters::default();
     let scope = Scope::default().with(table.name.clone(), &table.columns);
-    let bound = Binder::new(scope, &mut parameters).bind_assigned(expr, column).map_err(Refusal::into_error)?;
+    let bound =
+        Binder::new(scope, &mut parameters).bind_assigned(expr, column).map_err(Refusal::into_error)?;
     if !parameters.known().is_empty() {
         return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"));
     }
@@ -87,19 +91,47 @@ fn generation(table: &TableDefinition, column: &ColumnDefinition, expr: &Expr) -
     Ok(Generation { text: text(expr), sources, compute })
 }
 
-/// 0A000 for a subquery, in PostgreSQL's words.
+/// The aggregate functions that are told from functions of a row by their names.
+const AGGREGATES: [&str; 12] = [
+    "sum",
+    "count",
+    "avg",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "every",
+    "string_agg",
+    "array_agg",
+    "stddev",
+    "variance",
+];
+
+/// That it is an expression about one row; PostgreSQL's words for what is not.
+///
+/// # Errors
+/// `FeatureNotSupported` for a subquery, `GroupingError` for an aggregate.
 fn check_form(expr: &Expr) -> Result<()> {
+    let refused = |state: SqlState, message: &'static str| ControlFlow::Break(Error::new(state, message));
     let found = ast::visit_expressions(expr, |expr| match expr {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
+            refused(SqlState::FeatureNotSupported, "cannot use subquery in column generation expression")
+        }
+        Expr::Function(call) if call.over.is_none() && is_aggregate(&call.name) => {
+            let message = "aggregate functions are not allowed in column generation expressions";
+            refused(SqlState::GroupingError, message)
+        }
         _ => ControlFlow::Continue(()),
     });
     match found {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => {
-            let message = "cannot use subquery in column generation expression";
-            Err(Error::new(SqlState::FeatureNotSupported, message))
-        }
+        ControlFlow::Break(error) => Err(error),
     }
+}
+
+fn is_aggregate(name: &ast::ObjectName) -> bool {
+    let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
+    name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
 }
 
 fn computed(expression: &Expression, data_type: DataType, value: &dyn Fn(usize) -> Value) -> Result<Value> {

@@ -23,6 +23,7 @@ impl Planner<'_> {
         }
         let target = ast::TableWithJoins { relation: merge.table.clone(), joins: Vec::new() };
         let source = ast::TableWithJoins { relation: merge.source.clone(), joins: Vec::new() };
+        self.check_merged(&merge.table)?;
         let (table, alias) = self.written_table(&target)?;
         let mut join = Join::new(self, table, alias, with, parameters);
         join.learn(std::slice::from_ref(&source))?;
@@ -30,6 +31,23 @@ impl Planner<'_> {
         let clauses = merge.clauses.iter().map(|clause| join.clause(clause)).collect::<Bound<Vec<_>>>()?;
         let keeps_all = clauses.iter().any(|clause| !clause.matched);
         join.finish("MERGE", Tables::Merged(&merge.source, &merge.on, keeps_all), clauses, None)
+    }
+}
+
+impl Planner<'_> {
+    /// 0A000 for a materialized view.
+    fn check_merged(&self, target: &ast::TableFactor) -> Bound<()> {
+        let ast::TableFactor::Table { name, .. } = target else { return Ok(()) };
+        let table = self.catalog.table(&crate::name::object_name(name)?);
+        match table {
+            Ok(table) if table.definition().materialized.is_some() => {
+                let message =
+                    format!("cannot execute MERGE on relation {}", crate::name::quoted(table.name()));
+                let detail = "This operation is not supported for materialized views.";
+                Err(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail).into())
+            }
+            _ => Ok(()),
+        }
     }
 }
 

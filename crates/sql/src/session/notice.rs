@@ -1,9 +1,9 @@
 //! What a statement tells its client beside its result: NOTICE and WARNING.
 
 use super::SqlSession;
+use crate::drop_expression::drops_expression;
 use crate::name::{DATABASE, folded, object_name, quoted};
 use crate::plan::{Commented, Definition};
-use crate::drop_expression::drops_expression;
 use ankerdb_engine::{Catalog, ColumnDefinition, Error, NameRef, QualifiedName, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
@@ -78,7 +78,9 @@ impl SqlSession {
         };
         match definition {
             Definition::DropTables { names, if_exists: true, .. } => missing("table", names),
-            Definition::DropViews { names, if_exists: true, .. } => missing("view", names),
+            Definition::DropViews { names, materialized, if_exists: true, .. } => {
+                missing(if *materialized { "materialized view" } else { "view" }, names);
+            }
             Definition::DropSequences { names, if_exists: true, .. } => missing("sequence", names),
             Definition::DropIndexes { names, if_exists: true, .. } => missing("index", names),
             Definition::AlterSequence { name, if_exists: true, .. } => {
@@ -97,6 +99,10 @@ impl SqlSession {
             }
             Definition::CreateTableLike(create) if create.if_not_exists => {
                 let name = object_name(&create.name).ok().filter(|name| made(name, create.temporary));
+                skipped.extend(name.map(|name| (SqlState::DuplicateTable, exists(&name.name))));
+            }
+            Definition::CreateMaterializedView(create) if create.if_not_exists => {
+                let name = object_name(&create.name).ok().filter(|name| made(name, false));
                 skipped.extend(name.map(|name| (SqlState::DuplicateTable, exists(&name.name))));
             }
             Definition::CreateTableAs { name, temporary, if_not_exists: true, .. }

@@ -22,7 +22,16 @@ impl SqlSession {
         cascade: bool,
     ) -> Result<Vec<RelationName>> {
         let catalog = self.runner.catalog();
-        let find = |name| catalog.table(name).map(|table| RelationName::of(&table));
+        let find = |name| {
+            let table = catalog.table(name)?;
+            match table.definition().materialized {
+                None => Ok(RelationName::of(&table)),
+                Some(_) => {
+                    let message = format!("\"{}\" is not a table", table.name());
+                    Err(Error::new(SqlState::WrongObjectType, message))
+                }
+            }
+        };
         let mut all = names.iter().map(find).collect::<Result<Vec<_>>>()?;
         let mut next = 0;
         while let Some(name) = all.get(next) {

@@ -211,7 +211,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: true,
         columns: "schemaname name, matviewname name, matviewowner name, tablespace name, hasindexes bool, ispopulated \
          bool, definition text",
-        rows: nothing,
+        rows: views::materialized_views,
     },
     Definition {
         name: "pg_namespace",

@@ -272,6 +272,8 @@ struct TableEntry {
     checks: Vec<CheckEntry>,
     foreign_keys: Vec<ForeignKeyEntry>,
     is_referenced: bool,
+    /// What it shows, if it is a materialized view, and whether it does.
+    materialized: Option<(View, bool)>,
     table: Weak<Table>,
 }
 
@@ -483,7 +485,8 @@ fn describe_table(
     let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
         definition: definition.clone(),
         // What computes a column is kept where defaults are, as in PostgreSQL.
-        default_oid: (definition.default.is_some() || definition.generation.is_some()).then(|| oid(ObjectKey::Default(id, position))),
+        default_oid: (definition.default.is_some() || definition.generation.is_some())
+            .then(|| oid(ObjectKey::Default(id, position))),
     };
     let columns = table.columns().iter().enumerate().map(column).collect();
     let mut index = |definition: &IndexDefinition| {
@@ -506,6 +509,8 @@ fn describe_table(
     let foreign_keys = table.definition().foreign_keys.iter();
     let foreign_keys =
         foreign_keys.filter_map(|key| describe_foreign_key(catalog, table, key, oids)).collect();
+    let is_populated =
+        table.definition().materialized.as_ref().is_some_and(|materialized| materialized.is_populated);
     TableEntry {
         oid: oids.of(ObjectKey::Table(id), || table.into()),
         schema,
@@ -515,6 +520,7 @@ fn describe_table(
         checks,
         foreign_keys,
         is_referenced: !table.definition().referenced_by.is_empty(),
+        materialized: View::of_table(table).map(|view| (view, is_populated)),
         table: Arc::downgrade(table),
     }
 }

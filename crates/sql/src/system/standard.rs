@@ -36,7 +36,7 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
         let writable = yes_or_no(is_writable);
         row![DATABASE, schema, name, kind, NULL, NULL, NULL, NULL, NULL, writable, "NO", NULL]
     };
-    let own = catalog.tables.iter().map(|entry| {
+    let own = catalog.tables.iter().filter(|entry| entry.materialized.is_none()).map(|entry| {
         let kind = if entry.schema.is_temporary() { "LOCAL TEMPORARY" } else { "BASE TABLE" };
         table(&entry.schema.name, &entry.name, kind, true)
     });
@@ -113,7 +113,7 @@ fn plain_name(data_type: DataType) -> String {
 }
 
 pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
-    let own = catalog.tables.iter().flat_map(|table| {
+    let own = catalog.tables.iter().filter(|table| table.materialized.is_none()).flat_map(|table| {
         let columns = table.columns.iter().enumerate();
         columns.map(move |(position, column)| own_column(catalog, table, position, column))
     });

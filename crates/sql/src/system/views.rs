@@ -7,7 +7,7 @@ use super::{NULL, Rows, SystemCatalog, relations, row};
 use ankerdb_engine::View;
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
-    let own = catalog.tables.iter().map(|table| {
+    let own = catalog.tables.iter().filter(|table| table.materialized.is_none()).map(|table| {
         row![
             &*table.schema.name,
             table.name.as_str(),
@@ -52,6 +52,16 @@ pub(super) fn views(catalog: &SystemCatalog) -> Rows {
         row![&*entry.schema.name, entry.view.name.as_str(), OWNER, text(catalog, &entry.view)]
     };
     catalog.views.iter().map(view).collect()
+}
+
+pub(super) fn materialized_views(catalog: &SystemCatalog) -> Rows {
+    let view = |table: &super::TableEntry| {
+        let (view, is_populated) = table.materialized.as_ref()?;
+        let has_indexes = !table.indexes.is_empty();
+        let (schema, name) = (&*table.schema.name, table.name.as_str());
+        Some(row![schema, name, OWNER, NULL, has_indexes, *is_populated, text(catalog, view)])
+    };
+    catalog.tables.iter().filter_map(view).collect()
 }
 
 /// How many rows tables have. What AnKerDB does not count is NULL.

@@ -99,7 +99,8 @@ impl Altering<'_, '_> {
             return Err(is_identity(name, self.table.name()));
         }
         if column.generation.is_some() {
-            let message = format!("column \"{name}\" of relation \"{}\" is a generated column", definition.name);
+            let message =
+                format!("column \"{name}\" of relation \"{}\" is a generated column", definition.name);
             let error = Error::new(SqlState::SyntaxError, message);
             let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.";
             return Err(if value.is_some() { error } else { error.with_hint(hint) });

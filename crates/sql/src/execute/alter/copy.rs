@@ -182,7 +182,12 @@ impl Rewriting {
     }
 
     /// What is computed from other columns is computed anew.
-    fn set_computed_type(&mut self, position: usize, column: ColumnDefinition, using: Option<&Expr>) -> Result<()> {
+    fn set_computed_type(
+        &mut self,
+        position: usize,
+        column: ColumnDefinition,
+        using: Option<&Expr>,
+    ) -> Result<()> {
         let name = &column.name;
         if using.is_some() {
             let message = "cannot specify USING when altering type of generated column";

@@ -4,10 +4,12 @@ use super::Altering;
 use super::copy::{query, visit};
 use crate::execute::defining::{Defining, numbered};
 use crate::execute::schema::is_temporary;
+use crate::execute::view::kind_of;
 use crate::name::{full_name, identifier, quoted};
 use crate::plan::ForeignKeyClause;
 use ankerdb_engine::{
-    ColumnDefinition, Error, ForeignKey, NewForeignKey, ReferentialAction, RelationName, Result, SqlState, Table, mixed_nulls, no_parent,
+    ColumnDefinition, Error, ForeignKey, NewForeignKey, ReferentialAction, RelationName, Result, SqlState,
+    Table, mixed_nulls, no_parent,
 };
 use std::sync::Arc;
 
@@ -20,7 +22,8 @@ pub(in crate::execute) fn add_foreign_key(
 ) -> Result<Arc<Table>> {
     let catalog = defining.definitions.catalog()?;
     let mut key = clause.key.clone();
-    if catalog.view(&key.parent).is_some() {
+    let parent = catalog.lookup(&key.parent);
+    if parent.is_some_and(|parent| matches!(kind_of(&catalog, &parent), "view" | "materialized view")) {
         let message = format!("referenced relation {} is not a table", quoted(&key.parent.to_string()));
         return Err(Error::new(SqlState::WrongObjectType, message));
     }

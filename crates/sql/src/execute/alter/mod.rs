@@ -13,13 +13,13 @@ mod foreign_key;
 mod naming;
 
 use crate::execute::defining::Defining;
-use crate::execute::view::check_readers;
-use crate::name::{object_name, quoted, undefined_column_of};
-use ankerdb_engine::{Catalog, Error, Result, SqlState, Table, TableDefinition};
+use crate::execute::view::{check_readers, kind_of};
+use crate::name::{ROLE, folded, not_supported, object_name, quoted, undefined_column_of};
+use ankerdb_engine::{Catalog, Error, RelationName, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 pub(super) use foreign_key::add_foreign_key;
-use naming::{naming, rename};
+use naming::{check_kind, naming, rename};
 use std::sync::Arc;
 
 /// Runs the statement. After an error the caller takes back what was done.
@@ -34,16 +34,72 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     {
         return rename(defining, &name, &naming);
     }
+    let operations = match statement.operations.as_slice() {
+        [first, rest @ ..] if let Some(mark) = naming(first)?.filter(|naming| naming.is_mark()) => {
+            check_kind(&name, &mark, &catalog)?;
+            rest
+        }
+        all => all,
+    };
+    if let [AlterTableOperation::OwnerTo { new_owner }] = operations {
+        return check_owner(new_owner);
+    }
+    if kind_of(&catalog, &name) != "table" && kind_of(&catalog, &name) != "materialized view" {
+        return catalog.table(&name).map(drop).map_err(|_| not_of_a_table(&catalog, &name, operations));
+    }
     let table = catalog.table(&name)?;
+    if table.definition().materialized.is_some() {
+        operations.iter().try_for_each(|operation| check_materialized(&name, operation))?;
+    }
     if defining.transaction.has_deferred(&table) {
         let message =
             format!("cannot ALTER TABLE {} because it has pending trigger events", quoted(table.name()));
         return Err(Error::new(SqlState::ObjectInUse, message));
     }
     let mut altering = Altering { defining, table, rewriting: None };
-    statement.operations.iter().try_for_each(|action| altering.act(action))?;
+    operations.iter().try_for_each(|action| altering.act(action))?;
     altering.rewrite()?;
     check_readers(&name, defining)
+}
+
+/// The actions on things other than tables that are not there.
+fn not_of_a_table(catalog: &Catalog, name: &RelationName, operations: &[AlterTableOperation]) -> Error {
+    let what = operations.first().map(ToString::to_string).unwrap_or_default();
+    not_supported(&format!("ALTER {} ... {what}", kind_of(catalog, name).to_uppercase()))
+}
+
+/// There is one role.
+fn check_owner(owner: &ast::Owner) -> Result<()> {
+    match owner {
+        ast::Owner::Ident(role) if folded(role) != ROLE => {
+            let message = format!("role {} does not exist", quoted(&folded(role)));
+            Err(Error::new(SqlState::UndefinedObject, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 42809 for what a materialized view cannot be made to do.
+fn check_materialized(name: &RelationName, operation: &AlterTableOperation) -> Result<()> {
+    use ast::AlterColumnOperation as Column;
+    let action = match operation {
+        AlterTableOperation::RenameColumn { .. } => return Ok(()),
+        AlterTableOperation::AddColumn { .. } => "ADD COLUMN",
+        AlterTableOperation::DropColumn { .. } => "DROP COLUMN",
+        AlterTableOperation::AddConstraint { .. } => "ADD CONSTRAINT",
+        AlterTableOperation::DropConstraint { .. } => "DROP CONSTRAINT",
+        AlterTableOperation::AlterColumn { op, .. } => match op {
+            Column::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
+            Column::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
+            Column::SetDefault { .. } | Column::DropDefault => "ALTER COLUMN ... SET DEFAULT",
+            Column::SetDataType { .. } => "ALTER COLUMN ... SET DATA TYPE",
+            Column::AddGenerated { .. } => "ALTER COLUMN ... ADD IDENTITY",
+        },
+        other => return Err(not_supported(&format!("ALTER MATERIALIZED VIEW ... {other}"))),
+    };
+    let message = format!("ALTER action {action} cannot be performed on relation {}", quoted(&name.name));
+    let detail = "This operation is not supported for materialized views.";
+    Err(Error::new(SqlState::WrongObjectType, message).with_detail(detail))
 }
 
 /// A table that is being altered.

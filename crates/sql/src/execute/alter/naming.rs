@@ -6,9 +6,9 @@
 use super::Altering;
 use crate::execute::defining::Defining;
 use crate::execute::schema::{is_system_schema, is_temporary};
-use crate::execute::view::{check_readers, follow_relation};
+use crate::execute::view::{check_readers, follow_relation, kind_of};
 use crate::name::{not_supported, object_name};
-use crate::naming::{MOVED, RENAMED};
+use crate::naming::{KIND, MOVED, RENAMED};
 use crate::plan::default::{moved, renamed};
 use ankerdb_engine::{
     Catalog, Error, QualifiedName, RelationName, Result, SchemaId, SequenceDefinition, SqlState, Table,
@@ -28,6 +28,15 @@ enum Change {
     Name(String),
     /// The name of a schema.
     Schema(String),
+    /// Nothing: what follows is for a relation of the kind.
+    Nothing,
+}
+
+impl Naming {
+    /// Whether it says nothing but the kind.
+    pub(super) fn is_mark(&self) -> bool {
+        matches!(self.change, Change::Nothing)
+    }
 }
 
 /// The naming that an action asks for; `None` if it asks for something else.
@@ -40,6 +49,9 @@ pub(super) fn naming(action: &AlterTableOperation) -> Result<Option<Naming>> {
         Some(marked) => match (marked.strip_prefix(RENAMED), marked.strip_prefix(MOVED)) {
             (Some(kind), _) => Naming { kind: kind.into(), change: Change::Name(name) },
             (_, Some(kind)) => Naming { kind: kind.into(), change: Change::Schema(name) },
+            (None, None) if let Some(kind) = marked.strip_prefix(KIND) => {
+                Naming { kind: kind.into(), change: Change::Nothing }
+            }
             (None, None) => {
                 return Err(Error::new(SqlState::SyntaxError, "syntax error at or near \".\""));
             }
@@ -55,11 +67,12 @@ pub(super) fn rename(defining: &mut Defining, old: &RelationName, naming: &Namin
         Change::Name(name) => RelationName::new(old.schema, name.as_str()),
         Change::Schema(_) if is_temporary(&catalog, old) => return Err(into_or_out_of_temporary()),
         Change::Schema(schema) => RelationName::new(schema_id(schema, &catalog)?, old.name.as_str()),
+        Change::Nothing => return Ok(()),
     };
     if new == *old {
         return match naming.change {
             Change::Name(_) => Err(exists(&old.name)),
-            Change::Schema(_) => Ok(()),
+            Change::Schema(_) | Change::Nothing => Ok(()),
         };
     }
     if let Ok(table) = catalog.table(old) {
@@ -100,10 +113,11 @@ fn into_or_out_of_temporary() -> Error {
 }
 
 /// 42809 unless the relation is of the kind that the statement names. ALTER TABLE names all of them.
-fn check_kind(name: &RelationName, naming: &Naming, catalog: &Catalog) -> Result<()> {
+pub(super) fn check_kind(name: &RelationName, naming: &Naming, catalog: &Catalog) -> Result<()> {
     let (kind, article) = (naming.kind.as_str(), if naming.kind == "index" { "an" } else { "a" });
     let is_it = match kind {
         "view" => catalog.view(name).is_some(),
+        "materialized view" => kind_of(catalog, name) == kind,
         "sequence" => catalog.sequence(name).is_ok(),
         "index" => matches!(naming.change, Change::Name(_)) || catalog.table_of_index(name).is_some(),
         _ => true,

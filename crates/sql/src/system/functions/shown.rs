@@ -42,8 +42,9 @@ pub(super) fn index(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datu
 /// The query of a view.
 pub(super) fn view(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let number = oid(arguments.first());
-    let found = catalog.views.iter().find(|entry| entry.oid == number);
-    Ok(found.map(|entry| super::super::views::text(catalog, &entry.view)).into())
+    let found = catalog.views.iter().find(|entry| entry.oid == number).map(|entry| &*entry.view);
+    let materialized = || Some(&catalog.table(number)?.materialized.as_ref()?.0);
+    Ok(found.or_else(materialized).map(|view| super::super::views::text(catalog, view)).into())
 }
 
 pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
