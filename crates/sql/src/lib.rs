@@ -39,6 +39,7 @@ mod expression;
 mod forms;
 mod like_clause;
 mod made_table;
+mod materialized_table;
 mod name;
 mod named_arguments;
 mod naming;

@@ -20,6 +20,7 @@ mod derivation;
 mod derived;
 mod entries;
 mod gate;
+mod generated;
 mod generation;
 mod header;
 mod heap;

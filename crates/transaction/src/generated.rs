@@ -1,5 +1,5 @@
-//! Columns that are computed from others: whoever writes, they are computed here, so that a foreign key's cascade and a procedure do it
-//! like a statement.
+//! Columns that are computed from others. They are computed here, where every row is written, so that cascades of foreign keys and procedures
+//! compute them like statements.
 //!
 //! What a change leaves alone is read to compute them. That read is protected like those of CHECK (see `check`): at SERIALIZABLE it
 //! counts as read, at REPEATABLE READ the first committer of a row wins, an interactive transaction has locked the row, and procedures

@@ -105,7 +105,7 @@ impl CopyIn {
         options: CopyOptions,
     ) -> Result<CopyIn> {
         let table = session.catalog().table(&crate::name::object_name(table)?)?;
-        crate::plan::check_changeable(&table, "copy to")?;
+        crate::materialized_table::check_changeable(&table, "copy to")?;
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;

@@ -23,7 +23,7 @@ use super::error::from_datafusion;
 use super::memory::LimitedPool;
 use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
-use crate::plan::check_populated;
+use crate::materialized_table::check_populated;
 use crate::rows::{Lasting, RunEnd};
 use ankerdb_engine::{ColumnSet, Database, Error, ReadView, Result, SqlState, Table, Value};
 use ankerdb_region::fork::{Output, SharedBytes, spawn};

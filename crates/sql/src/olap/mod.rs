@@ -77,7 +77,7 @@ pub use forked::ForkCounters;
 use crate::activity::{Activity, Live};
 use crate::explain::Probe;
 use crate::expression::fold;
-use crate::plan::check_populated;
+use crate::materialized_table::check_populated;
 use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::system::oids::Oids;
 use crate::{CancelHandle, OutputColumn, SqlOptions};

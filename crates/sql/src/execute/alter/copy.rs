@@ -301,7 +301,11 @@ impl Rewriting {
             };
             values.push(if value.is_null() { value } else { assign(value, column.data_type)? });
         }
-        new.generate(&mut values)?;
+        // Where NULL is refused it is told here; else it is computed where the row is inserted.
+        let is_needed = |column: &ColumnDefinition| column.generation.is_some() && !column.nullable;
+        if new.columns().iter().any(is_needed) {
+            new.generate(&mut values)?;
+        }
         for (value, column) in values.iter().zip(new.columns()) {
             if value.is_null() && !column.nullable {
                 let message =
