@@ -82,7 +82,7 @@ fn planned(defining: &mut Defining, table: &Table) -> Result<QueryPlan> {
         return Err(Error::internal("the query of a materialized view is no query"));
     };
     let runner = defining.runner;
-    let planner = Planner::new(&runner.engine, &runner.cancel, catalog);
+    let planner = Planner::new(&runner.engine, &runner.cancel, &runner.activity, catalog);
     planner.query(query, &mut Parameters::default()).map(|(plan, _)| plan)
 }
 
