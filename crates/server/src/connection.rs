@@ -254,11 +254,14 @@ impl Connection {
 
     /// Applies the settings of the startup packet.
     ///
-    /// Drivers send preferences (a time zone, a date style); those that are not supported are ignored, as the
-    /// parameters that the server reports show. Settings that a user gives in `options` must be supported.
+    /// Drivers send preferences (a date style); those that are not supported are ignored, as the
+    /// parameters that the server reports show. A time zone must be one. Settings that a user gives in `options` must be supported.
     fn apply_settings(&mut self, parameters: &HashMap<String, String>) -> Served {
         for (name, value) in parameters.iter().filter(|(name, _)| startup::is_setting(name)) {
-            let _ = self.set(name, value);
+            let set = self.set(name, value);
+            if name.eq_ignore_ascii_case("timezone") {
+                set.map_err(Failure::Fatal)?;
+            }
         }
         let asked = startup::parse_options(parameters.get("options").map_or("", String::as_str));
         for (name, value) in asked.map_err(Failure::Fatal)? {

@@ -27,7 +27,7 @@ const QUERY_BYTES_MAX: usize = 1023;
 /// Microseconds since 1970-01-01 UTC.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    since.as_micros() as i64
+    since.as_secs() as i64 * 1_000_000 + i64::from(since.subsec_micros())
 }
 
 /// The other sessions, by their numbers.
@@ -283,15 +283,18 @@ pub(crate) fn terminate_within(
 pub(crate) struct Publisher {
     activity: Arc<Activity>,
     activities: Arc<Activities>,
-    /// The statement that is shown as running.
-    running: Option<Arc<str>>,
+    /// Where the text lies that is shown as running, which stays there as long as it is shown; 0 if none is, or one of which a part is
+    /// shown.
+    running: usize,
+    /// When the running statement was published; `None` if none is.
+    began: Option<i64>,
     /// Whether that is the whole text of a message, which may contain several statements.
     is_message: bool,
 }
 
 impl Publisher {
     pub(crate) fn new(activity: Arc<Activity>, activities: Arc<Activities>) -> Publisher {
-        Publisher { activity, activities, running: None, is_message: false }
+        Publisher { activity, activities, running: 0, began: None, is_message: false }
     }
 
     /// From here on others see the session.
@@ -316,19 +319,27 @@ impl Publisher {
         if self.is_message || self.activity.joined().is_none() {
             return;
         }
-        if self.running.as_ref().is_some_and(|running| Arc::ptr_eq(running, sql)) {
+        let address = sql.as_ptr().addr();
+        if self.running == address {
             return;
         }
-        match sql.len() > QUERY_BYTES_MAX {
+        if sql.len() > QUERY_BYTES_MAX {
             // An idle session keeps the text of its last statement, which may have been a large one.
-            true => self.publish(beginning(sql).into()),
-            false => self.publish(sql.clone()),
+            self.publish(beginning(sql).into());
+        } else {
+            self.publish(sql.clone());
+            self.running = address;
         }
-        self.running = Some(sql.clone());
+    }
+
+    /// When the running statement began, if the session shows it.
+    pub(crate) fn began(&self) -> Option<i64> {
+        self.began
     }
 
     fn publish(&mut self, query: Arc<str>) {
         let now = now();
+        (self.running, self.began) = (0, Some(now));
         let mut shown = self.activity.shown.lock();
         if shown.state != State::Active {
             shown.state = State::Active;
@@ -343,8 +354,7 @@ impl Publisher {
 
     /// The session waits for its client.
     pub(crate) fn rest(&mut self, state: State) {
-        self.running = None;
-        self.is_message = false;
+        (self.running, self.began, self.is_message) = (0, None, false);
         if self.activity.joined().is_none() {
             return;
         }

@@ -15,3 +15,6 @@ pub(crate) fn word(tokens: &[TokenWithSpan], places: &[usize], place: usize) -> 
         _ => String::new(),
     }
 }
+
+/// What stands before the interval of `SET TIME ZONE INTERVAL` in the value of the setting.
+pub(crate) const INTERVAL: &str = "INTERVAL ";

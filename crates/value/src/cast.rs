@@ -9,6 +9,7 @@ use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::check_real;
 use crate::interval_math::add_to_time;
+use crate::zone::Zone;
 use crate::{DataType, Decimal, Interval, SystemType, Value, format_text, parse_text};
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -94,14 +95,23 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
         (Value::Date(days), DataType::Timestamp) => Ok(Value::Timestamp(midnight(days)?)),
-        (Value::Date(days), DataType::TimestampTz) => Ok(Value::TimestampTz(midnight(days)?)),
-        (Value::Timestamp(moment), DataType::TimestampTz) => Ok(Value::TimestampTz(moment)),
-        (Value::TimestampTz(moment), DataType::Timestamp) => Ok(Value::Timestamp(moment)),
-        (Value::Timestamp(moment) | Value::TimestampTz(moment), DataType::Date) => {
+        (Value::Date(days), DataType::TimestampTz) => {
+            Zone::current().instant(midnight(days)?).map(Value::TimestampTz)
+        }
+        (Value::Timestamp(moment), DataType::TimestampTz) => {
+            Zone::current().instant(moment).map(Value::TimestampTz)
+        }
+        (Value::TimestampTz(moment), DataType::Timestamp) => {
+            Zone::current().local(moment).map(Value::Timestamp)
+        }
+        (Value::TimestampTz(moment), DataType::Date | DataType::Time) => {
+            convert(Value::Timestamp(Zone::current().local(moment)?), data_type, context)
+        }
+        (Value::Timestamp(moment), DataType::Date) => {
             // 64 bits of microseconds are far fewer days than an i32 counts.
             Ok(Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32))
         }
-        (Value::Timestamp(moment) | Value::TimestampTz(moment), DataType::Time) => {
+        (Value::Timestamp(moment), DataType::Time) => {
             Ok(Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)))
         }
         (Value::Time(time), DataType::Interval) => Ok(Value::Interval(Interval::new(0, 0, time))),

@@ -3,6 +3,7 @@
 use crate::cast::midnight;
 use crate::datetime::{MICROSECONDS_PER_DAY, civil_from_days, days_from_civil};
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR};
+use crate::zone::Zone;
 use crate::{Decimal, Value};
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -121,9 +122,16 @@ fn part(known: Field, value: &Value) -> Option<Decimal> {
         },
         Value::Timestamp(moment) => of_moment(known, *moment),
         Value::TimestampTz(moment) => match known {
-            // The session's time zone is always UTC.
-            Field::Zone | Field::ZoneHour | Field::ZoneMinute => Some(whole(0)),
-            known => of_moment(known, *moment),
+            Field::Epoch => of_moment(known, *moment),
+            known => {
+                let seconds = Zone::current().east(*moment).ok()? / SECOND;
+                match known {
+                    Field::Zone => Some(whole(seconds)),
+                    Field::ZoneHour => Some(whole(seconds / 3600)),
+                    Field::ZoneMinute => Some(whole(seconds / 60 % 60)),
+                    known => of_moment(known, moment.checked_add(seconds * SECOND)?),
+                }
+            }
         },
         Value::Time(time) => match known {
             Field::Epoch => Some(Decimal::new(i128::from(*time), 6)),
@@ -253,7 +261,7 @@ pub fn date_trunc(field: &str, value: &Value) -> Result<Value> {
     let known = Field::by_name(field).ok_or_else(|| unknown(field, value))?;
     let found = match value {
         Value::Timestamp(moment) => moment_trunc(known, *moment)?.map(Value::Timestamp),
-        Value::TimestampTz(moment) => moment_trunc(known, *moment)?.map(Value::TimestampTz),
+        Value::TimestampTz(moment) => instant_trunc(known, *moment)?.map(Value::TimestampTz),
         Value::Interval(interval) => interval_trunc(known, *interval).map(Value::Interval),
         _ => None,
     };
@@ -270,6 +278,17 @@ fn length(field: Field) -> Option<i64> {
         Field::Hour => HOUR,
         _ => return None,
     })
+}
+
+/// Days and what is longer begin when clocks show that; parts of a day are cut off without a look at the clocks.
+fn instant_trunc(field: Field, moment: i64) -> Result<Option<i64>> {
+    let zone = Zone::current();
+    let local = zone.local(moment)?;
+    let Some(cut) = moment_trunc(field, local)? else { return Ok(None) };
+    match length(field) {
+        Some(_) => Ok(Some(moment - (local - cut))),
+        None => zone.instant(cut).map(Some),
+    }
 }
 
 fn moment_trunc(field: Field, moment: i64) -> Result<Option<i64>> {

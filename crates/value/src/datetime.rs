@@ -12,6 +12,7 @@
 //! Not accepted: `infinity`, names of months, other field orders than year-month-day, other zones than offsets.
 
 use crate::literal::{push_digits, trim};
+use crate::zone::{Zone, push_offset};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// Microseconds in one day.
@@ -76,6 +77,18 @@ pub(crate) fn format_timestamp(microseconds: i64, zone: &str, out: &mut String) 
     push_time(microseconds.rem_euclid(MICROSECONDS_PER_DAY), out);
     out.push_str(zone);
     push_era(before_christ, out);
+}
+
+/// Appends the instant in ISO form, as the clocks of the thread's zone show it.
+pub(crate) fn format_timestamptz(microseconds: i64, out: &mut String) {
+    let zone = Zone::current();
+    // An instant at the end of what there is may have no time in the zone.
+    let east = if zone == Zone::Utc { Ok(0) } else { zone.east(microseconds) };
+    let shown = east.ok().and_then(|east| Some((microseconds.checked_add(east)?, east)));
+    let (local, east) = shown.unwrap_or((microseconds, 0));
+    let mut offset = String::new();
+    push_offset(east / MICROSECONDS_PER_SECOND, &mut offset);
+    format_timestamp(local, &offset, out);
 }
 
 fn push_date(days: i64, out: &mut String) -> bool {
@@ -172,10 +185,18 @@ pub(crate) fn parse_timestamp(text: &str) -> Result<i64> {
     parsed.microseconds(0).ok_or_else(|| timestamp_out_of_range(text))
 }
 
-/// Reads a timestamp with time zone; without a zone it is UTC.
+/// Reads a timestamp with time zone; without one it is of the thread's zone.
 pub(crate) fn parse_timestamptz(text: &str) -> Result<i64> {
     let parsed = parse_moment(text, "timestamp with time zone")?;
-    parsed.microseconds(parsed.zone_seconds).ok_or_else(|| timestamp_out_of_range(text))
+    let moment = match parsed.zone_seconds {
+        Some(seconds) => parsed.microseconds(seconds),
+        None => {
+            let local = parsed.microseconds(0);
+            local.and_then(|local| Zone::current().instant(local).ok())
+        }
+    };
+    let first = FIRST_DAY * MICROSECONDS_PER_DAY;
+    moment.filter(|moment| *moment >= first).ok_or_else(|| timestamp_out_of_range(text))
 }
 
 fn timestamp_out_of_range(text: &str) -> Error {
@@ -188,8 +209,8 @@ struct Moment {
     days: i64,
     /// Microseconds of the day; 24:00:00 is allowed.
     time: i64,
-    /// East of Greenwich.
-    zone_seconds: i64,
+    /// East of Greenwich, if that was written.
+    zone_seconds: Option<i64>,
 }
 
 impl Moment {
@@ -250,7 +271,7 @@ fn is_field_too_large(body: &str) -> bool {
 /// `date [T time [zone]] [AD | BC]`
 fn parse_parts(body: &str) -> Result<Moment, Refusal> {
     if body.eq_ignore_ascii_case("epoch") {
-        return Ok(Moment::default());
+        return Ok(Moment { zone_seconds: Some(0), ..Moment::default() });
     }
     let (body, before_christ) = split_era(body);
     let mut cursor = Cursor { rest: body };
@@ -263,7 +284,8 @@ fn parse_parts(body: &str) -> Result<Moment, Refusal> {
     }
     moment.time = parse_time(&mut cursor)?;
     cursor.skip_blanks();
-    moment.zone_seconds = parse_zone(cursor.rest)?;
+    let zone_seconds = parse_zone(cursor.rest)?;
+    moment.zone_seconds = Some(zone_seconds).filter(|_| !cursor.rest.is_empty());
     Ok(moment)
 }
 

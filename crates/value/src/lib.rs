@@ -28,6 +28,7 @@ mod type_name;
 mod value;
 mod value_ref;
 mod wide;
+mod zone;
 
 #[cfg(test)]
 mod strategy;
@@ -49,3 +50,4 @@ pub use text::{format_text, parse_text};
 pub use type_name::type_by_name;
 pub use value::Value;
 pub use value_ref::ValueRef;
+pub use zone::{Place, Zone};

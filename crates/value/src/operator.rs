@@ -12,6 +12,7 @@ use crate::cast::{midnight, out_of_range, text_of, to_decimal, to_double};
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::float::{check_double, check_real};
 use crate::interval_math::{self, add_to_moment, add_to_time};
+use crate::zone::Zone;
 use crate::{Decimal, Interval, Value, array_order};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
@@ -128,7 +129,14 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         }
         _ => match (Pair::of(left, right)?, moment(left), moment(right)) {
             (Some(pair), _, _) => pair.compare(),
-            (None, Some(left), Some(right)) => left.cmp(&right),
+            (None, Some(left_moment), Some(right_moment)) => {
+                let is_instant = |value: &Value| matches!(value, Value::TimestampTz(_));
+                match (is_instant(left), is_instant(right)) {
+                    (true, false) => left_moment.cmp(&instant_of(right, right_moment)),
+                    (false, true) => instant_of(left, left_moment).cmp(&right_moment),
+                    _ => left_moment.cmp(&right_moment),
+                }
+            }
             _ => return Err(undefined_pair(left, "=", right)),
         },
     };
@@ -142,6 +150,12 @@ fn moment(value: &Value) -> Option<i128> {
         Value::Date(days) => Some(i128::from(*days) * i128::from(MICROSECONDS_PER_DAY)),
         _ => None,
     }
+}
+
+/// The instant at which the clocks of the thread's zone show a timestamp or the beginning of a date.
+fn instant_of(value: &Value, local: i128) -> i128 {
+    let instant = i64::try_from(local).ok().filter(|_| !matches!(value, Value::TimestampTz(_)));
+    instant.and_then(|local| Zone::current().instant(local).ok()).map_or(local, i128::from)
 }
 
 /// Whether an interval can be added.
@@ -162,12 +176,27 @@ fn instant(value: &Value) -> Result<Option<i64>> {
 fn later(moment: &Value, interval: Interval) -> Result<Value> {
     Ok(match moment {
         Value::Time(time) => Value::Time(add_to_time(*time, interval)),
-        Value::TimestampTz(moment) => Value::TimestampTz(add_to_moment(*moment, interval)?),
+        Value::TimestampTz(moment) => Value::TimestampTz(add_to_instant(*moment, interval)?),
         other => match instant(other)? {
             Some(moment) => Value::Timestamp(add_to_moment(moment, interval)?),
             None => Value::Null,
         },
     })
+}
+
+/// Months and days are those of calendars and clocks, and what is smaller is time that passes.
+fn add_to_instant(moment: i64, interval: Interval) -> Result<i64> {
+    let zone = Zone::current();
+    if zone == Zone::Utc {
+        return add_to_moment(moment, interval);
+    }
+    let mut moment = moment;
+    for part in [Interval::new(interval.months, 0, 0), Interval::new(0, interval.days, 0)] {
+        if part != Interval::default() {
+            moment = zone.instant(add_to_moment(zone.local(moment)?, part)?)?;
+        }
+    }
+    add_to_moment(moment, Interval::new(0, 0, interval.microseconds))
 }
 
 fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {

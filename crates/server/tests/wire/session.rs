@@ -190,7 +190,12 @@ fn reset_goes_back_to_what_the_client_connected_with() {
     ];
     client.send(&startup(196_608, &parameters));
     client.greeted().unwrap();
-    assert_eq!(client.parameters["TimeZone"], "UTC");
+    assert_eq!(client.parameters["TimeZone"], "Europe/Berlin");
+    let noon = "SELECT timestamptz '2024-07-01 12:00+00'";
+    client.run("SET TIME ZONE 'UTC'");
+    assert_eq!(client.run(noon).cell(), "2024-07-01 12:00:00+00");
+    client.run("RESET TimeZone");
+    assert_eq!(client.run(noon).cell(), "2024-07-01 14:00:00+02");
     client.run("SET work_mem = '1MB'");
     client.run("RESET work_mem");
     assert_eq!(client.run("SHOW work_mem").cell(), "9MB");

@@ -39,16 +39,19 @@ fn newer_protocols_are_negotiated_down() {
 #[test]
 fn settings_come_with_the_startup_packet() {
     let server = TestServer::start();
-    let connect = |options: &str| {
+    let connect_in = |zone: &str, options: &str| {
         let mut client = raw(server.address);
-        let parameters =
-            [("user", "a"), ("database", "ankerdb"), ("TimeZone", "Mars/North"), ("options", options)];
+        let parameters = [("user", "a"), ("database", "ankerdb"), ("TimeZone", zone), ("options", options)];
         client.send(&startup(VERSION_3_0, &parameters));
         client.greeted().map(|()| client)
     };
+    let connect = |options: &str| connect_in("asia/tokyo", options);
     let mut client = connect("-c default_transaction_isolation=repeatable\\ read").ok().unwrap();
     assert_eq!(client.run("SHOW default_transaction_isolation").cell(), "repeatable read");
-    assert_eq!(client.parameters["TimeZone"], "UTC");
+    assert_eq!(client.parameters["TimeZone"], "Asia/Tokyo");
+    assert_eq!(client.run("SELECT to_timestamp(0)").cell(), "1970-01-01 09:00:00+09");
+    let error = connect_in("Mars/North", "").err().unwrap();
+    assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "22023"));
     let error = connect("-c no_such_setting=1").err().unwrap();
     assert_eq!((error.severity.as_str(), error.code.as_str()), ("FATAL", "42704"));
 }

@@ -6,7 +6,9 @@ use super::quantified::over_items;
 use super::sequences::Sequences;
 use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::{MAX_NUMERIC_PRECISION, add, cast, compare, divide, modulo, multiply, negate, subtract};
+use ankerdb_value::{
+    MAX_NUMERIC_PRECISION, Zone, add, cast, compare, divide, modulo, multiply, negate, subtract,
+};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -244,8 +246,11 @@ fn into_text(value: Value) -> Result<String> {
 fn call(function: Function, arguments: &[Expression], context: &Context) -> Result<Value> {
     match function {
         Function::Now => return Ok(Value::TimestampTz(context.now)),
-        Function::LocalTimestamp => return Ok(Value::Timestamp(context.now)),
-        Function::CurrentDate => return Ok(Value::Date(context.now.div_euclid(DAY) as i32)),
+        Function::LocalTimestamp => return Zone::current().local(context.now).map(Value::Timestamp),
+        Function::CurrentDate => {
+            let local = Zone::current().local(context.now)?;
+            return Ok(Value::Date(local.div_euclid(DAY) as i32));
+        }
         Function::Subquery(number) => return subquery_value(context, number),
         Function::Exists(number) => {
             return Ok(Value::Boolean(context.subqueries.get(number).is_some_and(|rows| !rows.is_empty())));

@@ -23,7 +23,7 @@ mod similar;
 mod temporal;
 pub(crate) mod text;
 pub(crate) mod types;
-mod zone;
+pub(crate) mod zone;
 
 pub(crate) use bind::{Binder, Parameters, Refusal, Scope, Typed};
 pub(crate) use evaluate::{Context, evaluate, is_true};

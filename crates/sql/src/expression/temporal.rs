@@ -3,7 +3,7 @@
 use super::bind::{Bound, Typed, elsewhere};
 use super::function::no_function;
 use super::types::numeric;
-use super::zone::Zone;
+use super::zone::{self, Zone};
 use super::{Binder, Expression, Function};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, Result, SqlState, Value};
 use ankerdb_value::{DateField, age, cast, date_trunc, extract};
@@ -73,7 +73,7 @@ impl Temporal {
                 Value::Double(extract(field, value)?.to_string().parse().unwrap_or(f64::NAN))
             }
             (Temporal::DateTrunc, [Value::Text(field), value]) => date_trunc(field, value)?,
-            (Temporal::Age, [later, earlier]) => Value::Interval(age(moment(later)?, moment(earlier)?)?),
+            (Temporal::Age, [later, earlier]) => Value::Interval(age(shown(later)?, shown(earlier)?)?),
             (Temporal::JustifyDays, [Value::Interval(interval)]) => Value::Interval(interval.justify_days()?),
             (Temporal::JustifyHours, [Value::Interval(interval)]) => {
                 Value::Interval(interval.justify_hours()?)
@@ -89,9 +89,11 @@ impl Temporal {
     }
 }
 
-fn moment(value: &Value) -> Result<i64> {
+/// What clocks show at a moment.
+fn shown(value: &Value) -> Result<i64> {
     match value {
-        Value::Timestamp(moment) | Value::TimestampTz(moment) => Ok(*moment),
+        Value::Timestamp(moment) => Ok(*moment),
+        Value::TimestampTz(moment) => Zone::current().local(*moment),
         _ => Err(Error::internal("an age of something that is no moment")),
     }
 }
@@ -117,12 +119,12 @@ fn make_interval(parts: &[Value], seconds: f64) -> Result<Value> {
 /// A timestamp in a zone as an instant, or an instant as that zone's clocks show it.
 fn at_time_zone(zone: &Value, moment: &Value) -> Result<Value> {
     let zone = match zone {
-        Value::Interval(Interval { months: 0, days: 0, microseconds }) => Zone::Fixed(*microseconds),
+        Value::Interval(Interval { months: 0, days: 0, microseconds }) => Zone::East(*microseconds),
         Value::Interval(_) => {
             let message = "interval time zone must not include months or days";
             return Err(Error::new(SqlState::InvalidParameterValue, message));
         }
-        Value::Text(name) => Zone::named(name)?,
+        Value::Text(name) => zone::named(name)?,
         _ => return Err(Error::internal("a time zone that is no text")),
     };
     match moment {

@@ -7,6 +7,7 @@ use super::value::{is_told, with_type};
 use crate::expression::fold;
 use crate::rows::RunEnd;
 use ankerdb_engine::DataType;
+use ankerdb_value::Zone;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -27,8 +28,9 @@ pub(super) fn call(operation: Operation, arguments: Vec<Expr>, result: DataType)
 pub(super) fn without_text_type(call: &ScalarFunction) -> Option<ScalarFunction> {
     let computed = call.func.inner().downcast_ref::<Computed>()?;
     let is_told = computed.is_told && is_told(computed.result);
-    let plain = || Computed::new(computed.operation.clone(), computed.result, false);
-    is_told.then(|| plain().call(call.args.clone()))
+    let plain =
+        Computed { zone: computed.zone, ..Computed::new(computed.operation.clone(), computed.result, false) };
+    is_told.then(|| plain.call(call.args.clone()))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -40,6 +42,8 @@ struct Computed {
     name: String,
     signature: Signature,
     run: Run,
+    /// The time zone that it was planned for.
+    zone: InZone,
 }
 
 /// The run that the call is a part of, if it may take long: it ends with that. Calls do not differ by it.
@@ -55,6 +59,33 @@ impl PartialEq for Run {
 impl Eq for Run {}
 
 impl Hash for Run {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+/// The time zone in which a call computes. A plan has one for all of its calls, so that they do not differ by it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InZone(Zone);
+
+impl InZone {
+    pub(super) fn current() -> InZone {
+        InZone(Zone::current())
+    }
+
+    /// Does work in this zone.
+    pub(super) fn within<T>(self, work: impl FnOnce() -> T) -> T {
+        self.0.within(work)
+    }
+}
+
+impl PartialEq for InZone {
+    fn eq(&self, _: &InZone) -> bool {
+        true
+    }
+}
+
+impl Eq for InZone {}
+
+impl Hash for InZone {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
@@ -77,8 +108,9 @@ pub(super) fn interruptible(plan: LogicalPlan, end: &RunEnd) -> Result<LogicalPl
     let of_run = |part: Expr| {
         Ok(match long_call(&part) {
             Some((computed, arguments)) => {
-                let Computed { operation, result, is_told, .. } = computed;
+                let Computed { operation, result, is_told, zone, .. } = computed;
                 let mut computed = Computed::new(operation.clone(), *result, *is_told);
+                computed.zone = *zone;
                 computed.run = Run(Some(end.clone()));
                 Transformed::yes(Expr::ScalarFunction(computed.call(arguments.to_vec())))
             }
@@ -101,7 +133,8 @@ impl Computed {
     fn new(operation: Operation, result: DataType, is_told: bool) -> Computed {
         let volatility = if operation.is_volatile() { Volatility::Volatile } else { Volatility::Immutable };
         let (name, signature) = (operation.name(), Signature::user_defined(volatility));
-        Computed { operation, result, is_told, name, signature, run: Run(None) }
+        let zone = InZone::current();
+        Computed { operation, result, is_told, name, signature, run: Run(None), zone }
     }
 
     fn call(self, arguments: Vec<Expr>) -> ScalarFunction {
@@ -134,9 +167,10 @@ impl ScalarUDFImpl for Computed {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let planning = || fold::interrupt();
         let interrupt = self.run.0.as_ref().map_or_else(planning, |end| end.interrupt().clone());
-        match kernel::compute(&self.operation, &args.args, args.number_rows, self.result, &interrupt) {
+        let (operation, arguments, rows) = (&self.operation, &args.args, args.number_rows);
+        self.zone.within(|| match kernel::compute(operation, arguments, rows, self.result, &interrupt) {
             Some(array) => Ok(ColumnarValue::Array(array)),
-            None => by_value(&self.operation, &args.args, args.number_rows, self.result, &interrupt),
-        }
+            None => by_value(operation, arguments, rows, self.result, &interrupt),
+        })
     }
 }

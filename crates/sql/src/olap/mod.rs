@@ -85,6 +85,7 @@ use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
 use ankerdb_memory::account;
+use ankerdb_value::Zone;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -205,6 +206,8 @@ pub(crate) struct OlapPlan {
     tables: Vec<(Arc<Table>, ColumnSet)>,
     /// Whether it reads what the session has to show before.
     shows_session: bool,
+    /// The time zone that it was planned for.
+    zone: Zone,
 }
 
 impl OlapPlan {
@@ -306,6 +309,7 @@ impl OlapEngine {
             output: names::output(query, &told, &optimized),
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             shows_session: shows_session(&optimized).map_err(from_datafusion)?,
+            zone: Zone::current(),
             bound,
             optimized,
             parameters,
@@ -315,7 +319,8 @@ impl OlapEngine {
     /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
     fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
         plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
-        bind_view(self.optimized(plan, parameters)?, view, view).map_err(from_datafusion)
+        let optimized = plan.zone.within(|| self.optimized(plan, parameters))?;
+        bind_view(optimized, view, view).map_err(from_datafusion)
     }
 
     /// The logical plan of one run, without data.
@@ -350,9 +355,10 @@ impl OlapEngine {
         cancel: &CancelHandle,
     ) -> Result<OlapPlan> {
         let engine = self.clone();
-        let interrupt = cancel.interrupt().clone();
+        let (interrupt, zone) = (cancel.interrupt().clone(), Zone::current());
         self.wait_unless(cancel, async move {
-            fold::interruptible(&interrupt, || engine.plan_over(&query, &tables, &declared))
+            let plan = || engine.plan_over(&query, &tables, &declared);
+            zone.within(|| fold::interruptible(&interrupt, plan))
         })
     }
 

@@ -24,6 +24,7 @@ use crate::name::{DATABASE, undefined_table};
 use crate::system::SystemCatalog;
 use crate::system::oids::Oids;
 use ankerdb_engine::{Catalog, DataType, Error, NameRef, ObjectKind, SqlState, SystemType};
+use ankerdb_value::Zone;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
@@ -280,6 +281,13 @@ fn series_of_moments(arguments: &mut [Expr]) -> Result<()> {
         *bound = ScalarValue::TimestampNanosecond(nanoseconds, zone.clone());
     }
     *step = constant(step, &Field::new("", wide_type(DataType::Interval), true))?;
+    let is_of_calendars =
+        matches!(step, ScalarValue::IntervalMonthDayNano(Some(step)) if step.months != 0 || step.days != 0);
+    if is_zoned && is_of_calendars && Zone::current() != Zone::Utc {
+        // The library counts days of universal time.
+        let message = "a series of timestamps with time zone by days or months in another time zone than UTC";
+        return Err(external(crate::name::not_supported(message)));
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! statement was planned with, so that all relations of a query agree.
 
 use super::arrow::{UTC, computed_type, wide_type};
+use super::computed::InZone;
 use super::error::external;
 use super::value::{list_type, told_type, with_type};
 use crate::columns::Cells;
@@ -12,12 +13,12 @@ use ankerdb_engine::{DataType, Error, ListType, ObjectKind, SqlState, SystemType
 use async_trait::async_trait;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
-    ListBuilder, PrimitiveBuilder, RecordBatch, StringViewArray, StringViewBuilder,
-    TimestampMicrosecondArray, new_null_array,
+    IntervalMonthDayNanoArray, ListBuilder, PrimitiveBuilder, RecordBatch, StringViewArray,
+    StringViewBuilder, TimestampMicrosecondArray, new_null_array,
 };
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int32Type, Int64Type, Schema,
-    SchemaRef,
+    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Int16Type, Int32Type, Int64Type,
+    IntervalMonthDayNano, Schema, SchemaRef,
 };
 use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::catalog::{Session, TableProvider};
@@ -148,6 +149,12 @@ fn array(values: &[&Datum], data_type: DataType) -> ArrayRef {
             }));
             Arc::new(moments.with_timezone(UTC))
         }
+        ArrowType::Interval(_) => {
+            Arc::new(IntervalMonthDayNanoArray::from_iter(values.map(|value| match value {
+                Datum::Span(length) => Some(IntervalMonthDayNano::new(0, 0, length.checked_mul(1000)?)),
+                _ => None,
+            })))
+        }
         ArrowType::List(element) => match element.data_type() {
             ArrowType::Int16 => integers::<Int16Type>(values, |value| value.try_into().ok()),
             ArrowType::Int32 => integers::<Int32Type>(values, |value| value.try_into().ok()),
@@ -248,12 +255,14 @@ pub(super) fn shown(
 struct ShownList {
     list: ListType,
     is_told: bool,
+    zone: InZone,
     signature: Signature,
 }
 
 impl ShownList {
     fn new(list: ListType, is_told: bool) -> ShownList {
-        ShownList { list, is_told, signature: Signature::any(1, Volatility::Immutable) }
+        let zone = InZone::current();
+        ShownList { list, is_told, zone, signature: Signature::any(1, Volatility::Immutable) }
     }
 
     fn call(list: ListType, argument: Expr) -> Expr {
@@ -287,7 +296,7 @@ impl ScalarUDFImpl for ShownList {
         let text = |list: ArrayRef| -> Result<String> {
             let cells = Cells::new(&list).map_err(external)?;
             let items: Vec<ValueRef<'_>> = (0..list.len()).map(|item| cells.value(item)).collect();
-            Ok(crate::system::shown_list(self.list, &items))
+            Ok(self.zone.within(|| crate::system::shown_list(self.list, &items)))
         };
         let texts = lists.iter().map(|list| list.map(text).transpose()).collect::<Result<Vec<_>>>()?;
         Ok(ColumnarValue::Array(Arc::new(StringViewArray::from_iter(texts))))
@@ -297,7 +306,8 @@ impl ScalarUDFImpl for ShownList {
 /// This call with a field that does not tell its type; `None` if the field does not anyway.
 pub(super) fn without_text_type(call: &ScalarFunction) -> Option<ScalarFunction> {
     if let Some(shown) = call.func.inner().downcast_ref::<ShownList>().filter(|shown| shown.is_told) {
-        let plain = Arc::new(ScalarUDF::new_from_impl(ShownList::new(shown.list, false)));
+        let plain = ShownList { zone: shown.zone, ..ShownList::new(shown.list, false) };
+        let plain = Arc::new(ScalarUDF::new_from_impl(plain));
         return Some(ScalarFunction::new_udf(plain, call.args.clone()));
     }
     let known = call.func.inner().downcast_ref::<CatalogFunction>()?;

@@ -170,6 +170,16 @@ fn is_local(scope: Option<&ast::ContextModifier>) -> bool {
     scope == Some(&ast::ContextModifier::Local)
 }
 
+/// `SET TIME ZONE INTERVAL '+02:00'`
+fn zone_interval(interval: &ast::Interval) -> Result<String> {
+    match &*interval.value {
+        Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), .. }) => {
+            Ok(format!("{}{text}", crate::words::INTERVAL))
+        }
+        other => Err(invalid_value(&other.to_string())),
+    }
+}
+
 /// `SET TIME ZONE LOCAL` is another way to say DEFAULT.
 fn zone(value: Option<String>) -> Option<String> {
     value.filter(|value| !value.eq_ignore_ascii_case("local"))
@@ -192,6 +202,7 @@ fn setting_value(values: &[Expr]) -> Result<Option<String>> {
                 other => return Err(invalid_value(&other.to_string())),
             },
             Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => format!("-{expr}"),
+            Expr::Interval(interval) => zone_interval(interval)?,
             other => return Err(invalid_value(&other.to_string())),
         });
     }

@@ -13,6 +13,7 @@ use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
 use crate::olap::{OlapEngine, OlapPlan};
 use ankerdb_engine::{Direction, Result, Table};
+use ankerdb_value::Zone;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ impl Planner<'_> {
         let begun = Instant::now();
         let (kind, output) = self.plan_ast(statement, parameters)?;
         let (version, path) = (self.catalog.version(), self.catalog.path().clone());
-        let explained = Box::new(Planned { version, path, kind, parameters: Vec::new(), output });
+        let explained =
+            Box::new(Planned { version, path, zone: Zone::current(), kind, parameters: Vec::new(), output });
         let planning_time = begun.elapsed();
         let nodes = match options.analyze {
             true if !matches!(explained.kind, PlanKind::Query(_) | PlanKind::Write(_)) => {

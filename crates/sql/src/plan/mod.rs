@@ -54,13 +54,15 @@ use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
+use ankerdb_value::Zone;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
-/// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`.
+/// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`, in sessions of that time zone.
 pub(crate) struct Planned {
     pub version: u64,
     pub path: Arc<SearchPath>,
+    pub zone: Zone,
     pub kind: PlanKind,
     /// Types of $1, $2, ...
     pub parameters: Vec<DataType>,
@@ -107,9 +109,11 @@ impl PlanKind {
 }
 
 impl Planned {
-    /// Whether it is good for this version of the catalog along this path.
+    /// Whether it is good for this version of the catalog along this path, in the time zone that the thread works in.
     pub(crate) fn is_for(&self, version: u64, path: &Arc<SearchPath>) -> bool {
-        self.version == version && (Arc::ptr_eq(&self.path, path) || self.path == *path)
+        self.version == version
+            && self.zone == Zone::current()
+            && (Arc::ptr_eq(&self.path, path) || self.path == *path)
     }
 }
 
@@ -150,7 +154,7 @@ impl<'a> Planner<'a> {
             None => (PlanKind::Empty, None),
         };
         let (version, path) = (self.catalog.version(), self.catalog.path().clone());
-        Ok(Planned { version, path, kind, parameters: parameters.finish(), output })
+        Ok(Planned { version, path, zone: Zone::current(), kind, parameters: parameters.finish(), output })
     }
 
     fn statement(

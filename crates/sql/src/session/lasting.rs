@@ -82,6 +82,7 @@ impl SqlSession {
     /// Settings may have changed.
     fn note_settings(&mut self) {
         self.has_set = true;
+        self.settings.zone.enter();
         self.publisher.set_application(&self.settings.get("application_name").unwrap_or_default());
     }
 

@@ -173,6 +173,7 @@ impl SqlSession {
             // Forgets interrupts of an earlier statement, whose caller does without `begin_message`.
             self.runner.interrupt().clear();
         }
+        self.settings.zone.enter();
         self.publisher.begin(&statement.sql);
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
@@ -235,6 +236,7 @@ impl SqlSession {
         if !std::mem::take(&mut self.has_begun) {
             self.begin_time();
         }
+        self.settings.zone.enter();
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
         let outcome = due.and_then(|()| self.execute_current(prepared, parameters));
@@ -388,7 +390,8 @@ impl SqlSession {
                 runner.run_select(plan, transaction, &runner.environment(parameters, now, true))
             })?
         } else {
-            let now = transaction::now();
+            // Which is when the transaction began: the statement is one.
+            let now = self.publisher.began().unwrap_or_else(transaction::now);
             match plan.lock {
                 Some(_) => self.autocommit(Sleeps::Surely, |runner, transaction, locking| {
                     runner.run_select(plan, transaction, &runner.environment(parameters, now, locking))

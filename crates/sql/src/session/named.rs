@@ -14,7 +14,7 @@ use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
 use crate::{Outcome, OutputColumn};
 use ankerdb_engine::{ConstraintTiming, DataType, Error, Result, SqlState, Value};
-use ankerdb_value::cast;
+use ankerdb_value::{Zone, cast};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl SqlSession {
             _ => {}
         }
         let (kind, path) = (PlanKind::Command, self.runner.path.clone());
-        let planned = Planned { version: 0, path, kind, parameters, output };
+        let planned = Planned { version: 0, path, zone: Zone::Utc, kind, parameters, output };
         Ok(Prepared::of_command(statement.clone(), planned, inner))
     }
 

@@ -6,11 +6,12 @@
 
 use super::notice::Severity;
 use super::{path, time};
+use crate::expression::zone;
 use crate::name::not_supported;
 use crate::plan::Setting;
 use crate::version::SERVER_VERSION;
-use ankerdb_engine::{Error, Isolation, Result, SearchPath, SqlState};
-use datafusion::arrow::array::timezone::Tz;
+use ankerdb_engine::{DataType, Error, Interval, Isolation, Result, SearchPath, SqlState, Value};
+use ankerdb_value::Zone;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,6 +118,8 @@ pub(super) struct Settings {
     pub limits: Limits,
     /// What `search_path` stands for.
     pub path: Arc<SearchPath>,
+    /// What `timezone` stands for.
+    pub zone: Zone,
     /// The schema of the session's temporary relations.
     temporary: Arc<str>,
     /// Those that differ from their defaults.
@@ -130,6 +133,7 @@ impl Settings {
         Settings {
             path: Arc::new(path::parse(DEFAULT_PATH, temporary).unwrap_or_default()),
             temporary: temporary.into(),
+            zone: Zone::Utc,
             initial: None,
             default_isolation,
             default_read_only: false,
@@ -166,6 +170,10 @@ impl Settings {
                     *limit = time::parse(name, &value)?;
                     value = time::shown(*limit);
                 }
+                if name == "timezone" {
+                    let (zone, shown) = time_zone(&value)?;
+                    (self.zone, value) = (zone, shown);
+                }
                 if name == "search_path" {
                     self.path =
                         Arc::new(path::parse(&value, &self.temporary).ok_or_else(|| {
@@ -193,6 +201,9 @@ impl Settings {
                 }
                 if name == "search_path" {
                     self.path = initial.path.clone();
+                }
+                if name == "timezone" {
+                    self.zone = initial.zone;
                 }
                 match initial.changed.get(name) {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),
@@ -304,12 +315,6 @@ fn checked(name: &str, value: &str) -> Result<String> {
             Some(_) => Found::AsWritten,
             None => Found::Wrong,
         },
-        // Times are shown in UTC.
-        "timezone" if is_utc(value) => return Ok(value.to_owned()),
-        "timezone" => match value.parse::<Tz>().is_ok() || value.trim().parse::<f64>().is_ok() {
-            true => Found::Missing,
-            false => Found::Wrong,
-        },
         _ => Found::AsWritten,
     };
     match found {
@@ -356,15 +361,23 @@ fn usual(plain: &str, supported: &[(&str, &'static str)], missing: &[&str]) -> F
     }
 }
 
-/// Whether this is a name of universal time.
-fn is_utc(zone: &str) -> bool {
-    let plain = zone.trim().to_lowercase();
-    let name = plain.strip_prefix("etc/").unwrap_or(&plain);
-    matches!(
-        name,
-        "utc" | "gmt" | "uct" | "zulu" | "universal" | "greenwich" | "gmt0" | "gmt+0" | "gmt-0" | "z"
-    ) || plain.parse::<f64>().is_ok_and(|hours| hours == 0.0)
-        || matches!(plain.as_str(), "+00" | "-00" | "+00:00" | "-00:00" | "utc0" | "utc+0" | "utc-0")
+/// The zone that a value of `timezone` stands for, and how it is shown: a name, an offset, or an interval behind `INTERVAL`.
+fn time_zone(value: &str) -> Result<(Zone, String)> {
+    let Some(text) = value.strip_prefix(crate::words::INTERVAL) else {
+        return zone::of_setting(value).ok_or_else(|| {
+            let message = format!("invalid value for parameter \"TimeZone\": \"{value}\"");
+            Error::new(SqlState::InvalidParameterValue, message)
+        });
+    };
+    match ankerdb_value::parse_text(DataType::Interval, text)? {
+        Value::Interval(Interval { months: 0, days: 0, microseconds }) => {
+            Ok(zone::offset_setting(microseconds / 1_000_000))
+        }
+        Value::Interval(Interval { months: 0, .. }) => {
+            Err(Error::new(SqlState::InvalidParameterValue, "Cannot specify days in time zone interval."))
+        }
+        _ => Err(Error::new(SqlState::InvalidParameterValue, "Cannot specify months in time zone interval.")),
+    }
 }
 
 /// 22023

@@ -8,6 +8,7 @@ use crate::activity::{Activity, Live, Shown, State};
 use crate::advisory::{Hold, LockKey};
 use crate::name::DATABASE;
 use ankerdb_engine::{Result, RowId, Value, Wait, WaitsFor};
+use ankerdb_value::Place;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -348,4 +349,14 @@ pub(super) fn server_address(catalog: &SystemCatalog, _: &[Value]) -> Result<Dat
 
 pub(super) fn server_port(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
     Ok(address(catalog, false).map(|address| i64::from(address.port())).into())
+}
+
+/// The time zones that there are, with what their clocks show now.
+pub(super) fn time_zones(_: &SystemCatalog) -> Rows {
+    let now = crate::activity::now();
+    let row = |place: &crate::expression::zone::Rules| {
+        let east = place.east(now).map_or(NULL, Datum::Span);
+        row![place.name(), place.abbreviation(now), east, place.is_summer(now)]
+    };
+    crate::expression::zone::places().map(row).collect()
 }

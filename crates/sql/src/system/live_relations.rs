@@ -78,4 +78,11 @@ pub(super) const RELATIONS: &[Definition] = &[
          issuer_dn text",
         rows: live::without_tls,
     },
+    Definition {
+        name: "pg_timezone_names",
+        oid: 12126,
+        is_view: true,
+        columns: "name text, abbrev text, utc_offset interval, is_dst bool",
+        rows: live::time_zones,
+    },
 ];

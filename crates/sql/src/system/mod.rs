@@ -68,6 +68,8 @@ pub(crate) enum Datum {
     Text(String),
     /// A `timestamptz`: microseconds since 1970-01-01 UTC.
     Moment(i64),
+    /// An `interval` of so many microseconds.
+    Span(i64),
     Integers(Vec<i64>),
     Texts(Vec<String>),
 }
@@ -212,6 +214,7 @@ fn column_type(declared: &str) -> DataType {
         "regproc" => System(Object(ObjectKind::Function)),
         "regtype" => System(Object(ObjectKind::Type)),
         "timestamptz" | "time_stamp" => DataType::TimestampTz,
+        "interval" => DataType::Interval,
         "int2vector" => System(List(ListType::SmallIntVector)),
         "oidvector" => System(List(ListType::OidVector)),
         "int2[]" => System(List(ListType::SmallInt)),

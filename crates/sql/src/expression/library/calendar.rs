@@ -2,7 +2,7 @@
 
 use super::entry::wrong_argument;
 use ankerdb_engine::{Result, Value};
-use ankerdb_value::{civil_from_days, days_from_civil};
+use ankerdb_value::{Zone, civil_from_days, days_from_civil};
 
 pub(super) const MICROSECONDS_PER_SECOND: i64 = 1_000_000;
 pub(super) const MICROSECONDS_PER_DAY: i64 = 86_400 * MICROSECONDS_PER_SECOND;
@@ -55,7 +55,8 @@ impl Parts {
     pub(super) fn of(value: Option<&Value>) -> Result<Parts> {
         match value {
             Some(Value::Date(days)) => Ok(Parts::of_days(*days)),
-            Some(Value::Timestamp(moment) | Value::TimestampTz(moment)) => Ok(Parts::of_moment(*moment)),
+            Some(Value::Timestamp(moment)) => Ok(Parts::of_moment(*moment)),
+            Some(Value::TimestampTz(moment)) => Zone::current().local(*moment).map(Parts::of_moment),
             _ => Err(wrong_argument()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::calendar::{MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month};
 use super::entry::{Entry, double, entry, integer, text, wrong_argument};
-use crate::expression::zone::Zone;
+use crate::expression::zone::{Zone, named};
 use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text, Timestamp, TimestampTz};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{FIRST_DAY, LAST_DAY, days_from_civil};
@@ -85,14 +85,14 @@ fn make_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {
 }
 
 fn make_timestamptz(values: &[Value], _: &Interrupt) -> Result<Value> {
-    let zone = if values.len() > 6 { zone(text(values, 6)?)? } else { Zone::Fixed(0) };
+    let zone = if values.len() > 6 { zone(text(values, 6)?)? } else { Zone::current() };
     zone.instant(moment(values)?).map(Value::TimestampTz)
 }
 
 /// The zone of `make_timestamptz`: an offset in it has ISO's sign, not POSIX's.
 fn zone(name: &str) -> Result<Zone> {
-    match Zone::named(name)? {
-        Zone::Fixed(west) if name.starts_with(['+', '-']) => Ok(Zone::Fixed(-west)),
+    match named(name)? {
+        Zone::East(west) if name.starts_with(['+', '-']) => Ok(Zone::East(-west)),
         zone => Ok(zone),
     }
 }

@@ -1,11 +1,12 @@
 //! `to_char` of dates and timestamps.
 
-use super::calendar::{JULIAN_EPOCH, Parts};
+use super::calendar::{JULIAN_EPOCH, MICROSECONDS_PER_SECOND, Parts};
 use super::entry::{Entry, entry, text};
 use super::moment_picture::{Field, Letters, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
 use super::number_picture::ordinal;
 use ankerdb_engine::DataType::{Text, Timestamp, TimestampTz};
 use ankerdb_engine::{Interrupt, Result, Value};
+use ankerdb_value::Zone;
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_char", &[Timestamp, Text], Text, to_char).stable(),
@@ -18,19 +19,45 @@ fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
         return Ok(Value::Null);
     }
     let parts = Parts::of(values.first())?;
-    let has_zone = matches!(values.first(), Some(Value::TimestampTz(_)));
+    let clock = match values.first() {
+        Some(Value::TimestampTz(moment)) => Clock::at(*moment)?,
+        _ => Clock::default(),
+    };
     let mut out = String::with_capacity(picture.len() * 2);
     for place in read(picture) {
         match place {
             Place::Text(character, _) => out.push(character),
-            Place::Part(part) => out.push_str(&shown(&part, &parts, has_zone)),
+            Place::Part(part) => out.push_str(&shown(&part, &parts, &clock)),
         }
     }
     Ok(Value::text(out))
 }
 
-fn shown(part: &Part, parts: &Parts, has_zone: bool) -> String {
-    if let Some(name) = name(part, parts, has_zone) {
+/// What a session's clocks say of themselves; nothing for a timestamp without time zone.
+#[derive(Default)]
+struct Clock {
+    name: String,
+    /// Seconds east of Greenwich.
+    east: i64,
+}
+
+impl Clock {
+    fn at(moment: i64) -> Result<Clock> {
+        let zone = Zone::current();
+        Ok(Clock { name: zone.abbreviation(moment), east: zone.east(moment)? / MICROSECONDS_PER_SECOND })
+    }
+
+    fn hours(&self) -> String {
+        format!("{}{:02}", if self.east < 0 { '-' } else { '+' }, self.east.abs() / 3600)
+    }
+
+    fn minutes(&self) -> i64 {
+        self.east.abs() / 60 % 60
+    }
+}
+
+fn shown(part: &Part, parts: &Parts, clock: &Clock) -> String {
+    if let Some(name) = name(part, parts, clock) {
         return name;
     }
     let (number, width) = number(part.field, parts);
@@ -63,7 +90,7 @@ fn fraction_width(field: Field) -> usize {
 }
 
 /// What is shown by letters and signs.
-fn name(part: &Part, parts: &Parts, has_zone: bool) -> Option<String> {
+fn name(part: &Part, parts: &Parts, clock: &Clock) -> Option<String> {
     let padded = |name: &str, width: usize| match part.is_short {
         true => lettered(name, part.letters),
         false => format!("{:<width$}", lettered(name, part.letters)),
@@ -96,10 +123,11 @@ fn name(part: &Part, parts: &Parts, has_zone: bool) -> Option<String> {
             if is_whole { padded(name, 9) } else { lettered(&name[..3], part.letters) }
         }
         Field::RomanMonth => padded(ROMAN_MONTHS[parts.month as usize - 1], 4),
-        Field::Zone if has_zone => lettered("UTC", part.letters),
-        Field::Zone | Field::Exactly => String::new(),
-        Field::Offset | Field::ZoneHour => "+00".to_owned(),
-        Field::ZoneMinute => "00".to_owned(),
+        Field::Zone => lettered(&clock.name, part.letters),
+        Field::Exactly => String::new(),
+        Field::Offset if clock.minutes() != 0 => format!("{}:{:02}", clock.hours(), clock.minutes()),
+        Field::Offset | Field::ZoneHour => clock.hours(),
+        Field::ZoneMinute => format!("{:02}", clock.minutes()),
         _ => return None,
     })
 }

@@ -12,7 +12,7 @@ use super::moment_picture::{Field, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, 
 use crate::name::not_supported;
 use ankerdb_engine::DataType::{Date, Text, TimestampTz};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
+use ankerdb_value::{FIRST_DAY, LAST_DAY, Zone, civil_from_days, days_from_civil};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_date", &[Text, Text], Date, to_date).stable(),
@@ -41,7 +41,10 @@ fn to_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {
         .checked_mul(MICROSECONDS_PER_DAY)
         .and_then(|midnight| midnight.checked_add(found.time(input).ok()?));
     found.time(input)?;
-    let moment = local.and_then(|local| local.checked_sub(found.offset_seconds() * MICROSECONDS_PER_SECOND));
+    let moment = local.and_then(|local| match found.offset_seconds() {
+        Some(seconds) => local.checked_sub(seconds * MICROSECONDS_PER_SECOND),
+        None => Zone::current().instant(local).ok(),
+    });
     match moment.filter(|moment| *moment >= FIRST_DAY * MICROSECONDS_PER_DAY) {
         Some(moment) => Ok(Value::TimestampTz(moment)),
         None => Err(Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range")),
@@ -82,7 +85,7 @@ struct Found {
     milliseconds: i64,
     microseconds: i64,
     zone_sign: i64,
-    zone_hour: i64,
+    zone_hour: Option<i64>,
     zone_minute: i64,
 }
 
@@ -279,7 +282,7 @@ impl Reader<'_> {
         }
         self.found.zone_sign = if self.rest.starts_with('-') { -1 } else { 1 };
         self.rest = self.rest.strip_prefix(['-', '+', ' ']).unwrap_or(self.rest);
-        self.found.zone_hour = self.number(part, 2, is_open)?.0;
+        self.found.zone_hour = Some(self.number(part, 2, is_open)?.0);
         Ok(())
     }
 
@@ -429,7 +432,8 @@ impl Found {
         }
     }
 
-    fn offset_seconds(&self) -> i64 {
-        self.zone_sign * (self.zone_hour * 60 + self.zone_minute) * 60
+    /// East of Greenwich, if that was written.
+    fn offset_seconds(&self) -> Option<i64> {
+        self.zone_hour.map(|hour| self.zone_sign * (hour * 60 + self.zone_minute) * 60)
     }
 }

@@ -25,6 +25,7 @@ mod tests;
 use super::operation::Operation;
 use ankerdb_engine::{DataType, Interrupt};
 use ankerdb_value::Decimal;
+use ankerdb_value::Zone;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array, PrimitiveArray,
 };
@@ -61,7 +62,16 @@ pub(super) fn compute(
         return None;
     }
     let types: Vec<ArrowType> = arguments.iter().map(ColumnarValue::data_type).collect();
+    if Zone::current() != Zone::Utc && looks_at_clocks(&types, result) {
+        return None;
+    }
     find(operation, &types, result)?(&Call { operation, arguments, rows, result, interrupt })
+}
+
+/// Whether the session's time zone may matter: kernels know universal time only.
+fn looks_at_clocks(arguments: &[ArrowType], result: DataType) -> bool {
+    let is_instant = |known: &ArrowType| matches!(known, ArrowType::Timestamp(_, Some(_)));
+    result == DataType::TimestampTz || arguments.iter().any(is_instant)
 }
 
 /// The kernel for arguments of these types.

@@ -85,7 +85,9 @@ fn of_value(value: &Value) -> String {
     }
     if let (Value::Timestamp(_) | Value::TimestampTz(_), Some(blank)) = (value, written.find(' ')) {
         written.replace_range(blank..=blank, "T");
-        if matches!(value, Value::TimestampTz(_)) && written.ends_with("+00") {
+        let has_hours_only =
+            written.len().checked_sub(3).is_some_and(|at| written[at..].starts_with(['+', '-']));
+        if matches!(value, Value::TimestampTz(_)) && has_hours_only {
             written.push_str(":00");
         }
     }
