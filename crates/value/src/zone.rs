@@ -1,7 +1,7 @@
 //! The time zone of the session that a thread works for.
 //!
 //! A `timestamptz` is an instant; the session's zone says what clocks show then. Casts, texts, parts of times and sums with intervals look
-//! at it here, where they need it, so that none of their callers has to pass it on. Who works for a session says so first:
+//! at it here, where they need it, so that none of their callers has to pass it on. A thread that works for a session says so first:
 //! [`Zone::enter`] for a thread that is its own, [`Zone::within`] for a piece of work on a thread that all share.
 //!
 //! Not here: names of zones and the rules of places, which come with a [`Place`].
