@@ -94,29 +94,10 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Interval(_), DataType::Interval)
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
-        (Value::Date(days), DataType::Timestamp) => Ok(Value::Timestamp(midnight(days)?)),
-        (Value::Date(days), DataType::TimestampTz) => {
-            Zone::current().instant(midnight(days)?).map(Value::TimestampTz)
-        }
-        (Value::Timestamp(moment), DataType::TimestampTz) => {
-            Zone::current().instant(moment).map(Value::TimestampTz)
-        }
-        (Value::TimestampTz(moment), DataType::Timestamp) => {
-            Zone::current().local(moment).map(Value::Timestamp)
-        }
-        (Value::TimestampTz(moment), DataType::Date | DataType::Time) => {
-            convert(Value::Timestamp(Zone::current().local(moment)?), data_type, context)
-        }
-        (Value::Timestamp(moment), DataType::Date) => {
-            // 64 bits of microseconds are far fewer days than an i32 counts.
-            Ok(Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32))
-        }
-        (Value::Timestamp(moment), DataType::Time) => {
-            Ok(Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)))
-        }
-        (Value::Time(time), DataType::Interval) => Ok(Value::Interval(Interval::new(0, 0, time))),
-        (Value::Interval(interval), DataType::Time) => Ok(Value::Time(add_to_time(0, interval))),
         (value, data_type) => {
+            if let Some(converted) = between_times(&value, data_type)? {
+                return Ok(converted);
+            }
             let (from, to) = (value.type_name(), plain_name(data_type));
             Err(match context {
                 Context::Cast => {
@@ -130,6 +111,28 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
             })
         }
     }
+}
+
+/// The conversions of dates, times and intervals; `None` where there is none.
+fn between_times(value: &Value, data_type: DataType) -> Result<Option<Value>> {
+    let zone = Zone::current();
+    Ok(Some(match (value, data_type) {
+        (Value::Date(days), DataType::Timestamp) => Value::Timestamp(midnight(*days)?),
+        (Value::Date(days), DataType::TimestampTz) => Value::TimestampTz(zone.instant(midnight(*days)?)?),
+        (Value::Timestamp(moment), DataType::TimestampTz) => Value::TimestampTz(zone.instant(*moment)?),
+        (Value::TimestampTz(moment), DataType::Timestamp) => Value::Timestamp(zone.local(*moment)?),
+        (Value::TimestampTz(moment), DataType::Date | DataType::Time) => {
+            return between_times(&Value::Timestamp(zone.local(*moment)?), data_type);
+        }
+        // 64 bits of microseconds are far fewer days than an i32 counts.
+        (Value::Timestamp(moment), DataType::Date) => {
+            Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32)
+        }
+        (Value::Timestamp(moment), DataType::Time) => Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)),
+        (Value::Time(time), DataType::Interval) => Value::Interval(Interval::new(0, 0, *time)),
+        (Value::Interval(interval), DataType::Time) => Value::Time(add_to_time(0, *interval)),
+        _ => return Ok(None),
+    }))
 }
 
 /// The type's name without its length, as error messages have it.
