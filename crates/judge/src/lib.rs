@@ -34,6 +34,7 @@ pub mod expression;
 pub mod fill;
 pub mod fuzz;
 pub mod known;
+pub mod psql;
 pub mod query;
 pub mod schema;
 pub mod script;

@@ -4,7 +4,8 @@
 //! ankerdb-judge fuzz  --ankerdb PATH [--postgres DIR] [--slt DIR] [--known FILE] [--seed S] [--minutes N | --cases N]
 //!                     [--most N]                        ends after N unexplained differences, else after 30
 //! ankerdb-judge control [--plant lost-row|lost-error|wrong-type] [--seed S] [--cases N]    PostgreSQL against itself
-//! ankerdb-judge suite --ankerdb PATH FOLDER ... [--details FILE]    public suites: what PostgreSQL answers, AnKerDB must
+//! ankerdb-judge suite --ankerdb PATH FOLDER ... [--setup FILE] [--details FILE]
+//!                     public suites: what PostgreSQL answers, AnKerDB must; FILE is run before each file
 //! ankerdb-judge fill FILE ...                           writes PostgreSQL's answers into .slt files
 //! ```
 //! Exit codes: 0 no unexplained difference, 1 some, 2 the judge could not do its work, 3 PostgreSQL is missing.
@@ -56,8 +57,10 @@ impl Arguments {
                 None => words.push(word),
             }
         }
-        let known =
-            ["ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details"];
+        let known = [
+            "ankerdb", "postgres", "slt", "known", "seed", "minutes", "cases", "plant", "most", "details",
+            "setup",
+        ];
         match options.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) => Err(format!("unknown option --{name}")),
             None => Ok(Arguments { options, words }),
@@ -132,9 +135,10 @@ fn ankerdb(arguments: &Arguments) -> Result<Server, String> {
 /// Folders of public suites.
 fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
     let mut report = suite::Report::default();
+    let setup = arguments.path("setup");
     for folder in &arguments.words[1..] {
         for file in suite::files(Path::new(folder)).map_err(|error| format!("{folder}: {error}"))? {
-            let ran = suite::run(&mut judge, &file, &mut report);
+            let ran = suite::run(&mut judge, setup.as_deref(), &file, &mut report);
             ran.map_err(|error| format!("{}: {error}", file.display()))?;
         }
     }
@@ -150,6 +154,11 @@ fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
     let share = |count: u64| 100.0 * count as f64 / report.records.max(1) as f64;
     println!("{} files, {} records that PostgreSQL answers as they say", report.files, report.records);
     println!("  right: {} ({:.2} %)", report.right, share(report.right));
+    let (answered, right) = report.answered;
+    println!(
+        "  right of the {answered} that PostgreSQL does not refuse: {right} ({:.2} %)",
+        100.0 * right as f64 / answered.max(1) as f64
+    );
     println!("  same in all that a client sees: {} ({:.2} %)", report.same, share(report.same));
     Ok(if report.right == report.records { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

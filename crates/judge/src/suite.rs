@@ -1,4 +1,5 @@
-//! Public test suites in the sqllogictest format, which others wrote for other databases, on both servers.
+//! Public test suites that others wrote for other databases, on both servers: files in the sqllogictest format, and scripts for
+//! psql, as PostgreSQL's own regression tests are.
 //!
 //! What such a suite expects is its own database's behaviour. So nothing is compared with its results: a record counts where
 //! PostgreSQL does what the record says (it succeeds, or it fails), and AnKerDB must answer as PostgreSQL does. A statement
@@ -9,6 +10,7 @@
 
 use crate::answer::{Answer, Aspect, Difference, Order, differences};
 use crate::case::Judge;
+use crate::psql;
 use crate::wire::Client;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -35,9 +37,20 @@ struct Record {
     line: usize,
     /// Of the connections that the file names.
     session: String,
-    /// It must fail.
-    fails: bool,
+    /// Whether it must fail; scripts for psql do not say.
+    fails: Option<bool>,
     sql: String,
+    /// What `COPY` reads.
+    rows: Option<String>,
+}
+
+impl Record {
+    fn send(&self, client: &mut Client) -> io::Result<Answer> {
+        match &self.rows {
+            Some(rows) => client.copy(&self.sql, rows),
+            None => client.simple(&self.sql),
+        }
+    }
 }
 
 /// Records that AnKerDB answers wrongly in one way.
@@ -58,6 +71,8 @@ pub struct Report {
     pub records: u64,
     /// Those with the same outcome and the same rows.
     pub right: u64,
+    /// Records that PostgreSQL does not refuse, and those of them that are right.
+    pub answered: (u64, u64),
     /// Those in which everything that a client sees is the same, SQLSTATEs, types and names too.
     pub same: u64,
     /// The wrong ones, by what AnKerDB says, or by what differs.
@@ -78,7 +93,9 @@ pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir()
-            || path.extension().is_some_and(|extension| extension == "test" || extension == "slt")
+            || path
+                .extension()
+                .is_some_and(|extension| ["test", "slt", "sql"].iter().any(|kind| extension == *kind))
         {
             found.extend(files(&path)?);
         }
@@ -87,20 +104,44 @@ pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Runs a file from empty databases.
+/// The records of a file.
+fn records(path: &Path) -> io::Result<Vec<Record>> {
+    let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
+    if path.extension().is_some_and(|extension| extension == "sql") {
+        // Data files lie beside the folder of the scripts.
+        let folder = path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        let record = |told: psql::Statement| Record {
+            line: told.line,
+            session: told.session.to_string(),
+            fails: None,
+            sql: told.sql,
+            rows: told.rows,
+        };
+        return Ok(psql::statements(&text, folder).into_iter().map(record).collect());
+    }
+    let numbered: Vec<_> = text.lines().enumerate().map(|(at, line)| (at + 1, line.to_owned())).collect();
+    let mut records = Vec::new();
+    read(&numbered, &mut records);
+    Ok(records)
+}
+
+/// Runs a file from empty databases, on which `setup`, another file, has been run uncounted.
 ///
 /// # Errors
-/// When PostgreSQL does not answer, or the file cannot be read.
-pub fn run(judge: &mut Judge, path: &Path, report: &mut Report) -> io::Result<()> {
-    let text = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
-    let lines: Vec<(usize, &str)> = text.lines().enumerate().map(|(at, line)| (at + 1, line)).collect();
-    let mut records = Vec::new();
-    let numbered: Vec<_> = lines.iter().map(|(number, line)| (*number, (*line).to_owned())).collect();
-    read(&numbered, &mut records);
+/// When PostgreSQL does not answer, or a file cannot be read.
+pub fn run(judge: &mut Judge, setup: Option<&Path>, path: &Path, report: &mut Report) -> io::Result<()> {
+    let records = records(path)?;
     if records.is_empty() {
         return Ok(());
     }
     judge.reset_for_guests()?;
+    if let Some(setup) = setup {
+        let (mut left, mut right) = judge.guests()?;
+        for record in self::records(setup)? {
+            record.send(&mut left)?;
+            record.send(&mut right)?;
+        }
+    }
     let mut sessions: HashMap<String, (Client, Client)> = HashMap::new();
     let before = report.records;
     for record in &records {
@@ -111,20 +152,29 @@ pub fn run(judge: &mut Judge, path: &Path, report: &mut Report) -> io::Result<()
             sessions.insert(record.session.clone(), (left, right));
         }
         let Some((left, right)) = sessions.get_mut(&record.session) else { continue };
-        let postgres = left.simple(&record.sql)?;
+        let Ok(postgres) = record.send(left) else {
+            // It has ended its session.
+            sessions.remove(&record.session);
+            continue;
+        };
         // A plan is each database's own, and a wait for another session's lock says nothing of the statement.
         let is_own =
             record.sql.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("explain"))
                 || postgres.error.as_deref() == Some("55P03");
-        let counts = !postgres.copying && !is_own && postgres.error.is_some() == record.fails;
+        // Neither does a right that the guest lacks.
+        let is_as_told = match record.fails {
+            Some(fails) => postgres.error.is_some() == fails,
+            None => postgres.error.as_deref() != Some("42501"),
+        };
+        let counts = !postgres.copying && !is_own && is_as_told;
         let mut is_copying = postgres.copying;
         if !counts && !postgres.copying && postgres.error.is_none() {
             // What it has done is done on both.
-            let _ = right.simple(&record.sql);
+            let _ = record.send(right);
         }
         if counts {
             let place = format!("{}:{}", path.display(), record.line);
-            let ankerdb = right.simple(&record.sql).ok();
+            let ankerdb = record.send(right).ok();
             report.add(&place, record, &postgres, ankerdb.as_ref());
             let Some(ankerdb) = ankerdb else { break };
             is_copying = ankerdb.copying;
@@ -186,7 +236,8 @@ fn read(lines: &[(usize, String)], records: &mut Vec<Record>) -> bool {
                         _ => rest.iter().find(|word| word.starts_with("con")),
                     };
                     let session = session.map_or(String::new(), |name| (*name).to_owned());
-                    records.push(Record { line: *number, session, fails: how == "error", sql });
+                    let fails = Some(how == "error");
+                    records.push(Record { line: *number, session, fails, sql, rows: None });
                 }
             }
             _ => {}
@@ -223,6 +274,8 @@ impl Report {
     /// Counts a record; `ankerdb` is absent if it fell silent.
     fn add(&mut self, place: &str, record: &Record, postgres: &Answer, ankerdb: Option<&Answer>) {
         self.records += 1;
+        let is_answered = u64::from(postgres.error.is_none());
+        self.answered.0 += is_answered;
         let silent =
             || Difference { aspect: Aspect::Silence, postgres: "answers".into(), ankerdb: String::new() };
         let is_ordered = record.sql.to_lowercase().contains("order by");
@@ -240,6 +293,7 @@ impl Report {
         };
         let Some(difference) = found.iter().find(is_wrong) else {
             self.right += 1;
+            self.answered.1 += is_answered;
             return;
         };
         let said =
@@ -289,7 +343,7 @@ mod tests {
         let lines: Vec<_> = text.lines().enumerate().map(|(at, line)| (at, line.to_owned())).collect();
         let mut records = Vec::new();
         read(&lines, &mut records);
-        records.into_iter().map(|record| (record.fails, record.sql)).collect()
+        records.into_iter().map(|record| (record.fails == Some(true), record.sql)).collect()
     }
 
     #[test]

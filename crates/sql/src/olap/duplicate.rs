@@ -10,7 +10,7 @@
 
 use super::names::HIDDEN;
 use super::planner::TableSources;
-use super::wildcard::schema_name;
+use super::scope::schema_name;
 use crate::column_name::column_name;
 use crate::name::folded;
 use crate::visit::{Work, visit};

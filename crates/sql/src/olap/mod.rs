@@ -40,6 +40,7 @@ mod limited;
 mod list_order;
 mod lists;
 mod memory;
+mod merging;
 mod names;
 mod narrow;
 mod null_keys;
@@ -52,6 +53,7 @@ mod quantified;
 mod quantified_subquery;
 mod same_names;
 mod scan;
+mod scope;
 mod single;
 mod spelling;
 mod statistics;
@@ -294,7 +296,7 @@ impl OlapEngine {
     ) -> Result<OlapPlan> {
         let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
         let query = same_names::told_apart(spelling::respelled(query)?, tables);
-        let query = &wildcard::written_out(query, tables);
+        let query = &merging::with_conditions(wildcard::written_out(query, tables), tables);
         let (named, parameters) =
             untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables)), declared)?;
         let (bound, mut known) =
