@@ -122,11 +122,17 @@ impl Definitions {
         name: &str,
         mut transaction: Option<&mut Transaction>,
     ) -> Result<bool> {
-        let Some(key) = child.definition().foreign_keys.iter().find(|key| key.name == name) else {
+        let Some(place) = child.definition().foreign_keys.iter().position(|key| key.name == name) else {
             return Ok(false);
         };
-        let (parent, origin) = (key.parent, child.origin());
+        let (parent, origin) = (child.definition().foreign_keys[place].parent, child.origin());
         let is_side = |side: &Reference| side.name == name && side.child == origin;
+        if let Some(transaction) = transaction.as_deref_mut()
+            && let Some(parent) = if parent == origin { Some(child.clone()) } else { self.related(parent)? }
+        {
+            let reference = parent.definition().referenced_by.iter().position(is_side);
+            transaction.forget_foreign_key((child, place), (&parent, reference))?;
+        }
         let mut definition = child.definition().clone();
         definition.foreign_keys.retain(|key| key.name != name);
         definition.referenced_by.retain(|side| !is_side(side));

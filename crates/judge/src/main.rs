@@ -159,6 +159,7 @@ fn suites(mut judge: Judge, arguments: &Arguments) -> Result<ExitCode, String> {
         "  right of the {answered} that PostgreSQL does not refuse: {right} ({:.2} %)",
         100.0 * right as f64 / answered.max(1) as f64
     );
+    println!("  rows in another order, where ORDER BY may leave it open: {}", report.other_order);
     println!("  same in all that a client sees: {} ({:.2} %)", report.same, share(report.same));
     Ok(if report.right == report.records { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -242,7 +242,7 @@ impl Reader<'_> {
         let mut depth = 1;
         while depth > 0 && self.rest.peek().is_some() {
             let line = self.rest_of_line();
-            depth = match line.trim_start().split_whitespace().next() {
+            depth = match line.split_whitespace().next() {
                 Some("\\if") => depth + 1,
                 Some("\\endif") => depth - 1,
                 _ => depth,

@@ -60,6 +60,22 @@ pub(crate) enum ParameterNames {
     Allowed,
 }
 
+/// 42601 for a number with letters behind it, in which the tokenizer sees the next word.
+fn check_numbers(tokens: &[TokenWithSpan]) -> Result<()> {
+    for (position, token) in tokens.iter().enumerate() {
+        let Token::Number(number, _) = &token.token else { continue };
+        let next = tokens.get(position + 1).filter(|next| next.span.start == token.span.end);
+        let junk = match next.map(|next| &next.token) {
+            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.as_str(),
+            _ if number.contains('_') => "",
+            _ => continue,
+        };
+        let message = format!("trailing junk after numeric literal at or near \"{number}{junk}\"");
+        return Err(Error::new(SqlState::SyntaxError, message));
+    }
+    Ok(())
+}
+
 /// Splits a query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
 pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
     parse_with(sql, ParameterNames::Refused)
@@ -75,6 +91,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| unfinished_token(&error.message, sql, error.location))?;
+    check_numbers(&tokens)?;
     let mut offsets = Offsets { sql, line: 1, line_start: 0 };
     let mut statements = Vec::new();
     for piece in tokens.split(|token| token.token == Token::SemiColon) {

@@ -66,6 +66,49 @@ impl Transaction {
         orphans.iter().any(|orphan| is_table(orphan.child)) || lost.iter().any(|lost| is_table(lost.parent))
     }
 
+    /// Fails if a foreign key from or to this table is left to be tested when the transaction ends: `command` would take away
+    /// what the test needs.
+    ///
+    /// # Errors
+    /// `ObjectInUse`.
+    pub fn check_none_deferred(&self, table: &Table, command: &str) -> Result<()> {
+        if !self.has_deferred(table) {
+            return Ok(());
+        }
+        let message = format!("cannot {command} \"{}\" because it has pending trigger events", table.name());
+        Err(Error::new(SqlState::ObjectInUse, message))
+    }
+
+    /// Forgets what is left to be tested for a foreign key that goes: the one at these positions among those of the child, and
+    /// among the references to the parent. What is behind it moves up.
+    ///
+    /// # Errors
+    /// `ObjectInUse` if something is left and a savepoint could bring the foreign key back.
+    pub fn forget_foreign_key(
+        &mut self,
+        child: (&Table, usize),
+        parent: (&Table, Option<usize>),
+    ) -> Result<()> {
+        let Self { references: References { orphans, lost, .. }, tables, writes, .. } = self;
+        let is = |number: usize, table: &Table| tables[number].origin() == table.origin();
+        let is_orphan = |orphan: &Orphan| is(orphan.child, child.0) && orphan.key == child.1;
+        let is_lost = |lost: &LostKey| is(lost.parent, parent.0) && Some(lost.reference) == parent.1;
+        if writes.has_savepoint() && (orphans.iter().any(is_orphan) || lost.iter().any(is_lost)) {
+            let message =
+                format!("cannot DROP TRIGGER \"{}\" because it has pending trigger events", child.0.name());
+            return Err(Error::new(SqlState::ObjectInUse, message));
+        }
+        orphans.retain(|orphan| !is_orphan(orphan));
+        lost.retain(|lost| !is_lost(lost));
+        for orphan in orphans.iter_mut().filter(|orphan| is(orphan.child, child.0)) {
+            orphan.key -= usize::from(orphan.key > child.1);
+        }
+        for lost in lost.iter_mut().filter(|lost| is(lost.parent, parent.0)) {
+            lost.reference -= usize::from(Some(lost.reference) > parent.1 && parent.1.is_some());
+        }
+        Ok(())
+    }
+
     /// Whether the loss of a key is looked at when the transaction ends. What follows for other rows follows at once.
     fn is_deferred(&self, key: &ForeignKey, is_update: bool) -> bool {
         let follows = if is_update { key.on_update } else { key.on_delete };

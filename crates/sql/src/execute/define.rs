@@ -72,7 +72,7 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
                 TableDefinition { schema, on_commit: *on_commit, ..TableDefinition::new(name.name.as_str()) };
             return create_table_as(&mut defining, definition, (columns, query, *with_data), *if_not_exists);
         }
-        Definition::CreateIndex(index) => create_index(definitions, index)?,
+        Definition::CreateIndex(index) => create_index(&mut defining, index)?,
         Definition::DropIndexes { names, if_exists, .. } => drop_indexes(definitions, names, *if_exists)?,
         Definition::AlterTable(statement) => alter(&mut defining, statement)?,
         Definition::Comment { on, text } => comment(&mut defining, on, text.as_deref())?,

@@ -1,6 +1,6 @@
 //! CREATE INDEX and DROP INDEX.
 
-use super::defining::numbered;
+use super::defining::{Defining, numbered};
 use super::schema::check_schema;
 use crate::plan::derivation::derive;
 use crate::plan::{Indexed, IndexedColumn, NewIndex, positions};
@@ -12,9 +12,11 @@ use ankerdb_engine::{
 use datafusion::sql::sqlparser::ast::Expr;
 use std::sync::Arc;
 
-pub(super) fn create_index(definitions: &mut Definitions, new: &NewIndex) -> Result<()> {
+pub(super) fn create_index(defining: &mut Defining, new: &NewIndex) -> Result<()> {
+    let definitions = &mut *defining.definitions;
     let catalog = definitions.catalog()?;
     let table = catalog.table(&new.table)?;
+    defining.transaction.check_none_deferred(&table, "CREATE INDEX")?;
     let is_taken = |name: &str| catalog.has_relation(NameRef::In(table.definition().schema, name));
     let name = match &new.name {
         Some(name) => name.clone(),

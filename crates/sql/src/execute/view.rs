@@ -360,6 +360,9 @@ pub(super) fn drop_relation(
             definitions.drop_view(name)
         }
         ("table", "table") | ("materialized view", "materialized view") => {
+            if let Some(transaction) = transaction.as_deref() {
+                transaction.check_none_deferred(&*catalog.table(name)?, "DROP TABLE")?;
+            }
             drop_readers((definitions, transaction.as_deref_mut()), (kind, name), together, cascade)?;
             let owns = |sequence: &&Arc<Sequence>| {
                 sequence.definition().owner.as_ref().is_some_and(|(table, _)| table == name)

@@ -12,6 +12,7 @@
 //! - One row beside a large inner side may take long, too. So the condition, which the join computes for a batch of pairs at a
 //!   time, fails once the run of the query has ended ([`interruptible`]).
 
+use super::recomputed::is_recomputed;
 use crate::rows::RunEnd;
 use ankerdb_engine::ROWS_PER_BLOCK;
 use datafusion::arrow::array::RecordBatch;
@@ -23,9 +24,11 @@ use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, WindowExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
@@ -268,9 +271,12 @@ impl RecordBatchStream for Portioned {
     }
 }
 
-/// The plan, for one run: its joins fail soon after the run has ended.
+/// The plan, for one run: its joins and its frames that move fail soon after the run has ended.
 pub(super) fn interruptible(plan: Arc<dyn ExecutionPlan>, end: &RunEnd) -> Result<Arc<dyn ExecutionPlan>> {
     let with_conditions = plan.transform_up(|node| {
+        if let Some(windows) = with_end(&node, end)? {
+            return Ok(Transformed::yes(windows));
+        }
         let Some((join, filter)) =
             node.downcast_ref::<NestedLoopJoinExec>().and_then(|join| Some((join, join.filter()?)))
         else {
@@ -285,7 +291,50 @@ pub(super) fn interruptible(plan: Arc<dyn ExecutionPlan>, end: &RunEnd) -> Resul
     Ok(with_conditions.data)
 }
 
-/// A join's condition that fails once the run has ended.
+/// Windows that know the run's end, if they may compute aggregates anew for each row.
+fn with_end(node: &Arc<dyn ExecutionPlan>, end: &RunEnd) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let bounded = node.downcast_ref::<BoundedWindowAggExec>();
+    let whole = node.downcast_ref::<WindowAggExec>();
+    let Some(windows) = bounded.map(|node| node.window_expr()).or(whole.map(|node| node.window_expr()))
+    else {
+        return Ok(None);
+    };
+    let is_recomputed = |window: &Arc<dyn WindowExpr>| {
+        let sliding = window.as_any().downcast_ref::<SlidingAggregateWindowExpr>();
+        sliding.is_some_and(|sliding| is_recomputed(sliding.get_aggregate_expr().fun()))
+    };
+    if !windows.iter().any(is_recomputed) {
+        return Ok(None);
+    }
+    let ending = |condition| Arc::new(Interruptible { condition, end: end.clone() }) as Arc<dyn PhysicalExpr>;
+    let windows = windows.iter().map(|window| {
+        let all = window.all_expressions();
+        let args = all.args.into_iter().map(ending).collect();
+        let changed = if is_recomputed(window) {
+            window.with_new_expressions(args, all.partition_by_exprs, all.order_by_exprs)
+        } else {
+            None
+        };
+        changed.unwrap_or_else(|| window.clone())
+    });
+    let (windows, input) = (windows.collect::<Vec<_>>(), node.children()[0].clone());
+    Ok(Some(match bounded {
+        Some(node) => {
+            Arc::new(BoundedWindowAggExec::try_new(windows, input, node.input_order_mode.clone(), true)?)
+        }
+        None => Arc::new(WindowAggExec::try_new(windows, input, true)?),
+    }))
+}
+
+/// The end of the run that an expression looks at, and what it computes.
+pub(super) fn ended(expression: &Arc<dyn PhysicalExpr>) -> (Option<&RunEnd>, &Arc<dyn PhysicalExpr>) {
+    match expression.downcast_ref::<Interruptible>() {
+        Some(known) => (Some(&known.end), &known.condition),
+        None => (None, expression),
+    }
+}
+
+/// An expression that fails once the run has ended: a join's condition, an argument of a window.
 #[derive(Debug)]
 struct Interruptible {
     condition: Arc<dyn PhysicalExpr>,

@@ -80,6 +80,9 @@ pub(super) fn outer_columns(plan: &LogicalPlan) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
+/// What stands for the relation of a computed column.
+const COMPUTED: &str = "(computed)";
+
 /// What a subquery is to the query around it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -92,7 +95,38 @@ pub(super) enum Role {
 /// Whether DataFusion makes the right join of a subquery in a query with the columns of `around`.
 pub(super) fn is_pulled_up(plan: &LogicalPlan, role: Role, around: &DFSchema) -> Result<bool> {
     let is_near = outer_columns(plan)?.iter().all(|column| around.has_column(column));
-    Ok(is_near && is_pulled_through(plan, role, Above::default())?)
+    Ok(is_near && is_pulled_through(plan, role, Above::default())? && are_told_apart(plan)?)
+}
+
+/// Whether the subquery's columns that would be pulled up, and those that it gives, have names of their own: DataFusion puts all of
+/// them under one name of the subquery, and would take `a.id` for `b.id`.
+fn are_told_apart(plan: &LogicalPlan) -> Result<bool> {
+    let mut columns: HashSet<Column> = HashSet::new();
+    plan.apply(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            let pulled =
+                split_conjunction(&filter.predicate).into_iter().filter(|term| term.contains_outer());
+            pulled.for_each(|term| columns.extend(term.column_refs().into_iter().cloned()));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if columns.is_empty() {
+        return Ok(true);
+    }
+    let mut given = plan;
+    while let LogicalPlan::Distinct(Distinct::All(input)) = given {
+        given = input;
+    }
+    if let LogicalPlan::Projection(projection) = given {
+        for (expression, field) in projection.expr.iter().zip(projection.schema.fields()) {
+            columns.insert(match expression {
+                Expr::Column(column) => column.clone(),
+                _ => Column::new(Some(COMPUTED), field.name().clone()),
+            });
+        }
+    }
+    let mut names = HashSet::new();
+    Ok(columns.iter().all(|column| names.insert(&column.name)))
 }
 
 /// What is between a part of a subquery and its top.

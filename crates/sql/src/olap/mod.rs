@@ -23,6 +23,7 @@ mod checked;
 mod computed;
 mod cooperate;
 mod correlation;
+mod counted_rows;
 mod dependent;
 mod distinct;
 mod document_aggregate;
@@ -51,6 +52,8 @@ mod planner;
 mod project;
 mod quantified;
 mod quantified_subquery;
+mod read_twice;
+mod recomputed;
 mod same_names;
 mod scan;
 mod scope;
@@ -296,6 +299,8 @@ impl OlapEngine {
     ) -> Result<OlapPlan> {
         let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
         let query = same_names::told_apart(spelling::respelled(query)?, tables);
+        let mut query = counted_rows::written_out(query, tables)?;
+        read_twice::check(&mut query)?;
         let query = &merging::with_conditions(wildcard::written_out(query, tables), tables);
         let (named, parameters) =
             untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables)), declared)?;
@@ -308,7 +313,7 @@ impl OlapEngine {
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
             may_take_long: computed::may_take_long(&optimized).map_err(from_datafusion)?,
-            output: names::output(query, &told, &optimized),
+            output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             shows_session: shows_session(&optimized).map_err(from_datafusion)?,
             zone: Zone::current(),

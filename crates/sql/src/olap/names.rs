@@ -3,7 +3,9 @@
 use super::value::{sql_type, told_type};
 use crate::OutputColumn;
 use crate::column_name::column_name;
-use ankerdb_engine::{DataType, SystemType};
+use crate::name::not_supported;
+use ankerdb_engine::{DataType, Result, SystemType};
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr, Statement};
 
@@ -17,18 +19,40 @@ pub(super) fn visible(name: &str) -> &str {
 
 /// Names come from the query as written, types from the optimized plan. (Which of the text types it is, only the fields of
 /// the bound plan tell.)
-pub(crate) fn output(query: &Statement, bound: &LogicalPlan, optimized: &LogicalPlan) -> Vec<OutputColumn> {
+///
+/// # Errors
+/// `FeatureNotSupported` for a column of a type that SQL does not have here.
+pub(crate) fn output(
+    query: &Statement,
+    bound: &LogicalPlan,
+    optimized: &LogicalPlan,
+) -> Result<Vec<OutputColumn>> {
     let written = written_names(query, bound.schema().fields().len());
     let columns = bound.schema().fields().iter().zip(optimized.schema().fields()).enumerate();
     columns
         .map(|(position, (field, coerced))| {
+            check_shown(coerced.data_type())?;
             let computed = sql_type(coerced.data_type());
             let text = told_type(field).filter(|known| is_shown_as(*known, computed));
             let name =
                 written.get(position).cloned().flatten().unwrap_or_else(|| visible(field.name()).to_owned());
-            OutputColumn { name, data_type: text.unwrap_or(computed) }
+            Ok(OutputColumn { name, data_type: text.unwrap_or(computed) })
         })
         .collect()
+}
+
+/// Fails for what has no form that clients read: a row as a value, a list of lists.
+fn check_shown(data_type: &ArrowType) -> Result<()> {
+    match data_type {
+        ArrowType::Struct(_) | ArrowType::Map(..) | ArrowType::Union(..) => {
+            Err(not_supported("a row as a value of a result"))
+        }
+        ArrowType::List(item) => match item.data_type() {
+            ArrowType::List(_) => Err(not_supported("an array of several dimensions in a result")),
+            item => check_shown(item),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// Whether values of an Arrow column of `computed` may be values of the told type.

@@ -196,7 +196,12 @@ impl ContextProvider for Names<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        let name = unqualified(name);
+        // The library's own of these names change the first one only.
+        let name = match unqualified(name) {
+            "array_remove" => return self.state.scalar_functions().get("array_remove_all").cloned(),
+            "array_replace" => return self.state.scalar_functions().get("array_replace_all").cloned(),
+            name => name,
+        };
         let known = || self.state.scalar_functions().get(name).filter(|_| is_postgres(name)).cloned();
         written::function(name).or_else(|| self.tables.function(name)).or_else(known)
     }

@@ -6,7 +6,7 @@
 use super::error::{external, from_datafusion};
 use super::planner::{self, CatalogSources, TableSources};
 use super::view_source::ViewSource;
-use super::{duplicate, merging, same_names, spelling, untyped, wildcard};
+use super::{counted_rows, duplicate, merging, same_names, spelling, untyped, wildcard};
 use ankerdb_engine::{Error, Result, SqlState, View};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource};
@@ -43,7 +43,9 @@ impl WithViews<'_> {
         let tables = CatalogSources::new(catalog.clone(), oids.clone(), live.clone());
         let tables = WithViews { state: self.state, tables: &tables };
         let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
-        let query = wildcard::written_out(same_names::told_apart(query, &tables), &tables);
+        let query =
+            counted_rows::written_out(same_names::told_apart(query, &tables), &tables).map_err(external)?;
+        let query = wildcard::written_out(query, &tables);
         let query = merging::with_conditions(query, &tables);
         let (query, _) =
             untyped::with_types(&spelling::with_calls(&duplicate::unique_names(&query, &tables)), &[])

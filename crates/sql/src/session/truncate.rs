@@ -97,7 +97,10 @@ impl SqlSession {
 
 /// Those that refer to the rows of one table are emptied, too.
 fn begin(plans: &[DeletePlan], transaction: &mut Transaction) -> Result<()> {
-    plans.iter().try_for_each(|plan| transaction.begin_emptying(&plan.table))
+    plans.iter().try_for_each(|plan| {
+        transaction.check_none_deferred(&plan.table, "TRUNCATE")?;
+        transaction.begin_emptying(&plan.table)
+    })
 }
 
 fn end(transaction: &mut Transaction) -> Result<()> {

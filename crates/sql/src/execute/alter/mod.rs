@@ -51,10 +51,9 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     if table.definition().materialized.is_some() {
         operations.iter().try_for_each(|operation| check_materialized(&name, operation))?;
     }
-    if defining.transaction.has_deferred(&table) {
-        let message =
-            format!("cannot ALTER TABLE {} because it has pending trigger events", quoted(table.name()));
-        return Err(Error::new(SqlState::ObjectInUse, message));
+    let is_naming = |action: &AlterTableOperation| matches!(action, AlterTableOperation::RenameConstraint { .. });
+    if !operations.iter().all(is_naming) {
+        defining.transaction.check_none_deferred(&table, "ALTER TABLE")?;
     }
     let mut altering = Altering { defining, table, rewriting: None };
     operations.iter().try_for_each(|action| altering.act(action))?;

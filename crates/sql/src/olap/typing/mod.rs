@@ -21,6 +21,7 @@ mod lists;
 mod read;
 mod set;
 mod shed;
+mod window;
 
 pub(super) use shed::without_text_types;
 

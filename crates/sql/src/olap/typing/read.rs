@@ -24,9 +24,9 @@ use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{
     AggregateFunction, Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder,
-    ScalarFunction, SetComparison, WindowFunction,
+    ScalarFunction, SetComparison,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator, WindowFunctionDefinition, cast, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast, lit, when};
 use std::sync::Arc;
 
 /// An expression that was read.
@@ -657,12 +657,12 @@ impl<'r, 't> Reader<'r, 't> {
         self.leaf(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![argument])))
     }
 
-    fn emitted(&mut self, expression: &Expr) -> Result<Expr> {
+    pub(super) fn emitted(&mut self, expression: &Expr) -> Result<Expr> {
         let operand = self.read(expression)?;
         self.emit(operand)
     }
 
-    fn emitted_all(&mut self, expressions: &mut [Expr]) -> Result<()> {
+    pub(super) fn emitted_all(&mut self, expressions: &mut [Expr]) -> Result<()> {
         for expression in expressions {
             *expression = self.emitted(expression)?;
         }
@@ -715,7 +715,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// Arguments of rows that FILTER leaves out are not computed, as they might fail.
-    fn compute_only_where(&self, filter: &Expr, arguments: &mut [Expr]) -> Result<()> {
+    pub(super) fn compute_only_where(&self, filter: &Expr, arguments: &mut [Expr]) -> Result<()> {
         for argument in arguments {
             let (_, field) = argument.to_field(self.schema.as_ref())?;
             let is_safe = matches!(argument, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_));
@@ -726,32 +726,6 @@ impl<'r, 't> Reader<'r, 't> {
             }
         }
         Ok(())
-    }
-
-    fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
-        let mut typed = window.clone();
-        // Offsets and counts stay the literals that the functions look for.
-        let is_aggregate = matches!(typed.fun, WindowFunctionDefinition::AggregateUDF(_));
-        let count = if is_aggregate { typed.params.args.len() } else { typed.params.args.len().min(1) };
-        let is_count = typed.fun.name() == "ntile";
-        if !is_count {
-            self.emitted_all(&mut typed.params.args[..count])?;
-        }
-        self.emitted_all(&mut typed.params.partition_by)?;
-        for part in &mut typed.params.partition_by {
-            *part = keyed::ordered(part.clone(), self.schema)?;
-        }
-        for order in &mut typed.params.order_by {
-            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
-        }
-        if let Some(filter) = &mut typed.params.filter {
-            let condition = self.condition(filter, "FILTER")?;
-            **filter = self.emitter().emit(condition)?;
-        }
-        if let Some(filter) = &typed.params.filter {
-            self.compute_only_where(filter, &mut typed.params.args)?;
-        }
-        Ok(Expr::WindowFunction(Box::new(typed)))
     }
 
     fn in_subquery(&mut self, whole: &InSubquery) -> Result<Operand> {
@@ -852,8 +826,12 @@ fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result
     let types = (left.get_type(schema.as_ref())?, right.get_type(schema.as_ref())?);
     let are_lists = matches!(types, (ArrowType::List(_), ArrowType::List(_)));
     match op {
-        Operator::AtArrow if are_lists => return Ok(array_has_all(left, right)),
-        Operator::ArrowAt if are_lists => return Ok(array_has_all(right, left)),
+        Operator::AtArrow | Operator::ArrowAt if are_lists => {
+            // The library's function finds that NULL contains the empty list.
+            let is_known = left.clone().is_not_null().and(right.clone().is_not_null());
+            let (whole, part) = if op == Operator::AtArrow { (left, right) } else { (right, left) };
+            return when(is_known, array_has_all(whole, part)).end();
+        }
         _ => {}
     }
     if op == Operator::StringConcat {
@@ -878,6 +856,9 @@ fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "string_agg" => known,
+        Some(known @ DataType::Bytea) if name == "string_agg" => {
+            return Err(external(not_supported(&format!("{name} of {known}"))));
+        }
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
             return Err(external(not_supported(&format!("a list of {known}"))));
         }

@@ -1,0 +1,62 @@
+//! Window functions in the typing pass.
+
+use super::keyed;
+use super::read::Reader;
+use super::undefined_function;
+use crate::expression::types::common_type;
+use crate::olap::error::external;
+use crate::olap::recomputed::recompute;
+use crate::olap::value::field_type;
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
+
+impl Reader<'_, '_> {
+    pub(super) fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
+        let mut typed = window.clone();
+        // Offsets and counts stay the literals that the functions look for.
+        let is_aggregate = matches!(typed.fun, WindowFunctionDefinition::AggregateUDF(_));
+        let count = if is_aggregate { typed.params.args.len() } else { typed.params.args.len().min(1) };
+        let is_count = typed.fun.name() == "ntile";
+        if let ("lag" | "lead", [value, _, default]) = (typed.fun.name(), typed.params.args.as_slice()) {
+            typed.params.args[0] = self.in_common_type(value, default)?;
+        }
+        if !is_count {
+            self.emitted_all(&mut typed.params.args[..count])?;
+        }
+        self.emitted_all(&mut typed.params.partition_by)?;
+        for part in &mut typed.params.partition_by {
+            *part = keyed::ordered(part.clone(), self.schema)?;
+        }
+        for order in &mut typed.params.order_by {
+            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
+        }
+        if let Some(filter) = &mut typed.params.filter {
+            let condition = self.condition(filter, "FILTER")?;
+            **filter = self.emitter().emit(condition)?;
+        }
+        if let Some(filter) = &typed.params.filter {
+            self.compute_only_where(filter, &mut typed.params.args)?;
+        }
+        recompute(&mut typed);
+        Ok(Expr::WindowFunction(Box::new(typed)))
+    }
+
+    /// The value in the type that it shares with another one, as the functions have it that give either.
+    fn in_common_type(&mut self, value: &Expr, other: &Expr) -> Result<Expr> {
+        let [known, wanted] = [value, other].map(|side| {
+            let field = self.emitted(side)?.to_field(self.schema.as_ref())?.1;
+            Ok::<_, DataFusionError>(field_type(&field))
+        });
+        let (Some(known), Some(wanted)) = (known?, wanted?) else { return Ok(value.clone()) };
+        if known == wanted || matches!(other, Expr::Literal(ScalarValue::Utf8(_), _)) {
+            return Ok(value.clone());
+        }
+        let Some(common) = common_type(known, wanted) else {
+            return Err(external(undefined_function(&format!("lag({known}, integer, {wanted})"))));
+        };
+        let operand = self.read(value)?;
+        self.emit_as(operand, common)
+    }
+}
