@@ -6,8 +6,8 @@
 use crate::expression::library::{AGGREGATES, JSON_WHOLE};
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
-    ObjectNamePart, Query, SelectItem, SetExpr, TrimWhereField,
+    BinaryOperator, DataType, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart, Query,
+    SelectItem, SetExpr, TrimWhereField,
 };
 
 /// A name, and whether it stays when a cast or CASE stands around it.
@@ -68,9 +68,6 @@ fn respelled(function: &Function) -> Option<&'static str> {
         ("array_or_empty", _) => Some("array"),
         (name, _) if name.starts_with(JSON_WHOLE) => {
             AGGREGATES.into_iter().find(|aggregate| name.ends_with(&format!(" {aggregate}")))
-        }
-        ("unnest", [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))]) => {
-            (last_part(&inner.name)? == "array_subscripts").then_some("generate_subscripts")
         }
         _ => None,
     }

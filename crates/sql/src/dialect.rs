@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
 /// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`,
-/// and `:=` an operator where it names an argument.
+/// and `:=` an operator where it names an argument; it has no `BETWEEN SYMMETRIC`.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -39,6 +39,14 @@ impl Dialect for Postgres {
             return STOCK.parse_infix(parser, left, precedence);
         };
         Some(parser.parse_subexpr(precedence).map(|right| form(Box::new(left.clone()), Box::new(right))))
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if !crate::written_forms::is_symmetric(&parser.peek_token_ref().token) {
+            return STOCK.parse_prefix(parser);
+        }
+        parser.next_token();
+        Some(parser.parse_subexpr(self.prec_value(Precedence::Between)).map(crate::forms::marked))
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

@@ -63,6 +63,7 @@ mod version;
 mod view_text;
 mod visit;
 mod words;
+mod written_forms;
 
 pub use activity::{Backends, Peer};
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};

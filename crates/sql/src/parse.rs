@@ -117,6 +117,8 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::like_clause::rewrite(&mut tokens);
         crate::rewrite::write_out_tables(&mut tokens);
         crate::rewrite::leave_out_deferrable(&mut tokens);
+        crate::rewrite::write_rows_from(&mut tokens);
+        crate::written_forms::rewrite(&mut tokens);
         crate::rewrite::write_freeze(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
@@ -197,6 +199,7 @@ fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Par
             crate::rewrite::rewrite(&mut statement);
             crate::forms::rewrite(&mut statement)?;
             crate::made_table::rewrite_into(&mut statement)?;
+            crate::written_forms::rows_of_values(&mut statement);
             Parsed::Sql(Box::new(statement))
         }
     };

@@ -61,3 +61,27 @@ pub(crate) fn plain_select(
         flavor: ast::SelectFlavor::Standard,
     }
 }
+
+/// `name(arguments)`
+pub(crate) fn function_call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let unnamed = |argument| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument));
+    Expr::Function(function(name, arguments.into_iter().map(unnamed).collect()))
+}
+
+/// `name(arguments)`
+pub(crate) fn function(name: &str, args: Vec<ast::FunctionArg>) -> ast::Function {
+    ast::Function {
+        name: ast::ObjectName::from(vec![ast::Ident::with_quote('"', name)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }
+}

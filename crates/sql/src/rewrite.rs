@@ -3,21 +3,20 @@
 //! | written | read |
 //! | --- | --- |
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
+//! | `FETCH FIRST n ROWS WITH TIES` | `LIMIT "operator ties"(n)` |
 //! | `TABLE a` | `SELECT * FROM a` |
 //! | `FROM generate_series(1, 3) AS a` | `FROM (SELECT CAST(s AS int) FROM generate_series(1, 3) AS s (s)) AS a (a)` |
 //! | `extract(year FROM a)`, `a AT TIME ZONE b` | `extract('year', a)`, `timezone(b, a)` |
 //! | `INTERVAL '5' DAY` | `CAST('5 days' AS interval)` |
-//! | `SELECT generate_series(1, n), b FROM a` | `SELECT generate_series, b FROM a CROSS JOIN generate_series(1, n)` |
-//!
-//! The last one only where the arguments do not depend on the rows and no clause stands between rows and select list.
+//! | `ROWS FROM (f(a), g(b))` | `"rows from"(f(a), g(b))` |
 
 use crate::expression::literal_with_fields;
 use crate::name::folded;
 use crate::named_arguments::put_in_order;
-use crate::plain_query::{plain_query, plain_select, query_of};
+use crate::plain_query::{function_call, plain_query, plain_select, query_of};
 use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    self, Expr, Ident, ObjectName, SelectItem, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -111,6 +110,34 @@ pub(crate) fn write_freeze(tokens: &mut [TokenWithSpan]) {
     }
 }
 
+/// The name of the function around the count of a limit WITH TIES.
+pub(crate) const TIES: &str = "operator ties";
+
+/// The name of the function that stands for ROWS FROM.
+pub(crate) const ROWS_FROM: &str = "rows from";
+
+/// ROWS FROM as a function of functions.
+pub(crate) fn write_rows_from(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let found = (0..significant.len()).filter(|&place| {
+        let is_open = significant.get(place + 2).is_some_and(|&at| tokens[at].token == Token::LParen);
+        is_open
+            && word(tokens, &significant, place) == "rows"
+            && word(tokens, &significant, place + 1) == "from"
+    });
+    let found: Vec<(usize, usize)> =
+        found.map(|place| (significant[place], significant[place + 1])).collect();
+    for (rows, from) in found.into_iter().rev() {
+        let name = datafusion::sql::sqlparser::tokenizer::Word {
+            value: ROWS_FROM.to_owned(),
+            quote_style: Some('"'),
+            keyword: Keyword::NoKeyword,
+        };
+        tokens[rows].token = Token::Word(name);
+        tokens.drain(rows + 1..=from);
+    }
+}
+
 struct Rewriter;
 
 impl VisitorMut for Rewriter {
@@ -122,7 +149,6 @@ impl VisitorMut for Rewriter {
     }
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<()> {
-        series_as_table(select);
         no_ancestors(select);
         ControlFlow::Continue(())
     }
@@ -135,6 +161,7 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         name_series(factor);
+        join_as_query(factor);
         no_ancestors_among(factor);
         ControlFlow::Continue(())
     }
@@ -191,9 +218,13 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 }
 
 fn fetch_as_limit(query: &mut ast::Query) {
-    let Some(ast::Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let Some(ast::Fetch { with_ties, percent: false, quantity }) = &query.fetch else { return };
+    if *with_ties && query.order_by.is_none() {
+        return;
+    }
     let one = || Expr::Value(ast::Value::Number("1".into(), false).with_empty_span());
-    let count = Some(quantity.clone().unwrap_or_else(one));
+    let count = quantity.clone().unwrap_or_else(one);
+    let count = Some(if *with_ties { function_call(TIES, vec![count]) } else { count });
     match &mut query.limit_clause {
         None => {
             query.limit_clause =
@@ -203,25 +234,6 @@ fn fetch_as_limit(query: &mut ast::Query) {
         Some(_) => return,
     }
     query.fetch = None;
-}
-
-fn table_factor(
-    name: ObjectName,
-    args: Option<ast::TableFunctionArgs>,
-    alias: Option<ast::TableAlias>,
-) -> TableFactor {
-    TableFactor::Table {
-        name,
-        alias,
-        args,
-        with_hints: Vec::new(),
-        version: None,
-        with_ordinality: false,
-        partitions: Vec::new(),
-        json_path: None,
-        sample: None,
-        index_hints: Vec::new(),
-    }
 }
 
 /// PostgreSQL's function for the partitioned tables above a partition.
@@ -272,101 +284,24 @@ fn no_ancestors_among(factor: &mut TableFactor) {
     *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
 }
 
-/// Moves the one call of `generate_series` from the select list to FROM.
-fn series_as_table(select: &mut ast::Select) {
-    let is_grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(list, _) if list.is_empty());
-    if is_grouped || select.having.is_some() || select.distinct.is_some() {
-        return;
-    }
-    let mut calls = Calls::default();
-    let _ = select.projection.visit(&mut calls);
-    let (1, Some(arguments), false) = (calls.found, calls.arguments, calls.is_in_the_way) else { return };
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = VisitMut::visit(expr, &mut Replace);
-        }
-    }
-    let arguments = ast::TableFunctionArgs { args: arguments, settings: None };
-    let relation = table_factor(ObjectName::from(vec![Ident::new(SERIES)]), Some(arguments), None);
-    select.from.push(ast::TableWithJoins { relation, joins: Vec::new() });
-}
-
-/// Looks for calls in a select list, and for what must not stand beside them.
-#[derive(Default)]
-struct Calls {
-    found: usize,
-    arguments: Option<Vec<ast::FunctionArg>>,
-    is_in_the_way: bool,
-}
-
-impl Visitor for Calls {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &ast::Query) -> ControlFlow<()> {
-        self.is_in_the_way = true;
-        ControlFlow::Break(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        if !is_series(function) {
-            // It may be an aggregate, which is not computed of rows that come after it.
-            self.is_in_the_way = true;
-            return ControlFlow::Continue(());
-        }
-        self.found += 1;
-        match &function.args {
-            ast::FunctionArguments::List(list) if list.args.iter().all(is_constant) => {
-                self.arguments = Some(list.args.clone());
-            }
-            _ => self.is_in_the_way = true,
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn is_series(function: &ast::Function) -> bool {
-    matches!(function.name.0.as_slice(), [name] if name.as_ident().is_some_and(|name| folded(name) == SERIES))
-}
-
-fn is_constant(argument: &ast::FunctionArg) -> bool {
-    struct Names;
-    impl Visitor for Names {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Value(_)
-                | Expr::UnaryOp { .. }
-                | Expr::Nested(_)
-                | Expr::Cast { .. }
-                | Expr::TypedString(_) => ControlFlow::Continue(()),
-                _ => ControlFlow::Break(()),
-            }
-        }
-    }
-    argument.visit(&mut Names).is_continue()
-}
-
-struct Replace;
-
-impl VisitorMut for Replace {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::Function(function) if is_series(function)) {
-            *expr = Expr::CompoundIdentifier(vec![Ident::new(SERIES), Ident::new(SERIES)]);
-        }
-        ControlFlow::Continue(())
-    }
+/// `(a JOIN b) AS c` is `(SELECT * FROM a JOIN b) AS c`.
+fn join_as_query(factor: &mut TableFactor) {
+    let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor else { return };
+    let item = SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+    let subquery = Box::new(plain_query(None, vec![item], vec![table_with_joins.as_ref().clone()], None));
+    *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
 }
 
 /// Names the column of a series in FROM as its relation, if it has no name of its own, and makes one of integers a series of
 /// integers.
 fn name_series(factor: &mut TableFactor) {
-    let TableFactor::Table { name, args: Some(arguments), alias, .. } = factor else { return };
+    let TableFactor::Table { name, args: Some(arguments), alias, with_ordinality: false, .. } = factor else {
+        return;
+    };
     let is_series =
         matches!(name.0.as_slice(), [name] if name.as_ident().is_some_and(|name| folded(name) == SERIES));
-    if !is_series {
+    let names = alias.as_ref().map_or(0, |alias| alias.columns.len());
+    if !is_series || names > 1 {
         return;
     }
     let mut given = alias.take().unwrap_or_else(|| named(Ident::new(SERIES)));
@@ -429,10 +364,7 @@ mod tests {
             ("SELECT a FROM b OFFSET 1 FETCH NEXT 2 ROWS ONLY", "SELECT a FROM b LIMIT 2 OFFSET 1"),
             ("SELECT a FROM b FETCH FIRST ROW ONLY", "SELECT a FROM b LIMIT 1"),
             ("TABLE a UNION ALL TABLE public.b", "SELECT * FROM a UNION ALL SELECT * FROM public.b"),
-            (
-                "SELECT generate_series(1, 3) + 1 AS a, 'x'",
-                "SELECT generate_series.generate_series + 1 AS a, 'x' FROM (SELECT CAST(generate_series.generate_series AS INTEGER) FROM generate_series(1, 3) AS generate_series (generate_series)) AS generate_series (generate_series)",
-            ),
+            ("SELECT 1 FROM ROWS FROM (a(1), b(2)) AS c", "SELECT 1 FROM \"rows from\"(a(1), b(2)) AS c"),
         ];
         for (sql, expected) in cases {
             assert_eq!(rewritten(sql), expected);
@@ -451,18 +383,6 @@ mod tests {
             ("BEGIN DEFERRABLE", "BEGIN"),
         ] {
             assert_eq!(rewritten(sql), expected);
-        }
-    }
-
-    #[test]
-    fn a_series_that_depends_on_rows_or_meets_an_aggregate_stays() {
-        for sql in [
-            "SELECT generate_series(1, a) FROM b",
-            "SELECT generate_series(1, 2), count(*) FROM b",
-            "SELECT generate_series(1, 2), generate_series(1, 3)",
-            "SELECT DISTINCT generate_series(1, 2)",
-        ] {
-            assert_eq!(rewritten(sql), sql);
         }
     }
 }

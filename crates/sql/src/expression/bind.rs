@@ -201,6 +201,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Whether the name is that of a table.
+    fn has_relation(&self, name: &str) -> bool {
+        self.relations.iter().any(|relation| relation.is_meant(None, name))
+    }
+
     fn qualified(&self, schema: Option<&str>, relation: &str, name: &str) -> Bound<Typed> {
         let Some(found) = self.relations.iter().find(|known| known.is_meant(schema, relation)) else {
             return Err(missing_from(relation).into());
@@ -397,6 +402,7 @@ impl<'a> Binder<'a> {
         }
         match Function::constant(&name) {
             Some(constant) if ident.quote_style.is_none() => Ok(constant),
+            _ if self.scope.has_relation(&name) => elsewhere("a whole row as a value"),
             _ => Err(undefined_column(&name).into()),
         }
     }

@@ -188,6 +188,9 @@ pub(super) fn bind_trim(
 
 /// Binds a call by name.
 pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr]) -> Bound<Typed> {
+    if library::is_set(name) {
+        return elsewhere(format!("the set-returning function {name}"));
+    }
     if !is_known(name, arguments.len()) {
         return elsewhere(format!("the function {name}"));
     }

@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) const WITHOUT_KEYS: &str = "operator - of a list";
 /// The function of subscripts of a document.
 pub(crate) const SUBSCRIPT: &str = "operator []";
+/// The function of `&&` between lists.
+pub(crate) const OVERLAP: &str = "operator &&";
 /// The function of `^`.
 const POWER: &str = "operator ^";
 
@@ -91,6 +93,7 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::PGBitwiseShiftRight => "operator >>",
         BinaryOperator::PGExp => POWER,
         BinaryOperator::PGStartsWith => "operator ^@",
+        BinaryOperator::PGOverlap => OVERLAP,
         BinaryOperator::PGRegexMatch => "operator ~",
         BinaryOperator::PGRegexIMatch => "operator ~*",
         BinaryOperator::PGRegexNotMatch => "operator !~",

@@ -1,9 +1,17 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
-//! comparisons of their values ([`rows`]), and windows that are made of named ones have their clauses ([`windows`]).
+//! comparisons of their values ([`rows`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
+//! of sets ([`grouping`]), DISTINCT ON names expressions ([`distinct`]), BETWEEN SYMMETRIC and patterns before ANY and ALL are what they
+//! are made of ([`between`], [`patterns`]).
 
+mod between;
+mod distinct;
+mod grouping;
+mod patterns;
 mod rows;
 mod windows;
 
+pub(crate) use between::marked;
+pub(crate) use grouping::DISTINCT;
 pub(crate) use rows::{columns_of_row, row};
 
 use crate::visit::{Work, visit};
@@ -39,6 +47,10 @@ impl Work for Forms {
     fn query(&mut self, query: &mut Query) {
         let rewritten = rows::conditions(query);
         self.note(rewritten);
+        let rewritten = grouping::written(query);
+        self.note(rewritten);
+        let rewritten = distinct::written(query);
+        self.note(rewritten);
         let windows = windows::defined(query);
         self.note(windows.as_ref().map(|_| ()).map_err(Error::clone));
         self.windows.push(windows.unwrap_or_default());
@@ -51,6 +63,9 @@ impl Work for Forms {
     fn expression(&mut self, expression: &mut Expr) {
         let done = rows::value(expression);
         self.note(done);
+        if let Some(written) = between::either(expression).or_else(|| patterns::over_items(expression)) {
+            *expression = written;
+        }
         let done = self.windows.last().map_or(Ok(()), |windows| windows::call(expression, windows));
         self.note(done);
     }

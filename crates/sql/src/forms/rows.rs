@@ -71,6 +71,8 @@ pub(super) fn value(expression: &mut Expr) -> Result<()> {
             let found = nested(any(found.collect::<Result<_>>()?));
             Some(if *negated { not(found) } else { found })
         }
+        Expr::AnyOp { left, compare_op, right, .. } => quantified(left, compare_op, true, right)?,
+        Expr::AllOp { left, compare_op, right } => quantified(left, compare_op, false, right)?,
         Expr::InSubquery { expr, subquery, negated } => {
             let Some(row) = row(expr) else { return Ok(()) };
             let surely = (surely_in(&row, subquery), boolean(!*negated));
@@ -90,6 +92,42 @@ pub(super) fn value(expression: &mut Expr) -> Result<()> {
         *expression = written;
     }
     Ok(())
+}
+
+/// A row compared with any or all rows of a subquery:
+/// ```text
+/// (a, b) op ANY (q)   CASE WHEN EXISTS (row with op) THEN true WHEN EXISTS (row with op unknown) THEN NULL ELSE false END
+/// ```
+fn quantified(left: &Expr, op: &BinaryOperator, any: bool, right: &Expr) -> Result<Option<Expr>> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let mut right = right;
+    while let Expr::Nested(inner) = right {
+        right = inner;
+    }
+    let (Some(row), Expr::Subquery(query)) = (row(left), right) else { return Ok(None) };
+    if !matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq) {
+        return Ok(None);
+    }
+    let compared = |columns: &[Expr]| match op {
+        Eq => equal(&row, columns),
+        NotEq => equal(&row, columns).map(not),
+        Lt | LtEq => Ok(ordered(&row, columns, Lt, op.clone())),
+        _ => Ok(ordered(&row, columns, Gt, op.clone())),
+    };
+    let names = names(row.len());
+    let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
+    let compared = nested(compared(&columns)?);
+    let decides = if any { compared.clone() } else { not(compared.clone()) };
+    let decided = (rows_with(&names, query, Some(decides)), boolean(any));
+    let unknown = rows_with(&names, query, Some(Expr::IsNull(Box::new(compared))));
+    let branch = |(condition, result)| CaseWhen { condition, result };
+    Ok(Some(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![branch(decided), branch((unknown, Expr::value(Value::Null)))],
+        else_result: Some(Box::new(boolean(!any))),
+    }))
 }
 
 /// The values of a row that is written as one.
@@ -193,21 +231,30 @@ fn maybe_in(row: &[Expr], query: &Query) -> Expr {
 }
 
 fn exists(row: &[Expr], query: &Query, pair: impl Fn(Expr, Expr) -> Expr) -> Expr {
-    let names: Vec<Ident> =
-        (0..row.len()).map(|place| Ident::with_quote('"', format!("{COMPARED}{place}"))).collect();
+    let names = names(row.len());
     let columns: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
+    let condition = pairs(row, &columns).map(|(left, right)| nested(pair(left, right)));
+    let condition = condition.reduce(|all, next| binary(all, BinaryOperator::And, next));
+    rows_with(&names, query, condition)
+}
+
+/// Names for the columns of a subquery.
+fn names(count: usize) -> Vec<Ident> {
+    (0..count).map(|place| Ident::with_quote('"', format!("{COMPARED}{place}"))).collect()
+}
+
+/// Whether the subquery, whose columns get these names, has a row that satisfies the condition.
+fn rows_with(names: &[Ident], query: &Query, condition: Option<Expr>) -> Expr {
     let columns_of = |name: Ident| TableAliasColumnDef { name, data_type: None };
     let alias = TableAlias {
         explicit: true,
         name: Ident::with_quote('"', COMPARED),
-        columns: names.into_iter().map(columns_of).collect(),
+        columns: names.iter().cloned().map(columns_of).collect(),
         at: None,
     };
     let subquery = Box::new(query.clone());
     let relation = TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
     let one = SelectItem::UnnamedExpr(Expr::value(Value::Number("1".into(), false)));
-    let condition = pairs(row, &columns).map(|(left, right)| nested(pair(left, right)));
-    let condition = condition.reduce(|all, next| binary(all, BinaryOperator::And, next));
     let from = vec![TableWithJoins { relation, joins: Vec::new() }];
     let subquery = Box::new(crate::plain_query::plain_query(None, vec![one], from, condition));
     Expr::Exists { subquery, negated: false }

@@ -105,7 +105,9 @@ impl OlapEngine {
         let scalars = state.scalar_functions().keys().chain(state.higher_order_functions().keys());
         let groups = state.aggregate_functions().keys().chain(state.window_functions().keys());
         let all = scalars.chain(groups).chain(state.table_functions().keys());
-        all.filter(|name| is_postgres(name)).cloned().collect()
+        let ours =
+            [super::sets::UNNEST, super::sets::SUBSCRIPTS, super::whole_rows::MAKERS[0]].map(str::to_owned);
+        all.filter(|name| is_postgres(name)).cloned().chain(ours).collect()
     }
 
     /// Plans one SELECT without parameters.

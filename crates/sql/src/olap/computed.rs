@@ -1,6 +1,6 @@
 //! Scalar operations as functions of DataFusion's: by a kernel where there is one, value by value elsewhere.
 
-use super::arrow::wide_type;
+use super::arrow::computed_type;
 use super::kernel;
 use super::operation::{Operation, by_value};
 use super::value::{is_told, with_type};
@@ -156,11 +156,11 @@ impl ScalarUDFImpl for Computed {
     }
 
     fn return_type(&self, _arguments: &[ArrowType]) -> Result<ArrowType> {
-        Ok(wide_type(self.result))
+        Ok(computed_type(self.result))
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        let field = Field::new(&self.name, wide_type(self.result), true);
+        let field = Field::new(&self.name, computed_type(self.result), true);
         Ok(Arc::new(if self.is_told { with_type(field, self.result) } else { field }))
     }
 

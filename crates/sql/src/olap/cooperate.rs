@@ -49,13 +49,14 @@ const SLICE: Duration = Duration::from_millis(10);
 pub(crate) struct YieldAboveJoins;
 
 /// Operators that give more batches than they read.
-const MULTIPLYING: [&str; 6] = [
+const MULTIPLYING: [&str; 7] = [
     "NestedLoopJoinExec",
     "CrossJoinExec",
     "HashJoinExec",
     "SortMergeJoinExec",
     "PiecewiseMergeJoinExec",
     "UnnestExec",
+    "SetRowsExec",
 ];
 
 impl PhysicalOptimizerRule for YieldAboveJoins {

@@ -17,6 +17,7 @@
 
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
 use super::names::HIDDEN;
+use super::sets;
 use super::single::gives_one_row;
 use super::unnesting::Unnesting;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -210,6 +211,9 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
 
 /// A join without subqueries in its condition, and without a side that mentions the other.
 fn joined(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    if let Some(plan) = sets::applied(&join)? {
+        return Ok(Transformed::yes(plan));
+    }
     let lateral = lateral(&join, next)?;
     if let Some(plan) = lateral {
         return Ok(Transformed::yes(plan));

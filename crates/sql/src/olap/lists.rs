@@ -1,11 +1,10 @@
 //! Functions of lists that queries of the system catalog need and DataFusion does not have.
 
-use super::spelling::{OR_EMPTY, ORDINALS, SUBSCRIPTS};
+use super::spelling::OR_EMPTY;
 use super::value::told_type;
 use ankerdb_engine::{DataType as SqlType, ListType, SystemType};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int32Builder, ListArray, ListBuilder};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray};
 use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
@@ -21,12 +20,7 @@ const UPPER: &str = "array_upper";
 /// All functions to be registered.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = Signature::user_defined(Volatility::Immutable);
-    vec![
-        Arc::new(ScalarUDF::new_from_impl(OrEmpty { signature })),
-        Subscripts::function(SUBSCRIPTS, 1),
-        Subscripts::function(ORDINALS, 1),
-        Upper::function(1),
-    ]
+    vec![Arc::new(ScalarUDF::new_from_impl(OrEmpty { signature })), Upper::function(1)]
 }
 
 /// The call, when it is known whether the list counts from 0, as vectors do.
@@ -41,7 +35,6 @@ pub(super) fn settled(
         Some(SqlType::System(SystemType::List(ListType::SmallIntVector | ListType::OidVector)))
     );
     match function.name() {
-        SUBSCRIPTS if is_vector => return Subscripts::function(SUBSCRIPTS, 0),
         UPPER if is_vector => return Upper::function(0),
         "array_element" if is_vector => {
             if let [_, position] = arguments {
@@ -100,71 +93,6 @@ impl ScalarUDFImpl for Upper {
             (is_first && items > 0).then_some(self.first + items - 1)
         };
         Ok(ColumnarValue::Array(Arc::new(Int32Array::from_iter((0..lists.len()).map(upper)))))
-    }
-}
-
-/// The positions of a list's items: none in other dimensions than the first.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Subscripts {
-    name: &'static str,
-    /// The position of the first one.
-    first: i32,
-    signature: Signature,
-}
-
-impl Subscripts {
-    fn function(name: &'static str, first: i32) -> Arc<ScalarUDF> {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Subscripts { name, first, signature }))
-    }
-}
-
-impl ScalarUDFImpl for Subscripts {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        match (self.name, arguments) {
-            (ORDINALS, [DataType::List(_) | DataType::Null]) => Ok(arguments.to_vec()),
-            (SUBSCRIPTS, [list @ (DataType::List(_) | DataType::Null), _]) => {
-                Ok(vec![list.clone(), DataType::Int64])
-            }
-            _ => plan_err!("{} takes a list", self.name),
-        }
-    }
-
-    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        let position = if self.name == ORDINALS { DataType::Int64 } else { DataType::Int32 };
-        Ok(DataType::List(Arc::new(Field::new_list_field(position, true))))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let lists = args.args[0].to_array(args.number_rows)?;
-        let dimensions =
-            args.args.get(1).map(|dimensions| dimensions.to_array(args.number_rows)).transpose()?;
-        let is_first = |row: usize| match &dimensions {
-            None => true,
-            Some(dimensions) => {
-                let dimensions = dimensions.as_primitive::<Int64Type>();
-                dimensions.is_valid(row) && dimensions.value(row) == 1
-            }
-        };
-        let mut positions = ListBuilder::new(Int32Builder::new());
-        for row in 0..lists.len() {
-            match lists.as_list_opt::<i32>().filter(|known| known.is_valid(row) && is_first(row)) {
-                Some(known) => {
-                    positions.append_value((self.first..self.first + known.value_length(row)).map(Some))
-                }
-                None => positions.append_null(),
-            }
-        }
-        let positions: ArrayRef = Arc::new(positions.finish());
-        Ok(ColumnarValue::Array(cast(&positions, args.return_field.data_type())?))
     }
 }
 

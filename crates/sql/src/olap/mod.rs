@@ -57,6 +57,7 @@ mod recomputed;
 mod same_names;
 mod scan;
 mod scope;
+mod sets;
 mod single;
 mod spelling;
 mod statistics;
@@ -64,12 +65,14 @@ pub(crate) mod step;
 mod stored_list;
 mod system;
 pub(crate) mod target;
+mod ties;
 mod typing;
 mod unnesting;
 mod untyped;
 pub(crate) mod value;
 mod view;
 mod view_source;
+mod whole_rows;
 mod wildcard;
 mod written;
 
@@ -477,6 +480,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
         .with_runtime_env(runtime)
         .with_expr_planners(vec![Arc::new(written::WrittenOperators)])
         .with_default_features()
+        .with_query_planner(sets::planner())
         .with_optimizer_rules(distinct::rules())
         .with_physical_optimizer_rules(project::rules())
         .with_physical_optimizer_rule(Arc::new(narrow::NarrowNumerics))
@@ -509,6 +513,7 @@ async fn start(
 ) -> Result<SendableRecordBatchStream> {
     let physical = physical_plan(state, logical).await?;
     let physical = cooperate::interruptible(physical, end).map_err(from_datafusion)?;
+    let physical = sets::interruptible(physical, end).map_err(from_datafusion)?;
     if let Some(probe) = probe {
         // A query runs once for a probe.
         let _ = probe.operators.set(physical.clone());

@@ -4,7 +4,7 @@
 //! batch of arguments becomes a batch of results by asking there for each row. That costs one to several hundred nanoseconds
 //! for a row: common operations have kernels beside this (`kernel/mod.rs`), which must give the same.
 
-use super::arrow::wide_type;
+use super::arrow::computed_type;
 use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
@@ -92,7 +92,7 @@ pub(super) fn by_value(
         return Ok(ColumnarValue::Scalar(value(0)?));
     }
     if rows == 0 {
-        return Ok(ColumnarValue::Array(new_empty_array(&wide_type(result))));
+        return Ok(ColumnarValue::Array(new_empty_array(&computed_type(result))));
     }
     let values = (0..rows).map(value).collect::<Result<Vec<_>>>()?;
     Ok(ColumnarValue::Array(ScalarValue::iter_to_array(values)?))
@@ -124,10 +124,10 @@ impl Argument {
 }
 
 /// The value in exactly the column's type: a numeric with its scale, or 22003 where the digits have no room.
-fn exact(value: Value, data_type: DataType) -> Result<ScalarValue> {
+pub(super) fn exact(value: Value, data_type: DataType) -> Result<ScalarValue> {
     let (Value::Numeric(decimal), DataType::Numeric { precision, scale }) = (&value, data_type) else {
         return match scalar(&value, Some(data_type)) {
-            Ok(found) if found.data_type() == wide_type(data_type) => Ok(found),
+            Ok(found) if found.data_type() == computed_type(data_type) => Ok(found),
             Ok(found) => internal_err!("a result of type {} is not {data_type}", found.data_type()),
             Err(error) => Err(external(error)),
         };

@@ -13,7 +13,9 @@ use super::function::is_postgres;
 use super::limited;
 use super::quantified_subquery::Extremes;
 use super::scan::TableHandle;
+use super::sets;
 use super::system::{self, SystemTable};
+use super::ties;
 use super::value::{field_type, scalar, sql_type, with_type};
 use super::view_source::ViewSource;
 use super::{typing, written};
@@ -115,7 +117,7 @@ pub(crate) fn bind(
     query: &Statement,
     declared: &[Option<DataType>],
 ) -> Result<(LogicalPlan, Vec<Option<DataType>>)> {
-    let plan = relational(state, tables, query, declared)?;
+    let plan = ties::numbered(sets::extracted(relational(state, tables, query, declared)?)?)?;
     let functions =
         |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);

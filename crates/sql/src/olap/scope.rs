@@ -8,6 +8,7 @@
 //! (SQL:2016, 7.10).
 
 use super::planner::TableSources;
+use super::sets;
 use crate::column_name::column_name;
 use crate::name::{folded, identifier};
 use datafusion::sql::sqlparser::ast::{
@@ -129,7 +130,30 @@ impl<'a> Scope<'a> {
         Some(columns)
     }
 
+    /// The relations of a FROM clause, and their columns where these can be told.
+    pub(super) fn relations_of(&self, from: &[TableWithJoins]) -> Vec<(Vec<String>, Option<Vec<String>>)> {
+        let mut relations = Vec::new();
+        for item in from {
+            for factor in std::iter::once(&item.relation).chain(item.joins.iter().map(|join| &join.relation))
+            {
+                if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+                    relations.extend(self.relations_of(std::slice::from_ref(table_with_joins)));
+                    continue;
+                }
+                let columns = self.columns_of_factor(factor).map(|columns| columns.all);
+                let relation = columns.as_ref().and_then(|columns| columns.first());
+                let relation = relation.map(|column| column.relation.clone()).unwrap_or_default();
+                let names = columns.map(|columns| columns.into_iter().map(|column| column.name).collect());
+                relations.push((relation, names));
+            }
+        }
+        relations
+    }
+
     pub(super) fn columns_of_factor(&self, factor: &TableFactor) -> Option<Columns> {
+        if let Ok(Some(derived)) = sets::derived(factor) {
+            return self.columns_of_factor(&derived);
+        }
         let (relation, names) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let columns = renamed(self.columns_of_table(name), alias.as_ref())?;

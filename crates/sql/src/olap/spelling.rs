@@ -3,14 +3,13 @@
 //! - `x COLLATE "C"`, and other names for the order that texts have here: `x`
 //! - `a OPERATOR(pg_catalog.~) b`: `a ~ b`
 //! - `ARRAY(SELECT x FROM ...)`: the subquery as an aggregate, which gives a list
-//! - `generate_subscripts(list, 1)`: the positions, unnested
-//! - `pg_catalog.unnest(list) x` in FROM: `unnest(list) x(x)`
 //! - `VALUES ('1'::jsonb), ('2')`: both cast
 //! - `json_agg(x)`: in `document_aggregate`
-//! - `unnest(list) WITH ORDINALITY`: the list and its items' numbers, unnested together
+//! - `f(x)` in FROM: in `sets`
 
 use super::document_aggregate;
 use super::quantified;
+use super::sets;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
 use crate::name::{dotted, folded, not_supported};
@@ -19,24 +18,18 @@ use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    Value, visit_expressions,
+    Select, SelectItem, SetExpr, Statement, Value,
 };
-use std::ops::ControlFlow;
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
 pub(super) const OR_EMPTY: &str = "array_or_empty";
-/// The name of the function that gives the positions of a list's items.
-pub(super) const SUBSCRIPTS: &str = "array_subscripts";
-/// The name of the function that numbers a list's items from 1.
-pub(super) const ORDINALS: &str = "array_ordinals";
 
 /// The query in other words.
 ///
 /// # Errors
 /// 42704 for a collation that there is not, 0A000 for what has no other words.
 pub(super) fn respelled(query: &Statement) -> Result<Statement> {
-    let mut query = query.clone();
+    let mut query = sets::written_out(query)?;
     let mut spelling = Spelling { refused: None };
     visit(&mut query, &mut spelling);
     spelling.refused.map_or(Ok(query), Err)
@@ -59,6 +52,9 @@ impl Work for Calls {
             arguments.iter_mut().for_each(|argument| self.expression(argument));
             *expression = calls(name, arguments, Vec::new());
         }
+        if let Expr::Function(function) = expression {
+            name_set(function);
+        }
         if let Some(call) = over_items(expression) {
             *expression = call;
         }
@@ -67,6 +63,14 @@ impl Work for Calls {
         {
             *expression = Expr::value(Value::SingleQuotedString(text.clone()));
         }
+    }
+}
+
+/// Calls a function that takes lists apart by the name that it is planned by.
+fn name_set(function: &mut Function) {
+    let name = dotted(&function.name);
+    if let Some(own) = sets::own(name.strip_prefix("pg_catalog.").unwrap_or(&name)) {
+        function.name = ObjectName::from(vec![Ident::with_quote('"', format!("{}{own}", sets::PREFIX))]);
     }
 }
 
@@ -89,7 +93,6 @@ impl Work for Spelling {
         let mut bodies = vec![query.body.as_mut()];
         while let Some(body) = bodies.pop() {
             match body {
-                SetExpr::Select(select) => select.from.iter_mut().for_each(respell_from),
                 SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
                 SetExpr::Values(values) => {
                     let rows = values.rows.iter_mut().map(|row| row.content.as_mut_slice());
@@ -112,26 +115,18 @@ impl Work for Spelling {
                 }
                 return;
             }
-            Expr::Function(function) => match list_of_subquery(function)
-                .or_else(|| subscripts(function))
-                .or_else(|| document_aggregate::respelled(function))
-            {
-                Some(list) => list,
-                None => return,
-            },
+            Expr::Function(function) => {
+                match list_of_subquery(function).or_else(|| document_aggregate::respelled(function)) {
+                    Some(list) => list,
+                    None => return,
+                }
+            }
             _ => return,
         };
         match respelled {
             Ok(respelled) => *expression = respelled,
             Err(error) => self.refused = Some(error),
         }
-    }
-}
-
-fn respell_from(from: &mut TableWithJoins) {
-    let joined = from.joins.iter_mut().map(|join| &mut join.relation);
-    for factor in std::iter::once(&mut from.relation).chain(joined) {
-        respell_factor(factor);
     }
 }
 
@@ -154,87 +149,6 @@ fn cast_documents(rows: &mut [&mut [Expr]]) {
             }
         }
     }
-}
-
-/// A function in FROM without its schema, with a name for its column; one of other than constants as a list.
-fn respell_factor(factor: &mut TableFactor) {
-    if let TableFactor::UNNEST { array_exprs, with_ordinality: with_ordinality @ true, .. } = factor
-        && let [list] = array_exprs.as_slice()
-    {
-        let ordinals = call(ORDINALS, list.clone(), Vec::new());
-        array_exprs.push(ordinals);
-        *with_ordinality = false;
-        return;
-    }
-    if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = factor {
-        if alias.columns.is_empty() && array_exprs.len() == 1 {
-            name_column(alias);
-        }
-        return;
-    }
-    let TableFactor::Table { name, alias, args: Some(arguments), with_ordinality: false, .. } = factor else {
-        return;
-    };
-    let whole = dotted(name);
-    let function = whole.strip_prefix("pg_catalog.").unwrap_or(&whole).to_owned();
-    let given = arguments.args.iter().map(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(given)) => Some(given.clone()),
-        _ => None,
-    });
-    let Some(given) = given.collect::<Option<Vec<_>>>() else { return };
-    let array_exprs = match function.as_str() {
-        "unnest" => given,
-        "generate_series" if given.iter().any(is_computed) => vec![calls(&function, given, Vec::new())],
-        _ => {
-            *name = ObjectName::from(vec![Ident::new(function)]);
-            return;
-        }
-    };
-    let mut alias = alias.clone();
-    if let Some(alias) = alias.as_mut().filter(|alias| alias.columns.is_empty()) {
-        name_column(alias);
-    }
-    *factor = TableFactor::UNNEST {
-        alias,
-        array_exprs,
-        with_offset: false,
-        with_offset_alias: None,
-        with_ordinality: false,
-    };
-}
-
-/// The only column of a function has the name that the function is given.
-fn name_column(alias: &mut TableAlias) {
-    alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
-}
-
-/// Whether there is a call or a column in the expression.
-fn is_computed(expression: &Expr) -> bool {
-    let mut is_computed = false;
-    let _ = visit_expressions(expression, |part| {
-        is_computed |= matches!(part, Expr::Function(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        ControlFlow::<()>::Continue(())
-    });
-    is_computed
-}
-
-/// `generate_subscripts(list, dimension)`; `None` for other calls.
-fn subscripts(function: &Function) -> Option<Result<Expr>> {
-    let name = dotted(&function.name);
-    if name.strip_prefix("pg_catalog.").unwrap_or(&name) != "generate_subscripts" {
-        return None;
-    }
-    let FunctionArguments::List(list) = &function.args else { return None };
-    let given = list.args.iter().map(|argument| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(given)) => Some(given.clone()),
-        _ => None,
-    });
-    Some(match given.collect::<Option<Vec<_>>>() {
-        Some(given) if given.len() == 2 => {
-            Ok(call("unnest", calls(SUBSCRIPTS, given, Vec::new()), Vec::new()))
-        }
-        _ => Err(not_supported("generate_subscripts with such arguments")),
-    })
 }
 
 /// Texts are compared byte by byte, which some collations are names for.

@@ -8,8 +8,11 @@
 use super::correlation::{as_subquery, visit_outer};
 use super::limited::{count, sorted};
 use super::names::HIDDEN;
+use super::sets::{SetCall, SetRows};
+use datafusion::catalog::cte_worktable::CteWorkTable;
+use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality, ScalarValue};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, Sort as SortKey};
@@ -17,7 +20,7 @@ use datafusion::logical_expr::expr_fn::binary_expr;
 use datafusion::logical_expr::utils::{conjunction, merge_schema};
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
-    Operator, Subquery, Values, Window, lit,
+    Operator, RecursiveQuery, Subquery, TableScan, Values, Window, lit,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +37,8 @@ pub(super) struct Unnesting {
     places: Places,
     /// Of the names of columns.
     number: usize,
+    /// The rows of a recursion that its recursive term reads, which have the places: under which name, and as which columns.
+    recursion: Option<(String, DFSchemaRef)>,
 }
 
 impl Unnesting {
@@ -48,7 +53,7 @@ impl Unnesting {
         let places = places
             .map(|(position, column)| (column.clone(), Column::new_unqualified(name(position))))
             .collect();
-        Ok(Unnesting { keys, places, number: *next })
+        Ok(Unnesting { keys, places, number: *next, recursion: None })
     }
 
     /// These combinations under other names.
@@ -62,7 +67,7 @@ impl Unnesting {
         let places = places
             .map(|(position, outer)| (outer.clone(), Column::new_unqualified(name(position))))
             .collect();
-        Ok(Unnesting { keys, places, number: *next })
+        Ok(Unnesting { keys, places, number: *next, recursion: self.recursion.clone() })
     }
 
     /// The plan once for each combination; `None` if it has a part for which there is no such thing.
@@ -90,10 +95,13 @@ impl Unnesting {
                 self.over_all(&inputs, &union.schema, next)
             }
             LogicalPlan::Values(values) => self.over_values(values, next),
+            LogicalPlan::RecursiveQuery(query) => self.over_recursion(query, next),
+            LogicalPlan::TableScan(scan) => self.over_recursive_rows(scan),
             LogicalPlan::Limit(limit) => self.over_limit(limit, next),
             LogicalPlan::Projection(_)
             | LogicalPlan::Filter(_)
             | LogicalPlan::Distinct(_)
+            | LogicalPlan::Extension(_)
             | LogicalPlan::Unnest(_)
             | LogicalPlan::Window(_)
             | LogicalPlan::Aggregate(_) => {
@@ -121,6 +129,15 @@ impl Unnesting {
             }
             LogicalPlan::Unnest(unnest) => {
                 rows.unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())?
+            }
+            LogicalPlan::Extension(_) => {
+                let Some(calls) = SetRows::of(node) else { return Ok(None) };
+                let made = calls
+                    .calls
+                    .iter()
+                    .map(|call| Ok(SetCall { arguments: replacing.all(&call.arguments)?, ..call.clone() }));
+                let calls = SetRows::new(rows.build()?, made.collect::<Result<_>>()?, calls.keeps_all)?;
+                LogicalPlanBuilder::from(calls.into_plan())
             }
             LogicalPlan::Window(window) => rows.window(partitioned(window, &replacing)?)?,
             LogicalPlan::Aggregate(aggregate) => {
@@ -319,12 +336,65 @@ impl Unnesting {
         Ok((LogicalPlanBuilder::from(joined).project(columns)?.build()?, self.places.clone()))
     }
 
-    /// Whether the plan mentions one of the outer columns.
+    /// The recursion, whose rows have the places: those of the first term by the combinations, those of the other term by the rows that
+    /// they are made of.
+    fn over_recursion(&self, query: &RecursiveQuery, next: &mut usize) -> Result<Unnested> {
+        *next += 1;
+        let name = |position: usize| format!("{HIDDEN}recursion {next} {position}");
+        let names: Vec<String> = (0..self.places.len()).map(name).collect();
+        let with_places = |plan: &LogicalPlan, rows: LogicalPlan, places: &Places| {
+            let columns = plan.schema().iter().map(|field| Expr::Column(Column::from(field)));
+            let own = places.values().zip(&names);
+            let own = own.map(|(place, name)| Expr::Column(place.clone()).alias(name.clone()));
+            LogicalPlanBuilder::from(rows).project(columns.chain(own).collect::<Vec<_>>())?.build()
+        };
+        let first = query.static_term.as_ref();
+        let Some((rows, places)) = self.over(first, next)? else { return Ok(None) };
+        let static_term = with_places(first, rows, &places)?;
+        let mut own = self.again(next)?;
+        own.recursion = Some((query.name.clone(), static_term.schema().clone()));
+        let rest = query.recursive_term.as_ref();
+        let Some((rows, places)) = own.over(rest, next)? else { return Ok(None) };
+        let recursive_term = Arc::new(with_places(rest, rows, &places)?);
+        let whole = RecursiveQuery { static_term: Arc::new(static_term), recursive_term, ..query.clone() };
+        let columns = names.iter().map(Column::new_unqualified);
+        let places = self.places.keys().cloned().zip(columns).collect();
+        Ok(Some((LogicalPlan::RecursiveQuery(whole).recompute_schema()?, places)))
+    }
+
+    /// The rows of the recursion that is being read, with their places.
+    fn over_recursive_rows(&self, scan: &TableScan) -> Result<Unnested> {
+        let Some((name, schema)) = self.recursion.as_ref().filter(|(name, _)| is_work_table(scan, name))
+        else {
+            return Ok(None);
+        };
+        let fields = Arc::new(schema.as_arrow().clone());
+        let source = provider_as_source(Arc::new(CteWorkTable::new(name, fields)));
+        let rows = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build()?;
+        // They lie behind the others.
+        let width = rows.schema().fields().len() - self.places.len();
+        let places = self.places.keys().cloned().zip(rows.schema().columns().split_off(width)).collect();
+        Ok(Some((rows, places)))
+    }
+
+    /// Whether the plan mentions one of the outer columns, or reads rows that have them.
     fn is_mentioned(&self, plan: &LogicalPlan) -> Result<bool> {
         let mut found = false;
+        if let Some((name, _)) = &self.recursion {
+            found = plan.exists(|node| {
+                Ok(matches!(node, LogicalPlan::TableScan(scan) if is_work_table(scan, name)))
+            })?;
+        }
         visit_outer(plan, &mut |column| found |= self.places.contains_key(column))?;
         Ok(found)
     }
+}
+
+/// Whether the scan reads the rows of the recursion of that name.
+fn is_work_table(scan: &TableScan, name: &str) -> bool {
+    source_as_provider(&scan.source).is_ok_and(|provider| {
+        provider.downcast_ref::<CteWorkTable>().is_some_and(|table| table.name() == name)
+    })
 }
 
 /// An aggregate that is zero for no rows.

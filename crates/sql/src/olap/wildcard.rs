@@ -7,6 +7,7 @@
 
 use super::planner::TableSources;
 use super::scope::{Column, Scope, is_wildcard, merges_columns, wildcard_columns};
+use super::whole_rows;
 use crate::name::identifier;
 use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Statement};
@@ -42,6 +43,9 @@ impl Work for Lists<'_> {
         let is_nested = !self.depths.is_empty();
         self.depths.push(self.scope.depth());
         self.scope.enter(query);
+        if !self.all {
+            whole_rows::write(&self.scope, query);
+        }
         self.write_out(&mut query.body, is_nested);
     }
 

@@ -5,10 +5,13 @@
 //! the functions that we compute ourselves, go through the planner as calls that take anything. When the plan is built,
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
-use super::arrow::wide_type;
+use super::arrow::{computed_type, wide_type};
 use super::quantified;
+use super::sets;
 use super::value::sql_type;
+use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, library};
+use crate::rewrite::TIES;
 use ankerdb_engine::DataType as SqlType;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
@@ -85,6 +88,13 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "date_trunc" => ("date_trunc", Rough::Moment),
         "timezone" => ("timezone", Rough::Moment),
         "extract" => ("extract", Rough::Numeric),
+        TIES => (TIES, Rough::Count),
+        OVERLAP => (OVERLAP, Rough::Boolean),
+        other if let Some(name) = other.strip_prefix(sets::PREFIX).and_then(sets::own) => match name {
+            sets::UNNEST => (name, Rough::Item),
+            sets::SUBSCRIPTS => (name, Rough::Integer),
+            _ => (name, Rough::Count),
+        },
         other if let Some((_, _, name)) = quantified::by_name(other) => (name, Rough::Boolean),
         other => match (Temporal::known_name(other), Math::known_name(other)) {
             (Some(name), _) => (name, Rough::Interval),
@@ -101,6 +111,12 @@ pub(crate) fn operator(call: &ScalarFunction) -> Option<&'static str> {
     written.name.starts_with(|first: char| !first.is_ascii_alphabetic()).then_some(written.name)
 }
 
+/// The function's name, if the call gives rows.
+pub(crate) fn set_function(call: &ScalarFunction) -> Option<&'static str> {
+    let written = call.func.inner().downcast_ref::<Written>()?;
+    (sets::own(written.name).is_some() || library::is_set(written.name)).then_some(written.name)
+}
+
 fn is_bare(operand: &Expr) -> bool {
     matches!(operand, Expr::Placeholder(_) | Expr::Literal(ScalarValue::Utf8(_), _))
 }
@@ -110,6 +126,9 @@ fn is_bare(operand: &Expr) -> bool {
 enum Rough {
     Boolean,
     Integer,
+    Count,
+    /// The type of the items of the first argument.
+    Item,
     Text,
     Double,
     Numeric,
@@ -162,6 +181,11 @@ impl ScalarUDFImpl for Written {
         Ok(match self.result {
             Rough::Boolean => DataType::Boolean,
             Rough::Integer => DataType::Int32,
+            Rough::Count => DataType::Int64,
+            Rough::Item => match arguments.first() {
+                Some(DataType::List(items)) => items.data_type().clone(),
+                _ => DataType::Utf8View,
+            },
             Rough::Text => match arguments.iter().find(|argument| matches!(argument, DataType::List(_))) {
                 // Lists are concatenated, too.
                 Some(list) if self.name == "||" => list.clone(),
@@ -181,7 +205,7 @@ impl ScalarUDFImpl for Written {
                 // Arrow's types do not tell a document from a text.
                 let result = library::result(self.name, &types);
                 let result = result.or_else(|| library::only_result(self.name, types.len()));
-                result.map_or(DataType::Utf8View, wide_type)
+                result.map_or(DataType::Utf8View, computed_type)
             }
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),

@@ -6,16 +6,13 @@
 //!
 //! Clauses that only say how something is stored or computed are passed over: MATERIALIZED, ONLY, `fillfactor`.
 
-use crate::expression::SessionFunction;
+use crate::expression::{SessionFunction, library};
 use crate::name::{folded, not_supported};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, CreateTableOptions, Expr, JoinOperator, Statement, TableConstraint, TableFactor, Visit, Visitor,
 };
 use std::ops::ControlFlow;
-
-/// Functions that give several rows for one.
-const SET_RETURNING: &[&str] = &["generate_series", "regexp_split_to_table", "regexp_matches"];
 
 /// 0A000 or 42601 for a statement with clauses that would be ignored.
 pub(super) fn check(statement: &Statement) -> Result<()> {
@@ -164,7 +161,10 @@ fn query_clauses(query: &ast::Query) -> Result<()> {
     // What is left of FETCH, which is a LIMIT as far as it can be.
     if let Some(ast::Fetch { with_ties, percent, quantity: _ }) = fetch {
         foreign(*percent, "PERCENT")?;
-        missing(*with_ties, "WITH TIES")?;
+        if *with_ties && order_by.is_none() {
+            let message = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(Error::new(SqlState::SyntaxError, message));
+        }
         return Err(Error::new(SqlState::SyntaxError, "multiple LIMIT clauses not allowed"));
     }
     foreign(for_clause.is_some(), "FOR")?;
@@ -295,10 +295,10 @@ fn table_factor(factor: &TableFactor) -> Result<()> {
         TableFactor::Table {
             name: _,
             alias,
-            args: _,
+            args,
             with_hints,
             version,
-            with_ordinality,
+            with_ordinality: _,
             partitions,
             json_path,
             sample,
@@ -306,24 +306,27 @@ fn table_factor(factor: &TableFactor) -> Result<()> {
         } => {
             foreign(!with_hints.is_empty(), "WITH")?;
             foreign(version.is_some(), "FOR")?;
-            missing(*with_ordinality, "WITH ORDINALITY")?;
             foreign(!partitions.is_empty(), "PARTITION")?;
             foreign(json_path.is_some(), "[")?;
             missing(sample.is_some(), "TABLESAMPLE")?;
             foreign(!index_hints.is_empty(), "INDEX")?;
-            alias_clauses(alias.as_ref())
+            if args.is_some() { function_alias(alias.as_ref()) } else { alias_clauses(alias.as_ref()) }
         }
         TableFactor::Derived { lateral: _, subquery: _, alias, sample } => {
             foreign(sample.is_some(), "TABLESAMPLE")?;
             alias_clauses(alias.as_ref())
         }
-        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality, alias } => {
-            missing(*with_ordinality, "WITH ORDINALITY")?;
-            alias_clauses(alias.as_ref())
+        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias } => {
+            function_alias(alias.as_ref())
         }
-        TableFactor::UNNEST { alias, array_exprs, with_offset, with_offset_alias: _, with_ordinality } => {
+        TableFactor::UNNEST {
+            alias,
+            array_exprs: _,
+            with_offset,
+            with_offset_alias: _,
+            with_ordinality: _,
+        } => {
             foreign(*with_offset, "WITH")?;
-            missing(*with_ordinality && array_exprs.len() != 1, "WITH ORDINALITY of several lists")?;
             alias_clauses(alias.as_ref())
         }
         TableFactor::NestedJoin { table_with_joins, alias } => {
@@ -339,15 +342,62 @@ fn table_factor(factor: &TableFactor) -> Result<()> {
     }
 }
 
+/// The alias of a function may define its columns.
+fn function_alias(alias: Option<&ast::TableAlias>) -> Result<()> {
+    let Some(ast::TableAlias { explicit: _, name: _, columns: _, at }) = alias else { return Ok(()) };
+    foreign(at.is_some(), "AT")
+}
+
 fn alias_clauses(alias: Option<&ast::TableAlias>) -> Result<()> {
     let Some(ast::TableAlias { explicit: _, name: _, columns, at }) = alias else { return Ok(()) };
-    missing(columns.iter().any(|column| column.data_type.is_some()), "a list of column definitions")?;
+    let defined = columns.iter().find_map(|column| column.data_type.as_ref());
+    foreign(defined.is_some(), &defined.map(ToString::to_string).unwrap_or_default())?;
     foreign(at.is_some(), "AT")
+}
+
+fn returning_clause(items: Option<&[ast::SelectItem]>) -> Result<()> {
+    items.into_iter().flatten().try_for_each(|item| match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } => {
+            no_rows_of_calls(expr, "RETURNING")
+        }
+        _ => Ok(()),
+    })
+}
+
+/// 0A000 for a call that gives rows, outside of subqueries.
+fn no_rows_of_calls(expression: &Expr, place: &str) -> Result<()> {
+    struct Calls(usize);
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            self.0 += 1;
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<()> {
+            self.0 -= 1;
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_expr(&mut self, part: &Expr) -> ControlFlow<()> {
+            let Expr::Function(function) = part else { return ControlFlow::Continue(()) };
+            let name =
+                function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default();
+            let gives_rows =
+                library::is_set(&name) || matches!(name.as_str(), "unnest" | "generate_subscripts");
+            if gives_rows && self.0 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    match expression.visit(&mut Calls(0)) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            let message = format!("set-returning functions are not allowed in {place}");
+            Err(Error::new(SqlState::FeatureNotSupported, message))
+        }
+    }
 }
 
 fn function_clauses(function: &ast::Function) -> Result<()> {
     let ast::Function {
-        name,
+        name: _,
         uses_odbc_syntax,
         parameters,
         args,
@@ -357,9 +407,6 @@ fn function_clauses(function: &ast::Function) -> Result<()> {
         // Read by the OLAP path; the OLTP path leaves such calls to it.
         within_group: _,
     } = function;
-    let name = name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default();
-    missing(SET_RETURNING.contains(&name.as_str()), &format!("the set-returning function {name} here"))
-        .map_err(|error| error.with_hint("Call it in FROM."))?;
     foreign(*uses_odbc_syntax, "{")?;
     foreign(*parameters != ast::FunctionArguments::None, "(")?;
     foreign(null_treatment.is_some(), "NULLS")?;
@@ -388,7 +435,7 @@ fn insert_clauses(insert: &ast::Insert) -> Result<()> {
         after_columns,
         has_table_keyword,
         on: _,
-        returning: _,
+        returning,
         output,
         replace_into,
         priority,
@@ -400,6 +447,7 @@ fn insert_clauses(insert: &ast::Insert) -> Result<()> {
         multi_table_when_clauses,
         multi_table_else_clause,
     } = insert;
+    returning_clause(returning.as_deref())?;
     foreign(or.is_some(), "OR")?;
     foreign(*ignore, "IGNORE")?;
     foreign(!*into, "INSERT")?;
@@ -425,15 +473,17 @@ fn update_clauses(update: &ast::Update) -> Result<()> {
         update_token: _,
         optimizer_hints: _,
         table: _,
-        assignments: _,
+        assignments,
         from: _,
         selection: _,
-        returning: _,
+        returning,
         output,
         or,
         order_by,
         limit,
     } = update;
+    assignments.iter().try_for_each(|assignment| no_rows_of_calls(&assignment.value, "UPDATE"))?;
+    returning_clause(returning.as_deref())?;
     foreign(output.is_some(), "OUTPUT")?;
     foreign(or.is_some(), "OR")?;
     foreign(!order_by.is_empty(), "ORDER")?;
@@ -448,11 +498,12 @@ fn delete_clauses(delete: &ast::Delete) -> Result<()> {
         from,
         using: _,
         selection: _,
-        returning: _,
+        returning,
         output,
         order_by,
         limit,
     } = delete;
+    returning_clause(returning.as_deref())?;
     foreign(!tables.is_empty(), "FROM")?;
     foreign(matches!(from, ast::FromTable::WithoutKeyword(_)), "DELETE")?;
     foreign(output.is_some(), "OUTPUT")?;
@@ -617,14 +668,10 @@ mod tests {
     fn clauses_of_postgresql_that_are_missing_are_named() {
         for sql in [
             "SELECT * FROM a TABLESAMPLE BERNOULLI (10)",
-            "SELECT * FROM a FETCH FIRST 1 ROW WITH TIES",
-            "SELECT generate_series(1, a), 2 FROM b",
-            "SELECT * FROM (SELECT count(generate_series(1, 2))) AS b",
             "CREATE TABLE a (id int UNIQUE DEFERRABLE)",
             "CREATE TABLE a (id int, PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED)",
             "CREATE TABLE a (id int, UNIQUE NULLS NOT DISTINCT (id))",
             "SELECT * FROM (a JOIN b ON true) AS c",
-            "SELECT * FROM generate_series(1, 2) WITH ORDINALITY",
         ] {
             assert_eq!(state(sql), "0A000", "{sql}");
         }
@@ -645,6 +692,7 @@ mod tests {
             "SELECT 1 FETCH FIRST 10 PERCENT ROWS ONLY",
             "SELECT 1 LIMIT 1 FETCH FIRST 1 ROW ONLY",
             "FROM a",
+            "SELECT * FROM a FETCH FIRST 1 ROW WITH TIES",
             "SELECT 1 UNION BY NAME SELECT 2",
             "SELECT 1 MINUS SELECT 2",
             "INSERT OR REPLACE INTO a VALUES (1)",

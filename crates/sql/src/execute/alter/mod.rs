@@ -51,7 +51,8 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     if table.definition().materialized.is_some() {
         operations.iter().try_for_each(|operation| check_materialized(&name, operation))?;
     }
-    let is_naming = |action: &AlterTableOperation| matches!(action, AlterTableOperation::RenameConstraint { .. });
+    let is_naming =
+        |action: &AlterTableOperation| matches!(action, AlterTableOperation::RenameConstraint { .. });
     if !operations.iter().all(is_naming) {
         defining.transaction.check_none_deferred(&table, "ALTER TABLE")?;
     }

@@ -22,6 +22,8 @@ pub(crate) struct Entry {
     pub is_strict: bool,
     pub volatility: Volatility,
     pub compute: Compute,
+    /// What begins a call, if it gives rows: it is no value then.
+    pub set: Option<super::sets::Start>,
 }
 
 /// When equal arguments give equal results.
@@ -61,6 +63,7 @@ pub(super) const fn entry(
         is_strict: true,
         volatility,
         compute,
+        set: None,
     }
 }
 

@@ -25,14 +25,16 @@ mod powers;
 mod random;
 mod regexp;
 mod resolve;
+mod sets;
 mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
-pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY};
+pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, ROW};
 pub(crate) use powers::whole_root;
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};
+pub(crate) use sets::{SetColumns, SetValues, column, columns};
 
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use std::hash::{Hash, Hasher};
@@ -55,6 +57,7 @@ const TABLES: &[&[Entry]] = &[
     powers::ENTRIES,
     random::ENTRIES,
     regexp::ENTRIES,
+    sets::ENTRIES,
     text::ENTRIES,
     zone::ENTRIES,
 ];
@@ -86,6 +89,18 @@ impl Builtin {
 
     pub(crate) fn volatility(self) -> Volatility {
         self.0.volatility
+    }
+
+    /// The values of a call that gives rows.
+    ///
+    /// # Errors
+    /// The function's own, and XX000 for one that gives a value.
+    pub(crate) fn start(self, values: &[Value], interrupt: &Interrupt) -> Result<SetValues> {
+        let Some(start) = self.0.set else { return Err(entry::wrong_argument()) };
+        match self.0.is_strict && values.iter().any(Value::is_null) {
+            true => Ok(Box::new(std::iter::empty())),
+            false => start(values, interrupt),
+        }
     }
 
     /// Computes the function.
@@ -137,6 +152,11 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
     named(name).any(|entry| entry.takes(arguments))
 }
 
+/// Whether the functions of this name give rows.
+pub(crate) fn is_set(name: &str) -> bool {
+    named(name).next().is_some_and(|entry| entry.set.is_some())
+}
+
 /// Types whose names are functions that cast to them.
 const TYPES: [(&str, DataType); 9] = [
     ("bool", DataType::Boolean),
@@ -164,5 +184,7 @@ pub(crate) fn known_name(name: &str) -> Option<&'static str> {
 /// The names of all functions.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let of_types = TYPES.iter().map(|(name, _)| *name);
-    entries().map(|entry| entry.name).filter(|name| !name.starts_with(OPERATOR)).chain(of_types)
+    let known = entries().map(|entry| entry.name).filter(|name| !name.starts_with(OPERATOR));
+    // What gives several columns is a function for each.
+    known.map(|name| name.split(' ').next().unwrap_or(name)).chain(of_types)
 }

@@ -28,7 +28,8 @@ pub(super) const ENTRIES: &[Entry] = &[
 ];
 
 /// The most fractional digits of an argument.
-fn larger_scale(items: &[Typed]) -> u8 {
+/// As many fractional digits as the argument that has the most.
+pub(super) fn larger_scale(items: &[Typed]) -> u8 {
     items.iter().filter_map(|item| item.data_type).map(scale_of).max().unwrap_or(0)
 }
 

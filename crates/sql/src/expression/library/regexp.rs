@@ -1,10 +1,14 @@
 //! Functions and operators of regular expressions.
 
 use super::entry::{Entry, entry, integer, invalid, text};
+use super::sets::{SetValues, given};
 use crate::expression::regex::{self, Flags, Regex};
 use crate::expression::similar;
 use ankerdb_engine::DataType::{Boolean, Integer, Text};
-use ankerdb_engine::{Interrupt, Result, Value};
+use ankerdb_engine::{ArrayBuilder, DataType, Interrupt, ListType, Result, SystemType, Value};
+
+/// A list of texts.
+const TEXTS: DataType = DataType::System(SystemType::List(ListType::Text));
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("operator ~", &[Text, Text], Boolean, |values, interrupt| matches(values, false, interrupt)),
@@ -32,6 +36,10 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("regexp_replace", &[Text, Text, Text, Integer], Text, replace),
     entry("regexp_replace", &[Text, Text, Text, Integer, Integer], Text, replace),
     entry("regexp_replace", &[Text, Text, Text, Integer, Integer, Text], Text, replace),
+    entry("regexp_match", &[Text, Text], TEXTS, first_match),
+    entry("regexp_match", &[Text, Text, Text], TEXTS, first_match),
+    entry("regexp_split_to_array", &[Text, Text], TEXTS, split_to_array),
+    entry("regexp_split_to_array", &[Text, Text, Text], TEXTS, split_to_array),
     entry(SUBSTRING, &[Text, Text], Text, substring),
     entry(SUBSTRING, &[Text, Text, Text], Text, substring_similar),
 ];
@@ -194,6 +202,92 @@ fn substr(values: &[Value], interrupt: &Interrupt) -> Result<Value> {
     let group = number(values, 5, "subexpr", (0, 0))?;
     let found = nth((subject, text(values, 1)?), (start, wanted), flags, group, interrupt)?;
     Ok(found.map_or(Value::Null, |(begin, end)| Value::text(&subject[begin..end])))
+}
+
+/// The list of a match's groups, or of all that matches if the pattern has none.
+fn groups_of(
+    subject: &str,
+    (begin, end): (usize, usize),
+    groups: &[Option<(usize, usize)>],
+    count: usize,
+) -> Result<Value> {
+    let mut items = ArrayBuilder::new(ListType::Text);
+    if count == 0 {
+        items.push((&Value::text(&subject[begin..end])).into())?;
+    }
+    for group in 1..=count {
+        let found = groups.get(group).copied().flatten();
+        let item = found.map_or(Value::Null, |(begin, end)| Value::text(&subject[begin..end]));
+        items.push((&item).into())?;
+    }
+    Ok(Value::Array(items.finish()))
+}
+
+/// `regexp_match(text, pattern [, flags])`
+fn first_match(values: &[Value], interrupt: &Interrupt) -> Result<Value> {
+    let hint = "Use the regexp_matches function instead.";
+    let flags = own_options(values, 2, "regexp_match").map_err(|error| {
+        if error.message().ends_with("\"global\" option") { error.with_hint(hint) } else { error }
+    })?;
+    let subject = text(values, 0)?;
+    regex::with(text(values, 1)?, flags, |regex| {
+        let (count, mut groups) = (regex.groups(), Vec::new());
+        match regex.find(subject, 0, (count > 0).then_some(&mut groups), interrupt)? {
+            Some(whole) => groups_of(subject, whole, &groups, count),
+            None => Ok(Value::Null),
+        }
+    })
+}
+
+/// `regexp_matches(text, pattern [, flags])`: a row for the first match, or for each with the option `g`.
+pub(super) fn all_matches(values: &[Value], interrupt: &Interrupt) -> Result<SetValues> {
+    let (flags, is_global) =
+        if values.len() > 2 { options(text(values, 2)?)? } else { (Flags::default(), false) };
+    let subject = text(values, 0)?;
+    regex::with(text(values, 1)?, flags, |regex| {
+        let (count, mut groups, mut found) = (regex.groups(), Vec::new(), Vec::new());
+        let mut matches = Matches { regex, text: subject, next: Some(0), interrupt };
+        while let Some(whole) = matches.find((count > 0).then_some(&mut groups))? {
+            found.push(groups_of(subject, whole, &groups, count)?);
+            if !is_global {
+                break;
+            }
+        }
+        Ok(given(found))
+    })
+}
+
+/// What is between the matches: not beside empty ones at an end of the text or right behind another.
+fn pieces(values: &[Value], function: &str, interrupt: &Interrupt) -> Result<Vec<Value>> {
+    let flags = own_options(values, 2, function)?;
+    let subject = text(values, 0)?;
+    regex::with(text(values, 1)?, flags, |regex| {
+        let mut matches = Matches { regex, text: subject, next: Some(0), interrupt };
+        let (mut found, mut copied, mut before) = (Vec::new(), 0, 0);
+        while let Some((begin, end)) = matches.find(None)? {
+            if begin < subject.len() && end > before {
+                found.push(Value::text(&subject[copied..begin]));
+                copied = end;
+            }
+            before = end;
+        }
+        found.push(Value::text(&subject[copied..]));
+        Ok(found)
+    })
+}
+
+/// `regexp_split_to_table(text, pattern [, flags])`
+pub(super) fn split(values: &[Value], interrupt: &Interrupt) -> Result<SetValues> {
+    Ok(given(pieces(values, "regexp_split_to_table", interrupt)?))
+}
+
+/// `regexp_split_to_array(text, pattern [, flags])`
+fn split_to_array(values: &[Value], interrupt: &Interrupt) -> Result<Value> {
+    let mut items = ArrayBuilder::new(ListType::Text);
+    for piece in pieces(values, "regexp_split_to_array", interrupt)? {
+        items.push((&piece).into())?;
+    }
+    Ok(Value::Array(items.finish()))
 }
 
 /// `substring(text FROM pattern)`: the first group, or all that matches if there is none.

@@ -1,7 +1,7 @@
 //! Arrays in DataFusion's expressions, where they are lists: constants, parameters, and comparisons with their items.
 
 use super::read::{Operand, Reader, boolean};
-use super::refused;
+use super::{refused, undefined_function};
 use crate::expression::quantified::no_array;
 use crate::expression::{Comparison, Expression, Quantifier, Typed, fold};
 use crate::name::not_supported;
@@ -110,6 +110,18 @@ impl Reader<'_, '_> {
         })
     }
 
+    /// `left && right`, of lists.
+    pub(super) fn overlap(&mut self, left: &Expr, right: &Expr) -> Result<Operand> {
+        let (left, right) = (self.read(left)?, self.read(right)?);
+        let (left, right) = self.as_lists(left, right)?;
+        let are_lists = matches!((&left, &right), (Operand::Foreign(_), Operand::Foreign(_)));
+        if !are_lists {
+            return Err(external(undefined_function("&&")));
+        }
+        let (left, right) = (self.emit(left)?, self.emit(right)?);
+        self.leaf(datafusion::functions_nested::expr_fn::array_has_any(left, right))
+    }
+
     /// A constant or parameter without a type beside a list is a list, too.
     pub(super) fn as_lists(&mut self, left: Operand, right: Operand) -> Result<(Operand, Operand)> {
         let items = |operand: &Operand| match operand {
@@ -136,5 +148,14 @@ impl Reader<'_, '_> {
         };
         let (of_left, of_right) = (items(&left), items(&right));
         Ok((list(left, of_right)?, list(right, of_left)?))
+    }
+}
+
+/// Operators of documents that lists have, too.
+pub(super) fn between_lists(name: &str) -> Option<Operator> {
+    match name {
+        "operator @>" => Some(Operator::AtArrow),
+        "operator <@" => Some(Operator::ArrowAt),
+        _ => None,
     }
 }

@@ -19,6 +19,7 @@ mod emit;
 mod keyed;
 mod lists;
 mod read;
+mod rows;
 mod set;
 mod shed;
 mod window;
@@ -27,6 +28,7 @@ pub(super) use shed::without_text_types;
 
 use super::arrow::wide_type;
 use super::error::external;
+use super::sets::SetRows;
 use crate::expression::{Parameters, Refusal, fold};
 use ankerdb_engine::{DataType, Error};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
@@ -105,6 +107,7 @@ impl Typing<'_> {
                 }
                 LogicalPlan::Join(keyed::joined(join)?).recompute_schema()
             }
+            LogicalPlan::Extension(_) if let Some(rows) = SetRows::of(&plan) => self.rows(rows, &schema),
             LogicalPlan::Limit(mut limit) => {
                 for count in [&mut limit.skip, &mut limit.fetch].into_iter().flatten() {
                     let typed = self.count(count, &schema)?;

@@ -2,13 +2,15 @@
 
 use super::emit::Emitter;
 use super::keyed;
+use super::lists::between_lists;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
+use crate::expression::notation::OVERLAP;
 use crate::expression::{
     Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
 };
 use crate::name::not_supported;
-use crate::olap::arrow::wide_type;
+use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
 use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
@@ -52,20 +54,15 @@ pub(super) fn is_unknown(expression: &Expr) -> bool {
     matches!(expression, Expr::Literal(ScalarValue::Null | ScalarValue::Utf8(Some(_)), _))
 }
 
-/// Operators of documents that lists have, too.
-fn between_lists(name: &str) -> Option<Operator> {
-    match name {
-        "operator @>" => Some(Operator::AtArrow),
-        "operator <@" => Some(Operator::ArrowAt),
-        _ => None,
-    }
-}
-
 fn is_list(operand: &Operand) -> bool {
     match operand {
         Operand::Foreign(_) => true,
-        Operand::Typed(typed) => matches!(typed.data_type, Some(DataType::System(SystemType::List(_)))),
+        Operand::Typed(typed) => is_list_type(typed.data_type),
     }
+}
+
+fn is_list_type(data_type: Option<DataType>) -> bool {
+    matches!(data_type, Some(DataType::System(SystemType::List(_))))
 }
 
 impl<'r, 't> Reader<'r, 't> {
@@ -378,6 +375,9 @@ impl<'r, 't> Reader<'r, 't> {
         {
             return self.quantified(comparison, quantifier, call);
         }
+        if let (OVERLAP, [left, right]) = (name, call.args.as_slice()) {
+            return self.overlap(left, right);
+        }
         if let ("pg_typeof", [argument]) = (name, call.args.as_slice()) {
             return self.type_of(argument);
         }
@@ -390,6 +390,15 @@ impl<'r, 't> Reader<'r, 't> {
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
         let operands = match all_typed(operands) {
             Ok(typed) if is_ours => match function::call(&mut self.binder(), name, typed.clone()) {
+                Ok(typed) if is_list_type(typed.data_type) => {
+                    let expression = fold(typed.expression).map_err(external)?;
+                    let list = self.emitter().emit(expression)?;
+                    let known = typed.data_type.map(computed_type);
+                    return match (list.get_type(self.schema.as_ref())?, known) {
+                        (ArrowType::Null, Some(known)) => self.leaf(cast(list, known)),
+                        _ => self.leaf(list),
+                    };
+                }
                 Ok(typed) => return Ok(Operand::Typed(typed)),
                 Err(Refusal::Failed(error)) => return Err(external(error)),
                 Err(Refusal::Elsewhere(_)) => typed.into_iter().map(Operand::Typed).collect(),

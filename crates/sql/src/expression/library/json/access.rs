@@ -7,6 +7,9 @@ use ankerdb_engine::DataType::{Boolean, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{Interrupt, Result, Value};
 use ankerdb_value::json::{self, Kind};
 
+/// The function of a document that is a column of a row made of a document.
+pub(crate) const MEMBER: &str = "operator column";
+
 pub(crate) const ENTRIES: &[Entry] = &[
     entry("operator ->", &[Json, Text], Json, |values, _| part(field(values)?)),
     entry("operator ->", &[Json, Integer], Json, |values, _| part(element(values)?)),
@@ -38,6 +41,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("jsonb_typeof", &[Jsonb], Text, kind_name),
     entry("json_array_length", &[Json], Integer, array_length),
     entry("jsonb_array_length", &[Jsonb], Integer, array_length),
+    entry(MEMBER, &[Json, Text], Json, |values, _| member(values)),
+    entry(MEMBER, &[Jsonb, Text], Jsonb, |values, _| member(values)),
+    entry("json_to_record", &[Json], Json, |values, _| record(values, "json_to_record")),
+    entry("jsonb_to_record", &[Jsonb], Jsonb, |values, _| record(values, "jsonb_to_record")),
 ];
 
 /// The part as a document.
@@ -98,6 +105,21 @@ fn exist(values: &[Value], all: bool) -> Result<Value> {
 
 fn kind_name(values: &[Value], _: &Interrupt) -> Result<Value> {
     Ok(Value::text(json::kind(text(values, 0)?).name()))
+}
+
+/// The member of an object that is a column of a row; null is NULL.
+fn member(values: &[Value]) -> Result<Value> {
+    part(field(values)?.filter(|found| json::kind(found) != Kind::Null))
+}
+
+/// The object whose members are the columns of a row.
+fn record(values: &[Value], function: &str) -> Result<Value> {
+    let document = text(values, 0)?;
+    match json::kind(document) {
+        Kind::Object => Ok(Value::text(document)),
+        Kind::Array => Err(invalid(format!("cannot call {function} on an array"))),
+        _ => Err(invalid(format!("cannot call {function} on a scalar"))),
+    }
 }
 
 fn array_length(values: &[Value], _: &Interrupt) -> Result<Value> {

@@ -28,6 +28,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("jsonb_build_array", &[], Jsonb, |values, _| canonical(&array(values)?))
         .and_documents(0, usize::MAX)
         .lenient(),
+    entry(ROW, &[], Json, |values, _| Ok(Value::text(row(values)?))).and_documents(0, usize::MAX).lenient(),
     entry("json_build_object", &[], Json, |values, _| Ok(Value::text(object(values, "json_build_object")?)))
         .and_documents(0, usize::MAX)
         .lenient(),
@@ -42,6 +43,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 /// The aggregates of documents.
 pub(crate) const AGGREGATES: [&str; 4] = ["json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"];
+/// What makes a document of a row: of the names of its columns, and their values.
+pub(crate) const ROW: &str = "operator row of json";
 /// What makes an aggregate's document of the text that was put together; its name goes on with the aggregate's.
 pub(crate) const JSON_WHOLE: &str = "operator whole";
 /// What an aggregate puts into an array for a value.
@@ -105,6 +108,21 @@ fn array(items: &[Value]) -> Result<String> {
         out.push_str(item(items, position)?);
     }
     out.push(']');
+    Ok(out)
+}
+
+/// Names of columns and their values, as `row_to_json` writes them.
+fn row(items: &[Value]) -> Result<String> {
+    let mut out = String::from("{");
+    for position in (0..items.len()).step_by(2) {
+        if position > 0 {
+            out.push(',');
+        }
+        push_key(text(items, position)?, &mut out)?;
+        out.push(':');
+        out.push_str(item(items, position + 1)?);
+    }
+    out.push('}');
     Ok(out)
 }
 

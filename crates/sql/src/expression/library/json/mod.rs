@@ -6,9 +6,11 @@ pub(super) mod access;
 pub(super) mod cast;
 pub(super) mod change;
 pub(super) mod make;
+pub(super) mod sets;
 
+pub(crate) use access::MEMBER;
 pub(crate) use cast::JSONB_KEY;
-pub(crate) use make::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE};
+pub(crate) use make::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, ROW};
 
 use super::entry::wrong_argument;
 use ankerdb_engine::{DataType, ListType, Result, SystemType, Value, ValueRef};

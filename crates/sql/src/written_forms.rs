@@ -1,0 +1,254 @@
+//! Ways to write that the parser does not know, in those that it does, before a statement is parsed.
+//!
+//! | written | read |
+//! | --- | --- |
+//! | `ABORT` | `ROLLBACK` |
+//! | `INSERT INTO a (VALUES ...)` | `INSERT INTO a VALUES ...` |
+//! | `a NOT LIKE ALL (b)` | `a !~~ ALL (b)` |
+//! | `BETWEEN ASYMMETRIC` | `BETWEEN` |
+//! | `GROUPING SETS (a, GROUPING SETS (b))` | `GROUPING SETS (a, b)` |
+//! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
+//! | `IN ((SELECT ...), a)` | `IN (coalesce((SELECT ...)), a)` |
+
+use crate::expression::library;
+use crate::forms::DISTINCT;
+use crate::name::folded;
+use crate::plain_query::plain_select;
+use crate::words::{places, word};
+use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+
+/// Rewrites the tokens of one statement.
+pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
+    write_abort(tokens);
+    unwrap(tokens);
+    write_patterns(tokens);
+    leave_out_asymmetric(tokens);
+    write_groups(tokens);
+    write_members(tokens);
+}
+
+/// `ABORT [WORK | TRANSACTION] [AND [NO] CHAIN]`
+fn write_abort(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    let is_abort = word(tokens, &significant, 0) == "abort";
+    if is_abort && matches!(word(tokens, &significant, 1).as_str(), "" | "work" | "transaction" | "and") {
+        tokens[significant[0]].token = Token::make_keyword("ROLLBACK");
+    }
+}
+
+/// Takes the parentheses off the query behind the name of the table.
+fn unwrap(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    let is =
+        |place: usize, token: &Token| significant.get(place).is_some_and(|&at| tokens[at].token == *token);
+    let is_word = |place: usize, wanted: &str| word(tokens, &significant, place) == wanted;
+    if !is_word(0, "insert") || !is_word(1, "into") {
+        return;
+    }
+    let mut place = 3;
+    while is(place, &Token::Period) {
+        place += 2;
+    }
+    if is_word(place, "as") {
+        place += 2;
+    }
+    let first = place;
+    while is(place, &Token::LParen) {
+        place += 1;
+    }
+    let begins_query = ["select", "values", "with", "table"].iter().any(|wanted| is_word(place, wanted));
+    if place == first || !begins_query {
+        return;
+    }
+    // Only the outer one: the parser knows queries in parentheses elsewhere.
+    let Some(close) = closing(tokens, &significant, first) else { return };
+    let ends = close + 1 == significant.len() || is_word(close + 1, "returning") || is_word(close + 1, "on");
+    if !ends {
+        return;
+    }
+    let (open, close) = (significant[first], significant[close]);
+    tokens[close].token = blank();
+    tokens[open].token = blank();
+    unwrap(tokens);
+}
+
+/// LIKE and its variants before ANY and ALL, as the operators that the parser takes there.
+fn write_patterns(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let mut replaced: Vec<(usize, usize, Token)> = Vec::new();
+    for place in 0..significant.len() {
+        let ignores_case = match word(tokens, &significant, place).as_str() {
+            "like" => false,
+            "ilike" => true,
+            _ => continue,
+        };
+        let is_quantified = matches!(word(tokens, &significant, place + 1).as_str(), "any" | "all" | "some")
+            && significant.get(place + 2).is_some_and(|&at| tokens[at].token == Token::LParen);
+        if !is_quantified {
+            continue;
+        }
+        let is_negated = place > 0 && word(tokens, &significant, place - 1) == "not";
+        let token = match (is_negated, ignores_case) {
+            (false, false) => Token::DoubleTilde,
+            (false, true) => Token::DoubleTildeAsterisk,
+            (true, false) => Token::ExclamationMarkDoubleTilde,
+            (true, true) => Token::ExclamationMarkDoubleTildeAsterisk,
+        };
+        let first = if is_negated { place - 1 } else { place };
+        replaced.push((significant[first], significant[place], token));
+    }
+    for (first, last, token) in replaced.into_iter().rev() {
+        tokens[last].token = token;
+        tokens.drain(first..last);
+    }
+}
+
+/// The word that makes BETWEEN look at both orders of its bounds.
+pub(crate) const SYMMETRIC: &str = "symmetric";
+
+/// BETWEEN ASYMMETRIC, which is BETWEEN.
+fn leave_out_asymmetric(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let after_between = |place: &usize| {
+        *place > 0
+            && word(tokens, &significant, *place) == "asymmetric"
+            && word(tokens, &significant, *place - 1) == "between"
+    };
+    let found: Vec<usize> =
+        (0..significant.len()).filter(after_between).map(|place| significant[place]).collect();
+    for at in found.into_iter().rev() {
+        tokens.remove(at);
+    }
+}
+
+/// Whether a token is a keyword that is written without quotes.
+pub(crate) fn is_symmetric(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(SYMMETRIC),
+        _ => false,
+    }
+}
+
+/// Where the parenthesis closes that opens at a place.
+fn closing(tokens: &[TokenWithSpan], significant: &[usize], open: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    (open..significant.len()).find(|&place| {
+        match tokens[significant[place]].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    })
+}
+
+fn blank() -> Token {
+    Token::Whitespace(Whitespace::Space)
+}
+
+/// Sets within sets, and ALL and DISTINCT before groups.
+fn write_groups(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    // Where lists of sets end that are being read.
+    let mut ends: Vec<usize> = Vec::new();
+    for place in 0..significant.len() {
+        ends.retain(|end| *end > place);
+        let is = |place: usize, wanted: &str| word(tokens, &significant, place) == wanted;
+        if is(place, "group") && is(place + 1, "by") && significant.len() > place + 3 {
+            let at = significant[place + 2];
+            if is(place + 2, "all") {
+                tokens[at].token = blank();
+            } else if is(place + 2, "distinct") {
+                // The word and a comma need two tokens; the blank before the next one is the other.
+                let mark =
+                    Word { value: DISTINCT.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
+                if matches!(tokens[at + 1].token, Token::Whitespace(_)) {
+                    tokens[at].token = Token::Word(mark);
+                    tokens[at + 1].token = Token::Comma;
+                }
+            }
+            continue;
+        }
+        let opens = significant.get(place + 2).is_some_and(|&at| tokens[at].token == Token::LParen);
+        if !(is(place, "grouping") && is(place + 1, "sets") && opens) {
+            continue;
+        }
+        let Some(end) = closing(tokens, &significant, place + 2) else { continue };
+        if !ends.is_empty() {
+            for place in [place, place + 1, place + 2, end] {
+                tokens[significant[place]].token = blank();
+            }
+        }
+        ends.push(end);
+    }
+}
+
+/// A subquery that is the first of several values behind IN.
+fn write_members(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let is =
+        |place: usize, token: &Token| significant.get(place).is_some_and(|&at| tokens[at].token == *token);
+    let mut wrapped: Vec<(usize, usize)> = Vec::new();
+    for place in 0..significant.len() {
+        let begins = word(tokens, &significant, place) == "in"
+            && is(place + 1, &Token::LParen)
+            && is(place + 2, &Token::LParen);
+        if !begins || word(tokens, &significant, place + 3) != "select" {
+            continue;
+        }
+        match closing(tokens, &significant, place + 2) {
+            Some(end) if is(end + 1, &Token::Comma) => {
+                wrapped.push((significant[place + 2], significant[end]));
+            }
+            _ => {}
+        }
+    }
+    for (open, close) in wrapped.into_iter().rev() {
+        let (first, last) = (tokens[open].span, tokens[close].span);
+        tokens.insert(close, TokenWithSpan::new(Token::RParen, last));
+        tokens.insert(open, TokenWithSpan::new(Token::LParen, first));
+        let word = Word { value: "coalesce".to_owned(), quote_style: None, keyword: Keyword::NoKeyword };
+        tokens.insert(open, TokenWithSpan::new(Token::Word(word), first));
+    }
+}
+
+/// One row of values as a SELECT, if one of them is a call that gives rows.
+pub(crate) fn rows_of_values(statement: &mut Statement) {
+    let Statement::Insert(insert) = statement else { return };
+    let Some(source) = &mut insert.source else { return };
+    let SetExpr::Values(values) = source.body.as_ref() else { return };
+    let [row] = values.rows.as_slice() else { return };
+    let gives_rows = |value: &Expr| {
+        let Expr::Function(function) = value else { return false };
+        let name = function.name.0.last().and_then(|part| part.as_ident()).map(folded).unwrap_or_default();
+        library::is_set(&name) || name == "unnest" || name == "generate_subscripts"
+    };
+    if row.content.iter().any(gives_rows) {
+        let items = row.content.iter().cloned().map(SelectItem::UnnamedExpr).collect();
+        *source.body = SetExpr::Select(Box::new(plain_select(items, Vec::new(), None)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn read(sql: &str) -> String {
+        crate::parse::parse(sql).unwrap().remove(0).ast.unwrap().to_string()
+    }
+
+    #[test]
+    fn a_query_in_parentheses_is_no_list_of_columns() {
+        assert_eq!(read("INSERT INTO a (VALUES (1))"), "INSERT INTO a VALUES (1)");
+        assert_eq!(read("INSERT INTO s.a ((SELECT 1)) RETURNING b"), "INSERT INTO s.a SELECT 1 RETURNING b");
+        assert_eq!(read("INSERT INTO a (b) VALUES (1)"), "INSERT INTO a (b) VALUES (1)");
+    }
+
+    #[test]
+    fn patterns_before_any_are_operators() {
+        assert_eq!(
+            read("SELECT 'a' NOT ILIKE ALL (ARRAY['b'])"),
+            "SELECT NOT 'a' ILIKE 'b'".replace("NOT 'a' ILIKE 'b'", "('a' NOT ILIKE 'b')")
+        );
+    }
+}
