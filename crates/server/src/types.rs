@@ -1,7 +1,9 @@
 //! PostgreSQL's numbers for types.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType};
+use ankerdb_value::{
+    DataType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType, UNDECLARED_PRECISION,
+};
 
 /// What a RowDescription says about a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +36,7 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::TimestampTz => (1184, 8, -1),
         DataType::Time => (1083, 8, -1),
         DataType::Interval => (1186, 16, -1),
+        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => (1700, -1, -1),
         DataType::Numeric { precision, scale } => {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
         }

@@ -6,6 +6,10 @@ use std::fmt;
 /// The most digits a numeric can have: those of a 128-bit integer.
 pub const MAX_NUMERIC_PRECISION: u8 = 38;
 
+/// The precision of a `numeric` that is declared without one. Its scale is what there is room for: a number with more fractional digits is
+/// refused where others are rounded, since nobody asked for that.
+pub const UNDECLARED_PRECISION: u8 = MAX_NUMERIC_PRECISION + 1;
+
 /// Width of the narrowest integer that holds every number of that many digits: 32, 64 or 128 bits.
 pub const fn numeric_storage_bits(precision: u8) -> u32 {
     match precision {
@@ -32,7 +36,7 @@ pub enum DataType {
     DoublePrecision,
     /// `numeric(precision, scale)`: an integer of at most `precision` digits, `scale` of them fractional
     Numeric {
-        /// Total digits, 1 to 38.
+        /// Total digits, 1 to 38, or [`UNDECLARED_PRECISION`].
         precision: u8,
         /// Fractional digits, 0 to `precision`.
         scale: u8,
@@ -104,6 +108,7 @@ impl fmt::Display for DataType {
             DataType::BigInt => f.write_str("bigint"),
             DataType::Real => f.write_str("real"),
             DataType::DoublePrecision => f.write_str("double precision"),
+            DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => f.write_str("numeric"),
             DataType::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
             DataType::Text => f.write_str("text"),
             DataType::Varchar(length) => write!(f, "character varying({length})"),

@@ -8,8 +8,8 @@
 //!
 //! Invariant: `scale <= 38`, and `|unscaled| < 10^38` for every result of this module.
 
-use crate::MAX_NUMERIC_PRECISION;
 use crate::wide::Wide;
+use crate::{MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 use std::fmt;
@@ -191,11 +191,16 @@ impl Decimal {
         Ok(Decimal { unscaled: quotient + step, scale })
     }
 
-    /// The number as a `numeric(precision, scale)` stores it.
+    /// The number as a `numeric(precision, scale)` stores it: rounded to the scale, but where the precision is
+    /// [`UNDECLARED_PRECISION`].
     ///
     /// # Errors
-    /// `NumericValueOutOfRange` if it needs more digits.
+    /// `NumericValueOutOfRange` if it needs more digits, or would have to be rounded where that was not asked for.
     pub fn fit(self, precision: u8, scale: u8) -> Result<Decimal> {
+        if precision == UNDECLARED_PRECISION {
+            let fitted = self.rescale(scale).map_err(|_| too_long(self, scale))?;
+            return if fitted.compare(self).is_eq() { Ok(fitted) } else { Err(too_long(self, scale)) };
+        }
         let limit = POWERS[usize::from(precision.min(MAX_NUMERIC_PRECISION))];
         match self.rescale(scale) {
             Ok(fitted) if fitted.unscaled.unsigned_abs() < limit => Ok(fitted),
@@ -255,29 +260,50 @@ impl Decimal {
         if let Some(quick) = few_digits(value) {
             return Some(quick);
         }
-        value.is_finite().then(|| Decimal::parse(&format!("{value:.14e}")).ok())?.map(Decimal::trimmed)
+        value
+            .is_finite()
+            .then(|| parse(&format!("{value:.14e}"), MAX_NUMERIC_PRECISION).ok())?
+            .map(Decimal::trimmed)
     }
 
     /// A real as PostgreSQL converts it: 6 significant digits. `None` as for [`Decimal::from_f64`].
     pub fn from_f32(value: f32) -> Option<Decimal> {
-        value.is_finite().then(|| Decimal::parse(&format!("{value:.5e}")).ok())?.map(Decimal::trimmed)
+        value
+            .is_finite()
+            .then(|| parse(&format!("{value:.5e}"), MAX_NUMERIC_PRECISION).ok())?
+            .map(Decimal::trimmed)
     }
 
     /// Reads `[+-]digits[.digits][e[+-]digits]` with blanks around it. The scale is the number of fractional
-    /// digits written, or what 38 digits can hold.
+    /// digits written, but for zeros at the end that 38 digits have no room for.
     ///
     /// # Errors
-    /// `InvalidTextRepresentation` if it is malformed, `NumericValueOutOfRange` if it is too large,
+    /// `InvalidTextRepresentation` if it is malformed, `NumericValueOutOfRange` if 38 digits do not hold it,
     /// `FeatureNotSupported` for NaN and infinity.
     pub fn parse(text: &str) -> Result<Decimal> {
-        parse(text, MAX_NUMERIC_PRECISION)
+        let parsed = parse(text, MAX_NUMERIC_PRECISION)?;
+        match needed_scale(text) > i64::from(parsed.scale) {
+            true => Err(overflow()),
+            false => Ok(parsed),
+        }
     }
 
-    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale.
+    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale, or refused as
+    /// [`fit`](Self::fit) does.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
     pub fn parse_to_fit(text: &str, precision: u8, scale: u8) -> Result<Decimal> {
+        if precision == UNDECLARED_PRECISION {
+            let parsed = parse(text, scale);
+            return match &parsed {
+                Err(error) if error.state() != SqlState::NumericValueOutOfRange => parsed,
+                Ok(exact) if exact.scale <= scale && needed_scale(text) <= i64::from(exact.scale) => {
+                    exact.fit(precision, scale)
+                }
+                _ => Err(too_long(crate::literal::trim(text), scale)),
+            };
+        }
         match parse(text, scale) {
             Err(error) if error.state() == SqlState::NumericValueOutOfRange => {
                 Err(field_overflow(precision, scale))
@@ -359,6 +385,34 @@ fn field_overflow(precision: u8, scale: u8) -> Error {
     Error::new(SqlState::NumericValueOutOfRange, "numeric field overflow").with_detail(format!(
         "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
     ))
+}
+
+/// The error for a number that a `numeric` without a precision has no room for.
+fn too_long(number: impl fmt::Display, scale: u8) -> Error {
+    let whole = MAX_NUMERIC_PRECISION - scale;
+    let shown: String = number.to_string().chars().take(SHOWN_MAX).collect();
+    Error::new(SqlState::NumericValueOutOfRange, "numeric field overflow")
+        .with_detail(format!(
+            "{shown} does not fit a numeric without precision, which has {whole} digits before and {scale} after the point."
+        ))
+        .with_hint("Declare the column with the digits that it needs, or round the number.")
+}
+
+/// Characters of a number in a message.
+const SHOWN_MAX: usize = 80;
+
+/// Fractional digits of a number that [`parse`] reads, without zeros at the end; negative for tens.
+fn needed_scale(text: &str) -> i64 {
+    let body = crate::literal::trim(text);
+    let (mantissa, exponent) = match body.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent).unwrap_or(0)),
+        None => (body, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = whole.bytes().chain(fraction.bytes());
+    let zeros = digits.clone().rev().take_while(|digit| *digit == b'0').count();
+    let is_zero = !digits.clone().any(|digit| (b'1'..=b'9').contains(&digit));
+    if is_zero { 0 } else { fraction.len() as i64 - zeros as i64 - exponent }
 }
 
 /// Rounds fractional digits away until 38 digits hold the number. Cutting digit by digit and looking only at the

@@ -152,9 +152,8 @@ fn literals_are_read_with_their_scale() {
         ("1e-3", "0.001"),
         ("-0", "0"),
         ("0e99999999999999999999", "0"),
-        ("1e-99999999999999999999", "0.00000000000000000000000000000000000000"),
-        ("0.000000000000000000000000000000000000005", "0.00000000000000000000000000000000000001"),
-        ("99999999999999999999999999999999999999.4", "99999999999999999999999999999999999999"),
+        ("1e-38", "0.00000000000000000000000000000000000001"),
+        ("0.100000000000000000000000000000000000000000", "0.10000000000000000000000000000000000000"),
         ("000000000000000000000000000000000000000000000001.5", "1.5"),
     ] {
         assert_eq!(parse(text).to_string(), shown, "{text}");
@@ -167,7 +166,15 @@ fn bad_literals_are_refused() {
     for text in ["", ".", "abc", "1e", "1e+", "--1", "1.2.3", "1 2", "é", "1e5é", "0x10"] {
         assert_eq!(state(text), SqlState::InvalidTextRepresentation, "{text}");
     }
-    for text in ["1e38", "1e99999999999999999999", "99999999999999999999999999999999999999.5"] {
+    for text in [
+        "1e38",
+        "1e99999999999999999999",
+        "1e-39",
+        "1e-99999999999999999999",
+        "0.000000000000000000000000000000000000005",
+        "99999999999999999999999999999999999999.4",
+        "99999999999999999999999999999999999999.5",
+    ] {
         assert_eq!(state(text), SqlState::NumericValueOutOfRange, "{text}");
     }
     assert_eq!(state("NaN"), SqlState::FeatureNotSupported);
@@ -191,6 +198,37 @@ fn columns_round_once_and_limit_their_digits() {
 }
 
 #[test]
+fn without_a_precision_nothing_is_rounded() {
+    const SCALE: u8 = 9;
+    let read = |text| shown(Decimal::parse_to_fit(text, UNDECLARED_PRECISION, SCALE));
+    assert_eq!(read("1.5"), "1.500000000");
+    assert_eq!(read("-1.123456789000000000000000000000000000000000000000"), "-1.123456789");
+    assert_eq!(read("12345.6e-6"), "0.012345600");
+    assert_eq!(read("0e-99"), "0.000000000");
+    for text in
+        ["0.0000000001", "1.12345678949", "123456789.1234567890000000000000000000000000001", "1e-99", "1e29"]
+    {
+        assert!(read(text).starts_with("numeric field overflow"), "{text}");
+    }
+    assert_eq!(
+        Decimal::parse_to_fit("x", UNDECLARED_PRECISION, SCALE).unwrap_err().state(),
+        SqlState::InvalidTextRepresentation
+    );
+    let fit = |text| shown(parse(text).fit(UNDECLARED_PRECISION, SCALE));
+    assert_eq!((fit("2.5000000000000000"), fit("7")), ("2.500000000".into(), "7.000000000".into()));
+    for text in ["0.3333333333333333", "100000000000000000000000000000"] {
+        assert!(fit(text).starts_with("numeric field overflow"), "{text}");
+    }
+    let error = parse("0.0000000001").fit(UNDECLARED_PRECISION, SCALE).unwrap_err();
+    assert_eq!(
+        error.detail(),
+        Some(
+            "0.0000000001 does not fit a numeric without precision, which has 29 digits before and 9 after the point."
+        )
+    );
+}
+
+#[test]
 fn conversions_round_to_the_nearest() {
     assert_eq!(parse("2.5").to_i64(), Some(3));
     assert_eq!(parse("-2.5").to_i64(), Some(-3));
@@ -209,7 +247,7 @@ proptest! {
     #[test]
     fn doubles_convert_quickly_to_what_is_written_out(units: i32, scale in 0i32..9, bits: u64, small in -1e9f64..1e9) {
         for value in [f64::from(units) / 10f64.powi(scale), f64::from(units) * 0.1, f64::from_bits(bits), small] {
-            let written = value.is_finite().then(|| Decimal::parse(&format!("{value:.14e}")).ok()).flatten();
+            let written = value.is_finite().then(|| super::parse(&format!("{value:.14e}"), MAX_NUMERIC_PRECISION).ok()).flatten();
             prop_assert_eq!(Decimal::from_f64(value), written.map(Decimal::trimmed));
         }
     }

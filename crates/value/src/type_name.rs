@@ -1,19 +1,19 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
-use crate::{DataType, MAX_NUMERIC_PRECISION};
+use crate::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
 const LENGTH_MAX: u32 = 10_485_760;
 
 /// `numeric` without modifiers. PostgreSQL keeps any number of digits there; a column here has one fixed scale,
-/// so this leaves 29 digits before and 9 after the point.
-const PLAIN_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 9 };
+/// so this leaves 29 digits before and 9 after the point. More are refused.
+const PLAIN_NUMERIC: DataType = DataType::Numeric { precision: UNDECLARED_PRECISION, scale: 9 };
 
 /// The type with this SQL name (`int4`, `integer`, `varchar`, `numeric` ...) and these modifiers, the numbers
 /// in parentheses. Case, repeated blanks and the schema `pg_catalog` do not matter.
 ///
-/// `numeric` without modifiers is `numeric(38,9)`; `varchar` and `bpchar` without a length are `text`; a
+/// `numeric` without modifiers has 29 digits before and 9 after the point; `varchar` and `bpchar` without a length are `text`; a
 /// precision of timestamps can only be 6.
 ///
 /// # Errors
@@ -129,7 +129,7 @@ mod tests {
             ("float", &[25], DataType::DoublePrecision),
             ("decimal", &[12, 2], DataType::Numeric { precision: 12, scale: 2 }),
             ("numeric", &[5], DataType::Numeric { precision: 5, scale: 0 }),
-            ("numeric", &[], DataType::Numeric { precision: 38, scale: 9 }),
+            ("numeric", &[], PLAIN_NUMERIC),
             ("character varying", &[16], DataType::Varchar(16)),
             ("varchar", &[], DataType::Text),
             ("char", &[], DataType::Char(1)),

@@ -40,14 +40,12 @@ pub(crate) fn stored(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRe
 pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
     match (value, data_type) {
         (ValueRef::Numeric(_), DataType::Numeric { .. }) => Ok(value),
-        (_, DataType::Numeric { .. }) => {
-            let scale = if value_is_text(value) { fraction_digits(value) } else { 0 };
-            match value {
-                ValueRef::Real(real) => decimal(Decimal::from_f32(real)),
-                ValueRef::Double(double) => decimal(Decimal::from_f64(double)),
-                _ => stored(value, DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale }),
-            }
-        }
+        (_, DataType::Numeric { .. }) => match value {
+            ValueRef::Real(real) => decimal(Decimal::from_f32(real)),
+            ValueRef::Double(double) => decimal(Decimal::from_f64(double)),
+            ValueRef::Text(text) => Ok(ValueRef::Numeric(Decimal::parse(text)?)),
+            _ => stored(value, DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 0 }),
+        },
         // A text of any form: made canonical where it is bound.
         (ValueRef::Text(_), DataType::Jsonb) => Ok(value),
         (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
@@ -126,18 +124,6 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
             return Err(Error::new(SqlState::InternalError, "a conversion gave a text, bytes or an array"));
         }
     })
-}
-
-#[cfg(feature = "sql")]
-fn value_is_text(value: ValueRef<'_>) -> bool {
-    matches!(value, ValueRef::Text(_))
-}
-
-/// The number of digits after the point of a number in a text.
-#[cfg(feature = "sql")]
-fn fraction_digits(value: ValueRef<'_>) -> u8 {
-    let ValueRef::Text(text) = value else { return 0 };
-    Decimal::parse(text).map_or(0, |number| number.scale)
 }
 
 #[cfg(feature = "sql")]

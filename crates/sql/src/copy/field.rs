@@ -1,7 +1,7 @@
 //! From a field of COPY data to a value of its column.
 
 use ankerdb_engine::{DataType, Decimal, Result, Value};
-use ankerdb_value::{assign, parse_text};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, assign, parse_text};
 
 /// Reads one field, as PostgreSQL's input function of the type would. Plain numbers and short text take short
 /// ways; everything else goes through the general parser, which also words the errors.
@@ -49,13 +49,14 @@ fn plain_decimal(text: &str, precision: u8, scale: u8) -> Option<Decimal> {
         }
     }
     let unscaled = number as i128 * 10i128.checked_pow(scale as u32 - fraction as u32)?;
-    let fits = unscaled < 10i128.checked_pow(precision as u32)?;
+    let fits = unscaled < 10i128.checked_pow(precision.min(MAX_NUMERIC_PRECISION) as u32)?;
     fits.then(|| Decimal::new(if negative { -unscaled } else { unscaled }, scale))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ankerdb_value::UNDECLARED_PRECISION;
 
     #[test]
     fn plain_decimals() {
@@ -65,6 +66,9 @@ mod tests {
         assert_eq!(read("9999.99"), Some(999_999));
         assert_eq!(read(".5"), Some(50));
         assert_eq!(read("7."), Some(700));
+        let undeclared = |text| plain_decimal(text, UNDECLARED_PRECISION, 9).map(|decimal| decimal.unscaled);
+        assert_eq!(undeclared("1.5"), Some(1_500_000_000));
+        assert_eq!(undeclared("1.1234567891"), None);
         for other in ["10000", "1.234", "", "-", ".", "1e3", " 1", "1.2.3", "NaN", "0000000000000000000"] {
             assert_eq!(read(other), None, "{other}");
         }

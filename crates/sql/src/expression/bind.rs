@@ -5,6 +5,7 @@
 //! [`Refusal::Elsewhere`], and a SELECT then runs on the OLAP path.
 
 use super::notation::as_call;
+use super::operator::is_quoted;
 use super::types::{
     ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
 };
@@ -14,7 +15,7 @@ use crate::syntax_error::too_deep;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Decimal, Error, QualifiedName, SqlState, SystemType, Value,
 };
-use ankerdb_value::{Interval, cast, parse_text};
+use ankerdb_value::{Interval, UNDECLARED_PRECISION, cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
 /// Expressions within expressions; AND and OR count once however long the chain.
@@ -472,27 +473,16 @@ impl<'a> Binder<'a> {
         Ok(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type))
     }
 
-    /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do.
+    /// Converts alternatives to one type, as CASE, COALESCE, GREATEST and so on do. Constants in quotes beside a numeric keep their digits.
     pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
-        let mut common: Option<DataType> = None;
-        for item in &items {
-            common = match (common, item.data_type) {
-                (Some(left), Some(right)) => Some(alternative_type(left, right).ok_or_else(|| {
-                    if (is_time(left) && is_time(right)) || (left.is_document() && right.is_document()) {
-                        // Of one kind, but no time of day is a moment, and no json a jsonb.
-                        let (left, right) = (type_name(left), type_name(right));
-                        let message = format!("{what} could not convert type {left} to {right}");
-                        return Error::new(SqlState::CannotCoerce, message);
-                    }
-                    let message = format!(
-                        "{what} types {} and {} cannot be matched",
-                        type_name(left),
-                        type_name(right)
-                    );
-                    Error::new(SqlState::DatatypeMismatch, message)
-                })?),
-                (known, other) => known.or(other),
-            };
+        let mut items = items;
+        let mut common = all_alternatives(&items, what)?;
+        if let Some(DataType::Numeric { .. }) = common
+            && items.iter().any(is_quoted)
+        {
+            let number = |item| if is_quoted(&item) { self.cast_to_numeric(item) } else { Ok(item) };
+            items = items.into_iter().map(number).collect::<Bound<Vec<_>>>()?;
+            common = all_alternatives(&items, what)?;
         }
         let common = common.unwrap_or(DataType::Text);
         let items = items.into_iter().map(|item| self.resolve(item, common)).collect::<Bound<Vec<_>>>()?;
@@ -616,6 +606,36 @@ impl<'a> Binder<'a> {
     }
 }
 
+/// The type of alternatives; `None` if none of them has one.
+fn all_alternatives(items: &[Typed], what: &str) -> Result<Option<DataType>, Error> {
+    let mut common: Option<DataType> = None;
+    for item in items {
+        common = match (common, item.data_type) {
+            (Some(left), Some(right)) => {
+                Some(alternative_type(left, right).ok_or_else(|| unmatched(left, right, what))?)
+            }
+            (known, other) => known.or(other),
+        };
+    }
+    Ok(common)
+}
+
+/// The error for alternatives whose types do not fit.
+fn unmatched(left: DataType, right: DataType, what: &str) -> Error {
+    let is_of_one_kind = (is_time(left) && is_time(right)) || (left.is_document() && right.is_document());
+    let (left, right) = (type_name(left), type_name(right));
+    match is_of_one_kind {
+        // But no time of day is a moment, and no json a jsonb.
+        true => {
+            Error::new(SqlState::CannotCoerce, format!("{what} could not convert type {left} to {right}"))
+        }
+        false => {
+            let message = format!("{what} types {left} and {right} cannot be matched");
+            Error::new(SqlState::DatatypeMismatch, message)
+        }
+    }
+}
+
 /// Whether the type counts days or what is smaller.
 fn is_time(data_type: DataType) -> bool {
     matches!(family(data_type), Family::Date | Family::Timestamp | Family::TimestampTz | Family::Time)
@@ -686,6 +706,7 @@ pub(super) fn unmodified(known: DataType) -> DataType {
     match known {
         DataType::Varchar(_) => DataType::Text,
         DataType::Char(_) => DataType::Text,
+        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => known,
         DataType::Numeric { scale, .. } => numeric(scale),
         other => other,
     }

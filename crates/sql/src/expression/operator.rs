@@ -221,6 +221,15 @@ impl Binder<'_> {
                 };
                 Ok((convert(left, common)?, convert(right, common)?))
             }
+            // As if it were written without quotes.
+            (Some(DataType::Numeric { .. }), None) if is_quoted(&right) => {
+                let right = self.cast_to_numeric(right)?;
+                self.comparable(left, right, operator)
+            }
+            (None, Some(DataType::Numeric { .. })) if is_quoted(&left) => {
+                let left = self.cast_to_numeric(left)?;
+                self.comparable(left, right, operator)
+            }
             (Some(known), None) => Ok((left.expression, self.resolve(right, compared(known))?)),
             (None, Some(known)) => Ok((self.resolve(left, compared(known))?, right.expression)),
             (None, None) => Ok((self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?)),
@@ -327,16 +336,24 @@ impl Binder<'_> {
                 return ambiguous("unknown", "date");
             }
             (Some(known), None) => {
-                let target = beside(operator, known);
-                (left, Typed::new(self.resolve(right, target)?, target))
+                let right = self.beside(right, beside(operator, known))?;
+                (left, right)
             }
             (None, Some(known)) => {
-                let target = beside(operator, known);
-                (Typed::new(self.resolve(left, target)?, target), right)
+                let left = self.beside(left, beside(operator, known))?;
+                (left, right)
             }
             (None, None) => return ambiguous("unknown", "unknown"),
             _ => (left, right),
         })
+    }
+
+    /// An operand without a type as one of a type; a constant beside a numeric is one with its own digits.
+    fn beside(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
+        match target {
+            DataType::Numeric { .. } if is_quoted(&operand) => self.cast_to_numeric(operand),
+            _ => Ok(Typed::new(self.resolve(operand, target)?, target)),
+        }
     }
 
     pub(super) fn concatenate(&mut self, left: &Expr, right: &Expr) -> Bound<Typed> {
@@ -413,8 +430,9 @@ impl Binder<'_> {
             };
         }
         let target = compared(common.unwrap_or(DataType::Text));
-        let items = items.into_iter().map(|item| self.resolve(item, target)).collect::<Bound<Vec<_>>>()?;
-        let operand = self.resolve(operand, target)?;
+        let items = items.into_iter().map(|item| Ok(self.beside(item, target)?.expression));
+        let items = items.collect::<Bound<Vec<_>>>()?;
+        let operand = self.beside(operand, target)?.expression;
         Ok(Typed::new(Expression::InList(Box::new(operand), items, negated), DataType::Boolean))
     }
 
@@ -466,6 +484,11 @@ impl Binder<'_> {
         let like = Like { text, pattern, escape, syntax, negated };
         Ok(Typed::new(Expression::Like(Box::new(like)), DataType::Boolean))
     }
+}
+
+/// Whether this is a constant in quotes, which has no type yet.
+pub(super) fn is_quoted(operand: &Typed) -> bool {
+    operand.data_type.is_none() && matches!(operand.expression, Expression::Literal(Value::Text(_)))
 }
 
 /// The longest `char(n)` that is filled up with blanks for LIKE.

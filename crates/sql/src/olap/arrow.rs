@@ -18,7 +18,7 @@
 use ankerdb_engine::{
     BlockImage, Bytes, ColumnImage, DataType, Error, ListType, Result, SqlState, SystemType,
 };
-use ankerdb_value::Interval;
+use ankerdb_value::{Interval, MAX_NUMERIC_PRECISION};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
@@ -44,6 +44,11 @@ const MAX_PRECISION_32: u8 = 9;
 /// The most digits of a numeric that is stored in 8 bytes.
 const MAX_PRECISION_64: u8 = 18;
 
+/// The digits that Arrow has for a numeric of this precision.
+pub(crate) fn digits(precision: u8) -> u8 {
+    precision.min(MAX_NUMERIC_PRECISION)
+}
+
 /// The type that plans see: wide numerics.
 pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
     match data_type {
@@ -53,7 +58,7 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::BigInt => ArrowType::Int64,
         DataType::Real => ArrowType::Float32,
         DataType::DoublePrecision => ArrowType::Float64,
-        DataType::Numeric { precision, scale } => ArrowType::Decimal128(precision, scale as i8),
+        DataType::Numeric { precision, scale } => ArrowType::Decimal128(digits(precision), scale as i8),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
         DataType::Json | DataType::Jsonb => ArrowType::Utf8View,
         DataType::Date => ArrowType::Date32,
@@ -170,7 +175,7 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
         DataType::Time => Arc::new(primitive::<Time64MicrosecondType>(values, nulls, rows)?),
         DataType::Interval => Arc::new(intervals(primitive(values, nulls, rows)?)?),
         DataType::Numeric { precision, scale } => {
-            return numeric(values, nulls, rows, precision, scale as i8, wanted);
+            return numeric(values, nulls, rows, digits(precision), scale as i8, wanted);
         }
         DataType::Uuid => {
             // This array, unlike the others, takes its length from the buffer's.

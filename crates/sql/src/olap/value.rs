@@ -1,7 +1,7 @@
 //! Types and values between the engine and Arrow: of results, parameters, statistics. (Results themselves are read
 //! through [`crate::columns`].)
 
-use super::arrow::{UTC, computed_type, wide_type};
+use super::arrow::{UTC, computed_type, digits, wide_type};
 use ankerdb_engine::{ArrayRef, DataType, Error, ListType, Result, SystemType, Value, ValueRef};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
@@ -170,7 +170,7 @@ pub(crate) fn bound(value: &Value, data_type: DataType) -> Option<ScalarValue> {
     match (value, data_type) {
         (Value::Null, _) => None,
         (Value::Numeric(decimal), DataType::Numeric { precision, scale }) if decimal.scale == scale => {
-            Some(ScalarValue::Decimal128(Some(decimal.unscaled), precision, scale as i8))
+            Some(ScalarValue::Decimal128(Some(decimal.unscaled), digits(precision), scale as i8))
         }
         (Value::Numeric(_), _) => None,
         (other, _) => {

@@ -14,7 +14,7 @@ use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
 use crate::{Outcome, OutputColumn};
 use ankerdb_engine::{ConstraintTiming, DataType, Error, Result, SqlState, Value};
-use ankerdb_value::{Zone, cast};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, Zone, cast};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -283,7 +283,7 @@ impl SqlSession {
             (_, DataType::Numeric { precision, .. })
                 if !matches!(value, Value::Real(_) | Value::Double(_)) =>
             {
-                cast(value, DataType::Numeric { precision, scale: 0 })
+                cast(value, DataType::Numeric { precision: precision.min(MAX_NUMERIC_PRECISION), scale: 0 })
             }
             _ => cast(value, target),
         }

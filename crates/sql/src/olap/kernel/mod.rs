@@ -22,6 +22,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use super::arrow::digits;
 use super::operation::Operation;
 use ankerdb_engine::{DataType, Interrupt};
 use ankerdb_value::Decimal;
@@ -131,7 +132,7 @@ impl Call<'_> {
     /// The numbers as the result's type; gives up on none, because they fit it.
     fn numerics(&self, unscaled: Decimal128Array) -> Option<ArrayRef> {
         let DataType::Numeric { precision, scale } = self.result else { return None };
-        Some(Arc::new(unscaled.with_precision_and_scale(precision, scale as i8).ok()?))
+        Some(Arc::new(unscaled.with_precision_and_scale(digits(precision), scale as i8).ok()?))
     }
 
     /// What turns a number into one of the result's type: with its scale, if the digits have room.

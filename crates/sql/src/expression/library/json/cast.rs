@@ -6,6 +6,7 @@ use ankerdb_engine::DataType::{
     self, BigInt, Boolean, DoublePrecision, Integer, Jsonb, Real, SmallInt, Text,
 };
 use ankerdb_engine::{Decimal, Error, Result, SqlState, Value};
+use ankerdb_value::MAX_NUMERIC_PRECISION;
 use ankerdb_value::json::{self, Kind};
 
 /// The key that orders as documents do: a text with a character for each byte of [`json::comparison_key`], since windows are
@@ -40,7 +41,14 @@ fn number(values: &[Value], target: DataType) -> Result<Value> {
     match target {
         Real | DoublePrecision => ankerdb_value::parse_text(target, text),
         DataType::Numeric { .. } => Ok(Value::Numeric(Decimal::parse(text)?)),
-        _ => ankerdb_value::cast(Value::Numeric(Decimal::parse(text)?), target),
+        // The nearest integer, whatever digits the number has behind the point.
+        _ => match Decimal::parse_to_fit(text, MAX_NUMERIC_PRECISION, 0) {
+            Ok(whole) => ankerdb_value::cast(Value::Numeric(whole), target),
+            Err(error) if error.state() == SqlState::NumericValueOutOfRange => {
+                Err(Error::new(SqlState::NumericValueOutOfRange, format!("{target} out of range")))
+            }
+            Err(error) => Err(error),
+        },
     }
 }
 
