@@ -200,6 +200,8 @@ sql_states! {
     StatementTooComplex = "54001",
     /// A row is locked and the statement does not wait, or not that long.
     LockNotAvailable = "55P03",
+    /// A label of an enum that the same transaction has added.
+    UnsafeNewEnumValueUsage = "55P04",
     /// The statement was canceled by its user.
     QueryCanceled = "57014",
     /// The server is going down.

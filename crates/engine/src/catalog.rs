@@ -3,6 +3,7 @@
 use crate::comment::{self, Comments, Subject};
 use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
+use crate::user_type::UserType;
 use crate::view::View;
 use ankerdb_base::{Error, Result, SchemaId, SqlState, TableId};
 use ankerdb_table::{Index, IndexDefinition, Table};
@@ -24,6 +25,7 @@ pub struct Catalog {
     pub(crate) tables: Arc<Relations<Table>>,
     pub(crate) sequences: Arc<Relations<Sequence>>,
     pub(crate) views: Arc<Relations<View>>,
+    pub(crate) types: Arc<Relations<UserType>>,
     pub(crate) comments: Arc<Comments>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
@@ -41,6 +43,7 @@ impl Default for Catalog {
             tables: Arc::default(),
             sequences: Arc::default(),
             views: Arc::default(),
+            types: Arc::default(),
             comments: Arc::new(comment::first()),
             hidden: Vec::new(),
             unready: Vec::new(),
@@ -207,10 +210,13 @@ impl Catalog {
             || self.tables_in(name.schema).any(|table| self.has_index(table, &name.name))
     }
 
-    /// Whether a relation is in the schema.
+    /// Whether a relation or type is in the schema.
     pub fn is_used(&self, schema: SchemaId) -> bool {
         let is_in = |name: &RelationName| name.schema == schema;
-        self.tables.keys().any(is_in) || self.sequences.keys().any(is_in) || self.views.keys().any(is_in)
+        self.tables.keys().any(is_in)
+            || self.sequences.keys().any(is_in)
+            || self.views.keys().any(is_in)
+            || self.types.keys().any(is_in)
     }
 
     /// The indexes of a table that are maintained and not about to go.
@@ -295,6 +301,9 @@ impl Catalog {
         let mut made = carry(&base.tables, &self.tables, &mut merged.tables)?;
         made.extend(carry(&base.sequences, &self.sequences, &mut merged.sequences)?);
         made.extend(carry(&base.views, &self.views, &mut merged.views)?);
+        // They have names of their own.
+        self.check_made_types(base, current)?;
+        carry(&base.types, &self.types, &mut merged.types)?;
         self.check_comments(base, current)?;
         carry(&base.comments, &self.comments, &mut merged.comments)?;
         let tables = made.iter().filter_map(|name| merged.tables.get(*name));
@@ -306,6 +315,7 @@ impl Catalog {
         let taken = made.into_iter().find(|name| merged.relations(name) > 1);
         taken.map_or(Ok(()), |name| Err(relation_exists(&name.name)))?;
         merged.check_schemas()?;
+        merged.check_types()?;
         Ok(merged)
     }
 
@@ -313,6 +323,7 @@ impl Catalog {
     fn check_schemas(&self) -> Result<()> {
         let known: HashSet<SchemaId> = self.schemas.values().map(|schema| schema.id).collect();
         let names = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
+        let names = names.chain(self.types.keys());
         let lost = names.into_iter().find(|name| !known.contains(&name.schema));
         lost.map_or(Ok(()), |name| Err(changed_by_others(&name.name)))
     }

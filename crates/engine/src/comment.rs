@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! tables, columns, indexes, constraints   the table's origin, and the part's position or name
-//! views, sequences                        their names
+//! views, sequences, types                 their names
 //! schemas                                 their identities
 //! ```
 //!
@@ -31,6 +31,8 @@ pub enum Object {
     View(RelationName),
     /// A sequence.
     Sequence(RelationName),
+    /// A type that a user has made.
+    Type(RelationName),
 }
 
 /// The object itself, or a part of it.

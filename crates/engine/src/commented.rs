@@ -94,6 +94,7 @@ impl Catalog {
             }
             Object::View(name) => is_same(self.views.get(name), other.views.get(name)),
             Object::Sequence(name) => is_same(self.sequences.get(name), other.sequences.get(name)),
+            Object::Type(name) => is_same(self.types.get(name), other.types.get(name)),
             Object::Table(origin) => {
                 let (here, there) = (self.by_origin(*origin), other.by_origin(*origin));
                 // Indexes come and go without another definition of their table.

@@ -130,6 +130,12 @@ impl Definitions {
             Some(mark) => (self.base, self.own) = (mark.base.clone(), mark.own.clone()),
             None => self.own = self.base.clone(),
         }
+        self.show_private_types();
+    }
+
+    /// The catalog of all, as this transaction has last seen it.
+    pub(crate) fn base_catalog(&self) -> &Catalog {
+        &self.base
     }
 
     /// Adds a table.
@@ -152,6 +158,7 @@ impl Definitions {
     ) -> Result<Arc<Table>> {
         definition.validate()?;
         sequences.iter().try_for_each(SequenceDefinition::validate)?;
+        self.check_types_of(&definition)?;
         let schema = definition.schema;
         let catalog = self.catalog_with(schema)?;
         let names = definition.indexes.iter().map(|index| &index.name);
@@ -169,7 +176,7 @@ impl Definitions {
     }
 
     /// The catalog, in which something is to be made in a schema.
-    fn catalog_with(&mut self, schema: SchemaId) -> Result<Arc<Catalog>> {
+    pub(crate) fn catalog_with(&mut self, schema: SchemaId) -> Result<Arc<Catalog>> {
         let catalog = self.catalog()?;
         let is_there = catalog.schemas.values().any(|known| known.id == schema);
         let missing = || Error::new(SqlState::InvalidSchemaName, "the schema does not exist");
@@ -508,6 +515,7 @@ impl Definitions {
         transaction: Option<&mut Transaction>,
     ) -> Result<Arc<Table>> {
         definition.validate()?;
+        self.check_types_of(&definition)?;
         self.check_renamed(old, &definition)?;
         let new = Arc::new(Storage::redefine(old, definition));
         if let Some(transaction) = transaction {
@@ -533,6 +541,7 @@ impl Definitions {
         moved: impl Fn(usize) -> Option<usize>,
     ) -> Result<Arc<Table>> {
         definition.validate()?;
+        self.check_types_of(&definition)?;
         self.check_renamed(old, &definition)?;
         let new = Arc::new(Storage::succeed(self.new_table(definition)?, old));
         let has_key = |name: &str| new.definition().indexes.iter().any(|index| index.name == name);
@@ -697,6 +706,7 @@ impl Definitions {
             .tables()
             .filter(|table| !remains(catalog, table))
             .for_each(|table| Gate::of(table).end(commit));
+        catalog.show_types();
         self.database.shared.publish(Arc::new(catalog.along(Arc::default())));
     }
 

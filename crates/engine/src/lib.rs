@@ -62,6 +62,8 @@ mod schema;
 mod sequence;
 mod session;
 mod shared;
+mod user_type;
+mod user_types;
 mod view;
 
 pub use ankerdb_base::{
@@ -86,8 +88,8 @@ pub use ankerdb_transaction::{
     no_parent,
 };
 pub use ankerdb_value::{
-    Array, ArrayBuilder, ArrayRef, DataType, Decimal, Interval, ListType, ObjectKind, SystemType, Value,
-    ValueRef,
+    Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumState, EnumType, EnumValue,
+    Interval, KEPT_ENUM, Label, ListType, ObjectKind, Place, SystemType, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};
@@ -99,4 +101,5 @@ pub use options::{Options, default_memory_limit};
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};
 pub use sequence::{Sequence, SequenceDefinition};
 pub use session::Session;
+pub use user_type::{UserType, labels_of};
 pub use view::View;

@@ -143,8 +143,12 @@ fn names(answer: &Answer) -> String {
     answer.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(" | ")
 }
 
+/// The first number of what users make: each server counts on its own.
+const FIRST_OF_USERS: u32 = 16_384;
+
 fn types(answer: &Answer) -> String {
-    answer.columns.iter().map(|column| column.oid.to_string()).collect::<Vec<_>>().join(" | ")
+    let shown = |oid: u32| if oid < FIRST_OF_USERS { oid.to_string() } else { "a type of users".to_owned() };
+    answer.columns.iter().map(|column| shown(column.oid)).collect::<Vec<_>>().join(" | ")
 }
 
 /// The rows of both as texts. Doubles that are equal up to rounding are made equal first: a sum depends on the order of

@@ -2,7 +2,7 @@
 
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
-    DataType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType, UNDECLARED_PRECISION,
+    DataType, EnumType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType, UNDECLARED_PRECISION,
 };
 
 /// What a RowDescription says about a type.
@@ -43,6 +43,7 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::Uuid => (2950, 16, -1),
         DataType::Json => (114, -1, -1),
         DataType::Jsonb => (3802, -1, -1),
+        DataType::Enum(labels) => (labels.oid(), 4, -1),
         DataType::System(system) => system_type(system),
     };
     WireType { oid, size, modifier }
@@ -88,6 +89,7 @@ fn list_type(list: ListType) -> u32 {
         ListType::Interval => 1187,
         ListType::Numeric => 1231,
         ListType::Uuid => 2951,
+        ListType::Enum(labels) => labels.list_oid(),
     }
 }
 
@@ -134,6 +136,12 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         other => {
             if let Some(list) = ListType::ARRAYS.into_iter().find(|list| list_type(*list) == other) {
                 return Ok(Some(DataType::System(SystemType::List(list))));
+            }
+            if let Some(labels) = EnumType::by_oid(other) {
+                return Ok(Some(match labels.oid() == other {
+                    true => DataType::Enum(labels),
+                    false => DataType::System(SystemType::List(ListType::Enum(labels))),
+                }));
             }
             let message = format!("parameters of the type with OID {other} are not supported");
             return Err(Error::new(SqlState::FeatureNotSupported, message));

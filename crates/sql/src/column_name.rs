@@ -108,6 +108,9 @@ fn type_name(data_type: &DataType) -> String {
     let name = name.trim_start_matches("pg_catalog.");
     // A list is called by its items.
     let name = name.trim_end_matches("[]");
+    if let Some(labels) = crate::user_types::name_of_kept(name) {
+        return labels.to_owned();
+    }
     match name {
         "\"char\"" => "char",
         "int" | "integer" => "int4",

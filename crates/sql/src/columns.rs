@@ -4,14 +4,15 @@
 //! in PostgreSQL are converted to one that it has when the batch arrives, a column at a time; only this can fail, so
 //! that reading a cell cannot.
 
-use ankerdb_engine::{Error, Result, SqlState, Value, ValueRef};
+use crate::olap::labels::labels_of;
+use ankerdb_engine::{EnumType, Error, Result, SqlState, Value, ValueRef};
 use ankerdb_value::{Decimal, Interval};
 use datafusion::arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,
     Decimal32Array, Decimal64Array, Decimal128Array, FixedSizeBinaryArray, Float32Array, Float64Array,
     Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeStringArray,
     PrimitiveArray, RecordBatch, StringArray, StringViewArray, Time64MicrosecondArray,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, TimestampNanosecondArray,
 };
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
@@ -51,6 +52,7 @@ enum Column {
     LargeBytea(LargeBinaryArray),
     ByteaView(BinaryViewArray),
     FixedBytes(FixedSizeBinaryArray),
+    Labels(TimestampNanosecondArray, EnumType),
 }
 
 impl Columns {
@@ -129,6 +131,7 @@ impl Column {
             Column::Bytea(array) => cell(array, row, ValueRef::Bytea),
             Column::LargeBytea(array) => cell(array, row, ValueRef::Bytea),
             Column::ByteaView(array) => cell(array, row, ValueRef::Bytea),
+            Column::Labels(array, labels) => cell(array, row, |position| ValueRef::Enum(labels.at(position))),
             Column::FixedBytes(array) => {
                 cell(array, row, |bytes| bytes.try_into().map_or(ValueRef::Bytea(bytes), ValueRef::Uuid))
             }
@@ -175,6 +178,9 @@ fn column(array: &ArrayRef) -> Result<Column> {
             converted::<Date64Type, Date32Type>(array, |value| value.div_euclid(86_400_000).try_into().ok())
                 .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "date out of range"))?,
         ),
+        labels if let Some(labels) = labels_of(labels) => {
+            Column::Labels(array.as_primitive().clone(), labels)
+        }
         ArrowType::Timestamp(unit, zone) => {
             let microseconds = microseconds(array, *unit)
                 .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "timestamp out of range"))?;

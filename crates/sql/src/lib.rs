@@ -59,6 +59,7 @@ mod session_sequences;
 mod size;
 mod syntax_error;
 mod system;
+mod user_types;
 mod version;
 mod view_text;
 mod visit;

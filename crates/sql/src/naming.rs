@@ -5,6 +5,7 @@
 //! | `ALTER VIEW a RENAME TO b` | `ALTER TABLE a RENAME TO "\0rename view".b` |
 //! | `ALTER TABLE a SET SCHEMA b` | `ALTER TABLE a RENAME TO "\0schema table".b` |
 //! | `ALTER VIEW a OWNER TO b` | `ALTER TABLE a RENAME TO "\0kind view".a, OWNER TO b` |
+//! | `ALTER TYPE a SET SCHEMA b` | `ALTER TYPE a RENAME VALUE "\0schema type" TO b` |
 //! | `SET SCHEMA 'a'` | `SET search_path = 'a'` |
 //! | `DROP INDEX CONCURRENTLY a` | `DROP INDEX "\0concurrently", a` |
 //!
@@ -21,6 +22,11 @@ pub(crate) const RENAMED: &str = "\0rename ";
 pub(crate) const MOVED: &str = "\0schema ";
 /// Begins the schema that stands for no change, but says which kind of relation the actions behind are for.
 pub(crate) const KIND: &str = "\0kind ";
+
+/// The label whose renaming stands for another schema of a type.
+pub(crate) const MOVED_TYPE: &str = "\0schema type";
+/// The label whose renaming stands for another owner of a type.
+pub(crate) const OWNED_TYPE: &str = "\0owner type";
 
 /// The first of the names of DROP INDEX if it says CONCURRENTLY.
 pub(crate) const CONCURRENTLY: &str = "\0concurrently";
@@ -52,6 +58,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
             let behind = if word(3) == "if" && word(4) == "exists" { 5 } else { 3 };
             drop_concurrently(tokens, &places, behind);
         }
+        ("alter", "type") => alter_type(tokens, &places),
         ("alter", "materialized") if word(2) == "view" => {
             // One word less, and then as a view is altered.
             tokens.drain(places[1]..places[2]);
@@ -104,6 +111,25 @@ fn mark_kind(tokens: &mut Vec<TokenWithSpan>, places: &[usize], kind: &str) {
     ];
     tokens.splice(first..first, marks.map(|token| TokenWithSpan::new(token, span)));
     tokens[places[1]].token = Token::make_keyword("TABLE");
+}
+
+/// Another schema or owner of a type as another text for one of its labels.
+fn alter_type(tokens: &mut Vec<TokenWithSpan>, places: &[usize]) {
+    let Some(last) = places.len().checked_sub(3) else { return };
+    let words = [last, last + 1].map(|place| words::word(tokens, places, place));
+    let mark = match [words[0].as_str(), words[1].as_str()] {
+        ["set", "schema"] => MOVED_TYPE,
+        ["owner", "to"] => OWNED_TYPE,
+        _ => return,
+    };
+    let span = tokens[places[last]].span;
+    let mark =
+        Token::Word(Word { value: mark.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword });
+    let (rename, value, to) =
+        (Token::make_keyword("RENAME"), Token::make_keyword("VALUE"), Token::make_keyword("TO"));
+    let renames = [rename, space(), value, space(), mark, space(), to, space()];
+    let renames = renames.map(|token| TokenWithSpan::new(token, span));
+    tokens.splice(places[last]..places[last + 2], renames);
 }
 
 fn set_path(tokens: &mut Vec<TokenWithSpan>, at: usize) {

@@ -43,6 +43,7 @@ impl CellLayout {
             DataType::Integer | DataType::Real | DataType::Date => CellLayout::Quad,
             DataType::BigInt | DataType::DoublePrecision => CellLayout::Word,
             DataType::Timestamp | DataType::TimestampTz | DataType::Time => CellLayout::Word,
+            DataType::Enum(_) => CellLayout::Word,
             DataType::Numeric { precision: 0..=9, .. } => CellLayout::Quad,
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
             DataType::Numeric { .. } | DataType::Uuid | DataType::Interval => CellLayout::Wide,
@@ -120,7 +121,7 @@ impl Cell<'static> {
         Cell::Word(value as i64 as u64)
     }
 
-    /// A bigint, a timestamp, a time of day, or the unscaled digits of a numeric of at most 18.
+    /// A bigint, a timestamp, a time of day, the position of a label, or the unscaled digits of a numeric of at most 18.
     pub const fn bigint(value: i64) -> Cell<'static> {
         Cell::Word(value as u64)
     }
@@ -158,6 +159,9 @@ impl<'a> Cell<'a> {
                     _ => Cell::Word(value.unscaled as i64 as u64),
                 }
             }
+            (ValueRef::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => {
+                Cell::bigint(value.position)
+            }
             (ValueRef::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(value)),
             (ValueRef::Interval(value), DataType::Interval) => Cell::Wide(value.to_bits()),
             (ValueRef::Text(value), _) if data_type.is_text() || data_type.is_document() => {
@@ -193,6 +197,7 @@ impl<'a> Cell<'a> {
             (Cell::Word(word), DataType::Timestamp) => ValueRef::Timestamp(word as i64),
             (Cell::Word(word), DataType::TimestampTz) => ValueRef::TimestampTz(word as i64),
             (Cell::Word(word), DataType::Time) => ValueRef::Time(word as i64),
+            (Cell::Word(word), DataType::Enum(labels)) => ValueRef::Enum(labels.at(word as i64)),
             (Cell::Word(word), DataType::Numeric { scale, .. }) => {
                 ValueRef::Numeric(Decimal::new(word as i64 as i128, scale))
             }

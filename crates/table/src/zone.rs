@@ -25,6 +25,7 @@ impl Zone {
         match data_type {
             DataType::SmallInt | DataType::Integer | DataType::BigInt => true,
             DataType::Date | DataType::Timestamp | DataType::TimestampTz | DataType::Time => true,
+            DataType::Enum(_) => true,
             DataType::Numeric { precision, .. } => precision <= 18,
             _ => false,
         }

@@ -5,10 +5,12 @@
 //!     1           1          1     |       4 + 4 each, little end   |   1 for each 8 items   | numbers as they are,
 //!                                                                                              texts after their length
 //! ```
+//! The items of a type of labels are their positions, and behind them stands the number of the type, in 4 bytes.
+//!
 //! So an array is copied, stored and lent like a text, and read from front to back without an allocation. An array without
 //! items has no dimensions. Nothing here knows how arrays are written (`array_text`) or how they compare (`array_order`).
 
-use crate::{DataType, Decimal, Interval, ListType, SystemType, Value, ValueRef};
+use crate::{DataType, Decimal, EnumType, Interval, ListType, SystemType, Value, ValueRef};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// The most dimensions, as in PostgreSQL.
@@ -20,6 +22,8 @@ const BYTES_MAX: usize = 1 << 30;
 
 const HEADER_BYTES: usize = 3;
 const DIMENSION_BYTES: usize = 8;
+/// The item type of arrays whose last bytes tell it.
+const TOLD_BEHIND: u8 = u8::MAX;
 
 /// One dimension of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +48,9 @@ pub struct Array(Box<[u8]>);
 impl Array {
     /// An array without items.
     pub fn empty(list: ListType) -> Array {
-        Array(Box::new([tag(list), 0, 0]))
+        let mut bytes = vec![tag(list), 0, 0];
+        push_told(list, &mut bytes);
+        Array(bytes.into())
     }
 
     /// To be read.
@@ -75,7 +81,11 @@ impl<'a> ArrayRef<'a> {
 
     /// The type.
     pub fn list_type(self) -> ListType {
-        let at = self.0.first().map_or(0, |tag| usize::from(*tag));
+        let tag = self.0.first().copied().unwrap_or_default();
+        if let (TOLD_BEHIND, Some(number)) = (tag, self.0.last_chunk()) {
+            return EnumType::by_number(u32::from_le_bytes(*number)).map_or(ListType::Text, ListType::Enum);
+        }
+        let at = usize::from(tag);
         ListType::ARRAYS.get(at).copied().unwrap_or(ListType::Text)
     }
 
@@ -190,6 +200,7 @@ impl<'a> Items<'a> {
             ListType::Time => ValueRef::Time(i64::from_le_bytes(self.fixed()?)),
             ListType::Interval => ValueRef::Interval(Interval::from_bits(u128::from_le_bytes(self.fixed()?))),
             ListType::Uuid => ValueRef::Uuid(self.fixed()?),
+            ListType::Enum(labels) => ValueRef::Enum(labels.at(i64::from_le_bytes(self.fixed()?))),
             ListType::Bytea => ValueRef::Bytea(self.bytes()?),
             ListType::Text | ListType::Varchar | ListType::Bpchar | ListType::Name | ListType::Char => {
                 ValueRef::Text(std::str::from_utf8(self.bytes()?).ok()?)
@@ -202,7 +213,17 @@ impl<'a> Items<'a> {
 
 /// The number that stands for a type.
 fn tag(list: ListType) -> u8 {
+    if let ListType::Enum(_) = list {
+        return TOLD_BEHIND;
+    }
     ListType::ARRAYS.iter().position(|known| *known == list).unwrap_or_default() as u8
+}
+
+/// Appends what tells the type of the items where the tag does not.
+fn push_told(list: ListType, out: &mut Vec<u8>) {
+    if let ListType::Enum(labels) = list {
+        out.extend_from_slice(&labels.number().to_le_bytes());
+    }
 }
 
 /// An array that is being made, item by item.
@@ -283,6 +304,9 @@ impl ArrayBuilder {
                 out.extend_from_slice(&value.to_bits().to_le_bytes())
             }
             (ListType::Uuid, ValueRef::Uuid(bytes)) => out.extend_from_slice(&bytes),
+            (ListType::Enum(labels), ValueRef::Enum(value)) if value.enum_type == labels => {
+                out.extend_from_slice(&value.position.to_le_bytes());
+            }
             (ListType::Bytea, ValueRef::Bytea(bytes)) => push_counted(bytes, out)?,
             (
                 ListType::Text | ListType::Varchar | ListType::Bpchar | ListType::Name | ListType::Char,
@@ -336,6 +360,7 @@ impl ArrayBuilder {
         }
         bytes.extend_from_slice(nulls);
         bytes.extend_from_slice(&self.items);
+        push_told(self.list, &mut bytes);
         Array(bytes.into())
     }
 }

@@ -94,6 +94,7 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Interval(_), DataType::Interval)
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
+        (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => Ok(Value::Enum(value)),
         (value, data_type) => {
             if let Some(converted) = between_times(&value, data_type)? {
                 return Ok(converted);

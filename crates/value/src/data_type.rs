@@ -1,6 +1,6 @@
 //! What a column can be declared as.
 
-use crate::SystemType;
+use crate::{EnumType, SystemType};
 use std::fmt;
 
 /// The most digits a numeric can have: those of a 128-bit integer.
@@ -65,6 +65,8 @@ pub enum DataType {
     Json,
     /// `jsonb`: the canonical text of a document (see [`json`](crate::json))
     Jsonb,
+    /// A type whose values are labels
+    Enum(EnumType),
     /// A type of the system catalog, which columns of tables cannot have.
     System(SystemType),
 }
@@ -122,6 +124,7 @@ impl fmt::Display for DataType {
             DataType::Uuid => f.write_str("uuid"),
             DataType::Json => f.write_str("json"),
             DataType::Jsonb => f.write_str("jsonb"),
+            DataType::Enum(labels) => f.write_str(labels.name()),
             DataType::System(system) => f.write_str(system.name()),
         }
     }

@@ -17,6 +17,7 @@
 //! | interval              | 16: its length in microseconds, as integers                                    |
 //! | bytea                 | as text                                                                        |
 //! | uuid                  | 16, as it is                                                                   |
+//! | enum                  | 8: its position, as integers                                                   |
 //! | jsonb                 | its comparison key (`json/key.rs`), as text                                    |
 //! | array                 | `02` and its key for each item as of a nullable column, `00`, then its dimensions |
 //!
@@ -78,6 +79,9 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Interval(interval), DataType::Interval) => push_wide(out, interval.span()),
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
+        (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => {
+            push_bigint(out, value.position);
+        }
         (Value::Text(text), DataType::Jsonb) => push_bytes(out, &comparison_key(text)?),
         (Value::Array(array), DataType::System(SystemType::List(list)))
             if array.borrow().list_type() == list =>

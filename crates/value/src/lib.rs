@@ -13,6 +13,7 @@ mod data_type;
 mod date_field;
 mod datetime;
 mod decimal;
+mod enum_type;
 mod fit;
 mod float;
 mod interval;
@@ -40,6 +41,7 @@ pub use data_type::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION, numer
 pub use date_field::{DateField, date_trunc, extract};
 pub use datetime::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
 pub use decimal::Decimal;
+pub use enum_type::{ENUM_SLOTS, EnumLife, EnumState, EnumType, EnumValue, Label, Place};
 pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;
@@ -47,7 +49,7 @@ pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, p
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};
-pub use type_name::type_by_name;
+pub use type_name::{KEPT_ENUM, type_by_name};
 pub use value::Value;
 pub use value_ref::ValueRef;
 pub use zone::{Place, Zone};

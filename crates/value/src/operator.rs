@@ -124,6 +124,9 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         (Value::Interval(left), Value::Interval(right)) => left.compare(*right),
         (Value::Bytea(left), Value::Bytea(right)) => left.cmp(right),
         (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
+        (Value::Enum(left), Value::Enum(right)) if left.enum_type == right.enum_type => {
+            left.position.cmp(&right.position)
+        }
         (Value::Array(left), Value::Array(right)) => {
             array_order::compare_arrays(left.borrow(), right.borrow())?
         }

@@ -56,7 +56,9 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             .boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
         DataType::Json | DataType::Jsonb => document().prop_map(Value::text).boxed(),
-        DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
+        DataType::Enum(_) | DataType::System(_) => {
+            unreachable!("no column is of a type of the system catalog")
+        }
     }
 }
 

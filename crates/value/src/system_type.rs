@@ -4,7 +4,7 @@
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
 //! query has written it already, a text in the form `{1,2}` that clients see.
 
-use crate::{DataType, MAX_NUMERIC_PRECISION};
+use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -84,13 +84,15 @@ pub enum ListType {
     Bytea,
     /// `uuid[]`
     Uuid,
+    /// Of a type of labels.
+    Enum(EnumType),
 }
 
 /// What items of `numeric[]` are read as: the scale says nothing about them, they keep their own.
 const ITEM_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 };
 
 impl ListType {
-    /// All of them but the vectors: what PostgreSQL calls arrays.
+    /// All of them but the vectors and those of types that users make: what PostgreSQL calls arrays.
     pub const ARRAYS: [ListType; 20] = {
         use ListType::*;
         [
@@ -138,6 +140,7 @@ impl ListType {
             ListType::Interval => DataType::Interval,
             ListType::Bytea => DataType::Bytea,
             ListType::Uuid => DataType::Uuid,
+            ListType::Enum(labels) => DataType::Enum(labels),
         }
     }
 
@@ -147,6 +150,7 @@ impl ListType {
             DataType::Numeric { .. } => Some(ListType::Numeric),
             DataType::Varchar(_) => Some(ListType::Varchar),
             DataType::Char(_) => Some(ListType::Bpchar),
+            DataType::Enum(labels) => Some(ListType::Enum(labels)),
             other => ListType::ARRAYS.into_iter().find(|list| list.item_type() == other),
         }
     }
@@ -158,7 +162,7 @@ impl ListType {
 }
 
 impl SystemType {
-    /// All of them.
+    /// All of them but the lists of types that users make.
     pub const ALL: [SystemType; 30] = {
         use ListType as L;
         use ObjectKind as K;
@@ -230,6 +234,7 @@ impl SystemType {
             SystemType::List(ListType::Interval) => "interval[]",
             SystemType::List(ListType::Bytea) => "bytea[]",
             SystemType::List(ListType::Uuid) => "uuid[]",
+            SystemType::List(ListType::Enum(labels)) => labels.list_name(),
         }
     }
 

@@ -52,6 +52,7 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
             Value::text(text)
         }
         DataType::Jsonb => Value::text(json::to_jsonb(text)?),
+        DataType::Enum(labels) => Value::Enum(labels.value(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
             Value::Array(array_text::parse_array(list, text)?)
@@ -83,6 +84,7 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
             push_hex(bytes, out);
         }
         ValueRef::Array(array) => array_text::format_array(array, out),
+        ValueRef::Enum(value) => out.push_str(value.label()),
         ValueRef::Uuid(bytes) => {
             for (i, group) in
                 [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].into_iter().enumerate()

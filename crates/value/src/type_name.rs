@@ -1,6 +1,6 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
-use crate::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
+use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
@@ -47,6 +47,7 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "uuid" => DataType::Uuid,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
+        kept if let Some(labels) = kept_enum(kept) => DataType::Enum(labels),
         _ => {
             let message = format!("type \"{name}\" does not exist");
             return Err(Error::new(SqlState::UndefinedObject, message));
@@ -58,6 +59,15 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         let message = format!("type modifier is not allowed for type \"{name}\"");
         Err(Error::new(SqlState::SyntaxError, message))
     }
+}
+
+/// How the name of a type of labels begins in texts that are kept; its number follows. It stays when the type gets another name, and
+/// is written with the schema `pg_catalog`, in which nobody else makes types.
+pub const KEPT_ENUM: &str = "enum_";
+
+/// The type of labels that a text which is kept names so.
+fn kept_enum(name: &str) -> Option<EnumType> {
+    EnumType::by_number(name.strip_prefix(KEPT_ENUM)?.parse().ok()?)
 }
 
 fn invalid(message: impl Into<String>) -> Error {

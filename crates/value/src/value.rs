@@ -1,6 +1,6 @@
 //! One cell outside of storage.
 
-use crate::{Array, Decimal, Interval};
+use crate::{Array, Decimal, EnumValue, Interval};
 
 /// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar`, `char`, `json` and
 /// `jsonb` share one variant, and numerics carry their own scale.
@@ -38,6 +38,8 @@ pub enum Value {
     Bytea(Box<[u8]>),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// a label of a type of labels
+    Enum(EnumValue),
     /// an array
     Array(Array),
 }
@@ -72,6 +74,7 @@ impl Value {
             Value::Interval(_) => "interval",
             Value::Bytea(_) => "bytea",
             Value::Uuid(_) => "uuid",
+            Value::Enum(value) => value.enum_type.name(),
             Value::Array(array) => array.borrow().type_name(),
         }
     }

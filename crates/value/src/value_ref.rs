@@ -1,6 +1,6 @@
 //! One cell where it lies: a value that is read, not owned.
 
-use crate::{ArrayRef, Decimal, Interval, Value};
+use crate::{ArrayRef, Decimal, EnumValue, Interval, Value};
 
 /// A value, or NULL, that borrows its text or bytes. Results are written to clients from these, so that a text is copied
 /// once, into the client's buffer. Otherwise like [`Value`].
@@ -38,6 +38,8 @@ pub enum ValueRef<'a> {
     Bytea(&'a [u8]),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// a label of a type of labels
+    Enum(EnumValue),
     /// an array
     Array(ArrayRef<'a>),
 }
@@ -67,6 +69,7 @@ impl ValueRef<'_> {
             ValueRef::Interval(interval) => Value::Interval(interval),
             ValueRef::Bytea(bytes) => Value::Bytea(bytes.into()),
             ValueRef::Uuid(bytes) => Value::Uuid(bytes),
+            ValueRef::Enum(value) => Value::Enum(value),
             ValueRef::Array(array) => Value::Array(array.to_array()),
         }
     }
@@ -91,6 +94,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
             Value::Interval(interval) => ValueRef::Interval(*interval),
             Value::Bytea(bytes) => ValueRef::Bytea(bytes),
             Value::Uuid(bytes) => ValueRef::Uuid(*bytes),
+            Value::Enum(value) => ValueRef::Enum(*value),
             Value::Array(array) => ValueRef::Array(array.borrow()),
         }
     }

@@ -91,6 +91,7 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Time(_) => matches!(data_type, To::Time | To::Interval),
         ValueRef::Interval(_) => data_type == To::Interval,
         ValueRef::Uuid(_) => data_type == To::Uuid,
+        ValueRef::Enum(value) => data_type == To::Enum(value.enum_type),
         ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Array(_) => false,
     }
 }
@@ -120,6 +121,7 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
         Value::Time(value) => ValueRef::Time(value),
         Value::Interval(value) => ValueRef::Interval(value),
         Value::Uuid(value) => ValueRef::Uuid(value),
+        Value::Enum(value) => ValueRef::Enum(value),
         Value::Text(_) | Value::Bytea(_) | Value::Array(_) => {
             return Err(Error::new(SqlState::InternalError, "a conversion gave a text, bytes or an array"));
         }

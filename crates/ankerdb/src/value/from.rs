@@ -131,19 +131,23 @@ direct! {
         ValueRef::Integer(value) => Decimal::from(i64::from(value)),
         ValueRef::BigInt(value) => Decimal::from(value),
     }
-    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::System(SystemType::List(_)), {
+    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::System(SystemType::List(_)), {
         ValueRef::Text(text) => text.to_owned(),
+        ValueRef::Enum(value) => value.label().to_owned(),
         // An array of an analytical query is a text already.
         ValueRef::Array(array) => array_text(array),
     }
-    Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
+    Box<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_), {
         ValueRef::Text(text) => text.into(),
+        ValueRef::Enum(value) => value.label().into(),
     }
-    Rc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
+    Rc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_), {
         ValueRef::Text(text) => text.into(),
+        ValueRef::Enum(value) => value.label().into(),
     }
-    Arc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb, {
+    Arc<str>, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_), {
         ValueRef::Text(text) => text.into(),
+        ValueRef::Enum(value) => value.label().into(),
     }
     Vec<u8>, DataType::Bytea, {
         ValueRef::Bytea(bytes) => bytes.to_owned(),

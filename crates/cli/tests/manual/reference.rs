@@ -73,6 +73,8 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Uuid => "uuid",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
+        // Users give them names.
+        DataType::Enum(labels) => labels.name(),
         DataType::System(system) => system.name(),
     }
 }

@@ -5,6 +5,7 @@ mod arrays;
 mod cancel;
 mod client;
 mod copy;
+mod enums;
 mod explain;
 mod extended;
 mod fork;

@@ -2,6 +2,7 @@
 
 use super::defining::Defining;
 use super::schema::{check_schema, is_system_schema, no_schema};
+use super::user_type::found as found_type;
 use super::view::kind_of;
 use crate::name::{DATABASE, not_supported, quoted, undefined_column_of, undefined_table};
 use crate::plan::Commented;
@@ -31,6 +32,7 @@ fn subject(catalog: &Catalog, on: &Commented) -> Result<Option<Subject>> {
         }
         Commented::Relation(kind, name) => relation(catalog, kind, name).map(Some),
         Commented::Column(name, column) => self::column(catalog, name, column).map(Some),
+        Commented::Type(name) => whole(Object::Type(found_type(catalog, name)?.full_name())),
         Commented::Constraint(name, table) => constraint(catalog, name, table).map(Some),
     }
 }

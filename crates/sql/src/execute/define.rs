@@ -9,6 +9,7 @@ use super::like::table_like;
 use super::materialized::{create_materialized, refresh};
 use super::schema::{drop_schemas, drop_temporary, is_system_schema, rename_schema, schema_exists, target};
 use super::sequence::{define_sequence, drop_sequences};
+use super::user_type::{alter_type, create_type, drop_types};
 use super::view::{create_view, drop_relations};
 use crate::plan::default::resolved;
 use crate::plan::{Definition, NewPart, NewTable};
@@ -55,6 +56,11 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::CreateView(create) => create_view(&mut defining, create)?,
         Definition::CreateMaterializedView(create) => return create_materialized(&mut defining, create),
         Definition::RefreshMaterializedView(what) => refresh(&mut defining, what)?,
+        Definition::CreateType { name, labels } => create_type(&mut defining, name, labels)?,
+        Definition::AlterType { name, change } => alter_type(&mut defining, name, change)?,
+        Definition::DropTypes { names, if_exists, cascade } => {
+            drop_types(&mut defining, names, *if_exists, *cascade)?;
+        }
         Definition::DropTemporary { all } => {
             drop_temporary(definitions, Some(defining.transaction), *all, defining.runner.interrupt())?;
         }

@@ -18,6 +18,7 @@ pub(crate) mod schema;
 mod select;
 mod sequence;
 mod sort;
+mod user_type;
 mod view;
 mod write;
 

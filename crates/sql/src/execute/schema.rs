@@ -2,6 +2,7 @@
 
 use super::defining::Defining;
 use super::sequence::drop_sequence;
+use super::user_type::{drop_type_of_schema, shown_type};
 use super::view::{drop_relation, follow_schema, kind_of};
 use crate::name::not_supported;
 use crate::plan::default::foreign_schemas;
@@ -128,7 +129,11 @@ fn drop_schema(defining: &mut Defining, name: &str, id: SchemaId, cascade: bool)
         let message = format!("cannot drop schema {name} because other objects depend on it");
         let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
         let details = relations(&catalog, id).map(|(kind, relation)| {
-            format!("{kind} {} depends on schema {name}", shown(&catalog, &relation))
+            let shown = match catalog.user_type(&relation).filter(|_| kind == "type") {
+                Some(known) => shown_type(&catalog, known),
+                None => shown(&catalog, &relation),
+            };
+            format!("{kind} {shown} depends on schema {name}")
         });
         let detail = details.collect::<Vec<_>>().join("\n");
         let error = Error::new(SqlState::DependentObjectsStillExist, message);
@@ -148,6 +153,10 @@ fn drop_contents(
     let catalog = definitions.catalog()?;
     for (kind, relation) in relations(&catalog, id) {
         interrupt.check()?;
+        if kind == "type" {
+            drop_type_of_schema(definitions, &relation)?;
+            continue;
+        }
         // It may have gone with another one.
         if !definitions.catalog()?.has_relation(&relation) {
             continue;
@@ -168,7 +177,8 @@ fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static 
         (kind_of(catalog, &name), name)
     });
     let sequences = catalog.sequences().map(|sequence| ("sequence", sequence.full_name()));
-    let all = views.chain(tables).chain(sequences).filter(|(_, name)| name.schema == id);
+    let types = catalog.user_types().map(|known| ("type", known.full_name()));
+    let all = views.chain(tables).chain(sequences).chain(types).filter(|(_, name)| name.schema == id);
     all.collect::<Vec<_>>().into_iter()
 }
 

@@ -667,6 +667,11 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::Interval => Value::Interval(Interval::default()),
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
+        DataType::Enum(_) if from == to || to.is_text() => return Ok(()),
+        DataType::Enum(_) => {
+            let message = format!("cannot cast type {from} to {}", type_name(to));
+            return Err(Error::new(SqlState::CannotCoerce, message));
+        }
         DataType::System(system) if system.is_number() => Value::BigInt(0),
         DataType::Json | DataType::Jsonb if to.is_text() || to.is_document() => return Ok(()),
         DataType::Json | DataType::Jsonb => {

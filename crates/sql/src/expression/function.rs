@@ -5,7 +5,7 @@ use super::library::Volatility;
 use super::library::{self, Builtin};
 use super::temporal::temporal_call;
 use super::types::{common_type, family, numeric, scale_of};
-use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document};
+use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
 use crate::name::DATABASE;
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
@@ -213,7 +213,7 @@ fn named_relation<'a>(function: &str, argument: &'a ast::Expr) -> &'a ast::Expr 
 
 /// Names of functions that [`call`] knows, with the fewest and the most arguments that they take; those of doubles are
 /// [`Math`]'s.
-const CALLS: [(&str, usize, usize); 40] = [
+const CALLS: [(&str, usize, usize); 43] = [
     ("coalesce", 1, usize::MAX),
     ("greatest", 1, usize::MAX),
     ("least", 1, usize::MAX),
@@ -254,6 +254,9 @@ const CALLS: [(&str, usize, usize); 40] = [
     ("current_database", 0, 0),
     ("current_schema", 0, 0),
     ("pg_is_in_recovery", 0, 0),
+    (labels::FIRST, 1, 1),
+    (labels::LAST, 1, 1),
+    (labels::RANGE, 1, 2),
 ];
 
 /// Words that [`Function::constant`] knows.
@@ -322,6 +325,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             let null = Expression::Literal(Value::Null);
             Ok(Typed::new(Expression::Case(vec![(equal, null)], Box::new(first)), data_type))
         }
+        labels::FIRST | labels::LAST | labels::RANGE => labels::call(binder, name, items),
         "greatest" => extreme(binder, Function::Greatest, items),
         "least" => extreme(binder, Function::Least, items),
         "now" | "transaction_timestamp" | "statement_timestamp" => {

@@ -10,6 +10,7 @@ pub(crate) mod document;
 pub(crate) mod evaluate;
 pub(crate) mod fold;
 pub(crate) mod function;
+pub(crate) mod labels;
 pub(crate) mod library;
 mod math;
 pub(crate) mod notation;

@@ -1,7 +1,7 @@
 //! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
 use super::bind::is_bare_numeric;
-use ankerdb_engine::{DataType, Decimal, Error, ListType, Result, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Decimal, EnumType, Error, ListType, Result, SqlState, SystemType, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
@@ -80,6 +80,7 @@ pub(crate) enum Family {
     Uuid,
     Json,
     Jsonb,
+    Enum(EnumType),
     List(ListType),
 }
 
@@ -104,6 +105,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Uuid => Family::Uuid,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
+        DataType::Enum(labels) => Family::Enum(labels),
         DataType::System(system) if system.is_number() => Family::BigInt,
         DataType::System(SystemType::List(list)) => Family::List(list),
         DataType::System(_) => Family::Text,

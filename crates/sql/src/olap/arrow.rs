@@ -15,6 +15,7 @@
 //! nothing but our own aggregates looks at it (see `narrow.rs`).
 #![allow(unsafe_code)]
 
+use super::labels;
 use ankerdb_engine::{
     BlockImage, Bytes, ColumnImage, DataType, Error, ListType, Result, SqlState, SystemType,
 };
@@ -29,7 +30,7 @@ use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal32Type, Decimal64Type, Decimal128Type,
     Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit,
-    SchemaRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
+    SchemaRef, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use std::any::Any;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -68,6 +69,7 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
+        DataType::Enum(labels) => labels::arrow_type(labels),
         DataType::System(system) if system.is_number() => ArrowType::Int64,
         DataType::System(_) => ArrowType::Utf8View,
     }
@@ -173,6 +175,9 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?.with_timezone(UTC))
         }
         DataType::Time => Arc::new(primitive::<Time64MicrosecondType>(values, nulls, rows)?),
+        DataType::Enum(labels) => Arc::new(
+            primitive::<TimestampNanosecondType>(values, nulls, rows)?.with_timezone(labels::zone(labels)),
+        ),
         DataType::Interval => Arc::new(intervals(primitive(values, nulls, rows)?)?),
         DataType::Numeric { precision, scale } => {
             return numeric(values, nulls, rows, digits(precision), scale as i8, wanted);

@@ -369,7 +369,14 @@ impl TypePlanner for PostgresTypes {
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),
                 other => match SystemType::by_name(other.strip_prefix("pg_catalog.").unwrap_or(other)) {
                     Some(system) if system.is_number() => return Ok(Some(system_type(system))),
-                    _ => return self.renamed(other),
+                    _ => {
+                        let known = self.renamed(other)?;
+                        return if known.is_none() {
+                            data_type(sql).map(|_| None).map_err(external)
+                        } else {
+                            Ok(known)
+                        };
+                    }
                 },
             },
             Sql::Regclass => return Ok(Some(system_type(SystemType::Object(ObjectKind::Class)))),

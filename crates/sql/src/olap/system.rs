@@ -250,6 +250,12 @@ pub(super) fn shown(
     }
 }
 
+/// A list as the text that it is cast to.
+pub(super) fn list_text(list: ListType, argument: Expr) -> Expr {
+    let function = Arc::new(ScalarUDF::new_from_impl(ShownList::new(list, false)));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![argument]))
+}
+
 /// Lists as the texts that clients see.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ShownList {

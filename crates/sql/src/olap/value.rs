@@ -2,7 +2,8 @@
 //! through [`crate::columns`].)
 
 use super::arrow::{UTC, computed_type, digits, wide_type};
-use ankerdb_engine::{ArrayRef, DataType, Error, ListType, Result, SystemType, Value, ValueRef};
+use super::labels::{self, labels_of};
+use ankerdb_engine::{ArrayRef, DataType, EnumType, Error, ListType, Result, SystemType, Value, ValueRef};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 
@@ -24,6 +25,7 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
             DataType::Numeric { precision: *precision, scale: *scale as u8 }
         }
         ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
+        labels if let Some(labels) = labels_of(labels) => DataType::Enum(labels),
         ArrowType::Timestamp(_, None) => DataType::Timestamp,
         ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
         ArrowType::Time64(_) => DataType::Time,
@@ -54,6 +56,7 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
     let text = match data_type {
         DataType::Varchar(length) => format!("varchar {length}"),
         DataType::Char(length) => format!("char {length}"),
+        DataType::System(SystemType::List(ListType::Enum(labels))) => format!("labels {}", labels.number()),
         DataType::System(system) => format!("system {system}"),
         DataType::Json | DataType::Jsonb => format!("document {data_type}"),
         _ => return field,
@@ -81,6 +84,10 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
     match (name, rest.parse::<u32>()) {
         ("varchar", Ok(length)) => Some(DataType::Varchar(length)),
         ("char", Ok(length)) => Some(DataType::Char(length)),
+        ("labels", Ok(number)) => {
+            let labels = EnumType::by_number(number)?;
+            Some(DataType::System(SystemType::List(ListType::Enum(labels))))
+        }
         ("system", _) => SystemType::by_name(rest).map(DataType::System),
         ("document", _) if rest == "json" => Some(DataType::Json),
         ("document", _) => Some(DataType::Jsonb),
@@ -161,6 +168,9 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
         }
         Value::Bytea(bytes) => ScalarValue::BinaryView(Some(bytes.to_vec())),
         Value::Uuid(bytes) => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
+        Value::Enum(value) => {
+            ScalarValue::TimestampNanosecond(Some(value.position), Some(labels::zone(value.enum_type)))
+        }
         Value::Array(array) => list_of(array.borrow())?,
     })
 }

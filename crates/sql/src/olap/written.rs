@@ -10,7 +10,7 @@ use super::quantified;
 use super::sets;
 use super::value::sql_type;
 use crate::expression::notation::OVERLAP;
-use crate::expression::{Math, Temporal, library};
+use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
 use ankerdb_engine::DataType as SqlType;
 use datafusion::arrow::datatypes::DataType;
@@ -61,6 +61,9 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "coalesce" => ("coalesce", Rough::Argument),
         "nullif" => ("nullif", Rough::Argument),
         "greatest" => ("greatest", Rough::Argument),
+        labels::FIRST => (labels::FIRST, Rough::Argument),
+        labels::LAST => (labels::LAST, Rough::Argument),
+        labels::RANGE => (labels::RANGE, Rough::ListOfArgument),
         "least" => ("least", Rough::Argument),
         "abs" => ("abs", Rough::NumberArgument),
         "round" => ("round", Rough::NumberArgument),
@@ -145,6 +148,8 @@ enum Rough {
     Difference,
     /// The type of the first argument that has one.
     Argument,
+    /// A list of what the first argument that has a type is.
+    ListOfArgument,
     /// The type of the first argument that has one, and a double if none has: functions of numbers prefer these.
     NumberArgument,
 }
@@ -210,6 +215,7 @@ impl ScalarUDFImpl for Written {
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
             Rough::Argument => known().unwrap_or(DataType::Utf8),
+            Rough::ListOfArgument => DataType::new_list(known().unwrap_or(DataType::Utf8View), true),
             Rough::NumberArgument => known().unwrap_or(DataType::Float64),
         })
     }

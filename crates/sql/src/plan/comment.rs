@@ -13,6 +13,7 @@ pub(crate) enum Commented {
     Relation(&'static str, QualifiedName),
     Column(QualifiedName, String),
     Constraint(String, QualifiedName),
+    Type(QualifiedName),
 }
 
 /// What a name stands for behind COMMENT ON.
@@ -26,6 +27,7 @@ pub(super) fn commented(kind: CommentObject, name: &ObjectName) -> Result<Commen
         CommentObject::Sequence => relation("sequence")?,
         CommentObject::Schema => Commented::Schema(schema_name(name)?),
         CommentObject::Database => Commented::Database(simple_name(name)?),
+        CommentObject::Type => Commented::Type(object_name(name)?),
         CommentObject::Column => column(name)?,
         CommentObject::Procedure => constraint(name)?,
         other => return Err(not_supported(&format!("COMMENT ON {other}"))),

@@ -9,6 +9,7 @@ use super::index::{NewIndex, index_kind, new_index};
 use super::sequence::{
     SequenceOwner, counted_type, identity_sequence, sequence, sequence_owner, serial_type,
 };
+use super::user_type::{self, TypeChange};
 use crate::altered_sequence::alteration;
 use crate::expression::types::data_type;
 use crate::like_clause::like_clause;
@@ -93,6 +94,19 @@ pub(crate) enum Definition {
         name: String,
         new: String,
     },
+    CreateType {
+        name: QualifiedName,
+        labels: Vec<String>,
+    },
+    AlterType {
+        name: QualifiedName,
+        change: TypeChange,
+    },
+    DropTypes {
+        names: Vec<QualifiedName>,
+        if_exists: bool,
+        cascade: bool,
+    },
     /// Drops the session's temporary relations, or else those only that go with each commit.
     DropTemporary {
         all: bool,
@@ -161,6 +175,9 @@ impl Definition {
             Definition::RenameSchema { .. } => "ALTER SCHEMA",
             Definition::DropViews { materialized: false, .. } => "DROP VIEW",
             Definition::DropViews { materialized: true, .. } => "DROP MATERIALIZED VIEW",
+            Definition::CreateType { .. } => "CREATE TYPE",
+            Definition::AlterType { .. } => "ALTER TYPE",
+            Definition::DropTypes { .. } => "DROP TYPE",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
     }
@@ -197,6 +214,8 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
             clone: None,
         } => Definition::CreateSchema { name: created_schema(schema_name)?, if_not_exists: *if_not_exists },
         Statement::AlterSchema(alter) => alter_schema(alter)?,
+        Statement::CreateType { name, representation } => user_type::create(name, representation.as_ref())?,
+        Statement::AlterType(alter) => user_type::alter(alter)?,
         Statement::Comment { object_type, object_name: name, comment: text, if_exists: false, .. } => {
             // An empty comment is none.
             let text = text.clone().filter(|text| !text.is_empty());
@@ -244,6 +263,7 @@ fn drop_objects(
         ast::ObjectType::MaterializedView => {
             Definition::DropViews { names, materialized: true, if_exists, cascade }
         }
+        ast::ObjectType::Type => Definition::DropTypes { names, if_exists, cascade },
         ast::ObjectType::Sequence => Definition::DropSequences { names, if_exists, cascade },
         ast::ObjectType::Index => drop_indexes(names, if_exists)?,
         other => return Err(not_supported(&format!("DROP {other}"))),

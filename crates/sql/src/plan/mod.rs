@@ -21,6 +21,7 @@ mod joined;
 mod merge;
 mod select;
 mod sequence;
+mod user_type;
 mod with;
 mod write;
 
@@ -37,6 +38,7 @@ pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use select::SelectPlan;
 pub(crate) use sequence::{SequenceOwner, altered};
+pub(crate) use user_type::{LabelPlace, TypeChange};
 pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
@@ -52,6 +54,7 @@ use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
+use crate::user_types;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
 use ankerdb_value::Zone;
@@ -149,7 +152,7 @@ impl<'a> Planner<'a> {
         let (kind, output) = match &statement.ast {
             Some(ast) => {
                 clauses::check(ast)?;
-                self.statement(ast, &mut parameters)?
+                self.statement(&user_types::resolved(ast, &self.catalog), &mut parameters)?
             }
             None => (PlanKind::Empty, None),
         };

@@ -374,6 +374,7 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Uuid => ast::DataType::Uuid,
         DataType::Json => ast::DataType::JSON,
         DataType::Jsonb => ast::DataType::JSONB,
+        DataType::Enum(labels) => crate::user_types::kept_type(labels),
         DataType::Numeric { .. } => ast::DataType::Numeric(ast::ExactNumberInfo::None),
         // No table stores these.
         DataType::System(_) => return None,

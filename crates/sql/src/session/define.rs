@@ -33,6 +33,27 @@ impl SqlSession {
         Ok(Outcome::Command(tag))
     }
 
+    /// 55P04 for a label that only this transaction knows yet: values of it come with its commit.
+    pub(super) fn explain_label(&self, error: Error) -> Error {
+        if error.state() != SqlState::InvalidTextRepresentation || self.runner.definitions.is_none() {
+            return error;
+        }
+        for known in self.runner.catalog().user_types() {
+            let (name, shown) = (known.labels.name(), known.labels.state());
+            let added = known.state.labels().iter().filter(|label| shown.label(label.text).is_none());
+            let is_meant = |text: &str| {
+                error.message()
+                    == format!("invalid input value for enum {name}: {}", crate::name::quoted(text))
+            };
+            if let Some(label) = added.into_iter().find(|label| is_meant(label.text)) {
+                let message = format!("unsafe use of new value \"{}\" of enum type {name}", label.text);
+                let hint = "New enum values must be committed before they can be used.";
+                return Error::new(SqlState::UnsafeNewEnumValueUsage, message).with_hint(hint);
+            }
+        }
+        error
+    }
+
     fn new_definitions(&self) -> Definitions {
         let mut definitions = self.runner.engine.database().definitions(self.runner.interrupt());
         definitions.set_path(&self.runner.path);

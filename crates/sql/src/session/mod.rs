@@ -178,6 +178,7 @@ impl SqlSession {
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
         let prepared = due.and_then(|()| self.plan(statement, parameters));
+        let prepared = prepared.map_err(|error| self.explain_label(error));
         if let Err(error) = &prepared {
             self.fail_for(Some(error));
         }
@@ -240,6 +241,7 @@ impl SqlSession {
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
         let outcome = due.and_then(|()| self.execute_current(prepared, parameters));
+        let outcome = outcome.map_err(|error| self.explain_label(error));
         let goes_on = match &outcome {
             Ok(Outcome::Rows(rows)) => !rows.is_complete(),
             Ok(Outcome::CopyIn(_) | Outcome::CopyOut(_)) => true,

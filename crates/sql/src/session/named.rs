@@ -12,6 +12,7 @@ use crate::name::{folded, not_supported, quoted};
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned};
 use crate::prepared::Prepared;
+use crate::user_types::resolved_type;
 use crate::{Outcome, OutputColumn};
 use ankerdb_engine::{ConstraintTiming, DataType, Error, Result, SqlState, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, Zone, cast};
@@ -102,7 +103,9 @@ impl SqlSession {
         };
         match &**command {
             Command::Prepare { types, statement, .. } => {
-                let types = types.iter().map(declared_type).collect::<Result<Vec<_>>>()?;
+                let catalog = self.runner.catalog();
+                let types = types.iter().map(|sql| declared_type(&resolved_type(sql, &catalog)));
+                let types = types.collect::<Result<Vec<_>>>()?;
                 inner = Some(Arc::new(Prepared::new(&self.runner, within(statement), &types)?));
             }
             Command::Declare(declaration) => {

@@ -3,7 +3,7 @@
 use super::SqlSession;
 use crate::drop_expression::drops_expression;
 use crate::name::{DATABASE, folded, object_name, quoted};
-use crate::plan::{Commented, Definition};
+use crate::plan::{Commented, Definition, TypeChange};
 use ankerdb_engine::{Catalog, ColumnDefinition, Error, NameRef, QualifiedName, SqlState};
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
 
@@ -124,7 +124,7 @@ impl SqlSession {
                 self.tell(Severity::Warning, Error::new(SqlState::InvalidCatalogName, message));
             }
             Definition::AlterTable(alter) => skipped.extend(skipped_alterations(alter, &catalog)),
-            _ => {}
+            _ => skipped.extend(skipped_types(definition, &catalog)),
         }
         for (state, message) in skipped {
             self.tell(Severity::Notice, Error::new(state, message));
@@ -146,6 +146,27 @@ impl SqlSession {
         if Severity::at_least(&asked).flatten().is_some_and(|least| severity >= least) {
             self.notices.push(Notice { severity, message });
         }
+    }
+}
+
+/// What a definition of types leaves out.
+fn skipped_types(definition: &Definition, catalog: &Catalog) -> Vec<(SqlState, String)> {
+    match definition {
+        Definition::DropTypes { names, if_exists: true, .. } => {
+            let gone = names.iter().filter(|name| catalog.user_type(*name).is_none());
+            let messages = gone.map(|name| match &name.schema {
+                Some(schema) if catalog.schema(schema).is_none() => no_schema(schema),
+                _ => format!("type {} does not exist, skipping", quoted(&name.to_string())),
+            });
+            messages.map(|message| (SqlState::SuccessfulCompletion, message)).collect()
+        }
+        Definition::AlterType { name, change: TypeChange::AddLabel { label, if_not_exists: true, .. } }
+            if catalog.user_type(name).is_some_and(|known| known.state.label(label).is_some()) =>
+        {
+            let message = format!("enum label {} already exists, skipping", quoted(label));
+            vec![(SqlState::DuplicateObject, message)]
+        }
+        _ => Vec::new(),
     }
 }
 

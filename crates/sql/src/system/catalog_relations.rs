@@ -5,7 +5,8 @@
 
 use super::{Definition, nothing};
 use super::{
-    classes, comments, constraints, functions, objects, operator_classes, sequences, settings, types, views,
+    classes, comments, constraints, functions, objects, operator_classes, sequences, settings, types,
+    user_types, views,
 };
 
 /// The columns of the statistics of tables.
@@ -118,7 +119,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 3501,
         is_view: false,
         columns: "oid oid, enumtypid oid, enumsortorder float4, enumlabel name",
-        rows: nothing,
+        rows: user_types::labels,
     },
     Definition {
         name: "pg_event_trigger",

@@ -294,21 +294,26 @@ fn system_column(relation: &SystemRelation, position: usize, column: &SystemColu
 fn attribute(relation: u32, position: usize, name: &str, data_type: DataType, traits: &Traits) -> Vec<Datum> {
     let (oid, modifier) = type_of(data_type);
     let known = by_oid(oid);
-    let letter = |of: fn(&TypeEntry) -> char| known.map(of).unwrap_or('i').to_string();
+    let letter = |of: fn(&TypeEntry) -> char| known.map(of).unwrap_or('i');
+    let (length, by_value, align, stored) = super::user_types::storage(data_type).unwrap_or_else(|| {
+        let length = known.map_or(-1, |known| known.length);
+        let by_value = known.is_some_and(|known| known.by_value);
+        (length, by_value, letter(TypeEntry::align), letter(TypeEntry::storage))
+    });
     row![
         relation,
         name,
         oid,
         -1,
-        known.map_or(-1, |known| known.length),
+        length,
         column_number(position),
         // How many dimensions were written is not kept, as they mean nothing.
         i64::from(matches!(data_type, DataType::System(SystemType::List(list)) if !list.is_vector())),
         -1,
         modifier,
-        known.is_some_and(|known| known.by_value),
-        letter(TypeEntry::align),
-        letter(TypeEntry::storage),
+        by_value,
+        align.to_string(),
+        stored.to_string(),
         "",
         traits.is_not_null,
         traits.has_default,

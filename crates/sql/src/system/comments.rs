@@ -12,6 +12,7 @@ pub(super) const RELATIONS: u32 = 1259;
 pub(super) const DATABASES: u32 = 1262;
 const SCHEMAS: u32 = 2615;
 const CONSTRAINTS: u32 = 2606;
+const TYPES: u32 = 1247;
 
 /// What a comment is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -67,6 +68,10 @@ impl Tables<'_> {
             Object::Sequence(name) => {
                 let sequence = self.catalog.sequence(name).ok().filter(|_| is_known(name))?;
                 Some((RELATIONS, oids.of(ObjectKey::Sequence(name.clone()), || (&sequence).into())))
+            }
+            Object::Type(name) => {
+                let known = self.catalog.user_type(name).filter(|_| is_known(name))?;
+                Some((TYPES, known.labels.oid()))
             }
             Object::Table(origin) => {
                 let table = *self.tables.get(origin)?;

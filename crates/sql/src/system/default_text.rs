@@ -22,7 +22,7 @@ pub(super) fn default_text(
     let name = |name: &QualifiedName| {
         catalog.shown_name(name.schema.as_deref().unwrap_or(&table.schema.name), &name.name)
     };
-    shown_default(column, &name)
+    shown_default(column, &name).map(|text| catalog.shown_types(&text))
 }
 
 /// What a sequence is called.
@@ -73,6 +73,7 @@ fn is_integer(data_type: DataType) -> bool {
 fn plain_type(data_type: DataType) -> String {
     match data_type {
         DataType::Char(_) => "bpchar".to_owned(),
+        DataType::Enum(labels) => crate::user_types::kept_type(labels).to_string(),
         other => {
             let mut name = other.to_string();
             name.truncate(name.find('(').unwrap_or(name.len()));

@@ -7,6 +7,7 @@ mod names;
 mod shown;
 
 use super::objects::OWNER_OID;
+use super::user_types::FUNCTION_NAMES;
 use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, live, row, types};
 use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text, TimestampTz};
 use ankerdb_engine::{DataType, Error, ListType, ObjectKind, Result, SqlState, SystemType, Table, Value};
@@ -226,7 +227,12 @@ pub(super) fn internal(name: &str) -> u32 {
 /// Functions by number: those of the table above, and those that types name.
 fn numbered() -> impl Iterator<Item = (u32, &'static str)> {
     let inputs = types::TYPES.iter().map(|known| known.input).filter(|(oid, _)| *oid != 750);
-    (FIRST_OID..).zip(names()).chain(INTERNAL).chain(inputs).chain(super::type_functions::named())
+    (FIRST_OID..)
+        .zip(names())
+        .chain(INTERNAL)
+        .chain(inputs)
+        .chain(super::type_functions::named())
+        .chain(FUNCTION_NAMES)
 }
 
 /// The function of the table above with that number.

@@ -32,6 +32,7 @@ mod standard;
 mod standard_relations;
 mod type_functions;
 mod types;
+mod user_types;
 mod views;
 
 pub(crate) use functions::{SystemFunction, by_name as function, names as function_names};
@@ -235,6 +236,7 @@ pub(crate) struct SystemCatalog {
     tables: Vec<TableEntry>,
     views: Vec<ViewEntry>,
     sequences: Vec<SequenceEntry>,
+    types: Vec<user_types::TypeEntry>,
     comments: comments::Comments,
     /// Schemas that relations of users may be in.
     schemas: Vec<SchemaEntry>,
@@ -366,16 +368,32 @@ impl SystemCatalog {
             })
         };
         let views: Vec<ViewEntry> = catalog.views().filter_map(view).collect();
+        let types = user_types::describe(catalog, schema);
         let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
         schemas.sort_by_key(|schema| schema.oid);
         let path = catalog.path().clone();
         let comments = comments::describe(catalog, &mut oids);
         let (names, oids) = (HashMap::new(), HashMap::new());
-        let described =
-            SystemCatalog { tables, views, sequences, comments, schemas, path, names, oids, live };
+        let mut described =
+            SystemCatalog { tables, views, sequences, types, comments, schemas, path, names, oids, live };
+        described.show_types();
         let names = described.all_names();
         let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
         SystemCatalog { names, oids, ..described }
+    }
+
+    /// Puts the names of types in texts that name them by numbers.
+    fn show_types(&mut self) {
+        if self.types.is_empty() {
+            return;
+        }
+        let mut tables = std::mem::take(&mut self.tables);
+        for table in &mut tables {
+            let columns = table.columns.iter_mut().map(|column| &mut column.definition.default);
+            columns.flatten().for_each(|text| *text = self.shown_types(text));
+            table.checks.iter_mut().for_each(|check| check.text = self.shown_types(&check.text));
+        }
+        self.tables = tables;
     }
 
     fn all_names(&self) -> HashMap<u32, Named> {

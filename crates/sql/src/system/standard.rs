@@ -108,6 +108,7 @@ fn limits(data_type: DataType) -> Limits {
 fn plain_name(data_type: DataType) -> String {
     match data_type {
         DataType::System(SystemType::List(_)) => "ARRAY".to_owned(),
+        DataType::Enum(_) => "USER-DEFINED".to_owned(),
         other => {
             let mut name = other.to_string();
             name.truncate(name.find('(').unwrap_or(name.len()));
@@ -124,14 +125,14 @@ pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
     let system = relations().iter().flat_map(|relation| {
         relation.columns.iter().enumerate().map(move |(position, column)| {
             let place = (relation.schema, relation.name(), column.name, position);
-            column_row(place, column.data_type, NULL, true, last_columns(None, NULL, false))
+            column_row(catalog, place, column.data_type, NULL, true, last_columns(None, NULL, false))
         })
     });
     let of_views = catalog.views.iter().flat_map(|entry| {
         let columns = entry.view.columns.iter().enumerate();
-        columns.map(|(position, column)| {
+        columns.map(move |(position, column)| {
             let place = (&*entry.schema.name, entry.view.name.as_str(), column.name.as_str(), position);
-            column_row(place, column.data_type, NULL, true, last_columns(None, NULL, false))
+            column_row(catalog, place, column.data_type, NULL, true, last_columns(None, NULL, false))
         })
     });
     own.chain(of_views).chain(system).collect()
@@ -159,7 +160,7 @@ fn own_column(
     };
     let place = (&*table.schema.name, table.name.as_str(), definition.name.as_str(), position);
     let last = last_columns(counted, generation, true);
-    column_row(place, definition.data_type, default, definition.nullable, last)
+    column_row(catalog, place, definition.data_type, default, definition.nullable, last)
 }
 
 /// From `is_identity` on.
@@ -197,6 +198,7 @@ fn identity_columns(counted: Option<(Identity, &SequenceEntry)>) -> Vec<Datum> {
 }
 
 fn column_row(
+    catalog: &SystemCatalog,
     (schema, relation, name, position): (&str, &str, &str, usize),
     data_type: DataType,
     default: Datum,
@@ -204,7 +206,11 @@ fn column_row(
     last: Vec<Datum>,
 ) -> Vec<Datum> {
     let limits = limits(data_type);
-    let udt = by_oid(type_of(data_type).0).map_or("", |known| known.name);
+    let own = catalog.udt(data_type);
+    let (udt_schema, udt) = match &own {
+        Some((schema, name)) => (&**schema, name.as_str()),
+        None => (super::PG_CATALOG, by_oid(type_of(data_type).0).map_or("", |known| known.name)),
+    };
     let number = column_number(position);
     let mut row = row![
         DATABASE,
@@ -233,7 +239,7 @@ fn column_row(
         NULL,
         NULL,
         DATABASE,
-        "pg_catalog",
+        udt_schema,
         udt,
         NULL,
         NULL,

@@ -199,6 +199,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Uuid => (2950, -1),
         DataType::Json => (114, -1),
         DataType::Jsonb => (3802, -1),
+        DataType::Enum(labels) => (labels.oid(), -1),
         DataType::System(system) => (system_type(system), -1),
     }
 }
@@ -235,6 +236,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::List(ListType::Interval) => 1187,
         SystemType::List(ListType::Numeric) => 1231,
         SystemType::List(ListType::Uuid) => 2951,
+        SystemType::List(ListType::Enum(labels)) => labels.list_oid(),
     }
 }
 
@@ -258,8 +260,8 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
     }
 }
 
-pub(super) fn types(_: &SystemCatalog) -> Rows {
-    TYPES.iter().map(type_row).collect()
+pub(super) fn types(catalog: &SystemCatalog) -> Rows {
+    TYPES.iter().map(type_row).chain(super::user_types::types(catalog)).collect()
 }
 
 fn type_row(known: &TypeEntry) -> Vec<Datum> {

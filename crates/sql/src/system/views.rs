@@ -44,7 +44,7 @@ pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
     let query = crate::view_text::with_names(&view.query, |schema, name| {
         shown(schema, name).then(|| (None, name.to_owned()))
     });
-    format!(" {};", query.unwrap_or_else(|_| view.query.clone()))
+    format!(" {};", catalog.shown_types(&query.unwrap_or_else(|_| view.query.clone())))
 }
 
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {

@@ -11,5 +11,6 @@ mod reads;
 mod schemas;
 mod temporary;
 mod transactions;
+mod user_types;
 mod with;
 mod writes;

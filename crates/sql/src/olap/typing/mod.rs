@@ -22,6 +22,7 @@ mod read;
 mod rows;
 mod set;
 mod shed;
+mod taken;
 mod window;
 
 pub(super) use shed::without_text_types;

@@ -3,23 +3,25 @@
 use super::emit::Emitter;
 use super::keyed;
 use super::lists::between_lists;
+use super::taken::{check_aggregate, is_of_labels};
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function,
+    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function, labels,
 };
 use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
+use crate::olap::list_cast;
 use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
 use crate::olap::single;
-use crate::olap::system::{input_function, output_function};
+use crate::olap::system::{input_function, list_text, output_function};
 use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
 use crate::olap::written;
-use ankerdb_engine::{DataType, Decimal, Error, Interval, ObjectKind, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
@@ -399,6 +401,10 @@ impl<'r, 't> Reader<'r, 't> {
                         _ => self.leaf(list),
                     };
                 }
+                Ok(typed) if name == labels::RANGE => {
+                    let range = self.emitter().emit(typed.expression)?;
+                    return self.leaf(range);
+                }
                 Ok(typed) => return Ok(Operand::Typed(typed)),
                 Err(Refusal::Failed(error)) => return Err(external(error)),
                 Err(Refusal::Elsewhere(_)) => typed.into_iter().map(Operand::Typed).collect(),
@@ -412,6 +418,7 @@ impl<'r, 't> Reader<'r, 't> {
             None => call.func.clone(),
             Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
         };
+        self.without_labels(name, &mut arguments)?;
         let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
@@ -426,8 +433,11 @@ impl<'r, 't> Reader<'r, 't> {
     /// The type of an expression, which is not computed.
     fn type_of(&mut self, argument: &Expr) -> Result<Operand> {
         let name = match self.read(argument)? {
+            // By its number, wherever it is.
+            Operand::Typed(Typed { data_type: Some(DataType::Enum(labels)), .. }) => labels.oid().to_string(),
             Operand::Typed(typed) => typed.data_type.map_or("unknown".to_owned(), type_name),
             Operand::Foreign(foreign) => match self.list_type(&foreign)? {
+                Ok(ListType::Enum(labels)) => labels.list_oid().to_string(),
                 Ok(list) => SystemType::List(list).name().to_owned(),
                 Err(other) => return Err(external(not_supported(&format!("pg_typeof of {other}")))),
             },
@@ -619,6 +629,12 @@ impl<'r, 't> Reader<'r, 't> {
                 let number = Typed::new(expression, OID);
                 self.system_call(output_function(kind), number)?
             }
+            (Operand::Foreign(foreign), Some(target)) if target.is_text() => {
+                match self.list_type(&foreign)? {
+                    Ok(known) => self.leaf(list_text(known, foreign))?,
+                    Err(_) => Operand::Foreign(foreign),
+                }
+            }
             (operand, _) => operand,
         };
         match (operand, field_type(&whole.field)) {
@@ -639,8 +655,14 @@ impl<'r, 't> Reader<'r, 't> {
                 Ok(Operand::Typed(Typed::new(self.column(Expr::Literal(constant, metadata)), target)))
             }
             (operand, _) => {
-                let operand = Box::new(self.emit(operand)?);
-                self.leaf(Expr::Cast(Cast::new_from_field(operand, whole.field.clone())))
+                let operand = self.emit(operand)?;
+                if let (Some(target), Ok(own)) = (list, self.list_type(&operand)?)
+                    && own != target
+                    && [own, target].into_iter().any(is_of_labels)
+                {
+                    return self.leaf(list_cast::call(operand, target));
+                }
+                self.leaf(Expr::Cast(Cast::new_from_field(Box::new(operand), whole.field.clone())))
             }
         }
     }
@@ -856,22 +878,4 @@ fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result
         }
     }
     Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
-}
-
-/// 42883 for aggregates of types that PostgreSQL does not have.
-fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
-    let refused = match field_type(argument) {
-        Some(
-            known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
-        ) if matches!(name, "min" | "max") => known,
-        Some(known @ (DataType::Json | DataType::Jsonb)) if name == "string_agg" => known,
-        Some(known @ DataType::Bytea) if name == "string_agg" => {
-            return Err(external(not_supported(&format!("{name} of {known}"))));
-        }
-        Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
-            return Err(external(not_supported(&format!("a list of {known}"))));
-        }
-        _ => return Ok(()),
-    };
-    Err(external(undefined_function(&format!("{name}({refused})"))))
 }

@@ -68,18 +68,33 @@ pub(super) fn class_out(catalog: &SystemCatalog, arguments: &[Value]) -> Result<
     })
 }
 
-pub(super) fn type_in(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+/// The type of the system, or of users, that a name stands for.
+fn type_by_name(catalog: &SystemCatalog, name: &str) -> Option<u32> {
+    types::oid_by_name(name).or_else(|| {
+        let (items, mark) = match name.trim().strip_suffix("[]") {
+            Some(items) => (items, "[]"),
+            None => (name, ""),
+        };
+        let (schema, own) = qualified(items).ok()?;
+        catalog.user_type_oid(schema.as_deref(), &format!("{own}{mark}"))
+    })
+}
+
+pub(super) fn type_in(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let name = text(arguments.first());
-    let found = number(name).or_else(|| types::oid_by_name(name));
+    let found = number(name).or_else(|| type_by_name(catalog, name));
     found.map(Datum::from).ok_or_else(|| undefined("type", name, SqlState::UndefinedObject))
 }
 
-pub(super) fn to_type(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(types::oid_by_name(text(arguments.first())).into())
+pub(super) fn to_type(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    Ok(type_by_name(catalog, text(arguments.first())).into())
 }
 
-pub(super) fn type_out(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+pub(super) fn type_out(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let oid = oid(arguments.first());
+    if let Some(shown) = catalog.shown_user_type(oid) {
+        return Ok(shown.into());
+    }
     Ok(match types::by_oid(oid) {
         Some(_) => types::format_type(oid, None).into(),
         None if oid == 0 => "-".into(),
@@ -141,8 +156,9 @@ pub(super) fn table_is_visible(catalog: &SystemCatalog, arguments: &[Value]) -> 
     Ok(catalog.relation_name(oid).map(visible).into())
 }
 
-pub(super) fn type_is_visible(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(types::by_oid(oid(arguments.first())).map(|_| true).into())
+pub(super) fn type_is_visible(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let oid = oid(arguments.first());
+    Ok(catalog.is_visible_type(oid).or_else(|| types::by_oid(oid).map(|_| true)).into())
 }
 
 pub(super) fn function_is_visible(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {

@@ -11,7 +11,12 @@ fn is_brief(flag: Option<&Value>) -> bool {
     flag == Some(&Value::Boolean(true))
 }
 
-pub(super) fn format_type(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+pub(super) fn format_type(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    if let (Some(Value::BigInt(_)), Some(shown)) =
+        (arguments.first(), catalog.shown_user_type(oid(arguments.first())))
+    {
+        return Ok(shown.into());
+    }
     let modifier = match arguments.get(1) {
         Some(Value::Integer(modifier)) => Some(*modifier),
         _ => None,

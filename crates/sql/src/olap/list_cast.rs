@@ -1,0 +1,76 @@
+//! Casts of lists whose items, before or after, are labels: item by item, as Arrow would take labels for times.
+
+use super::arrow::computed_type;
+use super::error::external;
+use super::operation::{Operation, by_value};
+use crate::expression::fold;
+use ankerdb_engine::{DataType, Error, ListType, SystemType};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
+
+/// The list with items of another type.
+pub(super) fn call(list: Expr, target: ListType) -> Expr {
+    let signature = Signature::user_defined(Volatility::Immutable);
+    let cast = ScalarUDF::new_from_impl(ListCast { target, signature });
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(cast), vec![list]))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ListCast {
+    target: ListType,
+    signature: Signature,
+}
+
+impl ListCast {
+    fn cast(&self, lists: &ArrayRef) -> Result<ArrayRef> {
+        let target = computed_type(DataType::System(SystemType::List(self.target)));
+        let (Some(known), ArrowType::List(field)) = (lists.as_list_opt::<i32>(), &target) else {
+            return Ok(new_null_array(&target, lists.len()));
+        };
+        let (items, rows) = (ColumnarValue::Array(known.values().clone()), known.values().len());
+        let operation = Operation::Cast(self.target.item_type());
+        let items = by_value(&operation, &[items], rows, self.target.item_type(), &fold::interrupt())?;
+        let cast = ListArray::try_new(
+            field.clone(),
+            known.offsets().clone(),
+            items.to_array(rows)?,
+            known.nulls().cloned(),
+        );
+        Ok(Arc::new(cast.map_err(|error| external(Error::internal(error.to_string())))?))
+    }
+}
+
+impl ScalarUDFImpl for ListCast {
+    fn name(&self) -> &str {
+        "to list"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arguments: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        Ok(arguments.to_vec())
+    }
+
+    fn return_type(&self, _arguments: &[ArrowType]) -> Result<ArrowType> {
+        Ok(computed_type(DataType::System(SystemType::List(self.target))))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match &args.args[0] {
+            ColumnarValue::Array(lists) => Ok(ColumnarValue::Array(self.cast(lists)?)),
+            ColumnarValue::Scalar(list) => {
+                let cast = self.cast(&list.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&cast, 0)?))
+            }
+        }
+    }
+}
