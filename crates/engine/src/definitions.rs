@@ -24,7 +24,7 @@ use crate::view::View;
 use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, TableId, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
-    Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
+    Entries, Gate, Index, IndexDefinition, IndexLife, KeyRun, ReadAt, Storage, Table, TableDefinition,
 };
 use ankerdb_transaction::{Claim, Interrupt, Isolation, MemoryLimit, Transaction};
 use parking_lot::MutexGuard;
@@ -800,17 +800,30 @@ fn fill_index(
 ) -> Result<()> {
     let at = ReadAt::Snapshot(snapshot.timestamp());
     let storage = Storage::of(table);
+    let mut run = KeyRun::new();
     for number in 0..storage.block_count() {
         limit.check(Claim::Large, 0)?;
         let pin = crossbeam_epoch::pin();
         for offset in 0..storage.block(number).fill() {
             interrupt.check()?;
             let row = RowId::new(number, offset);
-            if let Some((key, _)) = storage.key_at(index, row, at, &pin)? {
-                Entries::of(index).insert(&key, row.0)?;
-            }
+            run.add(row, |out| storage.push_key_at(index, row, at, &pin, out))?;
+        }
+        drop(pin);
+        if run.is_full() {
+            enter_run(index, &mut run, interrupt)?;
         }
     }
+    enter_run(index, &mut run, interrupt)
+}
+
+/// Enters keys in their order. The snapshot keeps their entries from being removed in between.
+fn enter_run(index: &Index, run: &mut KeyRun, interrupt: &Interrupt) -> Result<()> {
+    for (key, row, _) in run.sorted() {
+        interrupt.check()?;
+        Entries::of(index).insert(key, row.0)?;
+    }
+    run.clear();
     Ok(())
 }
 

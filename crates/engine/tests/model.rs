@@ -1,6 +1,6 @@
 //! Tables, version chains, pruning, indexes and views against a plain model: a map of rows per commit.
 //!
-//! A random sequence of transactions (inserts, updates, deletes, key updates, aborts) runs on one table of all kinds of
+//! A random sequence of transactions (inserts, updates, deletes, key updates, loads of whole blocks, aborts) runs on one table of all kinds of
 //! cells. In between, readers (transactions and snapshots) are opened and closed, and sweeps run. Every reader must
 //! see exactly the state of its moment, by each way to read. There is no pruner thread here, so that a failing
 //! sequence fails again.
@@ -68,6 +68,8 @@ enum Change {
 enum Step {
     Commit(Vec<Change>),
     Abort(Vec<Change>),
+    /// Rows in a block of their own; one that is there already ends the commit.
+    Load(Vec<(i32, u32)>),
     OpenSnapshot,
     OpenTransaction,
     /// Closes a reader.
@@ -87,6 +89,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => changes().prop_map(Step::Commit),
         2 => changes().prop_map(Step::Abort),
+        2 => prop::collection::vec((id(), any::<u32>()), 1..6).prop_map(Step::Load),
         1 => Just(Step::OpenSnapshot),
         1 => Just(Step::OpenTransaction),
         2 => any::<usize>().prop_map(Step::Close),
@@ -156,6 +159,7 @@ impl Stage {
                 check_transaction(&mut transaction, &self.table, &state);
                 transaction.rollback();
             }
+            Step::Load(rows) => self.load(rows),
             Step::OpenSnapshot => {
                 self.readers.push(Reader::Snapshot(self.manager.snapshot(), self.state.clone()));
             }
@@ -174,15 +178,40 @@ impl Stage {
         }
     }
 
+    /// Loads rows, where they can be loaded: all of them, or none if a key is taken.
+    fn load(&mut self, rows: &[(i32, u32)]) {
+        let mut transaction = self.begin(false);
+        if !transaction.can_load(&self.table) {
+            return;
+        }
+        let (mut state, mut refused) = (self.state.clone(), None);
+        for (place, &(id, seed)) in rows.iter().enumerate() {
+            let row = new_row(id, seed);
+            transaction.load(&self.table, row.iter().map(ValueRef::from)).unwrap();
+            if state.insert(id, row).is_some() {
+                refused = refused.or(Some(place));
+            }
+        }
+        match (transaction.commit(), refused) {
+            (Ok(_), None) => self.state = state,
+            (Err(error), Some(_)) => {
+                assert_eq!(error.state(), SqlState::UniqueViolation);
+                let told = transaction.refused_row().expect("it is one of the load's");
+                let is_taken = self.state.contains_key(&rows[told].0);
+                assert!(
+                    is_taken || rows[..told].iter().any(|(id, _)| *id == rows[told].0),
+                    "{told}: {rows:?}"
+                );
+            }
+            (outcome, refused) => panic!("{outcome:?}, but {refused:?}"),
+        }
+    }
+
     /// Applies a change where it applies.
     fn apply(&self, transaction: &mut Transaction, state: &mut State, change: &Change) {
         match *change {
             Change::Insert(id, seed) if !state.contains_key(&id) => {
-                let mut row: Vec<Value> = COLUMNS
-                    .iter()
-                    .map(|&column| value(column, seed.wrapping_mul(2 * column as u32 + 1)))
-                    .collect();
-                row[0] = Value::Integer(id);
+                let row = new_row(id, seed);
                 transaction.insert(&self.table, row.clone()).unwrap();
                 state.insert(id, row);
             }
@@ -219,6 +248,13 @@ impl Stage {
             }
         }
     }
+}
+
+fn new_row(id: i32, seed: u32) -> Vec<Value> {
+    let values = COLUMNS.iter().map(|&column| value(column, seed.wrapping_mul(2 * column as u32 + 1)));
+    let mut row: Vec<Value> = values.collect();
+    row[0] = Value::Integer(id);
+    row
 }
 
 fn find(transaction: &mut Transaction, table: &Arc<Table>, id: i32) -> Option<RowId> {

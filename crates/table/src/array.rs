@@ -204,6 +204,25 @@ impl ColumnArray {
         }
     }
 
+    /// Writes a cell as [`store`](Self::store) does, to an array that no other code can reach, where no instruction has to
+    /// be atomic.
+    #[inline]
+    pub(crate) fn fill(&mut self, row: usize, cell: Cell<'_>, view: Option<u128>) {
+        if let Some(validity) = &self.validity {
+            put_bit(validity, row, cell != Cell::Null);
+        }
+        match (self.layout, cell) {
+            (CellLayout::View, cell) => self.store_view(row, cell, view),
+            (_, Cell::Null) => {}
+            (CellLayout::Bit, Cell::Word(value)) => put_bit(&self.values, row, value != 0),
+            (CellLayout::Half, Cell::Word(value)) => self.values.half(row).store(value as u16, Relaxed),
+            (CellLayout::Quad, Cell::Word(value)) => self.values.quad(row).store(value as u32, Relaxed),
+            (CellLayout::Word, Cell::Word(value)) => self.values.word(row).store(value, Relaxed),
+            (CellLayout::Wide, Cell::Wide(value)) => self.store_wide(row, value),
+            (layout, cell) => unreachable!("{cell:?} in a column of layout {layout:?}"),
+        }
+    }
+
     fn store_view(&self, row: usize, cell: Cell<'_>, view: Option<u128>) {
         let old_length = self.load_wide(row) as u32 as usize;
         if old_length > INLINE_BYTES {
@@ -268,6 +287,14 @@ impl ColumnArray {
         let chunks: usize = self.chunks().map(|chunk| chunk.bytes()).sum();
         self.values.bytes() + self.validity.as_ref().map_or(0, Area::bytes) + chunks
     }
+}
+
+/// Sets or clears a bit of an area that no other code can reach.
+#[inline]
+fn put_bit(area: &Area, row: usize, on: bool) {
+    let (word, bit) = (area.word(row / 64), 1u64 << (row % 64));
+    let bits = word.load(Relaxed);
+    word.store(if on { bits | bit } else { bits & !bit }, Relaxed);
 }
 
 /// The view of at most twelve bytes.

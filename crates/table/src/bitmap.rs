@@ -27,6 +27,17 @@ impl Bitmap {
         }
     }
 
+    /// Sets all bits of a range, word by word. For one thread at a time.
+    pub fn fill(&self, rows: std::ops::Range<usize>) {
+        for (index, word) in self.words.iter().enumerate() {
+            let (start, end) = (rows.start.max(index * 64), rows.end.min(index * 64 + 64));
+            if start < end {
+                let bits = (u64::MAX >> (64 - (end - start))) << (start % 64);
+                word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Clears a bit.
     pub fn clear(&self, row: usize) {
         self.words[row / 64].fetch_and(!(1u64 << (row % 64)), Ordering::Relaxed);
@@ -75,4 +86,20 @@ pub fn ones_of(mut word: u64) -> impl Iterator<Item = usize> {
         word &= word - 1;
         Some(bit)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_set_bit_by_bit() {
+        for (start, end) in
+            [(0, 0), (0, 1), (3, 64), (63, 65), (64, 128), (0, ROWS_PER_BLOCK), (8_191, 8_192)]
+        {
+            let bitmap = Bitmap::default();
+            bitmap.fill(start..end);
+            assert!(bitmap.rows().eq(start..end), "{start} to {end}");
+        }
+    }
 }

@@ -29,6 +29,7 @@
 
 mod ahead;
 mod install;
+mod loaded;
 
 pub use ahead::begin_pending;
 

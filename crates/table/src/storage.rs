@@ -184,6 +184,17 @@ impl Storage {
         Ok(self.blocks.push(block))
     }
 
+    /// Adds a block that has rows already; its number.
+    pub(crate) fn push_block(&self, block: RowBlock) -> usize {
+        let _growing = self.grow.lock();
+        self.blocks.push(block)
+    }
+
+    /// The columns' types, and whether they may hold NULL.
+    pub(crate) fn types(&self) -> &[(DataType, bool)] {
+        &self.types
+    }
+
     /// Where the threads of this worker insert.
     pub(crate) fn tail(&self, worker: usize) -> &Mutex<Tail> {
         &self.tails[worker % TAILS]

@@ -23,7 +23,6 @@ use crate::write_set::{STEPS_BETWEEN_CHECKS, WriteKind};
 use ankerdb_base::{Result, Timestamp, failpoint};
 use ankerdb_table::begin_pending;
 use crossbeam_epoch::Guard;
-use std::sync::Arc;
 
 impl Transaction {
     /// The state of a commit that installs ahead of its timestamp, if this is one.
@@ -31,7 +30,7 @@ impl Transaction {
         let is_large = self.writes.writes.len() >= self.manager.versioning().ahead_from;
         // Without a number the commit is an ordinary one.
         let commit = is_large.then(begin_pending).flatten()?;
-        Some(Ahead { commit, installed: 0, displaced: Vec::new(), nothing: Arc::default() })
+        Some(Ahead::new(commit))
     }
 
     /// Installs a row that has been written or saved, if the commit is a large one. The views are those of this row
@@ -90,6 +89,7 @@ impl Transaction {
                 WriteKind::Delete | WriteKind::Nothing => row.settle_delete(commit),
             }
         }
+        self.settle_load(progress, commit, pin);
         ahead.commit.end();
     }
 
@@ -112,11 +112,12 @@ impl Transaction {
                 WriteKind::Delete | WriteKind::Nothing => row.withdraw_delete(),
             });
         }
+        self.withdraw_load(progress);
     }
 
     /// Ends a commit whose rows have been withdrawn: as one that has changed nothing.
     pub(crate) fn settle_withdrawn(&self, progress: &mut Progress, mut ahead: Ahead, pin: &mut Guard) {
-        if ahead.installed == 0 {
+        if ahead.installed == 0 && progress.loaded.is_empty() {
             ahead.commit.end();
             return;
         }

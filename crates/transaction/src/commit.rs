@@ -100,7 +100,7 @@ impl Transaction {
             self.rollback();
             return Err(error);
         }
-        if self.writes.is_empty() && ended.is_empty() {
+        if !self.has_writes() && ended.is_empty() {
             let at = self.start;
             decided(at);
             self.worker.count_commit();
@@ -110,7 +110,7 @@ impl Transaction {
         let worker = self.worker.clone();
         self.manager.begin_commit(&worker);
         let committing = Committing(worker.clone());
-        let has_writes = !self.writes.is_empty();
+        let has_writes = self.has_writes();
         let outcome = self.commit_writes(ended, decided);
         let relieved = self.tables_to_relieve();
         match &outcome {
@@ -169,7 +169,8 @@ impl Transaction {
             match Gate::of(table).admits(self.closer) {
                 Admission::Open => {}
                 Admission::Closed => {
-                    if self.writes.writes.iter().any(|write| write.table == number) {
+                    let is_loaded = self.load.as_ref().is_some_and(|load| load.table == number);
+                    if is_loaded || self.writes.writes.iter().any(|write| write.table == number) {
                         self.blocked_by = Some(Blocker::gate(table));
                         return Err(redefined(table));
                     }
@@ -263,7 +264,9 @@ impl Transaction {
     ) -> Result<Timestamp> {
         record.reserve(self.writes.writes.len())?;
         self.lock_rows(progress, pin)?;
+        self.attach_load(progress, record, pin)?;
         self.enter_keys(progress, record, pin)?;
+        self.enter_loaded_keys(progress, pin)?;
         self.write_ahead(progress, pin)?;
         let clear = self.validate_ahead(pin)?;
         // The last check: from here on the commit cannot end.
@@ -429,7 +432,9 @@ impl Transaction {
 
     /// Step 3.
     fn write_ahead(&self, progress: &mut Progress, pin: &mut Guard) -> Result<()> {
-        progress.large = self.begin_ahead();
+        if progress.large.is_none() {
+            progress.large = self.begin_ahead();
+        }
         for (place, write) in self.writes.writes.iter().enumerate() {
             self.pause_at(place, pin)?;
             progress.ahead = place + 1;

@@ -6,7 +6,7 @@
 //! [`TransactionManager`] is what the transactions of one database share: no commit takes a mutex.
 //!
 //! `unsafe` occurs in three places: to walk the ring of records and to take them out of it inside an epoch pin, and where text goes into storage
-//! and comes out of it, which relies on its being UTF-8.
+//! (by commits and loads) and comes out of it, which relies on its being UTF-8.
 
 mod ahead;
 mod announced;
@@ -21,6 +21,7 @@ mod installs;
 mod isolation;
 mod key_batch;
 mod key_filter;
+mod load;
 mod lock;
 mod lookup;
 mod manager;
@@ -41,6 +42,7 @@ mod retired;
 mod room;
 mod row;
 mod row_locks;
+mod rows_to_load;
 mod savepoint;
 mod scan;
 mod stale;

@@ -5,7 +5,7 @@ use crate::own_slots::OwnSlots;
 use crate::record::CommitRecord;
 use ankerdb_base::{Error, Result, RowId};
 use ankerdb_memory::release;
-use ankerdb_table::{KeptRow, OwnedRow, PendingCommit, Storage};
+use ankerdb_table::{KeptRow, LoadedBlock, OwnedRow, PendingCommit, Storage};
 use std::sync::Arc;
 
 /// What a commit has done so far and takes back if it ends. The memory is kept for the next commit.
@@ -25,6 +25,9 @@ pub(crate) struct Progress {
     pub views: Vec<u128>,
     /// Of a large commit.
     pub large: Option<Ahead>,
+    /// The blocks of a load that have been attached, in the order of their numbers; all of one table, given by number.
+    pub loaded: Vec<LoadedBlock>,
+    pub loaded_table: usize,
 }
 
 /// An entry of a new key.
@@ -50,6 +53,7 @@ impl Progress {
         self.ahead = 0;
         self.views.clear();
         self.large = None;
+        debug_assert!(self.loaded.is_empty(), "a commit settles the rows that it has attached");
         self.rows.resize_with(writes, || None);
         Ok(())
     }
@@ -77,4 +81,11 @@ pub(crate) struct Ahead {
     pub displaced: Vec<u128>,
     /// What is published if the commit ends; made now, so that ending cannot fail.
     pub nothing: Arc<CommitRecord>,
+}
+
+impl Ahead {
+    /// No rows are installed yet.
+    pub(crate) fn new(commit: PendingCommit<'static>) -> Ahead {
+        Ahead { commit, installed: 0, displaced: Vec::new(), nothing: Arc::default() }
+    }
 }

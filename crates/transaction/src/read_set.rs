@@ -414,6 +414,9 @@ impl ReadSet {
         if record.ended_tables().iter().any(|ended| self.has_read(*ended)) {
             return Ok(true);
         }
+        if record.loaded_table().is_some_and(|loaded| self.has_searched(loaded)) {
+            return Ok(true);
+        }
         for write in &record.writes {
             steps.take()?;
             let conflicts = match lookup {
@@ -431,6 +434,12 @@ impl ReadSet {
     fn has_read(&self, table: TableId) -> bool {
         self.rows.iter().any(|read| read.table == table)
             || self.ranges.iter().any(|read| read.table == table)
+            || self.tables.iter().any(|read| read.table.id() == table)
+    }
+
+    /// Whether anything of a table was read that rows may come into: a range, or all of it. A row that was read is not.
+    fn has_searched(&self, table: TableId) -> bool {
+        self.ranges.iter().any(|read| read.table == table)
             || self.tables.iter().any(|read| read.table.id() == table)
     }
 

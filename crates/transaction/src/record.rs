@@ -39,6 +39,8 @@ pub struct CommitRecord {
     bytes: Vec<u8>,
     /// Tables of which the definition ends: whatever was read of them.
     ended_tables: Vec<TableId>,
+    /// A table that has got more rows than are listed here, all of them new ones.
+    loaded: Option<TableId>,
 }
 
 impl Drop for CommitRecord {
@@ -89,6 +91,18 @@ impl CommitRecord {
     /// The tables whose definitions end.
     pub(crate) fn ended_tables(&self) -> &[TableId] {
         &self.ended_tables
+    }
+
+    /// Notes that rows were loaded into the table. They are not listed: a reader that has looked for keys of it, or
+    /// at all of it, has read something that they concern, as far as is known.
+    pub(crate) fn add_loaded(&mut self, table: TableId) {
+        self.loaded = Some(table);
+        self.keyed_tables |= table_bit(table);
+    }
+
+    /// The table into which rows were loaded.
+    pub(crate) fn loaded_table(&self) -> Option<TableId> {
+        self.loaded
     }
 
     /// Whether keys may have been added or removed in the table's indexes.

@@ -77,8 +77,11 @@ impl Transaction {
     /// Bytes that committing takes beyond the write set, if that is much; else 0. A large commit requests all of it
     /// at once: blocks that it needs stay with the table even if it ends half way.
     pub(crate) fn commit_bytes(&self) -> usize {
+        let loaded = self.load.as_ref().map_or(0, |load| {
+            load.rows() * self.tables[load.table].maintained_indexes().count() * ENTRY_BYTES
+        });
         if self.writes.writes.len() <= ROWS_KEPT {
-            return 0;
+            return loaded;
         }
         let mut inserts = NumberMap::<usize, usize>::default();
         let inserted = self.writes.writes.iter().filter(|write| write.kind == WriteKind::Insert);
@@ -89,12 +92,16 @@ impl Transaction {
             rows.saturating_sub(storage.free_slots()) * storage.row_bytes() + entries
         });
         let written: usize = self.writes.writes.len() * WRITTEN_BYTES;
-        blocks.sum::<usize>() + self.writes.string_bytes() + written
+        blocks.sum::<usize>() + self.writes.string_bytes() + written + loaded
     }
 
     /// The claim for a commit's memory.
     pub(crate) fn commit_claim(&self, small: Claim) -> Claim {
-        self.writes.claim(self.manager.memory_limit(), self.writes.memory_bytes(), small)
+        let (limit, bytes) = (self.manager.memory_limit(), self.writes.memory_bytes());
+        match &self.load {
+            Some(load) => limit.claim_of(bytes + load.memory_bytes(), small),
+            None => self.writes.claim(limit, bytes, small),
+        }
     }
 }
 

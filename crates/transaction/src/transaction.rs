@@ -9,6 +9,7 @@ use crate::read_set::{Mark, ReadSet, RowFilter};
 use crate::references::References;
 use crate::refusal::concurrent_update;
 use crate::row_locks::RowLocks;
+use crate::rows_to_load::Load;
 use crate::stale::Stale;
 use crate::touched_tables::TouchedTables;
 use crate::worker::Worker;
@@ -44,6 +45,10 @@ pub struct Transaction {
     /// The earliest timestamp as of which a constraint on a changed row was tested.
     pub(crate) checked_at: Option<Timestamp>,
     pub(crate) writes: WriteSet,
+    /// Rows that were loaded beside the write set.
+    pub(crate) load: Option<Box<Load>>,
+    /// See [`refused_row`](Self::refused_row).
+    pub(crate) refused_row: Option<usize>,
     /// Its entry in the lock table, once it has one.
     pub(crate) holder: Option<Holder>,
     /// Rows locked by `lock`, until the end.
@@ -150,6 +155,8 @@ impl Transaction {
             statement: StatementStart::default(),
             checked_at: None,
             writes: WriteSet::default(),
+            load: None,
+            refused_row: None,
             holder: None,
             locked: RowLocks::default(),
             blocked_by: None,
@@ -174,6 +181,7 @@ impl Transaction {
         self.conflict = None;
         self.statement = StatementStart::default();
         self.checked_at = None;
+        self.refused_row = None;
         self.stale.clear();
         self.closer = None;
         self.tables.begin(self.manager.definitions());
@@ -215,6 +223,7 @@ impl Transaction {
         self.reads.clear();
         self.references.clear();
         self.writes.clear();
+        self.load = None;
         self.buffers.shrink();
         self.interrupt.set_frees(false);
         self.release_locks();
@@ -271,12 +280,12 @@ impl Transaction {
 
     /// Whether anything would be committed.
     pub fn has_writes(&self) -> bool {
-        !self.writes.is_empty()
+        !self.writes.is_empty() || self.load.is_some()
     }
 
     /// Rows that would be inserted, changed or deleted.
     pub fn write_count(&self) -> usize {
-        self.writes.writes.len()
+        self.writes.writes.len() + self.load.as_ref().map_or(0, |load| load.rows())
     }
 
     /// What every read begins with.

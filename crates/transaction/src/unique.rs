@@ -43,8 +43,18 @@ enum KeyConflict {
     Newer(Timestamp),
 }
 
+/// An entry that is to be the only one of its key.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyEntry<'a> {
+    /// The table's number.
+    pub table: usize,
+    pub index: &'a Index,
+    pub key: &'a [u8],
+    pub row: RowId,
+}
+
 impl Transaction {
-    /// Adds the entry of a row's new key to a unique index; false if it was there already.
+    /// Adds the entry of a row's new key to a unique index, unless it is there already. 23505 if the key is taken.
     pub(crate) fn enter_unique(
         &self,
         write: &Write,
@@ -53,31 +63,40 @@ impl Transaction {
         row: RowId,
         progress: &mut Progress,
         pin: &Guard,
-    ) -> Result<bool> {
+    ) -> Result<()> {
+        let entry = KeyEntry { table: write.table, index, key, row };
+        if self.try_enter_unique(entry, progress, pin)? {
+            return Ok(());
+        }
         let table = &self.tables[write.table];
+        let value = |column: usize| match self.writes.cell(write, column) {
+            Some(cell) => cell.to_value(table.data_type(column)),
+            None => Storage::of(table).value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null),
+        };
+        Err(duplicate_key(table, index, &value))
+    }
+
+    /// Adds an entry to a unique index, unless it is there already; false if the key is taken.
+    pub(crate) fn try_enter_unique(
+        &self,
+        entry: KeyEntry<'_>,
+        progress: &mut Progress,
+        pin: &Guard,
+    ) -> Result<bool> {
         let patience = Patience::new();
         loop {
-            let found = Entries::of(index).insert_unique(key, row.0, |other| {
-                self.key_conflict(write.table, index, key, row, RowId(other), progress, pin)
+            let found = Entries::of(entry.index).insert_unique(entry.key, entry.row.0, |other| {
+                self.key_conflict(entry, RowId(other), progress, pin)
             })?;
             match found {
-                UniqueInsert::Inserted => return Ok(true),
-                UniqueInsert::Present => return Ok(false),
-                UniqueInsert::Conflict(KeyConflict::Taken) => {
-                    let value = |column: usize| match self.writes.cell(write, column) {
-                        Some(cell) => cell.to_value(table.data_type(column)),
-                        None => {
-                            Storage::of(table).value(row, column, ReadAt::Newest, pin).unwrap_or(Value::Null)
-                        }
-                    };
-                    return Err(duplicate_key(table, index, &value));
-                }
+                UniqueInsert::Inserted | UniqueInsert::Present => return Ok(true),
+                UniqueInsert::Conflict(KeyConflict::Taken) => return Ok(false),
                 UniqueInsert::Conflict(KeyConflict::Newer(commit)) => {
                     progress.obstacle = Some(Obstacle::Commit(commit));
                     return Err(concurrent_update());
                 }
                 UniqueInsert::Conflict(KeyConflict::Undecided(other)) if patience.is_over() => {
-                    progress.obstacle = Some(Obstacle::Row(write.table, other));
+                    progress.obstacle = Some(Obstacle::Row(entry.table, other));
                     return Err(concurrent_update());
                 }
                 // The other commit ends in a moment, one way or the other.
@@ -87,19 +106,18 @@ impl Transaction {
     }
 
     /// Whether a row that has an entry under our key is in conflict with it.
-    #[expect(clippy::too_many_arguments, reason = "one step of the function above, named")]
     fn key_conflict(
         &self,
-        number: usize,
-        index: &Index,
-        key: &[u8],
-        row: RowId,
+        KeyEntry { table: number, index, key, row }: KeyEntry<'_>,
         other: RowId,
         progress: &mut Progress,
         pin: &Guard,
     ) -> Option<KeyConflict> {
         if other == row {
             return None;
+        }
+        if progress.has_loaded(number, other) {
+            return Some(KeyConflict::Taken);
         }
         let table = &self.tables[number];
         // A row whose key this transaction changes or ends: its entry under the new key, if any, would be ours.

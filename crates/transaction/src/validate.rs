@@ -30,7 +30,8 @@ const FEW_WRITES: usize = 1000;
 impl Transaction {
     /// Whether validating, or locking and entering keys, may take so long that many others commit meanwhile.
     pub(crate) fn is_long(&self) -> bool {
-        self.validates() && (self.reads.is_large() || self.writes.writes.len() > FEW_WRITES)
+        self.validates()
+            && (self.reads.is_large() || self.writes.writes.len() > FEW_WRITES || self.load.is_some())
     }
 
     /// Validates against the commits so far, before the transaction draws a timestamp, from which on all other commits

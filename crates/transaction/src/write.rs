@@ -7,7 +7,7 @@ use crate::transaction::Transaction;
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
-use ankerdb_value::{DataType, Value, json};
+use ankerdb_value::{DataType, Value, ValueRef, json};
 use std::sync::Arc;
 
 impl Transaction {
@@ -228,6 +228,15 @@ fn changed_columns<T>(table: &Table, changes: &[(usize, T)]) -> ColumnSet {
         changes.iter().for_each(|(column, _)| changed.insert(*column));
     }
     changed
+}
+
+/// What has to hold of one value of a row.
+#[inline]
+pub(crate) fn check_value_ref(table: &Table, column: usize, value: ValueRef<'_>) -> Result<()> {
+    if value.is_null() && !table.is_nullable(column) {
+        return Err(not_null(table, column));
+    }
+    check_length(Cell::of_borrowed(value, table.data_type(column))?)
 }
 
 fn check_value(table: &Table, column: usize, value: &Value) -> Result<()> {

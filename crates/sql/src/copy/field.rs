@@ -3,28 +3,68 @@
 use ankerdb_engine::{DataType, Decimal, Result, Value};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, assign, parse_text};
 
-/// Reads one field, as PostgreSQL's input function of the type would. Plain numbers and short text take short
+/// A field that was read.
+#[derive(Debug, PartialEq)]
+pub(super) enum Parsed {
+    Value(Value),
+    /// The field itself, as a text, or as much of it.
+    Text(usize),
+}
+
+/// Reads one field, as PostgreSQL's input function of the type would. Plain numbers, dates and short text take short
 /// ways; everything else goes through the general parser, which also words the errors.
-pub(super) fn parse_field(text: &str, data_type: DataType) -> Result<Value> {
+pub(super) fn parse_field(text: &str, data_type: DataType) -> Result<Parsed> {
     let short = match data_type {
         DataType::SmallInt => text.parse().ok().map(Value::SmallInt),
         DataType::Integer => text.parse().ok().map(Value::Integer),
         DataType::BigInt => text.parse().ok().map(Value::BigInt),
         DataType::Numeric { precision, scale } => plain_decimal(text, precision, scale).map(Value::Numeric),
-        DataType::Text => return Ok(Value::text(text)),
+        DataType::Date => plain_date(text).map(Value::Date),
+        DataType::Text => return Ok(Parsed::Text(text.len())),
         // A character has at least one byte.
-        DataType::Varchar(length) => (text.len() <= length as usize).then(|| Value::text(text)),
+        DataType::Varchar(length) if text.len() <= length as usize => return Ok(Parsed::Text(text.len())),
         DataType::Char(length) => {
-            let trimmed = text.trim_end_matches(' ');
-            (trimmed.len() <= length as usize).then(|| Value::text(trimmed))
+            let trimmed = text.trim_end_matches(' ').len();
+            if trimmed <= length as usize {
+                return Ok(Parsed::Text(trimmed));
+            }
+            None
         }
         _ => None,
     };
-    match (short, data_type.is_text()) {
+    let value = match (short, data_type.is_text()) {
         (Some(value), _) => Ok(value),
         (None, true) => assign(Value::text(text), data_type),
         (None, false) => parse_text(data_type, text),
+    };
+    value.map(Parsed::Value)
+}
+
+/// `2024-02-29`, from year 1 to 9999, in days since 1970-01-01.
+fn plain_date(text: &str) -> Option<i32> {
+    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text.as_bytes() else { return None };
+    let number = |digits: &[u8]| {
+        digits.iter().try_fold(0, |number: i32, byte| {
+            byte.is_ascii_digit().then(|| number * 10 + i32::from(byte - b'0'))
+        })
+    };
+    let (year, month, day) = (number(&[a, b, c, d])?, number(&[e, f])?, number(&[g, h])?);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = match month {
+        2 => 28 + i32::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        _ => return None,
+    };
+    if year == 0 || day == 0 || day > days {
+        return None;
     }
+    // Years begin in March, so that the leap day is the last one.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let day_of_era = year * 365 + year / 4 - year / 100 + year / 400 + day_of_year;
+    const DAYS_TO_1970: i32 = 719_468;
+    Some(day_of_era - DAYS_TO_1970)
 }
 
 /// `-123.45` without blanks or exponent, of at most 18 digits, none to be rounded away.
@@ -76,9 +116,32 @@ mod tests {
 
     #[test]
     fn short_ways() {
-        assert_eq!(parse_field("-7", DataType::SmallInt).unwrap(), Value::SmallInt(-7));
-        assert_eq!(parse_field("9", DataType::BigInt).unwrap(), Value::BigInt(9));
-        assert_eq!(parse_field("ab  ", DataType::Char(3)).unwrap(), Value::text("ab"));
-        assert_eq!(parse_field("ab ", DataType::Varchar(3)).unwrap(), Value::text("ab "));
+        let value = |value| Parsed::Value(value);
+        assert_eq!(parse_field("-7", DataType::SmallInt).unwrap(), value(Value::SmallInt(-7)));
+        assert_eq!(parse_field("9", DataType::BigInt).unwrap(), value(Value::BigInt(9)));
+        assert_eq!(parse_field("ab  ", DataType::Char(3)).unwrap(), Parsed::Text(2));
+        assert_eq!(parse_field("ab ", DataType::Varchar(3)).unwrap(), Parsed::Text(3));
+        assert_eq!(parse_field("ab  ", DataType::Varchar(3)).unwrap(), value(Value::text("ab ")));
+        assert!(parse_field("abcd", DataType::Varchar(3)).is_err());
+    }
+
+    /// The short way of dates gives what the general parser gives, or nothing.
+    #[test]
+    fn plain_dates() {
+        let mut last = None;
+        for year in (1..=9999).step_by(7).chain([1900, 2000, 2023, 2024, 1970]) {
+            for (month, day) in
+                [(1, 1), (2, 28), (2, 29), (3, 1), (4, 30), (4, 31), (12, 31), (13, 1), (6, 0), (0, 1)]
+            {
+                let text = format!("{year:04}-{month:02}-{day:02}");
+                let general = parse_text(DataType::Date, &text).ok();
+                last = plain_date(&text).map(Value::Date);
+                assert_eq!(last, general, "{text}");
+            }
+        }
+        assert_eq!(last, None);
+        for other in ["0000-01-01", "2024-1-01", "12024-01-01", "2024-01-0a", "2024/01/01", "2024-01-01 "] {
+            assert_eq!(plain_date(other), None, "{other}");
+        }
     }
 }

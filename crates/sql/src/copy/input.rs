@@ -1,8 +1,9 @@
 //! COPY table FROM STDIN.
 
-use super::field::parse_field;
+use super::field::{Parsed, parse_field};
 use super::lines::LineSplitter;
 use super::options::{CopyOptions, Format};
+use super::row::Row;
 use super::{csv, text};
 use crate::SqlSession;
 use crate::expression::{Context, Expression, Refusal, evaluate};
@@ -11,12 +12,16 @@ use crate::session_sequences::SessionSequences;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Interrupt, Result, SqlState, Table, Transaction, Value,
 };
-use ankerdb_value::assign;
+use ankerdb_value::{ValueRef, assign};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 
 /// The longest piece of data that an error message shows.
 const SHOWN_CHARACTERS_MAX: usize = 100;
+
+/// Rows from which on a COPY loads the others in whole blocks. Fewer are inserted one by one, so that a small COPY does not
+/// take a block.
+const LOADS_FROM: usize = 1_024;
 
 /// COPY table FROM STDIN under way.
 ///
@@ -43,6 +48,21 @@ struct Loader {
     /// Whether the line that ends the data was seen.
     ended: bool,
     scratch: Vec<u8>,
+    row: Row,
+    way: Way,
+    /// The line of each row that was loaded: a key that is taken is found at the end.
+    loaded_lines: Vec<u32>,
+}
+
+/// How rows are stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One by one, and if there are many in whole blocks.
+    Undecided,
+    /// One by one.
+    Inserts,
+    /// In whole blocks.
+    Loads,
 }
 
 /// What columns get that have no field.
@@ -70,7 +90,7 @@ impl Defaults {
         Ok(Defaults { columns: bound.collect::<Result<_>>()?, now, interrupt, sequences })
     }
 
-    fn put_into(&self, row: &mut [Value]) -> Result<()> {
+    fn put_into(&self, row: &mut Row) -> Result<()> {
         let no_column = |_: usize| Value::Null;
         for (position, data_type, expression) in &self.columns {
             let context = Context {
@@ -82,7 +102,7 @@ impl Defaults {
                 sequences: &*self.sequences,
             };
             let value = evaluate(expression, &context)?;
-            row[*position] = if value.is_null() { value } else { assign(value, *data_type)? };
+            row.set(*position, if value.is_null() { value } else { assign(value, *data_type)? });
         }
         Ok(())
     }
@@ -109,7 +129,7 @@ impl CopyIn {
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;
         let defaults = Defaults::new(session, &table, &columns)?;
-        let loader = Loader {
+        let mut loader = Loader {
             defaults,
             table,
             columns,
@@ -118,10 +138,18 @@ impl CopyIn {
             header: options.header,
             ended: false,
             scratch: Vec::new(),
+            row: Row::default(),
+            way: Way::Inserts,
+            loaded_lines: Vec::new(),
             options,
         };
         let splitter = LineSplitter::new(&loader.options);
-        Ok(CopyIn { splitter, loader, own: session.begin_own() })
+        let own = session.begin_own();
+        // Within a block, what was loaded could not be read before its end.
+        if own.as_ref().is_some_and(|own| own.can_load(&loader.table)) {
+            loader.way = Way::Undecided;
+        }
+        Ok(CopyIn { splitter, loader, own })
     }
 
     /// Whether the data is in the protocol's binary form, whose rows the caller reads and hands to
@@ -186,7 +214,10 @@ impl CopyIn {
             loader.last_line(splitter, transaction)?;
             transaction.check_references()
         });
-        let stored = result.and_then(|()| self.own.take().map_or(Ok(()), |mut own| own.commit().map(drop)));
+        let stored = result.and_then(|()| match self.own.take() {
+            Some(mut own) => own.commit().map(drop).map_err(|error| self.loader.at_refused(error, &own)),
+            None => Ok(()),
+        });
         let stored = stored.and_then(|()| session.after_statement());
         if let Err(error) = &stored {
             self.end(session, Some(error));
@@ -316,48 +347,87 @@ impl Loader {
         if self.options.format == Format::Csv {
             self.line += line.iter().filter(|&&byte| byte == b'\n').count();
         }
-        let row = self.row(text)?;
-        transaction.insert(&self.table, row).map_err(|error| self.at_line(error, text))?;
+        let mut row = std::mem::take(&mut self.row);
+        let stored = self.read_row(text, &mut row).and_then(|()| {
+            self.store(row.values(text), transaction).map_err(|error| self.at_line(error, text))
+        });
+        self.row = row;
+        stored
+    }
+
+    /// Stores a row.
+    fn store<'a>(
+        &mut self,
+        values: impl Iterator<Item = ValueRef<'a>> + Clone,
+        transaction: &mut Transaction,
+    ) -> Result<()> {
+        if self.way == Way::Undecided && self.rows >= LOADS_FROM {
+            self.way = Way::Loads;
+        }
+        match self.way {
+            Way::Loads => {
+                let room = self.loaded_lines.try_reserve(1);
+                room.map_err(|_| Error::out_of_memory(self.loaded_lines.len() * size_of::<u32>()))?;
+                transaction.load(&self.table, values)?;
+                self.loaded_lines.push(u32::try_from(self.line).unwrap_or(u32::MAX));
+            }
+            Way::Undecided | Way::Inserts => {
+                transaction.insert(&self.table, values.map(ValueRef::to_value).collect())?;
+            }
+        }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Names the line of the row whose key was found to be taken in the end.
+    fn at_refused(&self, error: Error, transaction: &Transaction) -> Error {
+        match transaction.refused_row().and_then(|row| self.loaded_lines.get(row)) {
+            Some(line) => error.with_context(format!("COPY {}, line {line}", self.table.name())),
+            None => error,
+        }
     }
 
     /// Stores a row that was read already.
     fn store_row(&mut self, values: Vec<Value>, transaction: &mut Transaction) -> Result<()> {
         self.line += 1;
-        let mut row = vec![Value::Null; self.table.columns().len()];
+        let mut row = std::mem::take(&mut self.row);
+        row.begin(self.table.columns().len());
         self.defaults.put_into(&mut row)?;
         for (target, value) in self.columns.iter().zip(values) {
             let assigned = if value.is_null() { Ok(value) } else { assign(value, target.data_type) };
-            row[target.position] = assigned.map_err(|error| self.at_field(error, &target.name))?;
+            row.set(target.position, assigned.map_err(|error| self.at_field(error, &target.name))?);
         }
         let context = format!("COPY {}, line {}", self.table.name(), self.line);
-        transaction.insert(&self.table, row).map_err(|error| error.with_context(context))?;
-        self.rows += 1;
-        Ok(())
+        let stored = self.store(row.values(""), transaction).map_err(|error| error.with_context(context));
+        self.row = row;
+        stored
     }
 
     fn at_field(&self, error: Error, column: &str) -> Error {
         error.with_context(format!("COPY {}, line {}, column {column}", self.table.name(), self.line))
     }
 
-    fn row(&mut self, line: &str) -> Result<Vec<Value>> {
-        let mut row = vec![Value::Null; self.table.columns().len()];
-        self.defaults.put_into(&mut row)?;
+    /// Reads the fields of a line.
+    fn read_row(&mut self, line: &str, row: &mut Row) -> Result<()> {
+        row.begin(self.table.columns().len());
+        self.defaults.put_into(row)?;
         let mut rest = Some(line);
         let mut scratch = std::mem::take(&mut self.scratch);
         for target in &self.columns {
-            match self.next_value(&mut rest, target, &mut scratch) {
-                Some(value) => row[target.position] = value?,
-                None => {
-                    let message = format!("missing data for column \"{}\"", target.name);
-                    return Err(self.at_line(Error::new(SqlState::BadCopyFileFormat, message), line));
+            let is_there = match self.options.format {
+                Format::Text | Format::Binary => {
+                    self.read_text((&mut rest, line), target, &mut scratch, row)?
                 }
+                Format::Csv => self.read_csv((&mut rest, line), target, &mut scratch, row)?,
+            };
+            if !is_there {
+                let message = format!("missing data for column \"{}\"", target.name);
+                return Err(self.at_line(Error::new(SqlState::BadCopyFileFormat, message), line));
             }
         }
         self.scratch = scratch;
         match rest {
-            None => Ok(row),
+            None => Ok(()),
             Some(_) => {
                 let error = Error::new(SqlState::BadCopyFileFormat, "extra data after last expected column");
                 Err(self.at_line(error, line))
@@ -365,50 +435,39 @@ impl Loader {
         }
     }
 
-    /// The value of the next field; `None` if there is no further field.
-    fn next_value(
+    /// Reads the next field; false if there is no further one.
+    fn read_text(
         &self,
-        rest: &mut Option<&str>,
+        (rest, line): (&mut Option<&str>, &str),
         target: &Target,
         scratch: &mut Vec<u8>,
-    ) -> Option<Result<Value>> {
-        match self.options.format {
-            Format::Text | Format::Binary => self.next_text(rest, target, scratch),
-            Format::Csv => self.next_csv(rest, target, scratch),
+        row: &mut Row,
+    ) -> Result<bool> {
+        let Some(field) = text::next_field(rest, self.options.delimiter) else { return Ok(false) };
+        if field != self.options.null {
+            text::unescape(field, scratch)
+                .and_then(|text| put_field(text, target, line, row))
+                .map_err(|error| self.at_column(error, target, field))?;
         }
+        Ok(true)
     }
 
-    fn next_text(
+    fn read_csv(
         &self,
-        rest: &mut Option<&str>,
+        (rest, line): (&mut Option<&str>, &str),
         target: &Target,
         scratch: &mut Vec<u8>,
-    ) -> Option<Result<Value>> {
-        let field = text::next_field(rest, self.options.delimiter)?;
-        if field == self.options.null {
-            return Some(Ok(Value::Null));
-        }
-        let value = text::unescape(field, scratch).and_then(|text| parse_field(text, target.data_type));
-        Some(value.map_err(|error| self.at_column(error, target, field)))
-    }
-
-    fn next_csv(
-        &self,
-        rest: &mut Option<&str>,
-        target: &Target,
-        scratch: &mut Vec<u8>,
-    ) -> Option<Result<Value>> {
+        row: &mut Row,
+    ) -> Result<bool> {
         let before = rest.unwrap_or_default();
-        let field = match csv::next_field(rest, &self.options, scratch)? {
-            Ok(field) => field,
-            Err(error) => return Some(Err(self.at_column(error, target, before))),
-        };
+        let Some(field) = csv::next_field(rest, &self.options, scratch) else { return Ok(false) };
+        let field = field.map_err(|error| self.at_column(error, target, before))?;
         let may_be_null = if field.quoted { target.force_null } else { !target.force_not_null };
-        if may_be_null && field.text == self.options.null {
-            return Some(Ok(Value::Null));
+        if !may_be_null || field.text != self.options.null {
+            put_field(field.text, target, line, row)
+                .map_err(|error| self.at_column(error, target, field.text))?;
         }
-        let value = parse_field(field.text, target.data_type);
-        Some(value.map_err(|error| self.at_column(error, target, field.text)))
+        Ok(true)
     }
 
     fn at_line(&self, error: Error, line: &str) -> Error {
@@ -419,6 +478,15 @@ impl Loader {
         let (table, line, column) = (self.table.name(), self.line, &target.name);
         error.with_context(format!("COPY {table}, line {line}, column {column}: \"{}\"", shown(field)))
     }
+}
+
+/// Makes a field the value of its column; a column with a default has no field.
+fn put_field(text: &str, target: &Target, line: &str, row: &mut Row) -> Result<()> {
+    match parse_field(text, target.data_type)? {
+        Parsed::Value(value) => row.set(target.position, value),
+        Parsed::Text(length) => row.set_text(target.position, &text[..length], line),
+    }
+    Ok(())
 }
 
 /// The beginning of a line or field, for a message.

@@ -2,6 +2,7 @@
 
 use super::options::{CopyOptions, Format};
 use ankerdb_engine::{Error, Result, SqlState};
+use memchr::{memchr, memchr2};
 
 /// The longest line: what PostgreSQL can hold in memory for one.
 const LINE_BYTES_MAX: usize = 1 << 30;
@@ -71,40 +72,57 @@ impl LineSplitter {
     }
 
     fn text_end(&mut self) -> Option<usize> {
-        let mut escaped = self.escaped;
-        for (at, &byte) in self.buffer.iter().enumerate().skip(self.scanned) {
-            if escaped {
-                escaped = false;
-            } else if byte == b'\\' {
-                escaped = true;
-            } else if byte == b'\n' {
-                (self.scanned, self.escaped) = (at + 1, false);
-                return Some(at);
+        let mut at = self.scanned + usize::from(self.escaped && self.scanned < self.buffer.len());
+        if self.escaped && at == self.scanned {
+            return None;
+        }
+        loop {
+            let found = memchr2(b'\n', b'\\', &self.buffer[at..]).map(|found| at + found);
+            match found.map(|found| (found, self.buffer[found])) {
+                Some((end, b'\n')) => {
+                    (self.scanned, self.escaped) = (end + 1, false);
+                    return Some(end);
+                }
+                // The next byte is data, whatever it is.
+                Some((backslash, _)) if backslash + 1 < self.buffer.len() => at = backslash + 2,
+                found => {
+                    (self.scanned, self.escaped) = (self.buffer.len(), found.is_some());
+                    return None;
+                }
             }
         }
-        (self.scanned, self.escaped) = (self.buffer.len(), escaped);
-        None
     }
 
     /// Where quote and escape are the same character, a doubled quote ends and begins quotes, which gives the right
     /// result.
     fn csv_end(&mut self) -> Option<usize> {
         let own_escape = self.escape != self.quote;
-        let (mut quoted, mut escaped) = (self.quoted, self.escaped);
-        for (at, &byte) in self.buffer.iter().enumerate().skip(self.scanned) {
-            if escaped {
-                escaped = false;
-            } else if quoted && own_escape && byte == self.escape {
-                escaped = true;
-            } else if byte == self.quote {
-                quoted = !quoted;
-            } else if byte == b'\n' && !quoted {
-                (self.scanned, self.quoted, self.escaped) = (at + 1, false, false);
-                return Some(at);
+        let (mut quoted, mut at) = (self.quoted, self.scanned);
+        if self.escaped && at < self.buffer.len() {
+            (self.escaped, at) = (false, at + 1);
+        }
+        loop {
+            let rest = &self.buffer[at.min(self.buffer.len())..];
+            let found = match (quoted, own_escape) {
+                (false, _) => memchr2(b'\n', self.quote, rest),
+                (true, true) => memchr2(self.escape, self.quote, rest),
+                (true, false) => memchr(self.quote, rest),
+            };
+            let Some(found) = found.map(|found| at + found) else {
+                (self.scanned, self.quoted) = (self.buffer.len(), quoted);
+                self.escaped |= at > self.buffer.len();
+                return None;
+            };
+            at = found + 1;
+            match self.buffer[found] {
+                b'\n' if !quoted => {
+                    (self.scanned, self.quoted) = (at, false);
+                    return Some(found);
+                }
+                byte if quoted && own_escape && byte == self.escape => at += 1,
+                _ => quoted = !quoted,
             }
         }
-        (self.scanned, self.quoted, self.escaped) = (self.buffer.len(), quoted, escaped);
-        None
     }
 }
 

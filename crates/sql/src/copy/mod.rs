@@ -1,8 +1,8 @@
 //! COPY: bulk data in and out as text, CSV or rows of values.
 //!
 //! `COPY table FROM STDIN` is a small state machine that is fed pieces of data cut anywhere: `lines` finds where
-//! a line (in CSV: a record) ends, `text` and `csv` cut it into fields, `field` makes values of them, `input` stores
-//! rows in the session's transaction. `COPY ... TO STDOUT` is a SELECT whose rows `output` writes as lines.
+//! a line (in CSV: a record) ends, `text` and `csv` cut it into fields, `field` makes values of them in a `row`, `input`
+//! stores rows in the session's transaction, or loads them in whole blocks if there are many and the transaction is its own. `COPY ... TO STDOUT` is a SELECT whose rows `output` writes as lines.
 //!
 //! Invariants:
 //! - A COPY FROM is one transaction, or part of the open one. Any error leaves nothing of it.
@@ -19,6 +19,7 @@ mod input;
 mod lines;
 mod options;
 mod output;
+mod row;
 mod text;
 
 pub use input::CopyIn;
