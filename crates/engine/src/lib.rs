@@ -89,7 +89,7 @@ pub use ankerdb_transaction::{
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumState, EnumType, EnumValue,
-    Interval, KEPT_ENUM, Label, ListType, ObjectKind, Place, SystemType, Value, ValueRef,
+    Interval, KEPT_ENUM, Label, LabelPosition, ListType, ObjectKind, SystemType, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};

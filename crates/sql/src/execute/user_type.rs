@@ -8,8 +8,8 @@ use crate::name::{ROLE, full_name, identifier, not_supported, quoted};
 use crate::plan::{LabelPlace, TypeChange};
 use crate::user_types::is_named_in;
 use ankerdb_engine::{
-    Catalog, EnumType, Error, NameRef, Place, QualifiedName, RelationName, Result, SqlState, Table, UserType,
-    View, labels_of,
+    Catalog, EnumType, Error, LabelPosition, NameRef, QualifiedName, RelationName, Result, SqlState, Table,
+    UserType, View, labels_of,
 };
 use datafusion::sql::sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -75,9 +75,9 @@ pub(super) fn alter_type(defining: &mut Defining, name: &QualifiedName, change: 
         }
         TypeChange::AddLabel { label, place, .. } => {
             let place = match place {
-                LabelPlace::Last => Place::Last,
-                LabelPlace::Before(label) => Place::Before(label),
-                LabelPlace::After(label) => Place::After(label),
+                LabelPlace::Last => LabelPosition::Last,
+                LabelPlace::Before(label) => LabelPosition::Before(label),
+                LabelPlace::After(label) => LabelPosition::After(label),
             };
             new.state = old.state.with_label(label, place)?;
         }

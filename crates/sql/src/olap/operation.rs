@@ -4,7 +4,7 @@
 //! batch of arguments becomes a batch of results by asking there for each row. That costs one to several hundred nanoseconds
 //! for a row: common operations have kernels beside this (`kernel/mod.rs`), which must give the same.
 
-use super::arrow::{computed_type, digits, wide_type};
+use super::arrow::{computed_type, digits};
 use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
