@@ -26,7 +26,6 @@ use crate::name::{DATABASE, undefined_table};
 use crate::system::SystemCatalog;
 use crate::system::oids::Oids;
 use ankerdb_engine::{Catalog, DataType, Error, NameRef, ObjectKind, SqlState, SystemType};
-use ankerdb_value::Zone;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
@@ -169,10 +168,7 @@ impl ContextProvider for Names<'_> {
             let message = format!("function {name} does not exist");
             return Err(external(Error::new(SqlState::UndefinedFunction, message)));
         };
-        let mut arguments = arguments.into_iter().map(literal_argument).collect::<Result<Vec<_>>>()?;
-        if unqualified(name) == "generate_series" {
-            series_of_moments(&mut arguments)?;
-        }
+        let arguments = arguments.into_iter().map(literal_argument).collect::<Result<Vec<_>>>()?;
         let arguments = datafusion::catalog::TableFunctionArgs::new(&arguments, self.state);
         Ok(provider_as_source(function.create_table_provider_with_args(arguments)?))
     }
@@ -254,48 +250,6 @@ fn constant(value: &ScalarValue, field: &Field) -> Result<ScalarValue> {
         }
         _ => value.cast_to(field.data_type()),
     }
-}
-
-/// The bounds of a series of timestamps in the nanoseconds in which the library counts them, and its step as an interval.
-///
-/// # Errors
-/// 0A000 for timestamps before 1677 and after 2262.
-fn series_of_moments(arguments: &mut [Expr]) -> Result<()> {
-    let [Expr::Literal(first, _), Expr::Literal(last, _), Expr::Literal(step, _)] = arguments else {
-        return Ok(());
-    };
-    let is_plain = |bound: &ScalarValue| matches!(bound, ScalarValue::TimestampMicrosecond(_, None));
-    let is_moment =
-        |bound: &ScalarValue| matches!(bound, ScalarValue::TimestampMicrosecond(..) | ScalarValue::Date32(_));
-    if !is_moment(first) && !is_moment(last) {
-        return Ok(());
-    }
-    // A date counts as a timestamp with time zone here.
-    let is_zoned = !is_plain(first) && !is_plain(last);
-    let known = if is_zoned { DataType::TimestampTz } else { DataType::Timestamp };
-    let zone = is_zoned.then(|| UTC.into());
-    for bound in [first, last] {
-        let moment = constant(bound, &Field::new("", wide_type(known), true))?.cast_to(&wide_type(known))?;
-        let ScalarValue::TimestampMicrosecond(moment, _) = moment else { continue };
-        let nanoseconds = match moment.map(|moment| moment.checked_mul(1000)) {
-            None => None,
-            Some(Some(nanoseconds)) => Some(nanoseconds),
-            Some(None) => {
-                let message = "a series of timestamps before 1677 or after 2262";
-                return Err(external(crate::name::not_supported(message)));
-            }
-        };
-        *bound = ScalarValue::TimestampNanosecond(nanoseconds, zone.clone());
-    }
-    *step = constant(step, &Field::new("", wide_type(DataType::Interval), true))?;
-    let is_of_calendars =
-        matches!(step, ScalarValue::IntervalMonthDayNano(Some(step)) if step.months != 0 || step.days != 0);
-    if is_zoned && is_of_calendars && Zone::current() != Zone::Utc {
-        // The library counts days of universal time.
-        let message = "a series of timestamps with time zone by days or months in another time zone than UTC";
-        return Err(external(crate::name::not_supported(message)));
-    }
-    Ok(())
 }
 
 /// Table functions take constants; a cast literal counts as one.

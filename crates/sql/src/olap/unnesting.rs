@@ -9,6 +9,7 @@ use super::correlation::{as_subquery, visit_outer};
 use super::limited::{count, sorted};
 use super::names::HIDDEN;
 use super::sets::{SetCall, SetRows};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -22,7 +23,7 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
     Operator, RecursiveQuery, Subquery, TableScan, Values, Window, lit,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Which column of a plan has the value of an outer column.
@@ -368,7 +369,13 @@ impl Unnesting {
         else {
             return Ok(None);
         };
-        let fields = Arc::new(schema.as_arrow().clone());
+        // What fields tell of types goes from plans when these are done; a source would keep it.
+        let own = schema.fields().len() - self.places.len();
+        let fields = schema.fields().iter().enumerate().map(|(position, field)| match position < own {
+            true => field.clone(),
+            false => Arc::new(field.as_ref().clone().with_metadata(HashMap::new())),
+        });
+        let fields = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let source = provider_as_source(Arc::new(CteWorkTable::new(name, fields)));
         let rows = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?.build()?;
         // They lie behind the others.

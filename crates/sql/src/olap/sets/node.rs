@@ -1,6 +1,7 @@
 //! The node of a plan whose rows calls give.
 
 use crate::expression::library::Builtin;
+use crate::olap::computed::InZone;
 use ankerdb_engine::DataType;
 use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, internal_err};
@@ -41,6 +42,8 @@ pub(crate) struct SetRows {
     pub(crate) calls: Vec<SetCall>,
     /// Whether a row of the input for which the calls give none stays, with NULLs.
     pub(crate) keeps_all: bool,
+    /// The time zone that it was planned for, in which days of a series begin.
+    pub(crate) zone: InZone,
     schema: DFSchemaRef,
 }
 
@@ -49,7 +52,7 @@ impl SetRows {
         let own = calls.iter().map(|call| (None, call.field.clone()));
         let fields = input.schema().iter().map(|(table, field)| (table.cloned(), field.clone())).chain(own);
         let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
-        Ok(SetRows { input, calls, keeps_all, schema: Arc::new(schema) })
+        Ok(SetRows { input, calls, keeps_all, zone: InZone::current(), schema: Arc::new(schema) })
     }
 
     /// The node of a plan, if it is one.
@@ -108,7 +111,8 @@ impl UserDefinedLogicalNodeCore for SetRows {
             let arguments: Vec<Expr> = given.by_ref().take(call.arguments.len()).collect();
             SetCall { arguments, ..call.clone() }
         });
-        SetRows::new(input, calls.collect(), self.keeps_all)
+        let rows = SetRows::new(input, calls.collect(), self.keeps_all)?;
+        Ok(SetRows { zone: self.zone, ..rows })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

@@ -57,6 +57,6 @@ impl ExtensionPlanner for Rows {
             Ok(Source { function: call.function.clone(), arguments, field: call.field.clone() })
         };
         let sources = rows.calls.iter().map(source).collect::<Result<Vec<_>>>()?;
-        Ok(Some(Arc::new(SetRowsExec::new(input.clone(), sources.into(), rows.keeps_all))))
+        Ok(Some(Arc::new(SetRowsExec::new(input.clone(), sources.into(), rows.keeps_all, rows.zone))))
     }
 }

@@ -3,6 +3,7 @@
 use super::SetFunction;
 use crate::columns::Cells;
 use crate::expression::library::SetValues;
+use crate::olap::computed::InZone;
 use crate::olap::error::external;
 use crate::olap::operation::exact;
 use crate::rows::RunEnd;
@@ -42,13 +43,19 @@ pub(crate) struct SetRowsExec {
     input: Arc<dyn ExecutionPlan>,
     sources: Arc<[Source]>,
     keeps_all: bool,
+    zone: InZone,
     properties: Arc<PlanProperties>,
     /// The run that it is a part of.
     end: RunEnd,
 }
 
 impl SetRowsExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, sources: Arc<[Source]>, keeps_all: bool) -> SetRowsExec {
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        sources: Arc<[Source]>,
+        keeps_all: bool,
+        zone: InZone,
+    ) -> SetRowsExec {
         let fields = input
             .schema()
             .fields()
@@ -63,7 +70,8 @@ impl SetRowsExec {
             input.pipeline_behavior(),
             input.boundedness(),
         );
-        SetRowsExec { input, sources, keeps_all, properties: Arc::new(properties), end: RunEnd::default() }
+        let properties = Arc::new(properties);
+        SetRowsExec { input, sources, keeps_all, zone, properties, end: RunEnd::default() }
     }
 }
 
@@ -71,7 +79,8 @@ impl SetRowsExec {
 pub(crate) fn interruptible(plan: Arc<dyn ExecutionPlan>, end: &RunEnd) -> Result<Arc<dyn ExecutionPlan>> {
     let of_run = plan.transform_up(|node| {
         let Some(rows) = node.downcast_ref::<SetRowsExec>() else { return Ok(Transformed::no(node)) };
-        let mut of_run = SetRowsExec::new(rows.input.clone(), rows.sources.clone(), rows.keeps_all);
+        let mut of_run =
+            SetRowsExec::new(rows.input.clone(), rows.sources.clone(), rows.keeps_all, rows.zone);
         of_run.end = end.clone();
         Ok(Transformed::yes(Arc::new(of_run) as Arc<dyn ExecutionPlan>))
     })?;
@@ -113,7 +122,8 @@ impl ExecutionPlan for SetRowsExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut over = SetRowsExec::new(children.swap_remove(0), self.sources.clone(), self.keeps_all);
+        let mut over =
+            SetRowsExec::new(children.swap_remove(0), self.sources.clone(), self.keeps_all, self.zone);
         over.end = self.end.clone();
         Ok(Arc::new(over))
     }
@@ -130,6 +140,7 @@ impl ExecutionPlan for SetRowsExec {
             input: self.input.execute(partition, context)?,
             sources: self.sources.clone(),
             keeps_all: self.keeps_all,
+            zone: self.zone,
             schema: self.schema(),
             interrupt: self.end.interrupt().clone(),
             batch: None,
@@ -141,6 +152,7 @@ struct Rows {
     input: SendableRecordBatchStream,
     sources: Arc<[Source]>,
     keeps_all: bool,
+    zone: InZone,
     schema: SchemaRef,
     interrupt: Interrupt,
     /// What is left of a batch of the input.
@@ -153,7 +165,7 @@ impl Stream for Rows {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             if let Some(mut begun) = self.batch.take() {
-                let made = begun.make(&self.schema, &self.interrupt);
+                let made = self.zone.within(|| begun.make(&self.schema, &self.interrupt));
                 if !matches!(&made, Ok(None)) {
                     self.batch = Some(begun);
                     return Poll::Ready(made.transpose());
