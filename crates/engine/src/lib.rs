@@ -88,8 +88,8 @@ pub use ankerdb_transaction::{
     no_parent,
 };
 pub use ankerdb_value::{
-    Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumState, EnumType, EnumValue,
-    Interval, KEPT_ENUM, Label, LabelPosition, ListType, ObjectKind, SystemType, Value, ValueRef,
+    Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType,
+    EnumValue, Interval, KEPT_ENUM, Label, ListType, ObjectKind, SystemType, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};

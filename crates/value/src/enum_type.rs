@@ -66,7 +66,7 @@ pub struct Label {
 
 /// Where a label is added.
 #[derive(Clone, Copy, Debug)]
-pub enum LabelPosition<'a> {
+pub enum EnumPlace<'a> {
     /// Behind all others.
     Last,
     /// Before this one.
@@ -223,7 +223,7 @@ impl EnumState {
     /// # Errors
     /// `InvalidName` for a label that is too long, `DuplicateObject` for one that there is, `InvalidParameterValue` for a neighbor that
     /// there is not, `ProgramLimitExceeded` if there is no position left between two neighbors, `OutOfMemory`.
-    pub fn with_label(&self, text: &str, place: LabelPosition<'_>) -> Result<&'static EnumState> {
+    pub fn with_label(&self, text: &str, place: EnumPlace<'_>) -> Result<&'static EnumState> {
         let mut added = label(text, 0)?;
         if self.label(text).is_some() {
             let message = format!("enum label \"{text}\" already exists");
@@ -234,9 +234,9 @@ impl EnumState {
             found.ok_or_else(|| no_label(text))
         };
         let at = match place {
-            LabelPosition::Last => self.labels.len(),
-            LabelPosition::Before(text) => neighbor(text)?,
-            LabelPosition::After(text) => neighbor(text)? + 1,
+            EnumPlace::Last => self.labels.len(),
+            EnumPlace::Before(text) => neighbor(text)?,
+            EnumPlace::After(text) => neighbor(text)? + 1,
         };
         let before = at.checked_sub(1).map(|before| self.labels[before].position);
         let after = self.labels.get(at).map(|label| label.position);
@@ -425,10 +425,10 @@ mod tests {
     fn values_order_as_labels_do_also_when_labels_come_between() {
         let (mood, _life) = EnumType::create("mood", ["sad", "happy"]).unwrap();
         let (sad, happy) = (mood.value("sad").unwrap(), mood.value("happy").unwrap());
-        mood.set_state(mood.state().with_label("ok", LabelPosition::Before("happy")).unwrap());
-        mood.set_state(mood.state().with_label("first", LabelPosition::Before("sad")).unwrap());
-        mood.set_state(mood.state().with_label("fine", LabelPosition::After("ok")).unwrap());
-        mood.set_state(mood.state().with_label("last", LabelPosition::Last).unwrap());
+        mood.set_state(mood.state().with_label("ok", EnumPlace::Before("happy")).unwrap());
+        mood.set_state(mood.state().with_label("first", EnumPlace::Before("sad")).unwrap());
+        mood.set_state(mood.state().with_label("fine", EnumPlace::After("ok")).unwrap());
+        mood.set_state(mood.state().with_label("last", EnumPlace::Last).unwrap());
         assert_eq!(texts(mood.state()), ["first", "sad", "ok", "fine", "happy", "last"]);
         assert!(mood.state().labels().is_sorted_by_key(|label| label.position));
         assert_eq!((sad.label(), happy.label()), ("sad", "happy"));
@@ -442,9 +442,9 @@ mod tests {
         let (many, _life) = EnumType::create("many", ["a", "z"]).unwrap();
         let mut state = many.state();
         for number in 0..40 {
-            state = state.with_label(&number.to_string(), LabelPosition::Before("z")).unwrap();
+            state = state.with_label(&number.to_string(), EnumPlace::Before("z")).unwrap();
         }
-        let error = state.with_label("x", LabelPosition::Before("z")).unwrap_err();
+        let error = state.with_label("x", EnumPlace::Before("z")).unwrap_err();
         assert_eq!(error.state(), SqlState::ProgramLimitExceeded);
         assert!(state.labels().windows(2).all(|pair| pair[0].position < pair[1].position));
     }
@@ -460,15 +460,12 @@ mod tests {
         let state = |result: Result<&'static EnumState>| result.unwrap_err().state();
         assert_eq!(state(old.state().with_renamed("a", "d")), SqlState::InvalidParameterValue);
         assert_eq!(state(old.state().with_renamed("c", "b")), SqlState::DuplicateObject);
-        assert_eq!(state(old.state().with_label("b", LabelPosition::Last)), SqlState::DuplicateObject);
+        assert_eq!(state(old.state().with_label("b", EnumPlace::Last)), SqlState::DuplicateObject);
         assert_eq!(
-            state(old.state().with_label("d", LabelPosition::After("a"))),
+            state(old.state().with_label("d", EnumPlace::After("a"))),
             SqlState::InvalidParameterValue
         );
-        assert_eq!(
-            state(old.state().with_label(&"x".repeat(64), LabelPosition::Last)),
-            SqlState::InvalidName
-        );
+        assert_eq!(state(old.state().with_label(&"x".repeat(64), EnumPlace::Last)), SqlState::InvalidName);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub use data_type::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION, numer
 pub use date_field::{DateField, date_trunc, extract};
 pub use datetime::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
 pub use decimal::Decimal;
-pub use enum_type::{ENUM_SLOTS, EnumLife, EnumState, EnumType, EnumValue, Label, LabelPosition};
+pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumValue, Label};
 pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;

@@ -8,7 +8,7 @@ use crate::name::{ROLE, full_name, identifier, not_supported, quoted};
 use crate::plan::{LabelPlace, TypeChange};
 use crate::user_types::is_named_in;
 use ankerdb_engine::{
-    Catalog, EnumType, Error, LabelPosition, NameRef, QualifiedName, RelationName, Result, SqlState, Table,
+    Catalog, EnumPlace, EnumType, Error, NameRef, QualifiedName, RelationName, Result, SqlState, Table,
     UserType, View, labels_of,
 };
 use datafusion::sql::sqlparser::ast::Statement;
@@ -75,9 +75,9 @@ pub(super) fn alter_type(defining: &mut Defining, name: &QualifiedName, change: 
         }
         TypeChange::AddLabel { label, place, .. } => {
             let place = match place {
-                LabelPlace::Last => LabelPosition::Last,
-                LabelPlace::Before(label) => LabelPosition::Before(label),
-                LabelPlace::After(label) => LabelPosition::After(label),
+                LabelPlace::Last => EnumPlace::Last,
+                LabelPlace::Before(label) => EnumPlace::Before(label),
+                LabelPlace::After(label) => EnumPlace::After(label),
             };
             new.state = old.state.with_label(label, place)?;
         }
@@ -100,7 +100,10 @@ fn check_unnamed(catalog: &Catalog, labels: EnumType, label: &str) -> Result<()>
     };
     let in_table = |table: &Arc<Table>| {
         let defaults = table.columns().iter().filter_map(|column| column.default.as_deref());
-        let mut texts = defaults.chain(table.checks().iter().map(|check| check.text.as_str()));
+        let computed =
+            table.columns().iter().filter_map(|column| Some(column.generation.as_ref()?.text.as_str()));
+        let mut texts =
+            defaults.chain(computed).chain(table.checks().iter().map(|check| check.text.as_str()));
         let mut indexes =
             catalog.indexes_of(table).map(|index| format!("{:?}", index.definition().derivation));
         texts.any(|text| is_named(table, text)) || indexes.any(|text| is_named(table, &text))
@@ -175,7 +178,8 @@ fn dependents(catalog: &Catalog, labels: EnumType) -> Vec<Dependent> {
     let is_named = |text: &Option<String>| text.as_ref().is_some_and(|text| is_named_in(text, labels));
     for table in catalog.tables() {
         for (at, column) in table.columns().iter().enumerate() {
-            if labels_of(column.data_type) == Some(labels) {
+            let computed = column.generation.as_ref().is_some_and(|how| is_named_in(&how.text, labels));
+            if labels_of(column.data_type) == Some(labels) || computed {
                 found.push(Dependent::Column(table.clone(), at));
             } else if is_named(&column.default) {
                 found.push(Dependent::Default(table.clone(), at));

@@ -389,8 +389,15 @@ impl SystemCatalog {
         }
         let mut tables = std::mem::take(&mut self.tables);
         for table in &mut tables {
-            let columns = table.columns.iter_mut().map(|column| &mut column.definition.default);
-            columns.flatten().for_each(|text| *text = self.shown_types(text));
+            for column in table.columns.iter_mut().map(|column| &mut column.definition) {
+                let computed = column.generation.as_mut().map(|how| &mut how.text);
+                column
+                    .default
+                    .as_mut()
+                    .into_iter()
+                    .chain(computed)
+                    .for_each(|text| *text = self.shown_types(text));
+            }
             table.checks.iter_mut().for_each(|check| check.text = self.shown_types(&check.text));
         }
         self.tables = tables;
