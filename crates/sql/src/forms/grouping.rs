@@ -6,13 +6,12 @@
 //! GROUP BY DISTINCT ROLLUP (a), ROLLUP (a) GROUPING SETS ((a), ())
 //! ```
 
-use crate::plain_query::{function, plain_query};
+use crate::plain_query::function;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem,
-    SetExpr, TableAlias, TableFactor, TableWithJoins, visit_expressions,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query, Select,
+    SetExpr, Value,
 };
-use std::ops::ControlFlow;
 
 /// What stands before a list whose equal sets are one; no client can write it.
 pub(crate) const DISTINCT: &str = "\0distinct sets";
@@ -45,6 +44,7 @@ fn select_groups(select: &mut Select) -> Result<()> {
     let is_mark = |item: &Expr| matches!(item, Expr::Identifier(name) if name.value == DISTINCT);
     let is_distinct = items.first().is_some_and(is_mark);
     items.retain(|item| !is_mark(item));
+    let mut is_one = items.is_empty() && modifiers.is_empty() && select.having.is_some();
     let is_plain = |item: &Expr| sets(item).is_none();
     let is_usual = match items.as_slice() {
         // What the planner knows by itself.
@@ -82,11 +82,16 @@ fn select_groups(select: &mut Select) -> Result<()> {
             });
         }
         *items = match <[Vec<Expr>; 1]>::try_from(whole) {
-            Ok([set]) => set,
+            Ok([set]) => {
+                is_one |= set.is_empty();
+                set
+            }
             Err(sets) => vec![Expr::GroupingSets(sets)],
         };
     }
-    one_group(select);
+    if is_one {
+        one_group(select);
+    }
     Ok(())
 }
 
@@ -145,34 +150,18 @@ fn cubed(list: &[Vec<Expr>]) -> Sets {
     (0..1_usize << count).rev().map(choice).collect()
 }
 
-/// HAVING without groups and aggregates over no columns: there is one row, whatever the tables have.
+/// A select without groups that has HAVING, or GROUP BY (), is of one group, whether there is an aggregate in it or not: there is one
+/// in its condition then.
 fn one_group(select: &mut Select) {
-    let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(items, modifiers) if items.is_empty() && modifiers.is_empty());
-    if !is_ungrouped || select.having.is_none() {
-        return;
-    }
-    let is_constant = |expression: &Expr| {
-        visit_expressions(expression, |part| match part {
-            Expr::Function(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        })
-        .is_continue()
-    };
-    let items = select.projection.iter().all(|item| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_constant(expr),
-        _ => false,
+    let rows = Expr::Function(function("count", vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]));
+    let number = Expr::value(Value::Number("0".to_owned(), false));
+    let any = Expr::BinaryOp { left: Box::new(rows), op: BinaryOperator::GtEq, right: Box::new(number) };
+    select.having = Some(match select.having.take() {
+        None => any,
+        Some(having) => Expr::BinaryOp {
+            left: Box::new(any),
+            op: BinaryOperator::And,
+            right: Box::new(Expr::Nested(Box::new(having))),
+        },
     });
-    if items && select.having.as_ref().is_some_and(is_constant) {
-        let count = Expr::Function(function("count", vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]));
-        let from = std::mem::take(&mut select.from);
-        let counted = plain_query(None, vec![SelectItem::UnnamedExpr(count)], from, select.selection.take());
-        let name = Ident::with_quote('"', "\0group");
-        let alias = TableAlias { explicit: true, name, columns: Vec::new(), at: None };
-        let (lateral, subquery) = (false, Box::new(counted));
-        let relation = TableFactor::Derived { lateral, subquery, alias: Some(alias), sample: None };
-        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
-        select.selection = select.having.take();
-    }
 }
