@@ -270,16 +270,20 @@ fn power(values: &[Value], _: &Interrupt) -> Result<Value> {
         return refused("a negative number raised to a non-integer power yields a complex result");
     }
     let least = i32::from(base.scale);
-    if !has_fraction && let Ok(integer) = i32::try_from(integer) {
-        return match whole_power(base, integer)? {
-            Some(value) => Ok(value),
-            None => {
-                let size = Decimal::new(base.unscaled.abs(), base.scale);
-                let power = ln(size).checked_mul(whole(i128::from(integer))).ok_or_else(overflow)?;
-                let is_negative = base.unscaled < 0 && integer % 2 != 0;
-                large_power(power, is_negative, DIGITS.max(least))
-            }
-        };
+    if !has_fraction {
+        let is_negative = base.unscaled < 0 && integer % 2 != 0;
+        if base.unscaled.unsigned_abs() == 10u128.pow(u32::from(base.scale)) {
+            return numeric(if is_negative { i256::MINUS_ONE } else { i256::ONE }, 0, DIGITS.max(least));
+        }
+        if let Ok(small) = i32::try_from(integer)
+            && let Some(value) = whole_power(base, small)?
+        {
+            return Ok(value);
+        }
+        // The logarithm of its size: a negative number has none.
+        let size = Decimal::new(base.unscaled.abs(), base.scale);
+        let power = ln(size).checked_mul(whole(integer)).ok_or_else(overflow)?;
+        return large_power(power, is_negative, DIGITS.max(least));
     }
     let least = least.max(i32::from(exponent.scale));
     let (logarithm, factor) = (ln(base), whole(exponent.unscaled));
@@ -292,13 +296,13 @@ fn whole_power(base: Decimal, exponent: i32) -> Result<Option<Value>> {
     let wanted = DIGITS.max(i32::from(base.scale));
     let digits =
         (magnitude(base).abs() + i32::from(base.scale) + 1) as i64 * i64::from(exponent.unsigned_abs());
-    if digits > 70 && base.unscaled.unsigned_abs() != 10u128.pow(u32::from(base.scale)) {
+    if digits > 70 {
         return Ok(None);
     }
-    let Some(size) = whole(base.unscaled).checked_pow(exponent.unsigned_abs().min(256)) else {
+    let Some(size) = whole(base.unscaled).checked_pow(exponent.unsigned_abs()) else {
         return Ok(None);
     };
-    let scale = i32::from(base.scale) * exponent.unsigned_abs().min(256) as i32;
+    let scale = i32::from(base.scale) * exponent.unsigned_abs() as i32;
     if exponent >= 0 {
         return numeric(size, scale, wanted).map(Some);
     }
