@@ -35,14 +35,6 @@ end() {
 }
 trap end EXIT
 
-await() {
-    for _ in $(seq 300); do
-        psql -qAt -h 127.0.0.1 -p "$1" -U postgres "$2" -c 'SELECT 1' >/dev/null 2>&1 && return
-        sleep 0.1
-    done
-    fail "the server on port $1 does not answer"
-}
-
 start_postgresql() {
     postgresql_port="$(free_port)"
     mkdir "$work/pg"

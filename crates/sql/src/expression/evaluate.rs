@@ -3,7 +3,7 @@
 use super::array::make_array;
 use super::pattern::Pattern;
 use super::quantified::over_items;
-use super::sequences::Sequences;
+use super::sequences::{NoSequences, Sequences};
 use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{
@@ -30,6 +30,13 @@ pub(crate) struct Context<'a> {
     pub interrupt: &'a Interrupt,
     /// The sequences that `nextval` uses.
     pub sequences: &'a dyn Sequences,
+}
+
+impl<'a> Context<'a> {
+    /// That of an immutable expression over a row: nothing in it depends on what is empty here.
+    pub(crate) fn of_row(column: &'a dyn Fn(usize) -> Value, interrupt: &'a Interrupt) -> Context<'a> {
+        Context { column, parameters: &[], subqueries: &[], now: 0, interrupt, sequences: &NoSequences }
+    }
 }
 
 /// Whether the condition is true, rather than false or NULL.

@@ -10,11 +10,11 @@
 use super::planner::TableSources;
 use super::sets;
 use crate::column_name::column_name;
-use crate::name::{folded, identifier};
+use crate::name::folded;
+use crate::plain_query::function_call;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Join,
-    JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableAlias, TableFactor, TableWithJoins,
+    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins,
 };
 use std::collections::HashSet;
 
@@ -301,7 +301,7 @@ pub(super) fn joined(left: Vec<Column>, right: Vec<Column>, operator: &JoinOpera
         let column = match operator {
             JoinOperator::Right(_) | JoinOperator::RightOuter(_) => right.clone(),
             JoinOperator::FullOuter(_) => {
-                let value = coalesce(left.value.clone(), right.value.clone());
+                let value = function_call("coalesce", vec![left.value.clone(), right.value.clone()]);
                 Column { value, relation: Vec::new(), ..left.clone() }
             }
             _ => left.clone(),
@@ -316,23 +316,4 @@ pub(super) fn joined(left: Vec<Column>, right: Vec<Column>, operator: &JoinOpera
 fn qualified(relation: &[String], name: &str) -> Expr {
     let parts = relation.iter().map(String::as_str).chain([name]);
     Expr::CompoundIdentifier(parts.map(|part| Ident::with_quote('"', part)).collect())
-}
-
-fn coalesce(first: Expr, second: Expr) -> Expr {
-    let argument = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-    let args = vec![argument(first), argument(second)];
-    Expr::Function(Function {
-        name: ObjectName::from(vec![identifier("coalesce")]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }

@@ -4,7 +4,7 @@
 //! bound expressions, which planning finds again in an index to compare them with those of a query.
 
 use crate::expression::{
-    Binder, Context, Expression, Function, NoSequences, Parameters, Refusal, Scope, Temporal, evaluate,
+    Binder, Context, Expression, Function, Parameters, Refusal, Scope, Temporal, evaluate,
 };
 use crate::name::{folded, identifier};
 use ankerdb_engine::{
@@ -29,15 +29,7 @@ pub(crate) struct ComputedKey {
 impl KeyFunction for ComputedKey {
     fn key(&self, value: &dyn Fn(usize) -> Value) -> Result<Option<Vec<Value>>> {
         let interrupt = Interrupt::default();
-        // Nothing immutable depends on what is empty here.
-        let context = Context {
-            column: value,
-            parameters: &[],
-            subqueries: &[],
-            now: 0,
-            interrupt: &interrupt,
-            sequences: &NoSequences,
-        };
+        let context = Context::of_row(value, &interrupt);
         for condition in &self.predicate {
             if evaluate(condition, &context)? != Value::Boolean(true) {
                 return Ok(None);

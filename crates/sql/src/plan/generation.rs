@@ -2,9 +2,7 @@
 
 use super::default::parsed;
 use super::derivation::{is_immutable, normal};
-use crate::expression::{
-    Binder, Context, Expression, NoSequences, Parameters, Refusal, Scope, columns_of, evaluate,
-};
+use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, columns_of, evaluate};
 use crate::name::{folded, identifier, quoted};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Generation, Interrupt, Result, SqlState, TableDefinition, Value,
@@ -136,15 +134,7 @@ fn is_aggregate(name: &ast::ObjectName) -> bool {
 
 fn computed(expression: &Expression, data_type: DataType, value: &dyn Fn(usize) -> Value) -> Result<Value> {
     let interrupt = Interrupt::default();
-    // Nothing immutable depends on what is empty here.
-    let context = Context {
-        column: value,
-        parameters: &[],
-        subqueries: &[],
-        now: 0,
-        interrupt: &interrupt,
-        sequences: &NoSequences,
-    };
+    let context = Context::of_row(value, &interrupt);
     match evaluate(expression, &context)? {
         Value::Null => Ok(Value::Null),
         value => assign(value, data_type),
