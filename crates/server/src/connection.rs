@@ -170,9 +170,13 @@ fn serve_session(
     };
     match connection.serve(parameters, &cancel) {
         Ok(never) => match never {},
-        // Another session may have ended this one while it waited for its client.
-        Err(Failure::Gone) if let Err(error) = connection.session.cancel_handle().check() => {
-            Err((connection.wire, Failure::from(error)))
+        // Another session may have ended this one while it waited for its client. What has ended the last statement only is no
+        // reason to tell a client that has taken its leave.
+        Err(Failure::Gone)
+            if let Err(error) = connection.session.cancel_handle().check()
+                && let ended @ Failure::Fatal(_) = Failure::from(error) =>
+        {
+            Err((connection.wire, ended))
         }
         Err(failure) => Err((connection.wire, failure)),
     }
