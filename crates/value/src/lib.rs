@@ -22,6 +22,7 @@ mod interval_text;
 pub mod json;
 mod key;
 mod literal;
+mod number;
 mod operator;
 mod system_type;
 mod text;
@@ -46,6 +47,9 @@ pub use fit::cut;
 pub use interval::Interval;
 pub use interval_math::age;
 pub use key::{encode_key, push_bigint, push_integer, push_smallint, push_text, push_value};
+pub use number::{
+    Number, NumberSum, Spread, compare_numbers, number_from_binary, number_to_binary, push_number_key,
+};
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};

@@ -1,10 +1,7 @@
 //! Numbers of JSON: any digits, as PostgreSQL's numeric has them.
 
+use crate::number::{FRACTION_MAX, WHOLE_MAX};
 use ankerdb_base::{Error, Result, SqlState};
-
-/// Digits before and after the point, at most.
-const WHOLE_MAX: i64 = 131_072;
-const FRACTION_MAX: i64 = 16_383;
 
 /// A number's digits without the point, and where that is.
 struct Digits<'a> {
@@ -84,24 +81,5 @@ pub(super) fn push_canonical(text: &str, out: &mut String) -> Result<()> {
 
 /// Appends bytes that order as numbers do; equal numbers have equal bytes.
 pub(super) fn push_key(text: &str, out: &mut Vec<u8>) -> Result<()> {
-    const NEGATIVE: u8 = 0;
-    const ZERO: u8 = 1;
-    const POSITIVE: u8 = 2;
-    let digits = Digits::of(text)?;
-    let Some(magnitude) = digits.magnitude() else {
-        out.push(ZERO);
-        return Ok(());
-    };
-    out.push(if digits.is_negative { NEGATIVE } else { POSITIVE });
-    let start = out.len();
-    // Between -16,383 and 131,072.
-    out.extend_from_slice(&((magnitude as i32) ^ i32::MIN).to_be_bytes());
-    let zeros_after = digits.all().rev().take_while(|digit| *digit == b'0').count();
-    let all = digits.whole.len() + digits.fraction.len();
-    out.extend(digits.all().take(all - zeros_after).skip_while(|digit| *digit == b'0'));
-    out.push(0);
-    if digits.is_negative {
-        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
-    }
-    Ok(())
+    crate::number::push_digits_key(text, out)
 }
