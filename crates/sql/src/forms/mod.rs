@@ -1,9 +1,10 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
 //! comparisons of their values ([`rows`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
 //! of sets ([`grouping`]), DISTINCT ON names expressions ([`distinct`]), BETWEEN SYMMETRIC and patterns before ANY and ALL are what they
-//! are made of ([`between`], [`patterns`]).
+//! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]).
 
 mod between;
+mod conditions;
 mod distinct;
 mod grouping;
 mod patterns;
@@ -45,6 +46,9 @@ impl Forms {
 
 impl Work for Forms {
     fn query(&mut self, query: &mut Query) {
+        if !self.windows.is_empty() {
+            conditions::hidden(query);
+        }
         let rewritten = rows::conditions(query);
         self.note(rewritten);
         let rewritten = grouping::written(query);

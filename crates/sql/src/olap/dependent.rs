@@ -17,6 +17,7 @@
 
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
 use super::names::HIDDEN;
+use super::outer_aggregate::check_subquery;
 use super::sets;
 use super::single::gives_one_row;
 use super::unnesting::Unnesting;
@@ -51,6 +52,7 @@ fn found(node: &LogicalPlan, schema: &DFSchema) -> Result<Vec<Subquery>> {
                 && !found.contains(subquery)
                 && !is_left(&subquery.subquery, node, schema)?
             {
+                check_subquery(node, &subquery.subquery)?;
                 found.push(subquery.clone());
             }
             Ok(TreeNodeRecursion::Continue)

@@ -258,7 +258,9 @@ fn name_places(query: &mut Query) {
             continue;
         };
         let Some(item) = select.projection.get_mut(position) else { continue };
-        if matches!(label(item), Label::Computed(_)) {
+        let is_subquery =
+            matches!(item, SelectItem::UnnamedExpr(expression) if only_subquery(expression).is_some());
+        if is_subquery || matches!(label(item), Label::Computed(_)) {
             hide(item, position);
         }
         if let SelectItem::ExprWithAlias { alias, .. } = item

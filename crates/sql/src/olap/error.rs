@@ -164,6 +164,9 @@ fn from_plan_message(message: &str) -> Error {
         };
         return Error::new(SqlState::GroupingError, message).with_detail(first_line);
     }
+    if lower.contains("not allowed in the where clause") {
+        return Error::new(SqlState::GroupingError, "aggregate functions are not allowed in WHERE");
+    }
     let state = if lower.contains("no function matches") || lower.contains("failed to coerce arguments") {
         SqlState::UndefinedFunction
     } else if lower.contains("cannot infer common") || lower.contains("cannot coerce arithmetic") {

@@ -11,6 +11,7 @@ use super::error::external;
 use super::existence;
 use super::function::is_postgres;
 use super::limited;
+use super::outer_aggregate;
 use super::quantified_subquery::Extremes;
 use super::scan::TableHandle;
 use super::sets;
@@ -116,7 +117,8 @@ pub(crate) fn bind(
     query: &Statement,
     declared: &[Option<DataType>],
 ) -> Result<(LogicalPlan, Vec<Option<DataType>>)> {
-    let plan = ties::numbered(sets::extracted(relational(state, tables, query, declared)?)?)?;
+    let plan = outer_aggregate::moved(relational(state, tables, query, declared)?)?;
+    let plan = ties::numbered(sets::extracted(plan)?)?;
     let functions =
         |name: &str| tables.function(name).or_else(|| state.scalar_functions().get(name).cloned());
     let mut parameters = Parameters::declared(declared);

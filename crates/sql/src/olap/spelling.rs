@@ -2,23 +2,24 @@
 //!
 //! - `x COLLATE "C"`, and other names for the order that texts have here: `x`
 //! - `a OPERATOR(pg_catalog.~) b`: `a ~ b`
-//! - `ARRAY(SELECT x FROM ...)`: the subquery as an aggregate, which gives a list
-//! - `VALUES ('1'::jsonb), ('2')`: both cast
+//! - `ARRAY(SELECT x FROM ...)`: in `list_query`
+//! - `VALUES ('1'::jsonb), ('2')`: both cast; with subqueries: in `computed_rows`
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
 
+use super::computed_rows;
 use super::document_aggregate;
+use super::list_query::list_of_subquery;
 use super::quantified;
 use super::sets;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
-use crate::name::{dotted, folded, not_supported};
+use crate::name::dotted;
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Statement, Value,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, Value,
 };
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
@@ -102,6 +103,7 @@ impl Work for Spelling {
                 _ => {}
             }
         }
+        computed_rows::as_queries(query);
     }
 
     fn expression(&mut self, expression: &mut Expr) {
@@ -194,57 +196,7 @@ fn operator(names: &[String]) -> Option<BinaryOperator> {
     })
 }
 
-/// `ARRAY(SELECT ...)`; `None` for other calls.
-fn list_of_subquery(function: &Function) -> Option<Result<Expr>> {
-    let [name] = function.name.0.as_slice() else { return None };
-    let FunctionArguments::Subquery(query) = &function.args else { return None };
-    if folded(name.as_ident()?) != "array" {
-        return None;
-    }
-    let mut query = query.clone();
-    Some(match aggregate(&mut query) {
-        Some(()) => Ok(call(OR_EMPTY, Expr::Subquery(query), Vec::new())),
-        None => Err(not_supported("ARRAY(SELECT ...) with such a subquery")),
-    })
-}
-
-/// Makes the query's only column a list; `None` if it is not plain enough.
-fn aggregate(query: &mut Query) -> Option<()> {
-    let order = query.order_by.take();
-    let is_plain = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
-    let SetExpr::Select(select) = query.body.as_mut() else { return None };
-    let item = match select.projection.as_slice() {
-        [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => item.clone(),
-        _ => return None,
-    };
-    if !is_plain || !has_rows_of_tables(select) {
-        return None;
-    }
-    let order = match order.map(|order| order.kind) {
-        None => Vec::new(),
-        Some(OrderByKind::Expressions(order)) => {
-            order.into_iter().map(|part| resolved(part, &item)).collect()
-        }
-        Some(OrderByKind::All(_)) => return None,
-    };
-    let clauses = if order.is_empty() { Vec::new() } else { vec![FunctionArgumentClause::OrderBy(order)] };
-    select.projection = vec![SelectItem::UnnamedExpr(call("array_agg", item, clauses))];
-    Some(())
-}
-
-/// A number in ORDER BY stands for the only column.
-fn resolved(part: OrderByExpr, item: &Expr) -> OrderByExpr {
-    let is_number = matches!(&part.expr, Expr::Value(value) if matches!(value.value, Value::Number(..)));
-    if is_number { OrderByExpr { expr: item.clone(), ..part } } else { part }
-}
-
-/// Whether the rows are those of FROM and WHERE.
-fn has_rows_of_tables(select: &Select) -> bool {
-    let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(list, modifiers) if list.is_empty() && modifiers.is_empty());
-    is_ungrouped && select.distinct.is_none() && select.having.is_none()
-}
-
-fn call(name: &str, argument: Expr, clauses: Vec<FunctionArgumentClause>) -> Expr {
+pub(super) fn call(name: &str, argument: Expr, clauses: Vec<FunctionArgumentClause>) -> Expr {
     calls(name, vec![argument], clauses)
 }
 

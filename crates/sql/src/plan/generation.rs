@@ -127,7 +127,8 @@ fn check_form(expr: &Expr) -> Result<()> {
     }
 }
 
-fn is_aggregate(name: &ast::ObjectName) -> bool {
+/// Whether it is an aggregate's name.
+pub(crate) fn is_aggregate(name: &ast::ObjectName) -> bool {
     let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
     name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
 }

@@ -17,6 +17,7 @@ use crate::olap::list_cast;
 use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
+use crate::olap::row_free::without_query;
 use crate::olap::single;
 use crate::olap::system::{input_function, list_text, output_function};
 use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
@@ -196,6 +197,9 @@ impl<'r, 't> Reader<'r, 't> {
                 self.leaf(call)
             }
             Expr::ScalarSubquery(subquery) => {
+                if let Some(value) = without_query(subquery, self.schema)? {
+                    return self.read(&value);
+                }
                 let subquery = self.typing.value_subquery(subquery, self.schema)?;
                 self.leaf(single::value_of(subquery)?)
             }
