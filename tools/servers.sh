@@ -28,15 +28,15 @@ await() {
     fail "the server on port $1 does not answer"
 }
 
-# PostgreSQL in the folder $work, on the port $postgresql_port; its process is added to $pids. It waits for no disk, as AnKerDB
-# writes nothing.
+# PostgreSQL in the folder $work, on the port $postgresql_port, with further arguments as they are given; its process is added to
+# $pids. It waits for no disk, as AnKerDB writes nothing.
 start_postgresql() {
     postgresql_port="$(free_port)"
     mkdir "$work/pg"
     if [ "$(id -u)" = 0 ]; then chown postgres "$work" "$work/pg"; fi
     (cd "$work" && as_postgres "$(program initdb)" -D "$work/pg" -U postgres -A trust --no-sync >/dev/null)
     (cd "$work" && as_postgres "$(program postgres)" -D "$work/pg" -p "$postgresql_port" -h 127.0.0.1 -k "$work" \
-        -c fsync=off -c synchronous_commit=off -c full_page_writes=off >"$work/pg.log" 2>&1) &
+        -c fsync=off -c synchronous_commit=off -c full_page_writes=off "$@" >"$work/pg.log" 2>&1) &
     pids+=($!)
     await "$postgresql_port" postgres
     psql -q -h 127.0.0.1 -p "$postgresql_port" -U postgres postgres -c 'CREATE DATABASE ankerdb'

@@ -9,18 +9,21 @@
 //! Query and Sync are answered with ReadyForQuery, whatever happened.
 //!
 //! # Threads
-//! Each connection has a thread of its own, which sleeps in a read of the socket, and runs each message to its end. So a
+//! A connection has a thread as long as its client is busy, which sleeps in a read of the socket, and runs each message to its end. So a
 //! statement may compute or wait for any time, and a short one costs two calls to the system: docs/design
-//! (connections.md) has the comparison with few threads that serve many connections.
+//! (connections.md) has the comparison with few threads that serve many connections. A client that says nothing between two
+//! transactions loses its thread to others (`idle`) until it does.
 
 use crate::cancel::{CancelEntry, CancelRegistry};
 use crate::connections::{Connections, Place};
 use crate::frontend::{Frame, Message};
 use crate::guard::guard;
-use crate::hangup::Hangups;
+use crate::hangup::{HangupWatch, Hangups};
+use crate::idle::{IdleConnections, LINGER};
 use crate::portal::{NamedStatement, Portal};
 use crate::startup;
 use crate::wire::{Failure, Served, Wire};
+use crate::workers::Work;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_socket::{Bell, Woken};
 use ankerdb_sql::{Doorbell, Outcome, Peer, Prepared, SqlEngine, SqlSession, TransactionStatus};
@@ -28,13 +31,15 @@ use ankerdb_value::Value;
 use pgwire::messages::response::NotificationResponse;
 use pgwire::messages::startup::ParameterStatus;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 const ERROR: &str = "ERROR";
 const FATAL: &str = "FATAL";
+/// The type of the message with which a client takes its leave.
+const TERMINATE: u8 = b'X';
 
 /// What all connections of a server share.
 pub(crate) struct ServerState {
@@ -42,7 +47,8 @@ pub(crate) struct ServerState {
     pub cancels: Arc<CancelRegistry>,
     pub connections: Arc<Connections>,
     pub hangups: Hangups,
-    pub sessions: Sessions,
+    pub idle: IdleConnections,
+    pub sessions: Arc<Sessions>,
 }
 
 /// The number of sessions, and its limit.
@@ -52,25 +58,25 @@ pub(crate) struct Sessions {
 }
 
 /// A place for one session; given up when dropped.
-struct Permit<'a>(&'a Sessions);
+struct Permit(Arc<Sessions>);
 
 impl Sessions {
-    pub(crate) fn at_most(limit: usize) -> Sessions {
-        Sessions { limit, open: AtomicUsize::new(0) }
+    pub(crate) fn at_most(limit: usize) -> Arc<Sessions> {
+        Arc::new(Sessions { limit, open: AtomicUsize::new(0) })
     }
 
     /// # Errors
     /// `TooManyConnections`.
-    fn enter(&self) -> Result<Permit<'_>> {
+    fn enter(self: &Arc<Self>) -> Result<Permit> {
         let one_more = |open| (open < self.limit).then_some(open + 1);
         match self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
-            Ok(_) => Ok(Permit(self)),
+            Ok(_) => Ok(Permit(self.clone())),
             Err(_) => Err(too_many()),
         }
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -104,21 +110,118 @@ pub(crate) struct Connection {
     implicit: bool,
     /// Whether messages are skipped until the next Sync.
     skipping: bool,
+    /// Whether the client's last silence was a short one.
+    is_busy: bool,
 }
 
-/// Serves one client from its first byte to its last.
-pub(crate) fn serve(stream: Arc<TcpStream>, shared: &ServerState, _place: Place) {
-    // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
-    let _ = stream.set_nodelay(true);
-    let mut wire = Wire::new(stream.clone(), shared.connections.clone());
-    match startup::negotiate(&mut wire, &shared.cancels) {
-        Ok(Some(parameters)) => {
-            if let Err((mut wire, failure)) = serve_session(stream, wire, shared, &parameters) {
-                farewell(&mut wire, failure);
+/// A client's connection, from its first byte to its last.
+pub(crate) struct Client {
+    stage: Stage,
+    stream: Arc<TcpStream>,
+    shared: Arc<ServerState>,
+    _place: Place,
+}
+
+enum Stage {
+    /// Nothing has been read yet.
+    New,
+    Session(Box<Started>),
+}
+
+/// A session that messages are served of. Declared in the order in which it is taken down.
+struct Started {
+    connection: Connection,
+    /// Since it has no thread.
+    silent_since: Instant,
+    _watch: HangupWatch,
+    cancel: CancelEntry,
+    _permit: Permit,
+}
+
+/// Why no more messages are served.
+enum Pause {
+    /// The client says nothing, and has nothing open that others could wait for.
+    Idle,
+    /// The client has ended the connection.
+    Over,
+}
+
+/// The end of a session, told once all that it held is given up.
+type Ended = (Wire, Failure);
+
+impl Client {
+    pub(crate) fn new(stream: Arc<TcpStream>, shared: Arc<ServerState>, place: Place) -> Box<Client> {
+        Box::new(Client { stage: Stage::New, stream, shared, _place: place })
+    }
+
+    /// Starts the session that the client asks for, and serves its first messages.
+    fn start(&mut self) -> Result<Pause, Ended> {
+        // Answers are written in one piece; waiting for more to send only delays them. Failing is no harm.
+        let _ = self.stream.set_nodelay(true);
+        let mut wire = Wire::new(self.stream.clone(), self.shared.connections.clone());
+        match startup::negotiate(&mut wire, &self.shared.cancels) {
+            Ok(Some(parameters)) => {
+                let started = open_session(&self.stream, wire, &self.shared, &parameters)?;
+                self.serve_session(started, |connection, shared, cancel| {
+                    connection.greet(&parameters, cancel)?;
+                    connection.serve(&shared.idle)
+                })
             }
+            Ok(None) => Ok(Pause::Over),
+            Err(failure) => Err((wire, failure)),
         }
-        Ok(None) => {}
-        Err(failure) => farewell(&mut wire, failure),
+    }
+
+    fn resume(&mut self, mut started: Box<Started>) -> Result<Pause, Ended> {
+        started.connection.is_busy = started.silent_since.elapsed() < LINGER;
+        self.serve_session(started, |connection, shared, _| connection.serve(&shared.idle))
+    }
+
+    /// Serves messages. The session is gone when this fails, and with it all that it holds, even if the client is slow to read why.
+    fn serve_session(
+        &mut self,
+        mut started: Box<Started>,
+        serve: impl FnOnce(&mut Connection, &ServerState, &CancelEntry) -> Served<Pause>,
+    ) -> Result<Pause, Ended> {
+        match serve(&mut started.connection, &self.shared, &started.cancel) {
+            Ok(Pause::Idle) => {
+                started.connection.wire.give_buffers_back();
+                started.silent_since = Instant::now();
+                self.stage = Stage::Session(started);
+                Ok(Pause::Idle)
+            }
+            Ok(Pause::Over) => Ok(Pause::Over),
+            // Another session may have ended this one while it waited for its client. What has ended the last statement only is no
+            // reason to tell a client that has taken its leave.
+            Err(Failure::Gone)
+                if let Err(error) = started.connection.session.cancel_handle().check()
+                    && let ended @ Failure::Fatal(_) = Failure::from(error) =>
+            {
+                Err((started.connection.wire, ended))
+            }
+            Err(failure) => Err((started.connection.wire, failure)),
+        }
+    }
+}
+
+impl Work for Client {
+    fn run(mut self: Box<Self>) {
+        let served = match std::mem::replace(&mut self.stage, Stage::New) {
+            Stage::New => self.start(),
+            Stage::Session(started) => self.resume(started),
+        };
+        match served {
+            Ok(Pause::Idle) => {
+                let (stream, shared) = (self.stream.clone(), self.shared.clone());
+                shared.idle.take(&stream, self);
+            }
+            Ok(Pause::Over) => {}
+            Err((mut wire, failure)) => farewell(&mut wire, failure),
+        }
+    }
+
+    fn refuse(self: Box<Self>) {
+        turn_away(self.stream, &self.shared.connections);
     }
 }
 
@@ -128,23 +231,21 @@ pub(crate) fn turn_away(stream: Arc<TcpStream>, connections: &Arc<Connections>) 
     farewell(&mut wire, Failure::Fatal(too_many()));
 }
 
-/// Serves a session to its end. The session is gone when this returns, and with it all that it holds, even if the client
-/// is slow to read why.
-fn serve_session(
-    stream: Arc<TcpStream>,
+/// Opens the session that a client asks for.
+fn open_session(
+    stream: &Arc<TcpStream>,
     wire: Wire,
     shared: &ServerState,
     parameters: &HashMap<String, String>,
-) -> Result<(), (Wire, Failure)> {
-    let _permit = match shared.sessions.enter() {
+) -> Result<Box<Started>, Ended> {
+    let permit = match shared.sessions.enter() {
         Ok(permit) => permit,
         Err(error) => return Err((wire, Failure::Fatal(error))),
     };
     if let Err(failure) = startup::check(parameters) {
         return Err((wire, failure));
     }
-    let session = shared.engine.session();
-    let mut session = session;
+    let mut session = shared.engine.session();
     let cancel = shared.cancels.register(session.cancel_handle(), stream.clone());
     let peer = Peer {
         user: parameters.get("user").cloned().unwrap_or_default(),
@@ -152,13 +253,13 @@ fn serve_session(
         server: stream.local_addr().ok(),
     };
     session.join_backends(cancel.process, peer, shared.cancels.clone());
-    let _watch = match shared.hangups.watch(stream, session.cancel_handle()) {
+    let watch = match shared.hangups.watch(stream.clone(), session.cancel_handle()) {
         Ok(watch) => watch,
         Err(error) => return Err((wire, Failure::Fatal(error))),
     };
     let mut wire = wire;
     wire.limit_memory(session.engine().database().memory_limit());
-    let mut connection = Connection {
+    let connection = Connection {
         wire,
         session,
         unnamed: None,
@@ -167,19 +268,10 @@ fn serve_session(
         bell: None,
         implicit: false,
         skipping: false,
+        is_busy: false,
     };
-    match connection.serve(parameters, &cancel) {
-        Ok(never) => match never {},
-        // Another session may have ended this one while it waited for its client. What has ended the last statement only is no
-        // reason to tell a client that has taken its leave.
-        Err(Failure::Gone)
-            if let Err(error) = connection.session.cancel_handle().check()
-                && let ended @ Failure::Fatal(_) = Failure::from(error) =>
-        {
-            Err((connection.wire, ended))
-        }
-        Err(failure) => Err((connection.wire, failure)),
-    }
+    let silent_since = Instant::now();
+    Ok(Box::new(Started { connection, silent_since, _watch: watch, cancel, _permit: permit }))
 }
 
 /// Sends the last message, if the client is still there.
@@ -192,33 +284,54 @@ fn farewell(wire: &mut Wire, failure: Failure) {
 }
 
 impl Connection {
-    /// Serves messages until the client leaves or something ends the connection.
-    fn serve(&mut self, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served<Infallible> {
+    /// Applies the settings that the client asks for, and accepts it.
+    fn greet(&mut self, parameters: &HashMap<String, String>, cancel: &CancelEntry) -> Served {
         self.apply_settings(parameters)?;
         self.session.begin_with_these_settings();
         self.reported = self.session.take_reports().unwrap_or_default();
         startup::greet(&mut self.wire, parameters, &self.reported, cancel)?;
-        self.ready()?;
+        self.ready()
+    }
+
+    /// Serves messages until the client leaves, says nothing for a while, or something ends the connection.
+    fn serve(&mut self, idle: &IdleConnections) -> Served<Pause> {
         let mut frame = Frame::default();
         loop {
-            match self.next_frame(&mut frame) {
-                Ok(()) => self.serve_frame(&frame)?,
+            match self.next_frame(&mut frame, idle) {
+                Ok(true) if frame.kind == TERMINATE => return Ok(Pause::Over),
+                Ok(true) => self.serve_frame(&frame)?,
+                Ok(false) => return Ok(Pause::Idle),
                 Err(Failure::Statement(error)) => self.refuse_frame(&frame, error)?,
                 Err(failure) => return Err(failure),
             }
         }
     }
 
-    /// Waits for the next message; with an open transaction not longer than the session allows.
-    fn next_frame(&mut self, frame: &mut Frame) -> Served {
+    /// Waits for the next message; with an open transaction not longer than the session allows. `false` if there is none and the
+    /// connection can do without a thread.
+    fn next_frame(&mut self, frame: &mut Frame, idle: &IdleConnections) -> Served<bool> {
         self.await_client()?;
-        self.wire.set_patience(self.session.idle_limit())?;
-        self.wire.read_frame(frame, &mut || {
-            Err(Failure::Fatal(Error::new(
+        let limit = self.session.idle_limit();
+        self.wire.set_patience(Some(limit.unwrap_or(LINGER)))?;
+        // One that listens is woken by its bell, for which it needs a thread.
+        let may_leave = self.session.transaction_status() == TransactionStatus::Idle
+            && self.bell.is_none()
+            && !self.skipping;
+        if may_leave && !self.wire.has_input() {
+            let lingerer = idle.linger(self.is_busy);
+            if !self.wire.fill_once(lingerer.is_some())? {
+                return Ok(false);
+            }
+            self.is_busy = true;
+        }
+        self.wire.read_frame(frame, &mut || match limit {
+            None => Ok(()),
+            Some(_) => Err(Failure::Fatal(Error::new(
                 SqlState::IdleInTransactionSessionTimeout,
                 "terminating connection due to idle-in-transaction timeout",
-            )))
-        })
+            ))),
+        })?;
+        Ok(true)
     }
 
     /// Between two transactions a session that listens is told what others say, until the client sends something.
@@ -286,7 +399,6 @@ impl Connection {
 
     fn serve_frame(&mut self, frame: &Frame) -> Served {
         match frame.kind {
-            b'X' => Err(Failure::Gone),
             b'S' => {
                 self.skipping = false;
                 let synced = self.sync(frame);

@@ -2,7 +2,8 @@
 //! [`SqlSession`](ankerdb_sql::SqlSession).
 //!
 //! The life of a connection:
-//! 1. `server` accepts the socket and starts a thread for it, which `connections` can end.
+//! 1. `server` accepts the socket and `workers` give it a thread, which `connections` can end. Between two transactions of a
+//!    client that is silent it has none (`idle`).
 //! 2. `startup` refuses encryption, serves a cancel request, or starts a session: any user and password, one
 //!    database.
 //! 3. `connection` reads one message after the other (`frontend` takes them from the wire), hands simple
@@ -34,6 +35,7 @@ mod extended;
 mod frontend;
 mod guard;
 mod hangup;
+mod idle;
 mod portal;
 mod rows;
 mod server;
@@ -42,5 +44,6 @@ mod startup;
 mod transfer;
 mod types;
 mod wire;
+mod workers;
 
 pub use server::{Server, ServerOptions, Stopper, serve_blocking};

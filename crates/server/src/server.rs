@@ -1,7 +1,9 @@
 //! Accepting connections, and ending all of them.
 
-use crate::connection::{ServerState, Sessions, serve, turn_away};
+use crate::connection::{Client, ServerState, Sessions, turn_away};
 use crate::hangup::Hangups;
+use crate::idle::IdleConnections;
+use crate::workers::Workers;
 use ankerdb_base::{Error, Result};
 use ankerdb_socket::stop_accepting;
 use ankerdb_sql::SqlEngine;
@@ -26,7 +28,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub struct ServerOptions {
     /// Address and port; port 0 lets the system choose one.
     pub listen: SocketAddr,
-    /// Sessions at the same time; more are turned away with 53300. Each has a thread.
+    /// Sessions at the same time; more are turned away with 53300. Each has a thread while its client is busy.
     pub max_connections: usize,
 }
 
@@ -36,6 +38,7 @@ pub struct Server {
     local_address: SocketAddr,
     max_connections: usize,
     shared: Arc<ServerState>,
+    workers: Arc<Workers>,
 }
 
 /// Ends a server from another thread.
@@ -65,11 +68,13 @@ impl Server {
         let cannot = |error| Error::internal(format!("cannot listen on {}: {error}", options.listen));
         let listener = TcpListener::bind(options.listen).map_err(cannot)?;
         let local_address = listener.local_addr().map_err(cannot)?;
+        let workers = Arc::<Workers>::default();
         let shared = ServerState {
             engine,
             cancels: Arc::default(),
             connections: Arc::default(),
             hangups: Hangups::start()?,
+            idle: IdleConnections::start(workers.clone())?,
             sessions: Sessions::at_most(options.max_connections),
         };
         Ok(Server {
@@ -77,6 +82,7 @@ impl Server {
             local_address,
             max_connections: options.max_connections,
             shared: Arc::new(shared),
+            workers,
         })
     }
 
@@ -119,17 +125,7 @@ impl Server {
         let Some(place) = connections.enter(stream.clone(), limit) else {
             return turn_away(stream, connections);
         };
-        let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name("connection".to_owned());
-        let for_thread = stream.clone();
-        let run = move || {
-            ankerdb_memory::account::attend();
-            serve(for_thread, &shared, place)
-        };
-        if let Err(error) = thread.spawn(run) {
-            eprintln!("cannot start a thread for a connection: {error}");
-            turn_away(stream, connections);
-        }
+        self.workers.serve(Client::new(stream, self.shared.clone(), place));
     }
 }
 

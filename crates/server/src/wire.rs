@@ -68,13 +68,17 @@ pub(crate) struct Wire {
     pub output: BytesMut,
 }
 
+/// Room for what is read.
+fn room() -> Box<[u8]> {
+    vec![0; READ_BYTES].into_boxed_slice()
+}
+
 impl Wire {
     pub(crate) fn new(stream: Arc<TcpStream>, connections: Arc<Connections>) -> Wire {
-        let input = vec![0; READ_BYTES].into_boxed_slice();
         Wire {
             stream,
             connections,
-            input,
+            input: room(),
             start: 0,
             end: 0,
             patience: None,
@@ -185,6 +189,43 @@ impl Wire {
         self.start < self.end
     }
 
+    /// Reads what has arrived if nothing is left of what was read before: after the patience at the latest if it `may_wait`, at once if
+    /// not. Whether something has.
+    pub(crate) fn fill_once(&mut self, may_wait: bool) -> Served<bool> {
+        if self.input.is_empty() {
+            self.input = room();
+        }
+        let mut is_silent = false;
+        let filled = if may_wait {
+            self.fill(&mut || {
+                is_silent = true;
+                Err(Failure::Gone)
+            })
+        } else {
+            (self.start, self.end) = (0, 0);
+            match receive_now(&self.stream, &mut self.input) {
+                Ok(0) => Err(self.end_of_stream()),
+                Ok(read) => {
+                    self.end = read;
+                    Ok(())
+                }
+                Err(error) => {
+                    is_silent = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
+                    Err(Failure::Gone)
+                }
+            }
+        };
+        if is_silent { Ok(false) } else { filled.map(|()| true) }
+    }
+
+    /// Gives memory back that messages need, for a while without any.
+    pub(crate) fn give_buffers_back(&mut self) {
+        debug_assert!(!self.has_input() && self.output.is_empty());
+        self.input = Box::default();
+        (self.start, self.end) = (0, 0);
+        self.output = BytesMut::new();
+    }
+
     /// Waits until the client has sent something or the bell is rung.
     pub(crate) fn wait_beside(&self, bell: &Bell) -> Served<Woken> {
         bell.wait_beside(&self.stream).map_err(|_| Failure::Gone)
@@ -217,13 +258,7 @@ impl Wire {
     fn receive_into(&self, buffer: &mut [u8], impatient: &mut dyn FnMut() -> Served) -> Served<usize> {
         loop {
             match (&*self.stream).read(buffer) {
-                Ok(0) if self.connections.is_ending() => {
-                    return Err(Failure::Fatal(Error::new(
-                        SqlState::AdminShutdown,
-                        "terminating connection due to administrator command",
-                    )));
-                }
-                Ok(0) => return Err(Failure::Gone),
+                Ok(0) => return Err(self.end_of_stream()),
                 Ok(read) => return Ok(read),
                 Err(error) => match error.kind() {
                     ErrorKind::WouldBlock | ErrorKind::TimedOut => impatient()?,
@@ -232,6 +267,17 @@ impl Wire {
                 },
             }
         }
+    }
+
+    /// Why nothing more will come.
+    fn end_of_stream(&self) -> Failure {
+        if !self.connections.is_ending() {
+            return Failure::Gone;
+        }
+        Failure::Fatal(Error::new(
+            SqlState::AdminShutdown,
+            "terminating connection due to administrator command",
+        ))
     }
 
     /// Adds a message to the output.

@@ -1,5 +1,5 @@
 //! What the system can do with sockets and the standard library does not offer: reading without waiting, waking a thread
-//! that accepts, or that waits for a socket, and telling of closed ends among many sockets.
+//! that accepts, or that waits for a socket, and telling of data or of closed ends among many sockets.
 //!
 //! The functions are small and safe to call. The unsafe code is in the system calls, each of which says why it is
 //! sound.
@@ -9,9 +9,12 @@
 
 mod bell;
 mod closed;
+mod poller;
+mod readable;
 
 pub use bell::{Bell, Woken};
 pub use closed::ClosedWatch;
+pub use readable::ReadableWatch;
 
 use std::io::{Error, Result};
 use std::net::{TcpListener, TcpStream};
