@@ -48,7 +48,8 @@ pub(crate) fn send_description(wire: &mut Wire, columns: &[OutputColumn], format
     let fields = columns.iter().zip(formats).map(|(column, format)| {
         let described = wire_type(column.data_type);
         let (oid, size, modifier) = (described.oid, described.size, described.modifier);
-        FieldDescription::new(column.name.clone(), 0, 0, oid, size, modifier, format.code())
+        let (table, number) = column.source.map_or((0, 0), |source| (source.table, source.column));
+        FieldDescription::new(column.name.clone(), table as i32, number, oid, size, modifier, format.code())
     });
     wire.send(&RowDescription::new(fields.collect()))
 }

@@ -292,7 +292,7 @@ mod tests {
     use ankerdb_engine::DataType;
 
     fn cursor(rows: i32, scroll: Scroll) -> Arc<Mutex<CursorRows>> {
-        let columns = [OutputColumn { name: "a".into(), data_type: DataType::Integer }];
+        let columns = [OutputColumn::new("a", DataType::Integer)];
         let rows = (1..=rows).map(|row| vec![Value::Integer(row)]).collect();
         let rows = ResultRows::ready(columns.into(), rows, None);
         Arc::new(Mutex::new(CursorRows::new(rows, scroll, MemoryLimit::NONE)))

@@ -11,6 +11,7 @@ use crate::command::{self, Command};
 use crate::dialect::Postgres;
 use crate::expand_array;
 use crate::name::quoted;
+use crate::position::offset;
 use crate::syntax_error::{near, syntax_error, too_deep};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast;
@@ -35,6 +36,8 @@ pub struct Statement {
     /// The statement if it is about the session's own things; it has no syntax tree then.
     pub(crate) command: Option<Arc<Command>>,
     pub(crate) sql: Arc<str>,
+    /// The characters of the query string before it.
+    pub(crate) before: usize,
     /// The names of parameters that were written with names, that of $1 first.
     pub(crate) names: Arc<[String]>,
 }
@@ -42,7 +45,7 @@ pub struct Statement {
 impl Statement {
     /// The statement of an empty query string, which does nothing.
     pub fn empty() -> Statement {
-        Statement { ast: None, command: None, sql: "".into(), names: Arc::default() }
+        Statement { ast: None, command: None, sql: "".into(), before: 0, names: Arc::default() }
     }
 
     /// The text that it was parsed from.
@@ -61,7 +64,7 @@ pub(crate) enum ParameterNames {
 }
 
 /// 42601 for a number with letters behind it, in which the tokenizer sees the next word.
-fn check_numbers(tokens: &[TokenWithSpan]) -> Result<()> {
+fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     for (position, token) in tokens.iter().enumerate() {
         let Token::Number(number, _) = &token.token else { continue };
         let next = tokens.get(position + 1).filter(|next| next.span.start == token.span.end);
@@ -71,7 +74,8 @@ fn check_numbers(tokens: &[TokenWithSpan]) -> Result<()> {
             _ => continue,
         };
         let message = format!("trailing junk after numeric literal at or near \"{number}{junk}\"");
-        return Err(Error::new(SqlState::SyntaxError, message));
+        let position = offset(sql, token.span.start) + 1;
+        return Err(Error::new(SqlState::SyntaxError, message).with_position(position));
     }
     Ok(())
 }
@@ -88,13 +92,16 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         return Err(Error::new(SqlState::CharacterNotInRepertoire, message));
     }
     let dialect = Postgres;
-    let tokens = Tokenizer::new(&dialect, sql)
+    let tokens_of_text = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| unfinished_token(&error.message, sql, error.location))?;
-    check_numbers(&tokens)?;
+    check_numbers(sql, &tokens_of_text)?;
     let mut offsets = Offsets { sql, line: 1, line_start: 0 };
     let mut statements = Vec::new();
-    for piece in tokens.split(|token| token.token == Token::SemiColon) {
+    let (mut counted, mut before) = (0, 0);
+    let mut read = 0;
+    for piece in tokens_of_text.split(|token| token.token == Token::SemiColon) {
+        read += piece.len() + 1;
         let significant = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
         let (Some(first), Some(last)) =
             (piece.iter().find(significant), piece.iter().rev().find(significant))
@@ -103,6 +110,8 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         };
         let start = offsets.of(first.span.start);
         let end = offsets.of(last.span.end);
+        before += sql[counted..start].chars().count();
+        counted = start;
         check_operators(piece)?;
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
@@ -128,7 +137,14 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         let kind = command::kind(&tokens);
         let mut parser =
             Parser::new(&dialect).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-        let parsed = parse_one(&mut parser, kind).map_err(|error| placed(error, &parser, sql))?;
+        let parsed = parse_one(&mut parser, kind).map_err(|error| {
+            placed(
+                error,
+                &parser,
+                sql,
+                tokens_of_text.get(read - 1).filter(|token| token.token == Token::SemiColon),
+            )
+        })?;
         let (ast, command) = match parsed {
             Parsed::Sql(mut ast) => {
                 if text.contains(expand_array::FUNCTION) {
@@ -138,7 +154,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
             }
             Parsed::Command(command) => (None, Some(Arc::new(command))),
         };
-        statements.push(Statement { ast, command, sql: text.into(), names: names.into() });
+        statements.push(Statement { ast, command, sql: text.into(), before, names: names.into() });
     }
     Ok(statements)
 }
@@ -177,18 +193,21 @@ enum Parsed {
 }
 
 /// Gives a syntax error the place of its token: the last one that was read, or the one behind.
-fn placed(error: Error, parser: &Parser<'_>, sql: &str) -> Error {
+fn placed(error: Error, parser: &Parser<'_>, sql: &str, semicolon: Option<&TokenWithSpan>) -> Error {
     if error.state() != SqlState::SyntaxError {
         return error;
     }
     if error.message().ends_with("at end of input") {
+        // The statement's end is not that of the text if a semicolon is there.
+        if let Some(semicolon) = semicolon {
+            return near(";").with_position(offset(sql, semicolon.span.start) + 1);
+        }
         return error.with_position(sql.chars().count() + 1);
     }
     let tokens = [parser.get_current_token(), parser.peek_token_ref()];
     let told = |token: &&&TokenWithSpan| error.message() == near(&token.token.to_string()).message();
     let Some(location) = tokens.iter().find(told).map(|token| token.span.start) else { return error };
-    let before = &sql[..Offsets { sql, line: 1, line_start: 0 }.of(location)];
-    error.with_position(before.chars().count() + 1)
+    error.with_position(offset(sql, location) + 1)
 }
 
 fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Parsed> {
@@ -326,13 +345,14 @@ fn chains(keyword: Keyword) -> bool {
 
 fn unfinished_token(message: &str, sql: &str, location: Location) -> Error {
     let rest: String = sql[Offsets { sql, line: 1, line_start: 0 }.of(location)..].chars().take(40).collect();
+    let position = offset(sql, location) + 1;
     let what = match message {
         _ if message.contains("multi-line comment") => "unterminated /* comment",
         _ if message.contains("string") || message.contains("literal") => "unterminated quoted string",
         _ if message.contains("close delimiter") => "unterminated quoted identifier",
         _ => "syntax error",
     };
-    Error::new(SqlState::SyntaxError, format!("{what} at or near {}", quoted(&rest)))
+    Error::new(SqlState::SyntaxError, format!("{what} at or near {}", quoted(&rest))).with_position(position)
 }
 
 /// Turns the tokenizer's lines and columns, asked for in ascending order, into byte offsets.

@@ -4,20 +4,47 @@ use crate::command::Command;
 use crate::expression::SessionFunction;
 use crate::parse::Statement;
 use crate::plan::{PlanKind, Planned, Planner, Utility};
+use crate::position::located;
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
 use datafusion::sql::sqlparser::ast;
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// A column of a result.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A column of a result. Two are equal if clients that were promised one can read the other: if name and type are.
+#[derive(Clone, Debug)]
 pub struct OutputColumn {
     /// Its name; need not be unique.
     pub name: String,
     /// Its type.
     pub data_type: DataType,
+    /// The column of a relation that it shows unchanged.
+    pub source: Option<SourceColumn>,
 }
+
+/// A column of a relation, by numbers of the system catalog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceColumn {
+    /// The relation's number in `pg_class`.
+    pub table: u32,
+    /// The column's number in `pg_attribute`, from 1.
+    pub column: i16,
+}
+
+impl OutputColumn {
+    /// A column that no relation has.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> OutputColumn {
+        OutputColumn { name: name.into(), data_type, source: None }
+    }
+}
+
+impl PartialEq for OutputColumn {
+    fn eq(&self, other: &OutputColumn) -> bool {
+        self.name == other.name && self.data_type == other.data_type
+    }
+}
+
+impl Eq for OutputColumn {}
 
 /// A prepared statement: parsed once; planned once for each version of the catalog.
 pub struct Prepared {
@@ -106,6 +133,20 @@ impl Prepared {
     /// The statement's text, shared.
     pub(crate) fn text(&self) -> &Arc<str> {
         &self.statement.sql
+    }
+
+    /// An error of its planning with the place in the client's text, if that can be told.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        located(error, &self.statement.sql, self.statement.before)
+    }
+
+    /// An error of its run, with its place if it is one of the query in a definition, which is planned then.
+    #[cold]
+    pub(crate) fn located_in_query(&self, error: Error) -> Error {
+        match self.ast() {
+            Some(ast::Statement::CreateView(_) | ast::Statement::CreateTable(_)) => self.located(error),
+            _ => error,
+        }
     }
 
     /// The statement's text.

@@ -84,7 +84,7 @@ mod tests {
     use datafusion::arrow::datatypes::{DataType as ArrowType, Decimal128Type, Int32Type};
 
     fn column(name: &str, data_type: DataType) -> OutputColumn {
-        OutputColumn { name: name.into(), data_type }
+        OutputColumn::new(name, data_type)
     }
 
     #[test]

@@ -232,6 +232,14 @@ impl ResultRows {
         ResultRows { columns, tag: None, verb: "SELECT", is_binary: false, source: Source::Running(receiver) }
     }
 
+    /// The rows under descriptions of their columns that say where they come from, which the plan of a query does not know.
+    pub(crate) fn described(self, columns: Option<&Arc<[OutputColumn]>>) -> ResultRows {
+        match columns {
+            Some(columns) => ResultRows { columns: columns.clone(), ..self },
+            None => self,
+        }
+    }
+
     /// Whether all rows are there already.
     pub(crate) fn is_complete(&self) -> bool {
         !matches!(self.source, Source::Running(_) | Source::Pulled(_))

@@ -11,7 +11,7 @@ use ankerdb_table::{Check, Index, Storage, Table};
 use ankerdb_value::{Value, format_text};
 use std::sync::Arc;
 
-/// The longest value that a message shows, in characters.
+/// The longest value that a message shows, in bytes, as PostgreSQL counts them.
 const SHOWN_MAX: usize = 64;
 
 impl Transaction {
@@ -93,19 +93,25 @@ fn test(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Result<
 fn violated(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Error {
     let message =
         format!("new row for relation \"{}\" violates check constraint \"{}\"", table.name(), check.name);
+    Error::new(SqlState::CheckViolation, message)
+        .with_detail(failing_row(table, value))
+        .with_table(table.schema(), table.name())
+        .with_constraint(&check.name)
+}
+
+/// A row that a constraint refuses, as messages show it.
+#[cold]
+pub(crate) fn failing_row(table: &Table, value: &dyn Fn(usize) -> Value) -> String {
     let shown = |(position, column): (usize, &ankerdb_table::ColumnDefinition)| {
         let value = value(position);
         let mut text = String::from(if value.is_null() { "null" } else { "" });
         format_text(&value, column.data_type, &mut text);
-        match text.char_indices().nth(SHOWN_MAX) {
-            Some((end, _)) => format!("{}...", &text[..end]),
-            None => text,
+        if text.len() > SHOWN_MAX {
+            text.truncate(text.floor_char_boundary(SHOWN_MAX));
+            text.push_str("...");
         }
+        text
     };
     let row: Vec<String> = table.columns().iter().enumerate().map(shown).collect();
-    let detail = format!("Failing row contains ({}).", row.join(", "));
-    Error::new(SqlState::CheckViolation, message)
-        .with_detail(detail)
-        .with_table(table.schema(), table.name())
-        .with_constraint(&check.name)
+    format!("Failing row contains ({}).", row.join(", "))
 }

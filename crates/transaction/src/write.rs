@@ -1,5 +1,6 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
+use crate::check::failing_row;
 use crate::isolation::Isolation;
 use crate::key_filter::key_hash;
 use crate::refusal::duplicate_key;
@@ -48,7 +49,9 @@ impl Transaction {
         if values.len() != table.columns().len() {
             return Err(Error::internal(format!("{} values for table {}", values.len(), table.name())));
         }
-        values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value))?;
+        let checked =
+            values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value));
+        checked.map_err(|error| with_row(error, table, &|column| values[column].clone()))?;
         self.check_new_row(table, &|column| values[column].clone())
     }
 
@@ -64,7 +67,9 @@ impl Transaction {
         }
         let is_given = |column: usize| !table.has_generated() || table.columns()[column].generation.is_none();
         let mut given = cells.iter().enumerate().filter(|(column, _)| is_given(*column));
-        given.try_for_each(|(column, cell)| check_cell(table, column, *cell))?;
+        given.try_for_each(|(column, cell)| check_cell(table, column, *cell)).map_err(|error| {
+            with_row(error, table, &|column| cells[column].to_value(table.data_type(column)))
+        })?;
         if table.has_generated() {
             return self.insert(table, Self::values_of(table, cells));
         }
@@ -86,7 +91,12 @@ impl Transaction {
         row: RowId,
         changes: &[(usize, Cell<'_>)],
     ) -> Result<()> {
-        changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell))?;
+        let checked = changes.iter().try_for_each(|&(column, cell)| check_cell(table, column, cell));
+        checked.map_err(|error| {
+            let value =
+                |&(column, cell): &(usize, Cell<'_>)| (column, cell.to_value(table.data_type(column)));
+            self.refused_change(error, table, row, &changes.iter().map(value).collect::<Vec<_>>())
+        })?;
         if table.has_generated() {
             let value =
                 |&(column, cell): &(usize, Cell<'_>)| (column, cell.to_value(table.data_type(column)));
@@ -115,7 +125,8 @@ impl Transaction {
             self.add_generated(table, row, &mut changes)?;
         }
         let number = self.tables.number(table)?;
-        changes.iter().try_for_each(|(column, value)| check_value(table, *column, value))?;
+        let checked = changes.iter().try_for_each(|(column, value)| check_value(table, *column, value));
+        checked.map_err(|error| self.refused_change(error, table, row, &changes))?;
         let change =
             |column| changes.iter().find(|(position, _)| *position == column).map(|(_, value)| value.clone());
         self.check_changed_row(table, row, changes.iter().map(|(column, _)| *column), &change)?;
@@ -145,6 +156,27 @@ impl Transaction {
         self.note_unlocked(table, row);
         self.writes.update(number, row, cells);
         self.check_parents(table, row, Some(written))
+    }
+
+    /// The error of a change with the row that it would have made. Of several columns that are NULL and may not be, it is about
+    /// the first of the table.
+    #[cold]
+    fn refused_change(
+        &self,
+        error: Error,
+        table: &Arc<Table>,
+        row: RowId,
+        changes: &[(usize, Value)],
+    ) -> Error {
+        let misses = |(column, value): &&(usize, Value)| value.is_null() && !table.is_nullable(*column);
+        let first = changes.iter().filter(misses).map(|(column, _)| *column).min();
+        let error = match first {
+            Some(column) if error.state() == SqlState::NotNullViolation => not_null(table, column),
+            _ => error,
+        };
+        let changed =
+            |column| changes.iter().rfind(|(changed, _)| *changed == column).map(|(_, value)| value.clone());
+        with_row(error, table, &|column| changed(column).unwrap_or_else(|| self.value(table, row, column)))
     }
 
     /// Deletes a visible row.
@@ -300,6 +332,15 @@ fn misfit(table: &Table, column: usize, cell: Cell<'_>) -> Error {
             Error::new(SqlState::CharacterNotInRepertoire, message)
         }
         cell => Error::internal(format!("{cell:?} in a column of type {}", table.data_type(column))),
+    }
+}
+
+/// The error with the row, if it is about a NULL in it.
+#[cold]
+fn with_row(error: Error, table: &Table, value: &dyn Fn(usize) -> Value) -> Error {
+    match error.state() {
+        SqlState::NotNullViolation => error.with_detail(failing_row(table, value)),
+        _ => error,
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) struct Reported {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     pub name: String,
+    /// The relation and the number of its column that the result shows, or zeros.
+    pub table: u32,
+    pub number: i16,
     pub oid: u32,
     pub size: i16,
     pub modifier: i32,
@@ -331,6 +334,8 @@ fn columns(body: &[u8]) -> Vec<Column> {
         let half = |at: usize| i16::from_be_bytes(fixed[at..at + 2].try_into().unwrap());
         columns.push(Column {
             name,
+            table: word(0) as u32,
+            number: half(4),
             oid: word(6) as u32,
             size: half(10),
             modifier: word(12),

@@ -158,7 +158,13 @@ impl CopyOut {
 /// The query as a statement of its own.
 fn statement_of(query: Box<ast::Query>) -> Statement {
     let sql = query.to_string().into();
-    Statement { ast: Some(Arc::new(ast::Statement::Query(query))), command: None, sql, names: Arc::default() }
+    Statement {
+        ast: Some(Arc::new(ast::Statement::Query(query))),
+        command: None,
+        sql,
+        before: 0,
+        names: Arc::default(),
+    }
 }
 
 /// A table is read by a SELECT of the named columns, or of all.

@@ -5,7 +5,6 @@ use super::select::project;
 use super::{Done, Environment, until_stable};
 use crate::explain::{Actual, Stage, address};
 use crate::expression::{Expression, evaluate, is_true};
-use crate::name::quoted;
 use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan};
 use ankerdb_engine::{
     ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value,
@@ -185,15 +184,6 @@ pub(super) fn changes(
     for (column, expression) in assignments {
         let definition = &table.columns()[*column];
         let value = assign_to(evaluate(expression, context)?, definition.data_type)?;
-        if value.is_null() && !definition.nullable {
-            let message = format!(
-                "null value in column {} of relation {} violates not-null constraint",
-                quoted(&definition.name),
-                quoted(table.name())
-            );
-            let error = Error::new(SqlState::NotNullViolation, message);
-            return Err(error.with_table(table.schema(), table.name()).with_column(&definition.name));
-        }
         changes.push((*column, value));
     }
     Ok(changes)

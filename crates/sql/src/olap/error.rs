@@ -145,8 +145,13 @@ fn from_plan_message(message: &str) -> Error {
     if lower.contains("must appear in the group by clause")
         || lower.contains("could not be resolved from available columns")
     {
-        let name =
-            quoted_after(&first_line, "Column in SELECT must be in GROUP BY or an aggregate function: ");
+        // Of a list of several items the sentence has another one in front of it.
+        let in_list = first_line.split_once(", column ").map_or(&*first_line, |(_, rest)| rest);
+        let of_list = in_list.split_once(" must appear").map(|(name, _)| name.to_owned());
+        let in_front = "Column in SELECT must be in GROUP BY or an aggregate function: ";
+        let name = of_list
+            .filter(|name| name.starts_with('"'))
+            .or_else(|| quoted_after(&first_line, in_front).map(str::to_owned));
         let message = match name {
             Some(name) => {
                 format!(

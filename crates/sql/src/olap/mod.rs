@@ -356,6 +356,11 @@ impl OlapEngine {
         CatalogSources::new(catalog.clone(), self.oids.clone(), live)
     }
 
+    /// The numbers of objects.
+    pub(crate) fn oids(&self) -> &Oids {
+        &self.oids
+    }
+
     /// What all sessions share that relations of the system catalog show.
     pub(crate) fn live(&self) -> &Live {
         &self.live

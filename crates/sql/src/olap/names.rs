@@ -36,7 +36,7 @@ pub(crate) fn output(
             let text = told_type(field).filter(|known| is_shown_as(*known, computed));
             let name =
                 written.get(position).cloned().flatten().unwrap_or_else(|| visible(field.name()).to_owned());
-            Ok(OutputColumn { name, data_type: text.unwrap_or(computed) })
+            Ok(OutputColumn::new(name, text.unwrap_or(computed)))
         })
         .collect()
 }

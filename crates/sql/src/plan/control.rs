@@ -60,7 +60,7 @@ impl Utility {
 
     /// The columns of its result, if it has one.
     pub(crate) fn output(&self) -> Option<Arc<[OutputColumn]>> {
-        let column = |name: &str| OutputColumn { name: name.into(), data_type: DataType::Text };
+        let column = |name: &str| OutputColumn::new(name, DataType::Text);
         match self {
             Utility::Show(name) if name == "all" => {
                 Some([column("name"), column("setting"), column("description")].into())

@@ -52,7 +52,7 @@ impl Planner<'_> {
                 Describer { olap, cancel, verbose, meter: None }.nodes(&explained)?
             }
         };
-        let column = OutputColumn { name: "QUERY PLAN".into(), data_type: options.result_type() };
+        let column = OutputColumn::new("QUERY PLAN", options.result_type());
         let plan = ExplainPlan { options, explained, nodes, planning_time };
         Ok((PlanKind::Explain(Box::new(plan)), Some([column].into())))
     }

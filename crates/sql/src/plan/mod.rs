@@ -21,6 +21,7 @@ mod joined;
 mod merge;
 mod select;
 mod sequence;
+mod source_column;
 mod user_type;
 mod with;
 mod write;
@@ -43,6 +44,8 @@ pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
     Conflict, ConflictAction, DeletePlan, InsertPlan, InsertSource, Place, Returning, UpdatePlan, WritePlan,
 };
+
+use source_column::with_sources;
 
 use crate::activity::Activity;
 use crate::engine::SqlEngine;
@@ -152,7 +155,10 @@ impl<'a> Planner<'a> {
         let (kind, output) = match &statement.ast {
             Some(ast) => {
                 clauses::check(ast)?;
-                self.statement(&user_types::resolved(ast, &self.catalog), &mut parameters)?
+                let (kind, output) =
+                    self.statement(&user_types::resolved(ast, &self.catalog), &mut parameters)?;
+                let oids = self.engine.olap().oids();
+                (kind, output.map(|output| with_sources(ast, &self.catalog, oids, output)))
             }
             None => (PlanKind::Empty, None),
         };

@@ -179,7 +179,7 @@ pub(super) fn bind_projection(
         for (name, typed) in bind_item(binder, item)? {
             let (expression, data_type) = binder.settle(typed)?;
             projection.push(expression);
-            output.push(OutputColumn { name, data_type });
+            output.push(OutputColumn::new(name, data_type));
         }
     }
     Ok((projection, output))

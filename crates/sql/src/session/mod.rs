@@ -39,6 +39,7 @@ use crate::expression::fold;
 use crate::olap::{After, OlapPlan};
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
+use crate::position::located;
 use crate::prepared::{OutputColumn, Prepared};
 use crate::runner::{Runner, note_reads};
 use crate::session_sequences::SessionSequences;
@@ -177,8 +178,9 @@ impl SqlSession {
         self.publisher.begin(&statement.sql);
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
+        let (text, before) = (statement.sql.clone(), statement.before);
         let prepared = due.and_then(|()| self.plan(statement, parameters));
-        let prepared = prepared.map_err(|error| self.explain_label(error));
+        let prepared = prepared.map_err(|error| located(self.explain_label(error), &text, before));
         if let Err(error) = &prepared {
             self.fail_for(Some(error));
         }
@@ -284,11 +286,12 @@ impl SqlSession {
             if !prepared.ends_failure() {
                 self.catch_up()?;
             }
-            let planned = prepared.current(&self.runner)?;
+            let planned = prepared.current(&self.runner);
+            let planned = planned.map_err(|error| prepared.located(error))?;
             let written = self.written();
             let error = match self.execute_planned(&planned, parameters) {
                 Err(error) if self.is_outdated(&planned, &error) => error,
-                outcome => return outcome,
+                outcome => return outcome.map_err(|error| prepared.located_in_query(error)),
             };
             if self.written() > written {
                 return Err(Error::serialization(
@@ -323,7 +326,11 @@ impl SqlSession {
             PlanKind::Empty => Ok(Outcome::Command(String::new())),
             PlanKind::Query(QueryPlan::Select(plan)) => self.select(planned, plan, parameters),
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
-                self.analytical(plan, planned.version, parameters)
+                let outcome = self.analytical(plan, planned.version, parameters)?;
+                Ok(match outcome {
+                    Outcome::Rows(rows) => Outcome::Rows(rows.described(planned.output.as_ref())),
+                    other => other,
+                })
             }
             PlanKind::Write(plan) => {
                 let done = self.write(planned, plan, parameters)?;

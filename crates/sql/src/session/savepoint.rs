@@ -16,6 +16,8 @@ pub(super) struct Savepoints(Vec<Named>);
 struct Named {
     name: String,
     settings: KeptSettings,
+    /// Whether the transaction could not write.
+    read_only: Option<bool>,
     /// Cursors declared later have this number or a higher one.
     cursors: u64,
     /// Advisory locks that the transaction had.
@@ -53,8 +55,18 @@ impl SqlSession {
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
         let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
         let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
+        let read_only = self.block.modes().read_only;
         let (cursors, locks, said) = (self.cursors.mark(), self.functions.mark(), self.functions.talk.mark());
-        self.block.savepoints.0.push(Named { name, settings, cursors, locks, said, savepoint, definitions });
+        self.block.savepoints.0.push(Named {
+            name,
+            settings,
+            read_only,
+            cursors,
+            locks,
+            said,
+            savepoint,
+            definitions,
+        });
         Ok(())
     }
 
@@ -90,6 +102,7 @@ impl SqlSession {
         self.block.savepoints.0.truncate(position + 1);
         let settings = self.block.savepoints.0[position].settings.clone();
         self.restore_settings(settings);
+        self.block.restore_read_only(self.block.savepoints.0[position].read_only);
         self.end_cursors_since(self.block.savepoints.0[position].cursors);
         self.functions.release_since(self.block.savepoints.0[position].locks);
         self.functions.talk.forget_since(self.block.savepoints.0[position].said);

@@ -53,6 +53,11 @@ impl Block {
         self.modes
     }
 
+    /// Puts back whether the transaction can write, as it was at a savepoint.
+    pub(super) fn restore_read_only(&mut self, read_only: Option<bool>) {
+        self.modes.read_only = read_only;
+    }
+
     /// 25P01 outside of a block that the client has begun.
     pub(super) fn check_explicit(&self, command: &str) -> Result<()> {
         if self.kind == BlockKind::Explicit {

@@ -150,6 +150,10 @@ impl SystemRelation {
         self.definition.name
     }
 
+    pub(crate) fn oid(&self) -> u32 {
+        self.definition.oid
+    }
+
     pub(crate) fn columns(&self) -> &[SystemColumn] {
         &self.columns
     }
