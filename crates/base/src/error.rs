@@ -62,6 +62,10 @@ sql_states! {
     DivisionByZero = "22012",
     /// A part of an interval does not fit.
     IntervalFieldOverflow = "22015",
+    /// `ntile` of no parts.
+    InvalidArgumentForNtile = "22014",
+    /// `nth_value` of a place that is none.
+    InvalidArgumentForNthValue = "22016",
     /// A pattern of SIMILAR TO has too many parts.
     InvalidUseOfEscapeCharacter = "2200C",
     /// A sequence has no further number.
@@ -74,6 +78,8 @@ sql_states! {
     InvalidArgumentForWidthBucketFunction = "2201G",
     /// A text is no regular expression.
     InvalidRegularExpression = "2201B",
+    /// A share of a table that is none.
+    InvalidTablesampleArgument = "2202H",
     /// A position outside of a byte string.
     ArraySubscriptError = "2202E",
     /// Text is not valid in the server's encoding.

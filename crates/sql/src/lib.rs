@@ -54,6 +54,7 @@ mod result;
 mod rewrite;
 mod rows;
 mod runner;
+mod sample;
 mod sequence_options;
 mod session;
 mod session_sequences;

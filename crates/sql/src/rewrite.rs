@@ -9,6 +9,7 @@
 //! | `extract(year FROM a)`, `a AT TIME ZONE b` | `extract('year', a)`, `timezone(b, a)` |
 //! | `INTERVAL '5' DAY` | `CAST('5 days' AS interval)` |
 //! | `ROWS FROM (f(a), g(b))` | `"rows from"(f(a), g(b))` |
+//! | `a TABLESAMPLE BERNOULLI (10)` | in `sample` |
 
 use crate::expression::literal_with_fields;
 use crate::name::folded;
@@ -163,6 +164,7 @@ impl VisitorMut for Rewriter {
         name_series(factor);
         join_as_query(factor);
         no_ancestors_among(factor);
+        crate::sample::rewrite(factor);
         ControlFlow::Continue(())
     }
 }

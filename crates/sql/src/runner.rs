@@ -235,6 +235,11 @@ impl Runner {
         Ok(results)
     }
 
+    /// What a query is run with that nothing has been done before.
+    pub(crate) fn after(&self, plan: &Arc<OlapPlan>) -> After {
+        After { steps: Vec::new(), probe: self.probe(plan), sequences: Some(self.sequences.clone()) }
+    }
+
     /// What looks at the run of a query, if the statement is one of EXPLAIN ANALYZE.
     pub(crate) fn probe(&self, plan: &Arc<OlapPlan>) -> Option<Arc<Probe>> {
         self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()))
@@ -252,7 +257,7 @@ impl Runner {
         let shared = environment.shared.and_then(|shared| shared.view().cloned());
         let view = shared.unwrap_or_else(|| transaction.read_view());
         let (parameters, cancel) = (environment.parameters, self.cancel.clone());
-        let after = After { steps: steps.to_vec(), probe: self.probe(plan) };
+        let after = After { steps: steps.to_vec(), ..self.after(plan) };
         let mut result = self.engine.olap().run_after(plan, parameters, view, after, cancel);
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {

@@ -6,6 +6,8 @@
 //! | `INSERT INTO a (VALUES ...)` | `INSERT INTO a VALUES ...` |
 //! | `a NOT LIKE ALL (b)` | `a !~~ ALL (b)` |
 //! | `BETWEEN ASYMMETRIC` | `BETWEEN` |
+//! | `ORDER BY a USING <` | `ORDER BY a ASC` |
+//! | `ROWS 1 PRECEDING EXCLUDE NO OTHERS` | `ROWS 1 PRECEDING` |
 //! | `GROUPING SETS (a, GROUPING SETS (b))` | `GROUPING SETS (a, b)` |
 //! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
 //! | `IN ((SELECT ...), a)` | `IN (coalesce((SELECT ...)), a)` |
@@ -25,6 +27,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     unwrap(tokens);
     write_patterns(tokens);
     leave_out_asymmetric(tokens);
+    write_directions(tokens);
+    leave_out_no_others(tokens);
     write_groups(tokens);
     write_members(tokens);
 }
@@ -120,6 +124,44 @@ fn leave_out_asymmetric(tokens: &mut Vec<TokenWithSpan>) {
         (0..significant.len()).filter(after_between).map(|place| significant[place]).collect();
     for at in found.into_iter().rev() {
         tokens.remove(at);
+    }
+}
+
+/// The operators of an order, which are its direction. They stand behind USING nowhere else.
+fn write_directions(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    let direction = |place: usize| {
+        let operator = significant.get(place + 1).map(|&at| &tokens[at].token)?;
+        let direction = match operator {
+            Token::Lt => "ASC",
+            Token::Gt => "DESC",
+            _ => return None,
+        };
+        (word(tokens, &significant, place) == "using").then_some((place, direction))
+    };
+    let found: Vec<(usize, &str)> = (0..significant.len()).filter_map(direction).collect();
+    for (place, direction) in found {
+        tokens[significant[place]].token = Token::make_keyword(direction);
+        tokens[significant[place + 1]].token = blank();
+    }
+}
+
+/// What the frame of a window has without it, too.
+fn leave_out_no_others(tokens: &mut [TokenWithSpan]) {
+    let excludes = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::EXCLUDE);
+    if !tokens.iter().any(|token| excludes(&token.token)) {
+        return;
+    }
+    let significant = places(tokens);
+    let is_it = |place: &usize| {
+        ["exclude", "no", "others"]
+            .iter()
+            .enumerate()
+            .all(|(behind, wanted)| word(tokens, &significant, *place + behind) == *wanted)
+    };
+    let found: Vec<usize> = (0..significant.len()).filter(is_it).collect();
+    for place in found {
+        significant[place..place + 3].iter().for_each(|&at| tokens[at].token = blank());
     }
 }
 

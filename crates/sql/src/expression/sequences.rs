@@ -5,7 +5,7 @@ use crate::name::not_supported;
 use ankerdb_engine::{Interrupt, Result, Value};
 
 /// What `nextval` and its like ask. Sequences are named as in SQL texts: folded unless quoted, with or without schema.
-pub(crate) trait Sequences: Sync {
+pub(crate) trait Sequences: Send + Sync {
     /// The next number of a sequence.
     fn next(&self, name: &str) -> Result<i64>;
     /// The number that this session has got last of a sequence.

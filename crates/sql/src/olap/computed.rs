@@ -4,7 +4,7 @@ use super::arrow::computed_type;
 use super::kernel;
 use super::operation::{Operation, by_value};
 use super::value::{is_told, with_type};
-use crate::expression::fold;
+use crate::expression::{Function, NoSequences, Sequences, fold};
 use crate::rows::RunEnd;
 use ankerdb_engine::DataType;
 use ankerdb_value::Zone;
@@ -46,9 +46,19 @@ struct Computed {
     zone: InZone,
 }
 
-/// The run that the call is a part of, if it may take long: it ends with that. Calls do not differ by it.
-#[derive(Debug)]
-struct Run(Option<RunEnd>);
+/// The run that the call is a part of, if it may take long, which ends with that, or asks for numbers of sequences. Calls do not differ
+/// by it.
+#[derive(Default)]
+struct Run {
+    end: Option<RunEnd>,
+    sequences: Option<Arc<dyn Sequences>>,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("end", &self.end).finish_non_exhaustive()
+    }
+}
 
 impl PartialEq for Run {
     fn eq(&self, _: &Run) -> bool {
@@ -89,13 +99,13 @@ impl Hash for InZone {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// Whether there are calls in the plan that may take long for a single row.
-pub(super) fn may_take_long(plan: &LogicalPlan) -> Result<bool> {
+/// Whether there are calls in the plan that may take long for a single row, or ask for numbers of sequences.
+pub(super) fn asks_run(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {
             expression.apply(|part| {
-                found |= long_call(part).is_some();
+                found |= asking_call(part).is_some();
                 Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })
@@ -103,15 +113,19 @@ pub(super) fn may_take_long(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The plan, for one run: calls that may take long end with it.
-pub(super) fn interruptible(plan: LogicalPlan, end: &RunEnd) -> Result<LogicalPlan> {
+/// The plan, for one run: calls that may take long end with it, and it counts by these sequences.
+pub(super) fn of_run(
+    plan: LogicalPlan,
+    end: &RunEnd,
+    sequences: Option<Arc<dyn Sequences>>,
+) -> Result<LogicalPlan> {
     let of_run = |part: Expr| {
-        Ok(match long_call(&part) {
+        Ok(match asking_call(&part) {
             Some((computed, arguments)) => {
                 let Computed { operation, result, is_told, zone, .. } = computed;
                 let mut computed = Computed::new(operation.clone(), *result, *is_told);
                 computed.zone = *zone;
-                computed.run = Run(Some(end.clone()));
+                computed.run = Run { end: Some(end.clone()), sequences: sequences.clone() };
                 Transformed::yes(Expr::ScalarFunction(computed.call(arguments.to_vec())))
             }
             None => Transformed::no(part),
@@ -123,10 +137,28 @@ pub(super) fn interruptible(plan: LogicalPlan, end: &RunEnd) -> Result<LogicalPl
     Ok(bound.data)
 }
 
-fn long_call(expression: &Expr) -> Option<(&Computed, &[Expr])> {
+/// The call, if it is one of a sequence: of which, if that is told by a constant, and whether it draws the next number.
+pub(super) fn sequence_call(expression: &Expr) -> Option<(Option<&str>, bool)> {
+    let (computed, arguments) =
+        asking_call(expression).filter(|(call, _)| call.operation.is_of_sequence())?;
+    let name = match arguments.first() {
+        Some(Expr::Literal(name, _)) => name.try_as_str().flatten(),
+        _ => None,
+    };
+    Some((name, matches!(computed.operation, Operation::Call(Function::NextValue))))
+}
+
+/// Whether an expression asks for numbers of sequences.
+pub(super) fn counts(expression: &Expr) -> Result<bool> {
+    expression
+        .exists(|part| Ok(asking_call(part).is_some_and(|(computed, _)| computed.operation.is_of_sequence())))
+}
+
+fn asking_call(expression: &Expr) -> Option<(&Computed, &[Expr])> {
     let Expr::ScalarFunction(call) = expression else { return None };
     let computed = call.func.inner().downcast_ref::<Computed>()?;
-    computed.operation.may_take_long().then_some((computed, call.args.as_slice()))
+    let asks = computed.operation.may_take_long() || computed.operation.is_of_sequence();
+    asks.then_some((computed, call.args.as_slice()))
 }
 
 impl Computed {
@@ -134,7 +166,7 @@ impl Computed {
         let volatility = if operation.is_volatile() { Volatility::Volatile } else { Volatility::Immutable };
         let (name, signature) = (operation.name(), Signature::user_defined(volatility));
         let zone = InZone::current();
-        Computed { operation, result, is_told, name, signature, run: Run(None), zone }
+        Computed { operation, result, is_told, name, signature, run: Run::default(), zone }
     }
 
     fn call(self, arguments: Vec<Expr>) -> ScalarFunction {
@@ -166,11 +198,12 @@ impl ScalarUDFImpl for Computed {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let planning = || fold::interrupt();
-        let interrupt = self.run.0.as_ref().map_or_else(planning, |end| end.interrupt().clone());
+        let interrupt = self.run.end.as_ref().map_or_else(planning, |end| end.interrupt().clone());
+        let sequences = self.run.sequences.as_deref().unwrap_or(&NoSequences);
         let (operation, arguments, rows) = (&self.operation, &args.args, args.number_rows);
         self.zone.within(|| match kernel::compute(operation, arguments, rows, self.result, &interrupt) {
             Some(array) => Ok(ColumnarValue::Array(array)),
-            None => by_value(operation, arguments, rows, self.result, &interrupt),
+            None => by_value(operation, arguments, rows, self.result, (&interrupt, sequences)),
         })
     }
 }

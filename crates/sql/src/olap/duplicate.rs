@@ -16,9 +16,10 @@ use crate::name::folded;
 use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan, visit_expressions,
 };
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 /// The text of every expression that contains a subquery.
 const SUBQUERY: &str = "<subquery>";
@@ -63,6 +64,9 @@ impl Work for Lists {
         }
         name_places(query);
         self.name_apart(&mut query.body);
+        if self.is_nested {
+            leave_out_order(query);
+        }
         self.is_nested = true;
     }
 }
@@ -268,6 +272,34 @@ fn name_places(query: &mut Query) {
         {
             key.expr = Expr::Identifier(alias.clone());
         }
+    }
+}
+
+/// Leaves out the order of a query in FROM that computes with a name which is a computed column's, too: there the name means the column of
+/// FROM, and DataFusion would take the computed one. Without a limit the rows are the same.
+fn leave_out_order(query: &mut Query) {
+    if query.limit_clause.is_some() || query.fetch.is_some() {
+        return;
+    }
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return };
+    let computed = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if !matches!(expr, Expr::Identifier(name) if name == alias) => {
+            Some(folded(alias))
+        }
+        _ => None,
+    });
+    let computed: HashSet<String> = computed.collect();
+    let is_taken = |key: &Expr| {
+        let is_whole = matches!(key, Expr::Identifier(_));
+        let found = visit_expressions(key, |part| match part {
+            Expr::Identifier(name) if computed.contains(&folded(name)) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        !is_whole && found.is_break()
+    };
+    if keys.iter().any(|key| is_taken(&key.expr)) {
+        query.order_by = None;
     }
 }
 

@@ -21,7 +21,7 @@
 
 use super::error::from_datafusion;
 use super::memory::LimitedPool;
-use super::{OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
+use super::{After, OlapEngine, OlapPlan, bind_view, physical_plan, session_state};
 use crate::SqlOptions;
 use crate::materialized_table::check_populated;
 use crate::rows::{Lasting, RunEnd};
@@ -304,11 +304,14 @@ impl OlapEngine {
         plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
+        after: After,
         cancel: crate::CancelHandle,
     ) -> Result<crate::ResultRows> {
         plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
-        let Some((forks, query)) = self.forkable(plan, parameters, &view)? else {
-            return Ok(self.run(plan, parameters, view, cancel));
+        // A copy of the process would keep the numbers to itself that it draws.
+        let forkable = if plan.counts { None } else { self.forkable(plan, parameters, &view)? };
+        let Some((forks, query)) = forkable else {
+            return Ok(self.run_after(plan, parameters, view, after, cancel));
         };
         drop(view);
         let schema: SchemaRef = query.logical.schema().inner().clone();

@@ -3,7 +3,7 @@
 use super::arrow::computed_type;
 use super::error::external;
 use super::operation::{Operation, by_value};
-use crate::expression::fold;
+use crate::expression::{NoSequences, fold};
 use ankerdb_engine::{DataType, Error, ListType, SystemType};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -36,7 +36,13 @@ impl ListCast {
         };
         let (items, rows) = (ColumnarValue::Array(known.values().clone()), known.values().len());
         let operation = Operation::Cast(self.target.item_type());
-        let items = by_value(&operation, &[items], rows, self.target.item_type(), &fold::interrupt())?;
+        let items = by_value(
+            &operation,
+            &[items],
+            rows,
+            self.target.item_type(),
+            (&fold::interrupt(), &NoSequences),
+        )?;
         let cast = ListArray::try_new(
             field.clone(),
             known.offsets().clone(),

@@ -1,4 +1,4 @@
-//! Functions of lists that queries of the system catalog need and DataFusion does not have.
+//! Functions of lists that DataFusion does not have, or has with other rules than PostgreSQL's.
 
 use super::spelling::OR_EMPTY;
 use super::value::told_type;
@@ -14,13 +14,17 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// The name of the function that gives the position of the last item.
+/// The names of the functions that give the positions of the first and the last item.
+const LOWER: &str = "array_lower";
 const UPPER: &str = "array_upper";
 
 /// All functions to be registered.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = Signature::user_defined(Volatility::Immutable);
-    vec![Arc::new(ScalarUDF::new_from_impl(OrEmpty { signature })), Upper::function(1)]
+    let asked = [Asked::Lower, Asked::Upper, Asked::Length, Asked::Count];
+    let dimensions = asked.into_iter().map(|asked| Dimension::function(asked, 1));
+    let or_empty = Arc::new(ScalarUDF::new_from_impl(OrEmpty { signature }));
+    dimensions.chain([or_empty]).collect()
 }
 
 /// The call, when it is known whether the list counts from 0, as vectors do.
@@ -35,7 +39,8 @@ pub(super) fn settled(
         Some(SqlType::System(SystemType::List(ListType::SmallIntVector | ListType::OidVector)))
     );
     match function.name() {
-        UPPER if is_vector => return Upper::function(0),
+        UPPER if is_vector => return Dimension::function(Asked::Upper, 0),
+        LOWER if is_vector => return Dimension::function(Asked::Lower, 0),
         "array_element" if is_vector => {
             if let [_, position] = arguments {
                 let behind = cast_to(position.clone(), DataType::Int64) + lit(1i64);
@@ -47,24 +52,69 @@ pub(super) fn settled(
     function
 }
 
-/// The position of a list's last item; NULL without items, and for other dimensions than the first.
+/// What is asked of a list's dimension: NULL without items, and for dimensions that it does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Asked {
+    Lower,
+    Upper,
+    Length,
+    /// How many there are.
+    Count,
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Upper {
+struct Dimension {
+    asked: Asked,
     /// The position of the first item.
     first: i32,
     signature: Signature,
 }
 
-impl Upper {
-    fn function(first: i32) -> Arc<ScalarUDF> {
+impl Dimension {
+    fn function(asked: Asked, first: i32) -> Arc<ScalarUDF> {
         let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Upper { first, signature }))
+        Arc::new(ScalarUDF::new_from_impl(Dimension { asked, first, signature }))
+    }
+
+    fn of(&self, lists: &ArrayRef, row: usize, dimension: i64) -> Option<i32> {
+        let (count, length) = dimensions(lists, row, (self.asked != Asked::Count).then_some(dimension))?;
+        Some(match self.asked {
+            Asked::Lower => self.first,
+            Asked::Upper => self.first + length - 1,
+            Asked::Length => length,
+            Asked::Count => count,
+        })
     }
 }
 
-impl ScalarUDFImpl for Upper {
+/// The dimension that is wanted of a list, or its last one, and how many items that has.
+fn dimensions(lists: &ArrayRef, row: usize, wanted: Option<i64>) -> Option<(i32, i32)> {
+    let (mut lists, mut row, mut dimension) = (lists.clone(), row, 1);
+    loop {
+        let known = lists.as_list_opt::<i32>().filter(|known| known.is_valid(row))?;
+        let length = known.value_length(row);
+        if length == 0 {
+            return None;
+        }
+        let items = known.value(row);
+        let is_last = items.as_list_opt::<i32>().is_none();
+        match wanted {
+            None if is_last => return Some((dimension, length)),
+            Some(wanted) if wanted == i64::from(dimension) => return Some((dimension, length)),
+            _ if is_last => return None,
+            _ => (lists, row, dimension) = (items, 0, dimension + 1),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Dimension {
     fn name(&self) -> &str {
-        UPPER
+        match self.asked {
+            Asked::Lower => LOWER,
+            Asked::Upper => UPPER,
+            Asked::Length => "array_length",
+            Asked::Count => "array_ndims",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -72,9 +122,11 @@ impl ScalarUDFImpl for Upper {
     }
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        match arguments {
-            [list @ (DataType::List(_) | DataType::Null), _] => Ok(vec![list.clone(), DataType::Int64]),
-            _ => plan_err!("{UPPER} takes a list and a dimension"),
+        match (self.asked, arguments) {
+            (Asked::Count, [list @ (DataType::List(_) | DataType::Null)]) => Ok(vec![list.clone()]),
+            (Asked::Count, _) => plan_err!("{} takes a list", self.name()),
+            (_, [list @ (DataType::List(_) | DataType::Null), _]) => Ok(vec![list.clone(), DataType::Int64]),
+            _ => plan_err!("{} takes a list and a dimension", self.name()),
         }
     }
 
@@ -84,15 +136,13 @@ impl ScalarUDFImpl for Upper {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let lists = args.args[0].to_array(args.number_rows)?;
-        let dimensions = args.args[1].to_array(args.number_rows)?;
-        let dimensions = dimensions.as_primitive::<Int64Type>();
-        let upper = |row: usize| {
-            let known = lists.as_list_opt::<i32>().filter(|known| known.is_valid(row))?;
-            let is_first = dimensions.is_valid(row) && dimensions.value(row) == 1;
-            let items = known.value_length(row);
-            (is_first && items > 0).then_some(self.first + items - 1)
+        let wanted = args.args.get(1).map(|wanted| wanted.to_array(args.number_rows)).transpose()?;
+        let wanted = wanted.as_ref().map(|wanted| wanted.as_primitive::<Int64Type>());
+        let asked = |row: usize| match wanted {
+            None => self.of(&lists, row, 1),
+            Some(wanted) => wanted.is_valid(row).then(|| self.of(&lists, row, wanted.value(row))).flatten(),
         };
-        Ok(ColumnarValue::Array(Arc::new(Int32Array::from_iter((0..lists.len()).map(upper)))))
+        Ok(ColumnarValue::Array(Arc::new(Int32Array::from_iter((0..lists.len()).map(asked)))))
     }
 }
 

@@ -36,6 +36,7 @@ mod explained;
 mod extreme;
 mod forked;
 mod function;
+mod hypothetical;
 mod interval_aggregate;
 mod kernel;
 pub(crate) mod labels;
@@ -49,10 +50,12 @@ mod merging;
 mod names;
 mod narrow;
 mod null_keys;
+mod offset;
 mod operation;
 mod ordered_set;
 mod outer_aggregate;
 mod parameter;
+mod percentiles;
 mod planner;
 mod project;
 mod quantified;
@@ -63,6 +66,7 @@ mod row_free;
 mod same_names;
 mod scan;
 mod scope;
+mod sequence_order;
 mod sets;
 mod single;
 mod spelling;
@@ -90,7 +94,7 @@ pub use forked::ForkCounters;
 
 use crate::activity::{Activity, Live};
 use crate::explain::Probe;
-use crate::expression::fold;
+use crate::expression::{Sequences, fold};
 use crate::materialized_table::check_populated;
 use crate::rows::{Lasting, ResultRows, RunEnd};
 use crate::system::oids::Oids;
@@ -140,6 +144,8 @@ pub(crate) struct After {
     /// What its earlier steps have given back.
     pub steps: Vec<Arc<StepRows>>,
     pub probe: Option<Arc<Probe>>,
+    /// The sequences that it may count by.
+    pub sequences: Option<Arc<dyn Sequences>>,
 }
 
 /// The analytical threads, and one that watches over queries: it has next to nothing to do, so that a cancel
@@ -213,8 +219,10 @@ pub(crate) struct OlapPlan {
     optimized: LogicalPlan,
     /// Whether it depends on the time of the run, which the optimizer turns into a constant.
     uses_clock: bool,
-    /// Whether it has calls that may take long for a single row.
-    may_take_long: bool,
+    /// Whether it has calls that may take long for a single row, or ask for numbers of sequences.
+    asks_run: bool,
+    /// Whether it asks for numbers of sequences.
+    counts: bool,
     output: Vec<OutputColumn>,
     parameters: Vec<DataType>,
     tables: Vec<(Arc<Table>, ColumnSet)>,
@@ -312,7 +320,7 @@ impl OlapEngine {
         read_twice::check(&mut query)?;
         let query = &merging::with_conditions(wildcard::written_out(query, tables), tables);
         let (named, parameters) =
-            untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables)), declared)?;
+            untyped::with_types(&spelling::with_calls(&duplicate::unique_names(query, tables))?, declared)?;
         let (bound, mut known) =
             planner::bind(&self.state, tables, &named, declared).map_err(from_datafusion)?;
         known.resize(known.len().max(parameters), None);
@@ -321,7 +329,8 @@ impl OlapEngine {
         let optimized = self.state.optimize(&bound).map_err(from_optimizer)?;
         Ok(OlapPlan {
             uses_clock: uses_clock(&optimized).map_err(from_datafusion)?,
-            may_take_long: computed::may_take_long(&optimized).map_err(from_datafusion)?,
+            counts: counts(&optimized).map_err(from_datafusion)?,
+            asks_run: computed::asks_run(&optimized).map_err(from_datafusion)?,
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             shows_session: shows_session(&optimized).map_err(from_datafusion)?,
@@ -400,7 +409,7 @@ impl OlapEngine {
         plan: &Arc<OlapPlan>,
         parameters: &[Value],
         view: ReadView,
-        After { steps, probe }: After,
+        After { steps, probe, sequences }: After,
         cancel: CancelHandle,
     ) -> ResultRows {
         let (engine, parameters) = (self.clone(), parameters.to_vec());
@@ -413,8 +422,8 @@ impl OlapEngine {
         let start = async move {
             let logical =
                 fold::interruptible(seen.interrupt(), || engine.instantiate(&plan, &parameters, &view))?;
-            let logical = match plan.may_take_long {
-                true => computed::interruptible(logical, &seen).map_err(from_datafusion)?,
+            let logical = match plan.asks_run {
+                true => computed::of_run(logical, &seen, sequences).map_err(from_datafusion)?,
                 false => logical,
             };
             let logical = step::bind(logical, &steps).map_err(from_datafusion)?;
@@ -470,6 +479,8 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     let options = config.options_mut();
     options.sql_parser.dialect = datafusion::common::config::Dialect::PostgreSQL;
     options.sql_parser.parse_float_as_decimal = true;
+    // A query reads the rows of one in FROM in the order that this one gives them, as in PostgreSQL.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     options.execution.time_zone = Some(arrow::UTC.to_owned());
     // Expressions tell otherwise when they are planned than when they run whether they may be NULL (IS TRUE, CASE with constants):
     // that is not worth an internal error.
@@ -613,6 +624,18 @@ fn stored(table: &Table, columns: &[usize]) -> ColumnSet {
     let width = table.columns().len();
     let columns: Vec<usize> = columns.iter().copied().filter(|&column| column < width).collect();
     ColumnSet::of(&columns)
+}
+
+/// Whether the plan asks for numbers of sequences.
+fn counts(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut counts = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            counts |= computed::counts(expression)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(counts)
 }
 
 /// Whether the plan calls functions that are constant during a run only, such as `now()`.

@@ -9,7 +9,9 @@ use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
 use crate::expression::library::Volatility;
-use crate::expression::{Arithmetic, Context, Expression, Function, Like, PatternSyntax, evaluate};
+use crate::expression::{
+    Arithmetic, Context, Expression, Function, Like, PatternSyntax, Sequences, evaluate,
+};
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
 use ankerdb_value::UNDECLARED_PRECISION;
 use datafusion::arrow::array::new_empty_array;
@@ -50,7 +52,14 @@ impl Operation {
 
     /// Whether equal arguments may give different results.
     pub(super) fn is_volatile(&self) -> bool {
-        matches!(self, Operation::Call(Function::Library(function, _)) if function.volatility() == Volatility::Volatile)
+        self.is_of_sequence()
+            || matches!(self, Operation::Call(Function::Library(function, _)) if function.volatility() == Volatility::Volatile)
+    }
+
+    /// Whether it asks for a number of a sequence, or sets one.
+    pub(super) fn is_of_sequence(&self) -> bool {
+        use Function::{CurrentValue, LastValue, NextValue, SetValue};
+        matches!(self, Operation::Call(NextValue | CurrentValue | LastValue | SetValue))
     }
 
     pub(super) fn name(&self) -> String {
@@ -64,13 +73,14 @@ impl Operation {
     }
 }
 
-/// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives. The interrupt ends it.
+/// The operation over so many rows of arguments; a scalar, if these are. `result`: the type of what it gives. The interrupt ends
+/// it, and it counts by the sequences.
 pub(super) fn by_value(
     operation: &Operation,
     arguments: &[ColumnarValue],
     rows: usize,
     result: DataType,
-    interrupt: &Interrupt,
+    (interrupt, sequences): (&Interrupt, &dyn Sequences),
 ) -> Result<ColumnarValue> {
     let expression = operation.expression(arguments.len());
     let arguments =
@@ -78,14 +88,8 @@ pub(super) fn by_value(
     let value = |row: usize| {
         interrupt.check().map_err(external)?;
         let column = |position: usize| arguments[position].value(row);
-        let context = Context {
-            column: &column,
-            parameters: &[],
-            subqueries: &[],
-            now: 0,
-            interrupt,
-            sequences: &crate::expression::NoSequences,
-        };
+        let context =
+            Context { column: &column, parameters: &[], subqueries: &[], now: 0, interrupt, sequences };
         exact(evaluate(&expression, &context).map_err(external)?, result)
     };
     let is_constant = arguments.iter().all(|argument| matches!(argument, Argument::Constant(_)));

@@ -14,6 +14,7 @@ use super::limited;
 use super::outer_aggregate;
 use super::quantified_subquery::Extremes;
 use super::scan::TableHandle;
+use super::sequence_order;
 use super::sets;
 use super::system::{self, SystemTable};
 use super::ties;
@@ -125,7 +126,7 @@ pub(crate) fn bind(
     let extremes = Extremes::of(state)?;
     let plan = typing::typed(existence::as_values(plan, &extremes)?, &mut parameters, &functions)?;
     let plan = dependent::independent(limited::numbered(plan)?)?;
-    let plan = system::shown(plan, &functions)?;
+    let plan = sequence_order::behind_sorts(system::shown(plan, &functions)?)?;
     Ok((plan, parameters.known().to_vec()))
 }
 

@@ -49,7 +49,8 @@ impl Work for Calls {
         let Expr::Function(call) = expression else { return };
         let name = call.name.0.last().and_then(|part| part.as_ident()).map(folded);
         let is_volatile = |name: &String| named(name).any(|entry| entry.volatility == Volatility::Volatile);
-        self.0 |= name.as_ref().is_some_and(is_volatile);
+        let counts = |name: &String| matches!(name.as_str(), "nextval" | "setval");
+        self.0 |= name.as_ref().is_some_and(|name| is_volatile(name) || counts(name));
     }
 }
 

@@ -9,7 +9,9 @@
 
 use super::computed_rows;
 use super::document_aggregate;
+use super::hypothetical::as_counts;
 use super::list_query::list_of_subquery;
+use super::percentiles::as_list;
 use super::quantified;
 use super::sets;
 use crate::expression::notation::as_call;
@@ -38,13 +40,19 @@ pub(super) fn respelled(query: &Statement) -> Result<Statement> {
 
 /// The query with calls in place of the operators and words that stand for them: `a & b`, `overlay(a PLACING b FROM 2)`. Texts as `U&'...'` are plain ones. (Not a part
 /// of [`respelled`], because columns are called by what was written.)
-pub(super) fn with_calls(query: &Statement) -> Statement {
+///
+/// # Errors
+/// 42883 for a call of `rank` and its like that has another number of arguments than its order.
+pub(super) fn with_calls(query: &Statement) -> Result<Statement> {
     let mut query = query.clone();
-    visit(&mut query, &mut Calls);
-    query
+    let mut calls = Calls { refused: None };
+    visit(&mut query, &mut calls);
+    calls.refused.map_or(Ok(query), Err)
 }
 
-struct Calls;
+struct Calls {
+    refused: Option<Error>,
+}
 
 impl Work for Calls {
     fn expression(&mut self, expression: &mut Expr) {
@@ -55,6 +63,15 @@ impl Work for Calls {
         }
         if let Expr::Function(function) = expression {
             name_set(function);
+            match as_counts(function) {
+                Some(Ok(counts)) => *expression = counts,
+                Some(Err(error)) => self.refused = Some(error),
+                None => {
+                    if let Some(list) = as_list(function) {
+                        *expression = list;
+                    }
+                }
+            }
         }
         if let Some(call) = over_items(expression) {
             *expression = call;

@@ -47,9 +47,11 @@ impl WithViews<'_> {
             counted_rows::written_out(same_names::told_apart(query, &tables), &tables).map_err(external)?;
         let query = wildcard::written_out(query, &tables);
         let query = merging::with_conditions(query, &tables);
-        let (query, _) =
-            untyped::with_types(&spelling::with_calls(&duplicate::unique_names(&query, &tables)), &[])
-                .map_err(external)?;
+        let (query, _) = untyped::with_types(
+            &spelling::with_calls(&duplicate::unique_names(&query, &tables)).map_err(external)?,
+            &[],
+        )
+        .map_err(external)?;
         let plan = planner::relational(self.state, &tables, &query, &[])?;
         let fields = plan.schema().columns();
         if fields.len() != view.columns.len() {

@@ -8,6 +8,7 @@
 
 use crate::expression::{SessionFunction, library};
 use crate::name::{folded, not_supported};
+use crate::sample;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     self, CreateTableOptions, Expr, JoinOperator, Statement, TableConstraint, TableFactor, Visit, Visitor,
@@ -308,7 +309,7 @@ fn table_factor(factor: &TableFactor) -> Result<()> {
             foreign(version.is_some(), "FOR")?;
             foreign(!partitions.is_empty(), "PARTITION")?;
             foreign(json_path.is_some(), "[")?;
-            missing(sample.is_some(), "TABLESAMPLE")?;
+            sample.as_ref().map_or(Ok(()), sample::check)?;
             foreign(!index_hints.is_empty(), "INDEX")?;
             if args.is_some() { function_alias(alias.as_ref()) } else { alias_clauses(alias.as_ref()) }
         }
@@ -667,7 +668,7 @@ mod tests {
     #[test]
     fn clauses_of_postgresql_that_are_missing_are_named() {
         for sql in [
-            "SELECT * FROM a TABLESAMPLE BERNOULLI (10)",
+            "SELECT * FROM a TABLESAMPLE BERNOULLI (10) REPEATABLE (1)",
             "CREATE TABLE a (id int UNIQUE DEFERRABLE)",
             "CREATE TABLE a (id int, PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED)",
             "CREATE TABLE a (id int, UNIQUE NULLS NOT DISTINCT (id))",

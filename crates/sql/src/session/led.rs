@@ -57,7 +57,8 @@ impl SqlSession {
             PlanKind::Query(QueryPlan::Analytical(plan)) => {
                 note_reads(plan, transaction)?;
                 let (view, cancel) = (transaction.read_view(), self.runner.cancel.clone());
-                Ok(Outcome::Rows(self.runner.engine.olap().run(plan, parameters, view, cancel)))
+                let after = self.runner.after(plan);
+                Ok(Outcome::Rows(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel)))
             }
             PlanKind::Write(plan) => {
                 let done = self.runner.run_write(plan, transaction, parameters, began, locking)?;

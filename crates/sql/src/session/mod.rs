@@ -446,18 +446,19 @@ impl SqlSession {
             note_reads(plan, transaction)?;
             let view = transaction.read_view();
             self.check_current(plan, version, &view)?;
-            let after = After { steps: Vec::new(), probe: self.runner.probe(plan) };
+            let after = self.runner.after(plan);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else if let Some(probe) = self.runner.probe(plan) {
             // In this process, as a copy of it would keep its figures to itself.
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
             self.check_current(plan, version, &view)?;
-            let after = After { steps: Vec::new(), probe: Some(probe) };
+            let after = After { probe: Some(probe), ..self.runner.after(plan) };
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
             self.check_current(plan, version, &view)?;
-            self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, cancel)
+            let after = self.runner.after(plan);
+            self.runner.engine.olap().run_outside_of_blocks(plan, parameters, view, after, cancel)
         };
         Ok(Outcome::Rows(rows?))
     }

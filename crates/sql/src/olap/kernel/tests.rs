@@ -2,7 +2,7 @@
 //! types, values between which rounding decides, NULLs, parts of arrays, and scalars beside arrays.
 
 use super::*;
-use crate::expression::{Arithmetic, Function, PatternSyntax};
+use crate::expression::{Arithmetic, Function, NoSequences, PatternSyntax};
 use crate::olap::arrow::{UTC, wide_type};
 use crate::olap::operation::by_value;
 use datafusion::arrow::array::{
@@ -157,7 +157,7 @@ fn array_of(value: ColumnarValue, rows: usize) -> ArrayRef {
 
 /// The kernel beside the other way, on one batch. Whether it did not fail.
 fn agree(operation: &Operation, arguments: &[ColumnarValue], rows: usize, result: DataType) -> bool {
-    let expected = by_value(operation, arguments, rows, result, &Interrupt::new());
+    let expected = by_value(operation, arguments, rows, result, (&Interrupt::new(), &NoSequences));
     let what = || format!("{operation:?} over {arguments:?}");
     match (compute(operation, arguments, rows, result, &Interrupt::new()), expected) {
         (Some(computed), Ok(expected)) => {

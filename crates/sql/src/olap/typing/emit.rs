@@ -276,6 +276,9 @@ impl Emitter<'_> {
                 DataType::DoublePrecision
             }
             (Function::Length | Function::OctetLength | Function::Position, _) => DataType::Integer,
+            (Function::NextValue | Function::CurrentValue | Function::LastValue | Function::SetValue, _) => {
+                DataType::BigInt
+            }
             _ => DataType::Text,
         };
         Ok(computed::call(Operation::Call(function), arguments, result))

@@ -41,6 +41,19 @@ pub(super) enum Operand {
     Foreign(Expr),
 }
 
+/// `'name'::regclass` as the argument of a sequence's function is the name.
+fn named_relation<'e>(function: &str, argument: &'e Expr) -> &'e Expr {
+    match argument {
+        Expr::Cast(cast)
+            if matches!(function, "nextval" | "currval" | "setval")
+                && matches!(*cast.expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _)) =>
+        {
+            &cast.expr
+        }
+        other => other,
+    }
+}
+
 /// Reads one expression over the rows of a schema.
 pub(super) struct Reader<'r, 't> {
     typing: &'r mut Typing<'t>,
@@ -387,7 +400,8 @@ impl<'r, 't> Reader<'r, 't> {
         if let ("pg_typeof", [argument]) = (name, call.args.as_slice()) {
             return self.type_of(argument);
         }
-        let operands = call.args.iter().map(|argument| self.read(argument)).collect::<Result<Vec<_>>>()?;
+        let operands = call.args.iter().map(|argument| self.read(named_relation(name, argument)));
+        let operands = operands.collect::<Result<Vec<_>>>()?;
         if let Some(operator) = between_lists(name)
             && operands.iter().any(is_list)
         {

@@ -5,12 +5,14 @@ use super::read::Reader;
 use super::undefined_function;
 use crate::expression::types::common_type;
 use crate::olap::error::external;
+use crate::olap::offset;
 use crate::olap::recomputed::recompute;
 use crate::olap::value::field_type;
+use ankerdb_engine::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition};
+use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, cast};
 
 impl Reader<'_, '_> {
     pub(super) fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
@@ -22,7 +24,9 @@ impl Reader<'_, '_> {
         if let ("lag" | "lead", [value, _, default]) = (typed.fun.name(), typed.params.args.as_slice()) {
             typed.params.args[0] = self.in_common_type(value, default)?;
         }
-        if !is_count {
+        if let Some(function) = self.with_offset(&mut typed)? {
+            typed.fun = function;
+        } else if !is_count {
             self.emitted_all(&mut typed.params.args[..count])?;
         }
         self.emitted_all(&mut typed.params.partition_by)?;
@@ -41,6 +45,41 @@ impl Reader<'_, '_> {
         }
         recompute(&mut typed);
         Ok(Expr::WindowFunction(Box::new(typed)))
+    }
+
+    /// The function for offsets and counts that are no positive constants, if the call has such a one; its arguments are typed then.
+    fn with_offset(&mut self, call: &mut WindowFunction) -> Result<Option<WindowFunctionDefinition>> {
+        let place = usize::from(call.fun.name() != "ntile");
+        let Some(function) = offset::function(call.fun.name()) else { return Ok(None) };
+        match call.params.args.get(place) {
+            None | Some(Expr::Literal(ScalarValue::Int64(Some(1..)), _)) => return Ok(None),
+            Some(Expr::Literal(ScalarValue::Int64(Some(_)), _)) if call.fun.name().starts_with('l') => {
+                return Ok(None);
+            }
+            Some(_) => {}
+        }
+        let arguments = std::mem::take(&mut call.params.args);
+        for (position, argument) in arguments.iter().enumerate() {
+            let emitted = match position {
+                _ if position == place => {
+                    let operand = self.read(argument)?;
+                    self.emit_as(operand, DataType::Integer)?
+                }
+                2 => {
+                    let default = self.in_common_type(argument, &arguments[0])?;
+                    self.emitted(&default)?
+                }
+                _ => self.emitted(argument)?,
+            };
+            call.params.args.push(emitted);
+        }
+        if let [value, _, default] = call.params.args.as_mut_slice() {
+            let wanted = value.get_type(self.schema.as_ref())?;
+            if default.get_type(self.schema.as_ref())? != wanted {
+                *default = cast(default.clone(), wanted);
+            }
+        }
+        Ok(Some(function))
     }
 
     /// The value in the type that it shares with another one, as the functions have it that give either.
