@@ -232,6 +232,10 @@ fn values_of_all_types_come_back() -> Result<()> {
             numeric,
             vec![Value::Numeric(Decimal::new(10_i128.pow(38) - 1, 5)), Value::Numeric(Decimal::new(-1, 5))],
         ),
+        (
+            DataType::Number,
+            ["NaN", "-Infinity", "-0.50", &"9".repeat(5000)].map(|text| Value::Number(text.into())).to_vec(),
+        ),
         (DataType::Text, vec![Value::text(""), Value::text("é".repeat(5000))]),
         (DataType::Varchar(3), vec![Value::text("äöü")]),
         (DataType::Char(4), vec![Value::text("ab")]),
@@ -304,6 +308,11 @@ fn values_are_brought_to_the_columns_type_where_nothing_is_lost() -> Result<()> 
     assert_eq!(stored(numeric, Decimal::new(12345, 3))?, Value::Numeric(Decimal::new(1235, 2)));
     assert_eq!(stored(numeric, 1.5)?, Value::Numeric(Decimal::new(150, 2)));
     assert_eq!(stored(numeric, "1.5")?, Value::Numeric(Decimal::new(150, 2)));
+    let number = |text: &str| Value::Number(text.into());
+    assert_eq!(stored(DataType::Number, 5)?, number("5"));
+    assert_eq!(stored(DataType::Number, Decimal::new(12340, 3))?, number("12.340"));
+    assert_eq!(stored(DataType::Number, 1.5)?, number("1.5"));
+    assert_eq!(stored(DataType::Number, " 1e50 ")?, number(&format!("1{}", "0".repeat(50))));
     assert_eq!(stored(DataType::Integer, " 42 ")?, Value::Integer(42));
     assert_eq!(stored(DataType::Date, "1970-01-02")?, Value::Date(1));
     assert_eq!(stored(DataType::Timestamp, Value::Date(1))?, Value::Timestamp(86_400_000_000));
@@ -326,6 +335,8 @@ fn values_that_would_lose_something_are_refused() {
     assert_eq!(state(stored(DataType::Integer, 1.5)), DatatypeMismatch);
     assert_eq!(state(stored(DataType::Integer, Decimal::new(15, 1))), DatatypeMismatch);
     assert_eq!(state(stored(DataType::Text, 1)), DatatypeMismatch);
+    assert_eq!(state(stored(DataType::Number, true)), DatatypeMismatch);
+    assert_eq!(state(stored(DataType::Number, "1,5")), InvalidTextRepresentation);
     assert_eq!(state(stored(DataType::Boolean, 1)), DatatypeMismatch);
     assert_eq!(state(stored(DataType::Bytea, "ab")), DatatypeMismatch);
     assert_eq!(state(stored(DataType::Text, &b"ab"[..])), DatatypeMismatch);

@@ -8,7 +8,7 @@ use crate::types::item_oid;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, Dimension, Interval, ListType, MAX_NUMERIC_PRECISION,
-    SystemType, Value, ValueRef, parse_text,
+    SystemType, Value, ValueRef, number_from_binary, number_to_binary, parse_text,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -41,6 +41,7 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         },
         ValueRef::Double(value) => out.put_f64(value),
         ValueRef::Numeric(value) => encode_numeric(value, out),
+        ValueRef::Number(text) => encode_number(text, out),
         ValueRef::Text(text) => match data_type {
             DataType::System(SystemType::List(list)) => encode_list(text, list, out)?,
             DataType::System(SystemType::Object(_)) => {
@@ -85,7 +86,7 @@ fn encode_integer(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) 
         DataType::SmallInt => out.put_i16(i16::try_from(wide).map_err(misfit)?),
         DataType::Integer => out.put_i32(i32::try_from(wide).map_err(misfit)?),
         DataType::System(_) => out.put_u32(u32::try_from(wide).map_err(misfit)?),
-        DataType::Numeric { .. } => encode_numeric(Decimal::new(wide as i128, 0), out),
+        DataType::Numeric { .. } | DataType::Number => encode_numeric(Decimal::new(wide as i128, 0), out),
         _ => out.put_i64(wide),
     }
     Ok(())
@@ -145,6 +146,12 @@ fn encode_text(text: &str, data_type: DataType, out: &mut BytesMut) {
     }
 }
 
+fn encode_number(text: &str, out: &mut BytesMut) {
+    let mut bytes = Vec::new();
+    number_to_binary(text, &mut bytes);
+    out.put_slice(&bytes);
+}
+
 /// Splits the digits into groups of four on both sides of the decimal point, drops zero groups at both ends.
 fn encode_numeric(value: Decimal, out: &mut BytesMut) {
     let scale = value.scale as usize;
@@ -183,6 +190,7 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Real => Value::Real(f32::from_be_bytes(fixed(bytes)?)),
         DataType::DoublePrecision => Value::Double(f64::from_be_bytes(fixed(bytes)?)),
         DataType::Numeric { .. } => Value::Numeric(decode_numeric(bytes)?),
+        DataType::Number => Value::Number(number_from_binary(bytes)?.into()),
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
             Value::Array(decode_array(bytes, list)?)
         }
@@ -252,7 +260,11 @@ fn decode_array(bytes: &[u8], list: ListType) -> Result<Array> {
             Err(_) => items.push(ValueRef::Null)?,
             Ok(length) => {
                 let (item, after) = rest.split_at_checked(length as usize).ok_or_else(malformed)?;
-                items.push((&decode(item, list.item_type())?).into())?;
+                let item_type = match list {
+                    ListType::Numeric => DataType::Number,
+                    other => other.item_type(),
+                };
+                items.push((&decode(item, item_type)?).into())?;
                 rest = after;
             }
         }

@@ -6,7 +6,7 @@ use crate::rows::{Format, RunningRows, expand_formats};
 use crate::types::{declared_type, wire_type};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_sql::{OutputColumn, Prepared};
-use ankerdb_value::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION, Value, parse_text};
+use ankerdb_value::{DataType, MAX_NUMERIC_PRECISION, Value, parse_text};
 use std::sync::Arc;
 
 /// A statement that Parse made.
@@ -97,7 +97,6 @@ fn parameter(bytes: &[u8], data_type: DataType, format: Format) -> Result<Value>
 /// or refuses it. A numeric therefore keeps the fractional digits it is written with.
 fn unconstrained(data_type: DataType, text: &str) -> DataType {
     match data_type {
-        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => data_type,
         DataType::Numeric { .. } if !text.contains(['e', 'E']) => {
             let fraction = text.trim_end().rsplit_once('.').map_or(0, |(_, fraction)| fraction.len());
             let scale = fraction.min(MAX_NUMERIC_PRECISION as usize) as u8;

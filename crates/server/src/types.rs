@@ -1,9 +1,7 @@
 //! PostgreSQL's numbers for types.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{
-    DataType, EnumType, ListType, MAX_NUMERIC_PRECISION, ObjectKind, SystemType, UNDECLARED_PRECISION,
-};
+use ankerdb_value::{DataType, EnumType, ListType, ObjectKind, SystemType};
 
 /// What a RowDescription says about a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +34,7 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::TimestampTz => (1184, 8, -1),
         DataType::Time => (1083, 8, -1),
         DataType::Interval => (1186, 16, -1),
-        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => (1700, -1, -1),
+        DataType::Number => (1700, -1, -1),
         DataType::Numeric { precision, scale } => {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
         }
@@ -108,8 +106,7 @@ fn length_modifier(length: u32) -> i32 {
 
 /// The type that a client declared for a parameter; `None` where it leaves that to the server.
 ///
-/// A client cannot declare the precision of a numeric. Its values are read with the digits they have
-/// (`portal::parameter`); the declared type only says that they are numerics.
+/// A client cannot declare the precision of a numeric: its values have any length.
 pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
     Ok(Some(match oid {
         0 | 705 => return Ok(None),
@@ -129,7 +126,7 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         1083 => DataType::Time,
         1184 => DataType::TimestampTz,
         1186 => DataType::Interval,
-        1700 => DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 10 },
+        1700 => DataType::Number,
         2950 => DataType::Uuid,
         114 => DataType::Json,
         3802 => DataType::Jsonb,
@@ -166,6 +163,7 @@ mod tests {
         for data_type in [
             DataType::Boolean,
             DataType::BigInt,
+            DataType::Number,
             DataType::Uuid,
             DataType::Json,
             DataType::Jsonb,

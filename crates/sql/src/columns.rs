@@ -49,7 +49,7 @@ enum Column {
     Time(Time64MicrosecondArray),
     Interval(IntervalMonthDayNanoArray),
     Bytea(BinaryArray),
-    LargeBytea(LargeBinaryArray),
+    Number(LargeBinaryArray),
     ByteaView(BinaryViewArray),
     FixedBytes(FixedSizeBinaryArray),
     Labels(TimestampNanosecondArray, EnumType),
@@ -129,7 +129,7 @@ impl Column {
                 ValueRef::Interval(Interval::new(value.months, value.days, microseconds))
             }),
             Column::Bytea(array) => cell(array, row, ValueRef::Bytea),
-            Column::LargeBytea(array) => cell(array, row, ValueRef::Bytea),
+            Column::Number(array) => cell(array, row, |bytes| ValueRef::Number(number_text(bytes))),
             Column::ByteaView(array) => cell(array, row, ValueRef::Bytea),
             Column::Labels(array, labels) => cell(array, row, |position| ValueRef::Enum(labels.at(position))),
             Column::FixedBytes(array) => {
@@ -137,6 +137,11 @@ impl Column {
             }
         }
     }
+}
+
+/// The canonical text of a numeric of any length.
+pub(crate) fn number_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("a numeric is digits")
 }
 
 fn cell<'a, A: ArrayAccessor>(
@@ -198,7 +203,7 @@ fn column(array: &ArrayRef) -> Result<Column> {
         ArrowType::LargeUtf8 => Column::LargeText(array.as_string().clone()),
         ArrowType::Utf8View => Column::TextView(array.as_string_view().clone()),
         ArrowType::Binary => Column::Bytea(array.as_binary().clone()),
-        ArrowType::LargeBinary => Column::LargeBytea(array.as_binary().clone()),
+        ArrowType::LargeBinary => Column::Number(array.as_binary().clone()),
         ArrowType::BinaryView => Column::ByteaView(array.as_binary_view().clone()),
         ArrowType::FixedSizeBinary(_) => Column::FixedBytes(array.as_fixed_size_binary().clone()),
         _ => Column::Text(displayed(array)?),

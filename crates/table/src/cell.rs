@@ -48,7 +48,7 @@ impl CellLayout {
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
             DataType::Numeric { .. } | DataType::Uuid | DataType::Interval => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
-            DataType::Json | DataType::Jsonb => CellLayout::View,
+            DataType::Number | DataType::Json | DataType::Jsonb => CellLayout::View,
             DataType::System(system) if system.is_number() => CellLayout::Word,
             DataType::System(_) => CellLayout::View,
         }
@@ -167,6 +167,7 @@ impl<'a> Cell<'a> {
             (ValueRef::Text(value), _) if data_type.is_text() || data_type.is_document() => {
                 Cell::Bytes(value.as_bytes())
             }
+            (ValueRef::Number(text), DataType::Number) => Cell::Bytes(text.as_bytes()),
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
             (ValueRef::Array(array), DataType::System(SystemType::List(list)))
                 if array.list_type() == list =>
@@ -207,11 +208,12 @@ impl<'a> Cell<'a> {
             (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
             (Cell::Wide(wide), DataType::Interval) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
+            (Cell::Bytes(bytes), DataType::Number) => ValueRef::Number(stored_text(bytes)),
             (Cell::Bytes(bytes), DataType::System(SystemType::List(_))) => {
                 ValueRef::Array(ArrayRef::from_bytes(bytes))
             }
             (Cell::Bytes(bytes), _) if data_type.is_text() || data_type.is_document() => {
-                ValueRef::Text(std::str::from_utf8(bytes).expect("stored text is UTF-8"))
+                ValueRef::Text(stored_text(bytes))
             }
             (cell, _) => unreachable!("{cell:?} in a column of type {data_type}"),
         }
@@ -235,6 +237,10 @@ impl<'a> Cell<'a> {
             Cell::Bytes(bytes) => OwnedCell::Bytes(bytes.into()),
         }
     }
+}
+
+fn stored_text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("stored text is UTF-8")
 }
 
 /// An array as it is stored.

@@ -8,7 +8,7 @@ use crate::transaction::Transaction;
 use crate::write_set::Purpose;
 use ankerdb_base::{ColumnSet, Error, Result, RowId, SqlState};
 use ankerdb_table::{Cell, CellLayout, Index, Table};
-use ankerdb_value::{DataType, Value, ValueRef, json};
+use ankerdb_value::{DataType, Number, Value, ValueRef, json};
 use std::sync::Arc;
 
 impl Transaction {
@@ -312,12 +312,13 @@ fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
     if fits { Ok(()) } else { Err(misfit(table, column, cell)) }
 }
 
-/// Whether a column of the type may have these bytes: texts are UTF-8, documents are JSON, those of a `jsonb` canonical.
+/// Whether a column of the type may have these bytes: texts are UTF-8, documents are JSON, those of a `jsonb` and numerics canonical.
 fn is_stored_form(bytes: &[u8], data_type: DataType) -> bool {
     match (data_type, std::str::from_utf8(bytes)) {
         (DataType::Bytea, _) => true,
         (DataType::Json, Ok(text)) => json::check(text).is_ok(),
         (DataType::Jsonb, Ok(text)) => json::to_jsonb(text).is_ok_and(|canonical| canonical == text),
+        (DataType::Number, Ok(text)) => Number::parse(text).is_ok_and(|number| number.to_string() == text),
         (_, text) => text.is_ok(),
     }
 }

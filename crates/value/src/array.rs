@@ -10,7 +10,7 @@
 //! So an array is copied, stored and lent like a text, and read from front to back without an allocation. An array without
 //! items has no dimensions. Nothing here knows how arrays are written (`array_text`) or how they compare (`array_order`).
 
-use crate::{DataType, Decimal, EnumType, Interval, ListType, SystemType, Value, ValueRef};
+use crate::{DataType, Decimal, EnumType, Interval, ListType, Number, SystemType, Value, ValueRef};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// The most dimensions, as in PostgreSQL.
@@ -136,6 +136,9 @@ impl<'a> ArrayRef<'a> {
     }
 }
 
+/// In place of the scale of a numeric whose text follows, since 38 digits do not hold it.
+const ANY_LENGTH: u8 = u8::MAX;
+
 /// The items of an array.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
@@ -192,7 +195,10 @@ impl<'a> Items<'a> {
             ListType::DoublePrecision => ValueRef::Double(f64::from_le_bytes(self.fixed()?)),
             ListType::Numeric => {
                 let [scale] = self.fixed()?;
-                ValueRef::Numeric(Decimal::new(i128::from_le_bytes(self.fixed()?), scale))
+                match scale {
+                    ANY_LENGTH => ValueRef::Number(std::str::from_utf8(self.bytes()?).ok()?),
+                    _ => ValueRef::Numeric(Decimal::new(i128::from_le_bytes(self.fixed()?), scale)),
+                }
             }
             ListType::Date => ValueRef::Date(i32::from_le_bytes(self.fixed()?)),
             ListType::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(self.fixed()?)),
@@ -300,6 +306,20 @@ impl ArrayBuilder {
                 out.push(value.scale);
                 out.extend_from_slice(&value.unscaled.to_le_bytes());
             }
+            (ListType::Numeric, ValueRef::Number(text)) => {
+                let number = Number::read(text);
+                let short = number.to_decimal();
+                match short.filter(|short| number.scale() == Some(i32::from(short.scale))) {
+                    Some(value) => {
+                        out.push(value.scale);
+                        out.extend_from_slice(&value.unscaled.to_le_bytes());
+                    }
+                    None => {
+                        out.push(ANY_LENGTH);
+                        push_counted(text.as_bytes(), out)?;
+                    }
+                }
+            }
             (ListType::Interval, ValueRef::Interval(value)) => {
                 out.extend_from_slice(&value.to_bits().to_le_bytes())
             }
@@ -395,7 +415,7 @@ pub(crate) fn converted(
     for value in array.items() {
         // Numerics keep their own digits.
         let converted = match (value, list) {
-            (ValueRef::Numeric(_), ListType::Numeric) => value.to_value(),
+            (ValueRef::Numeric(_) | ValueRef::Number(_), ListType::Numeric) => value.to_value(),
             _ => item(value.to_value(), list.item_type())?,
         };
         builder.push((&converted).into())?;

@@ -4,7 +4,7 @@
 
 use crate::array::DIMENSIONS_MAX;
 use crate::{
-    Array, ArrayBuilder, ArrayRef, DataType, Decimal, Dimension, ListType, Value, format_text, parse_text,
+    Array, ArrayBuilder, ArrayRef, DataType, Dimension, ListType, Number, Value, format_text, parse_text,
 };
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
@@ -309,7 +309,7 @@ impl<'r, 'a> Braces<'r, 'a> {
 /// An item; numerics keep the digits they are written with.
 fn parse_item(data_type: DataType, text: &str) -> Result<Value> {
     match data_type {
-        DataType::Numeric { .. } => Decimal::parse(text).map(Value::Numeric),
+        DataType::Numeric { .. } => Number::parse(text).map(|number| Value::number(&number)),
         other => parse_text(other, text),
     }
 }

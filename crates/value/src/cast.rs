@@ -7,10 +7,10 @@
 use crate::array::converted;
 use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::fit::{cut_text, fit_text, is_stored_form};
-use crate::float::check_real;
+use crate::float::{check_real, parse_double, parse_real};
 use crate::interval_math::add_to_time;
 use crate::zone::Zone;
-use crate::{DataType, Decimal, Interval, SystemType, Value, format_text, parse_text};
+use crate::{DataType, Decimal, Interval, Number, SystemType, Value, format_text, parse_text};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// `CAST(value AS data_type)`. Text longer than `char(n)` or `varchar(n)` is cut silently.
@@ -39,7 +39,8 @@ pub fn assign(value: Value, data_type: DataType) -> Result<Value> {
         (Value::Integer(_), DataType::Integer)
         | (Value::SmallInt(_), DataType::SmallInt)
         | (Value::BigInt(_), DataType::BigInt)
-        | (Value::Text(_), DataType::Text) => Ok(value),
+        | (Value::Text(_), DataType::Text)
+        | (Value::Number(_), DataType::Number) => Ok(value),
         _ => convert(value, data_type, Context::Assignment),
     }
 }
@@ -172,12 +173,41 @@ fn to_number(value: &Value, data_type: DataType) -> Result<Value> {
         DataType::SmallInt => to_integer(value, "smallint").map(Value::SmallInt),
         DataType::Integer => to_integer(value, "integer").map(Value::Integer),
         DataType::BigInt => to_integer(value, "bigint").map(Value::BigInt),
-        DataType::Numeric { precision, scale } => {
-            to_decimal(value)?.fit(precision, scale).map(Value::Numeric)
-        }
+        DataType::Numeric { precision, scale } => match value {
+            Value::Number(text) => Number::read(text).fit(precision, scale).map(Value::Numeric),
+            value => to_decimal(value)?.fit(precision, scale).map(Value::Numeric),
+        },
+        DataType::Number => Ok(match value {
+            Value::Number(text) => Value::Number(text.clone()),
+            value => Value::number(&number_of(value)),
+        }),
         DataType::Real => to_real(value).map(Value::Real),
-        _ => Ok(Value::Double(to_double(value))),
+        _ => match value {
+            // What is out of range is so as a text, too.
+            Value::Number(text) => parse_double(text).map(Value::Double),
+            value => Ok(Value::Double(to_double(value))),
+        },
     }
+}
+
+/// A number as a numeric of any length; floating point by its first 15 (real: 6) digits. Anything else is zero.
+pub(crate) fn number_of(value: &Value) -> Number {
+    match value {
+        Value::SmallInt(value) => Number::from_i128(i128::from(*value)),
+        Value::Integer(value) => Number::from_i128(i128::from(*value)),
+        Value::BigInt(value) => Number::from_i128(i128::from(*value)),
+        Value::Numeric(value) => Number::from_decimal(*value),
+        Value::Number(text) => Number::read(text),
+        Value::Real(value) => Number::from_f32(*value),
+        Value::Double(value) => Number::from_f64(*value),
+        _ => Number::from_i128(0),
+    }
+}
+
+/// A numeric of any length as an integer.
+fn number_to_integer<T: TryFrom<i128>>(text: &str, type_name: &str) -> Result<T> {
+    let whole = Number::read(text).to_i64(type_name)?;
+    T::try_from(i128::from(whole)).map_err(|_| out_of_range(type_name))
 }
 
 fn to_integer<T: TryFrom<i128>>(value: &Value, type_name: &str) -> Result<T> {
@@ -186,6 +216,7 @@ fn to_integer<T: TryFrom<i128>>(value: &Value, type_name: &str) -> Result<T> {
         Value::Integer(value) => i128::from(*value),
         Value::BigInt(value) => i128::from(*value),
         Value::Numeric(value) => value.to_integer(),
+        Value::Number(text) => return number_to_integer(text, type_name),
         Value::Real(value) if value.is_finite() => value.round_ties_even() as i128,
         // Conversion to i128 saturates, which is out of range for every integer type.
         Value::Double(value) if value.is_finite() => value.round_ties_even() as i128,
@@ -201,6 +232,7 @@ pub(crate) fn to_decimal(value: &Value) -> Result<Decimal> {
         Value::Integer(value) => return Ok(Decimal::from(i64::from(*value))),
         Value::BigInt(value) => return Ok(Decimal::from(*value)),
         Value::Numeric(value) => return Ok(*value),
+        Value::Number(text) => (Number::read(text).to_decimal(), false),
         Value::Real(value) => (Decimal::from_f32(*value), value.is_nan()),
         Value::Double(value) => (Decimal::from_f64(*value), value.is_nan()),
         _ => (None, false),
@@ -224,6 +256,7 @@ pub(crate) fn to_double(value: &Value) -> f64 {
         Value::Integer(value) => f64::from(*value),
         Value::BigInt(value) => *value as f64,
         Value::Numeric(value) => value.to_f64(),
+        Value::Number(text) => Number::read(text).to_f64(),
         Value::Real(value) => f64::from(*value),
         Value::Double(value) => *value,
         _ => f64::NAN,
@@ -237,6 +270,7 @@ fn to_real(value: &Value) -> Result<f32> {
         Value::BigInt(value) => Ok(*value as f32),
         Value::Integer(value) => Ok(*value as f32),
         Value::Numeric(value) => Ok(value.to_string().parse().expect("a decimal is a number")),
+        Value::Number(text) => parse_real(text),
         value => Ok(to_double(value) as f32),
     }
 }

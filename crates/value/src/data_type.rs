@@ -3,12 +3,8 @@
 use crate::{EnumType, SystemType};
 use std::fmt;
 
-/// The most digits a numeric can have: those of a 128-bit integer.
+/// The most digits a numeric of declared digits can have: those of a 128-bit integer.
 pub const MAX_NUMERIC_PRECISION: u8 = 38;
-
-/// The precision of a `numeric` that is declared without one. Its scale is what there is room for: a number with more fractional digits is
-/// refused where others are rounded, since nobody asked for that.
-pub const UNDECLARED_PRECISION: u8 = MAX_NUMERIC_PRECISION + 1;
 
 /// Width of the narrowest integer that holds every number of that many digits: 32, 64 or 128 bits.
 pub const fn numeric_storage_bits(precision: u8) -> u32 {
@@ -36,11 +32,13 @@ pub enum DataType {
     DoublePrecision,
     /// `numeric(precision, scale)`: an integer of at most `precision` digits, `scale` of them fractional
     Numeric {
-        /// Total digits, 1 to 38, or [`UNDECLARED_PRECISION`].
+        /// Total digits, 1 to 38.
         precision: u8,
         /// Fractional digits, 0 to `precision`.
         scale: u8,
     },
+    /// `numeric` without a precision: a number of any length, NaN or an infinity (see [`Number`](crate::Number))
+    Number,
     /// `text`
     Text,
     /// `varchar(n)`: at most n characters
@@ -86,6 +84,11 @@ impl DataType {
         matches!(self, DataType::Json | DataType::Jsonb)
     }
 
+    /// Whether values are exact numbers: integers and numerics.
+    pub fn is_exact(self) -> bool {
+        self.is_numeric() && !matches!(self, DataType::Real | DataType::DoublePrecision)
+    }
+
     /// Whether values are numbers.
     pub fn is_numeric(self) -> bool {
         matches!(
@@ -96,6 +99,7 @@ impl DataType {
                 | DataType::Real
                 | DataType::DoublePrecision
                 | DataType::Numeric { .. }
+                | DataType::Number
         )
     }
 }
@@ -110,7 +114,7 @@ impl fmt::Display for DataType {
             DataType::BigInt => f.write_str("bigint"),
             DataType::Real => f.write_str("real"),
             DataType::DoublePrecision => f.write_str("double precision"),
-            DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => f.write_str("numeric"),
+            DataType::Number => f.write_str("numeric"),
             DataType::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
             DataType::Text => f.write_str("text"),
             DataType::Varchar(length) => write!(f, "character varying({length})"),

@@ -8,8 +8,8 @@
 //!
 //! Invariant: `scale <= 38`, and `|unscaled| < 10^38` for every result of this module.
 
+use crate::MAX_NUMERIC_PRECISION;
 use crate::wide::Wide;
-use crate::{MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 use std::fmt;
@@ -191,16 +191,11 @@ impl Decimal {
         Ok(Decimal { unscaled: quotient + step, scale })
     }
 
-    /// The number as a `numeric(precision, scale)` stores it: rounded to the scale, but where the precision is
-    /// [`UNDECLARED_PRECISION`].
+    /// The number as a `numeric(precision, scale)` stores it: rounded to the scale.
     ///
     /// # Errors
-    /// `NumericValueOutOfRange` if it needs more digits, or would have to be rounded where that was not asked for.
+    /// `NumericValueOutOfRange` if it needs more digits.
     pub fn fit(self, precision: u8, scale: u8) -> Result<Decimal> {
-        if precision == UNDECLARED_PRECISION {
-            let fitted = self.rescale(scale).map_err(|_| too_long(self, scale))?;
-            return if fitted.compare(self).is_eq() { Ok(fitted) } else { Err(too_long(self, scale)) };
-        }
         let limit = POWERS[usize::from(precision.min(MAX_NUMERIC_PRECISION))];
         match self.rescale(scale) {
             Ok(fitted) if fitted.unscaled.unsigned_abs() < limit => Ok(fitted),
@@ -288,22 +283,11 @@ impl Decimal {
         }
     }
 
-    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale, or refused as
-    /// [`fit`](Self::fit) does.
+    /// Reads a number as [`Decimal::parse`] does, for a `numeric(precision, scale)`: rounded once to the scale.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
     pub fn parse_to_fit(text: &str, precision: u8, scale: u8) -> Result<Decimal> {
-        if precision == UNDECLARED_PRECISION {
-            let parsed = parse(text, scale);
-            return match &parsed {
-                Err(error) if error.state() != SqlState::NumericValueOutOfRange => parsed,
-                Ok(exact) if exact.scale <= scale && needed_scale(text) <= i64::from(exact.scale) => {
-                    exact.fit(precision, scale)
-                }
-                _ => Err(too_long(crate::literal::trim(text), scale)),
-            };
-        }
         match parse(text, scale) {
             Err(error) if error.state() == SqlState::NumericValueOutOfRange => {
                 Err(field_overflow(precision, scale))
@@ -386,20 +370,6 @@ fn field_overflow(precision: u8, scale: u8) -> Error {
         "A field with precision {precision}, scale {scale} must round to an absolute value less than {bound}."
     ))
 }
-
-/// The error for a number that a `numeric` without a precision has no room for.
-fn too_long(number: impl fmt::Display, scale: u8) -> Error {
-    let whole = MAX_NUMERIC_PRECISION - scale;
-    let shown: String = number.to_string().chars().take(SHOWN_MAX).collect();
-    Error::new(SqlState::NumericValueOutOfRange, "numeric field overflow")
-        .with_detail(format!(
-            "{shown} does not fit a numeric without precision, which has {whole} digits before and {scale} after the point."
-        ))
-        .with_hint("Declare the column with the digits that it needs, or round the number.")
-}
-
-/// Characters of a number in a message.
-const SHOWN_MAX: usize = 80;
 
 /// Fractional digits of a number that [`parse`] reads, without zeros at the end; negative for tens.
 fn needed_scale(text: &str) -> i64 {

@@ -198,37 +198,6 @@ fn columns_round_once_and_limit_their_digits() {
 }
 
 #[test]
-fn without_a_precision_nothing_is_rounded() {
-    const SCALE: u8 = 9;
-    let read = |text| shown(Decimal::parse_to_fit(text, UNDECLARED_PRECISION, SCALE));
-    assert_eq!(read("1.5"), "1.500000000");
-    assert_eq!(read("-1.123456789000000000000000000000000000000000000000"), "-1.123456789");
-    assert_eq!(read("12345.6e-6"), "0.012345600");
-    assert_eq!(read("0e-99"), "0.000000000");
-    for text in
-        ["0.0000000001", "1.12345678949", "123456789.1234567890000000000000000000000000001", "1e-99", "1e29"]
-    {
-        assert!(read(text).starts_with("numeric field overflow"), "{text}");
-    }
-    assert_eq!(
-        Decimal::parse_to_fit("x", UNDECLARED_PRECISION, SCALE).unwrap_err().state(),
-        SqlState::InvalidTextRepresentation
-    );
-    let fit = |text| shown(parse(text).fit(UNDECLARED_PRECISION, SCALE));
-    assert_eq!((fit("2.5000000000000000"), fit("7")), ("2.500000000".into(), "7.000000000".into()));
-    for text in ["0.3333333333333333", "100000000000000000000000000000"] {
-        assert!(fit(text).starts_with("numeric field overflow"), "{text}");
-    }
-    let error = parse("0.0000000001").fit(UNDECLARED_PRECISION, SCALE).unwrap_err();
-    assert_eq!(
-        error.detail(),
-        Some(
-            "0.0000000001 does not fit a numeric without precision, which has 29 digits before and 9 after the point."
-        )
-    );
-}
-
-#[test]
 fn conversions_round_to_the_nearest() {
     assert_eq!(parse("2.5").to_i64(), Some(3));
     assert_eq!(parse("-2.5").to_i64(), Some(-3));

@@ -9,7 +9,8 @@
 //! | nullable, any type | `00` and the value, or `01` alone for NULL, which sorts last |
 //! | boolean               | 1: `00` or `01`                                                                |
 //! | integers              | 2, 4 or 8: big-endian, sign bit flipped                                        |
-//! | numeric               | 4, 8 or 16, by precision: the integer at the column's scale, as integers       |
+//! | numeric(p, s)         | 4, 8 or 16, by precision: the integer at the column's scale, as integers       |
+//! | numeric               | sign, exponent and digits (`number`), without zeros at the end                 |
 //! | real, double          | 4 or 8: bits in the order of numbers; -0 as 0, every NaN alike and last        |
 //! | text, varchar, char   | bytes, `00` as `00 FF`, then `00 00`; char without trailing blanks             |
 //! | date, timestamps      | 4 or 8, as integers                                                            |
@@ -24,7 +25,7 @@
 //! A column that cannot be NULL has no marker. Keys cannot be decoded here; the row they lead to has the values.
 
 use crate::json::comparison_key;
-use crate::{ArrayRef, DataType, Decimal, SystemType, Value, numeric_storage_bits};
+use crate::{ArrayRef, DataType, Decimal, SystemType, Value, numeric_storage_bits, push_number_key};
 use ankerdb_base::{Error, Result};
 
 const MARK_VALUE: u8 = 0;
@@ -70,6 +71,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Numeric(value), DataType::Numeric { precision, scale }) => {
             push_numeric(out, *value, precision, scale)?;
         }
+        (Value::Number(text), DataType::Number) => push_number_key(text, out),
         (Value::Text(value), DataType::Text | DataType::Varchar(_)) => push_text(out, value),
         (Value::Text(value), DataType::Char(_)) => push_text(out, value.trim_end_matches(' ')),
         (Value::Date(days), DataType::Date) => push_integer(out, *days),

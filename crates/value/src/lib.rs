@@ -38,7 +38,7 @@ mod strategy;
 pub use array::{Array, ArrayBuilder, ArrayRef, Dimension};
 pub use array_text::push_item;
 pub use cast::{assign, cast};
-pub use data_type::{DataType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION, numeric_storage_bits};
+pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use date_field::{DateField, date_trunc, extract};
 pub use datetime::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
 pub use decimal::Decimal;

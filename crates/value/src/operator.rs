@@ -1,19 +1,19 @@
 //! Arithmetic, comparison and concatenation by PostgreSQL's rules.
 //!
-//! Two numbers meet in the wider of their types, in the order smallint, integer, bigint, numeric, double
-//! precision; two reals stay real, a real with anything else becomes double precision. Integers divide toward
+//! Two numbers meet in the wider of their types, in the order smallint, integer, bigint, numeric of 38 digits, numeric of any
+//! length, double precision; two reals stay real, a real with anything else becomes double precision. Integers divide toward
 //! zero. Dates know `date + integer`, `date - integer` and `date - date`; intervals are added to dates, times, timestamps and
 //! each other, and multiplied with numbers. NULL makes every result NULL.
 //!
 //! Overflow is 22003 and division by zero 22012; infinity and NaN come out only where one went in.
 //! Combinations that PostgreSQL does not know are 42883.
 
-use crate::cast::{midnight, out_of_range, text_of, to_decimal, to_double};
+use crate::cast::{midnight, number_of, out_of_range, text_of, to_decimal, to_double};
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::float::{check_double, check_real};
 use crate::interval_math::{self, add_to_moment, add_to_time};
 use crate::zone::Zone;
-use crate::{Decimal, Interval, Value, array_order};
+use crate::{Decimal, Interval, Number, Value, array_order, compare_numbers};
 use ankerdb_base::{Error, Result, SqlState};
 use std::cmp::Ordering;
 
@@ -90,6 +90,7 @@ pub fn negate(value: &Value) -> Result<Value> {
         }
         Value::BigInt(value) => value.checked_neg().map(Value::BigInt).ok_or_else(|| out_of_range("bigint")),
         Value::Numeric(value) => value.negated().map(Value::Numeric),
+        Value::Number(text) => Ok(Value::number(&Number::read(text).negated())),
         Value::Real(value) => Ok(Value::Real(-value)),
         Value::Double(value) => Ok(Value::Double(-value)),
         Value::Interval(interval) => interval.negated().map(Value::Interval),
@@ -119,6 +120,7 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         (Value::Null, _) | (_, Value::Null) => return Ok(None),
         (Value::Boolean(left), Value::Boolean(right)) => left.cmp(right),
         (Value::Text(left), Value::Text(right)) => left.as_bytes().cmp(right.as_bytes()),
+        (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
         (Value::Date(left), Value::Date(right)) => left.cmp(right),
         (Value::Time(left), Value::Time(right)) => left.cmp(right),
         (Value::Interval(left), Value::Interval(right)) => left.compare(*right),
@@ -236,6 +238,7 @@ enum Pair {
     Integer(i32, i32),
     BigInt(i64, i64),
     Numeric(Decimal, Decimal),
+    Number(Number, Number),
     Real(f32, f32),
     Double(f64, f64),
 }
@@ -252,6 +255,9 @@ impl Pair {
         let floating = |value: &Value| matches!(value, Value::Real(_) | Value::Double(_));
         if floating(left) || floating(right) {
             return Ok(Some(Pair::Double(to_double(left), to_double(right))));
+        }
+        if let (Value::Number(_), _) | (_, Value::Number(_)) = (left, right) {
+            return Ok(Some(Pair::Number(number_of(left), number_of(right))));
         }
         Ok(Some(match (left.as_integer(), right.as_integer()) {
             (Some(left_integer), Some(right_integer)) => match (left, right) {
@@ -270,6 +276,7 @@ impl Pair {
             Pair::Integer(left, right) => left.cmp(&right),
             Pair::BigInt(left, right) => left.cmp(&right),
             Pair::Numeric(left, right) => left.compare(right),
+            Pair::Number(left, right) => left.compare(&right),
             Pair::Real(left, right) => compare_floating(f64::from(left), f64::from(right)),
             Pair::Double(left, right) => compare_floating(left, right),
         }
@@ -289,6 +296,7 @@ struct Operator {
     integer: fn(i32, i32) -> Option<i32>,
     bigint: fn(i64, i64) -> Option<i64>,
     numeric: fn(Decimal, Decimal) -> Result<Decimal>,
+    number: fn(&Number, &Number) -> Result<Number>,
     /// Absent where PostgreSQL has no such operator.
     floating: Option<Floating>,
 }
@@ -307,6 +315,7 @@ const ADD: Operator = Operator {
     integer: i32::checked_add,
     bigint: i64::checked_add,
     numeric: Decimal::checked_add,
+    number: Number::checked_add,
     floating: Some(Floating {
         real: |left, right| left + right,
         double: |left, right| left + right,
@@ -321,6 +330,7 @@ const SUBTRACT: Operator = Operator {
     integer: i32::checked_sub,
     bigint: i64::checked_sub,
     numeric: Decimal::checked_sub,
+    number: Number::checked_sub,
     floating: Some(Floating {
         real: |left, right| left - right,
         double: |left, right| left - right,
@@ -335,6 +345,7 @@ const MULTIPLY: Operator = Operator {
     integer: i32::checked_mul,
     bigint: i64::checked_mul,
     numeric: Decimal::checked_mul,
+    number: Number::checked_mul,
     floating: Some(Floating {
         real: |left, right| left * right,
         double: |left, right| left * right,
@@ -349,6 +360,7 @@ const DIVIDE: Operator = Operator {
     integer: i32::checked_div,
     bigint: i64::checked_div,
     numeric: Decimal::checked_div,
+    number: Number::checked_div,
     floating: Some(Floating {
         real: |left, right| left / right,
         double: |left, right| left / right,
@@ -364,6 +376,7 @@ const MODULO: Operator = Operator {
     integer: |left, right| Some(left.wrapping_rem(right)),
     bigint: |left, right| Some(left.wrapping_rem(right)),
     numeric: Decimal::checked_rem,
+    number: Number::checked_rem,
     floating: None,
 };
 
@@ -386,6 +399,7 @@ fn arithmetic(left: &Value, right: &Value, operator: &Operator) -> Result<Value>
             (operator.bigint)(left, right).map(Value::BigInt).ok_or_else(|| out_of_range("bigint"))
         }
         Pair::Numeric(left, right) => (operator.numeric)(left, right).map(Value::Numeric),
+        Pair::Number(left, right) => (operator.number)(&left, &right).map(|number| Value::number(&number)),
         Pair::Real(..) | Pair::Double(..) => match &operator.floating {
             Some(floating) => floating.apply(pair, operator.divides),
             None => Err(undefined_pair(left, operator.symbol, right)),

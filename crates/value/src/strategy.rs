@@ -1,7 +1,7 @@
 //! Random values of every type, for property tests.
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
-use crate::{DataType, Decimal, Interval, Value};
+use crate::{DataType, Decimal, Interval, Number, Value};
 use proptest::prelude::*;
 
 /// Any type, with modifiers that random values can reach.
@@ -16,6 +16,7 @@ pub(crate) fn data_type() -> BoxedStrategy<DataType> {
         (1u8..=38).prop_flat_map(|precision| {
             (0..=precision).prop_map(move |scale| DataType::Numeric { precision, scale })
         }),
+        Just(DataType::Number),
         Just(DataType::Text),
         Just(DataType::Varchar(8)),
         Just(DataType::Char(8)),
@@ -41,6 +42,7 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Real => any::<u32>().prop_map(|bits| Value::Real(f32::from_bits(bits))).boxed(),
         DataType::DoublePrecision => double().prop_map(Value::Double).boxed(),
         DataType::Numeric { precision, scale } => decimal(precision, scale).prop_map(Value::Numeric).boxed(),
+        DataType::Number => number().prop_map(|text| Value::Number(text.into())).boxed(),
         DataType::Text => "[a\u{1}é ]{0,6}".prop_map(Value::text).boxed(),
         DataType::Varchar(_) => "[ab ]{0,8}".prop_map(Value::text).boxed(),
         DataType::Char(_) => "([ab ]{0,7}[ab])?".prop_map(Value::text).boxed(),
@@ -60,6 +62,18 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             unreachable!("no column is of a type of the system catalog")
         }
     }
+}
+
+/// The canonical text of a numeric of any length.
+pub(crate) fn number() -> BoxedStrategy<String> {
+    let canonical = |text: String| Number::parse(&text).expect("a number").to_string();
+    prop_oneof![
+        proptest::sample::select(vec!["NaN", "Infinity", "-Infinity", "0", "0.00"]).prop_map(str::to_owned),
+        "-?[0-9]{1,3}(\\.[0-9]{1,3})?".prop_map(canonical),
+        "-?[0-9]{1,60}(\\.[0-9]{1,60})?".prop_map(canonical),
+        "-?[1-9]e-?[0-9]{1,2}".prop_map(canonical),
+    ]
+    .boxed()
 }
 
 /// The canonical text of a document.

@@ -147,7 +147,7 @@ impl ListType {
     /// The array type with items of a type; `None` where there is none here.
     pub fn of(item: DataType) -> Option<ListType> {
         match item {
-            DataType::Numeric { .. } => Some(ListType::Numeric),
+            DataType::Numeric { .. } | DataType::Number => Some(ListType::Numeric),
             DataType::Varchar(_) => Some(ListType::Varchar),
             DataType::Char(_) => Some(ListType::Bpchar),
             DataType::Enum(labels) => Some(ListType::Enum(labels)),

@@ -9,7 +9,7 @@
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
 use crate::{
-    DataType, Decimal, SystemType, Value, ValueRef, array_text, datetime, float, interval_text, json,
+    DataType, Decimal, Number, SystemType, Value, ValueRef, array_text, datetime, float, interval_text, json,
 };
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ use std::str::FromStr;
 /// # Errors
 /// 22P02 if the text is malformed (22007 for dates, times and intervals), 22003, 22008 or 22015 if the value does not fit
 /// the type, 22001 if text is longer than the type allows and the excess is not blank, 22021 for text with a zero
-/// byte, 0A000 for values that PostgreSQL has and AnKerDB does not (NaN as numeric, infinite dates).
+/// byte, 0A000 for values that PostgreSQL has and AnKerDB does not (NaN as a numeric of declared digits, infinite dates).
 pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
     Ok(match data_type {
         DataType::Boolean => Value::Boolean(parse_boolean(text)?),
@@ -33,6 +33,7 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::Numeric { precision, scale } => {
             Value::Numeric(Decimal::parse_to_fit(text, precision, scale)?)
         }
+        DataType::Number => Value::Number(Number::canonical(text)?.into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
             if text.contains('\0') {
                 let message = "invalid byte sequence for encoding \"UTF8\": 0x00";
@@ -73,6 +74,7 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
         ValueRef::Real(value) => float::format_real(value, out),
         ValueRef::Double(value) => float::format_double(value, out),
         ValueRef::Numeric(value) => display(&value, out),
+        ValueRef::Number(text) => out.push_str(text),
         ValueRef::Text(value) => push_text(value, data_type, out),
         ValueRef::Date(days) => datetime::format_date(days, out),
         ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, "", out),

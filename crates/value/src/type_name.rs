@@ -1,20 +1,16 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
-use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, UNDECLARED_PRECISION};
+use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
 const LENGTH_MAX: u32 = 10_485_760;
 
-/// `numeric` without modifiers. PostgreSQL keeps any number of digits there; a column here has one fixed scale,
-/// so this leaves 29 digits before and 9 after the point. More are refused.
-const PLAIN_NUMERIC: DataType = DataType::Numeric { precision: UNDECLARED_PRECISION, scale: 9 };
-
 /// The type with this SQL name (`int4`, `integer`, `varchar`, `numeric` ...) and these modifiers, the numbers
 /// in parentheses. Case, repeated blanks and the schema `pg_catalog` do not matter.
 ///
-/// `numeric` without modifiers has 29 digits before and 9 after the point; `varchar` and `bpchar` without a length are `text`; a
-/// precision of timestamps can only be 6.
+/// `numeric` without modifiers has any number of digits; `varchar` and `bpchar` without a length are `text`; a precision of
+/// timestamps can only be 6.
 ///
 /// # Errors
 /// 42704 for an unknown type, 22023 for modifiers outside of their range, 42601 for modifiers where the type
@@ -89,7 +85,7 @@ fn length(name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
 
 fn numeric(modifiers: &[u32]) -> Result<DataType> {
     let (precision, scale) = match *modifiers {
-        [] => return Ok(PLAIN_NUMERIC),
+        [] => return Ok(DataType::Number),
         [precision] => (precision, 0),
         [precision, scale] => (precision, scale),
         _ => return Err(invalid("invalid NUMERIC type modifier")),
@@ -139,7 +135,7 @@ mod tests {
             ("float", &[25], DataType::DoublePrecision),
             ("decimal", &[12, 2], DataType::Numeric { precision: 12, scale: 2 }),
             ("numeric", &[5], DataType::Numeric { precision: 5, scale: 0 }),
-            ("numeric", &[], PLAIN_NUMERIC),
+            ("numeric", &[], DataType::Number),
             ("character varying", &[16], DataType::Varchar(16)),
             ("varchar", &[], DataType::Text),
             ("char", &[], DataType::Char(1)),

@@ -1,9 +1,10 @@
 //! One cell outside of storage.
 
-use crate::{Array, Decimal, EnumValue, Interval};
+use crate::{Array, Decimal, EnumValue, Interval, Number};
 
 /// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar`, `char`, `json` and
-/// `jsonb` share one variant, and numerics carry their own scale.
+/// `jsonb` share one variant, and numerics carry their own scale. A numeric is a [`Value::Number`] in columns without a precision, and
+/// wherever it may have more digits than a [`Decimal`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// NULL of any type.
@@ -20,8 +21,10 @@ pub enum Value {
     Real(f32),
     /// `double precision`
     Double(f64),
-    /// `numeric`
+    /// `numeric(p, s)`
     Numeric(Decimal),
+    /// `numeric` of any length, as its canonical text (see [`Number`](crate::Number))
+    Number(Box<str>),
     /// `text`, `varchar`, `char` without its trailing blanks, `json`, and the canonical text of a `jsonb`
     Text(Box<str>),
     /// `date`, days since 1970-01-01
@@ -55,6 +58,11 @@ impl Value {
         Value::Text(text.into())
     }
 
+    /// A numeric of any length.
+    pub fn number(number: &Number) -> Value {
+        Value::Number(number.to_string().into())
+    }
+
     /// The name of the value's type as error messages show it, without modifiers; `unknown` for NULL.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -65,7 +73,7 @@ impl Value {
             Value::BigInt(_) => "bigint",
             Value::Real(_) => "real",
             Value::Double(_) => "double precision",
-            Value::Numeric(_) => "numeric",
+            Value::Numeric(_) | Value::Number(_) => "numeric",
             Value::Text(_) => "text",
             Value::Date(_) => "date",
             Value::Timestamp(_) => "timestamp without time zone",
@@ -81,7 +89,9 @@ impl Value {
 
     /// Whether this is a number of any type.
     pub fn is_number(&self) -> bool {
-        self.as_integer().is_some() || matches!(self, Value::Numeric(_) | Value::Real(_) | Value::Double(_))
+        let is_other =
+            matches!(self, Value::Numeric(_) | Value::Number(_) | Value::Real(_) | Value::Double(_));
+        is_other || self.as_integer().is_some()
     }
 
     /// The value of a smallint, integer or bigint.

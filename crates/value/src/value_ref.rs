@@ -20,8 +20,10 @@ pub enum ValueRef<'a> {
     Real(f32),
     /// `double precision`
     Double(f64),
-    /// `numeric`
+    /// `numeric(p, s)`
     Numeric(Decimal),
+    /// `numeric` of any length, as its canonical text (see [`Number`](crate::Number))
+    Number(&'a str),
     /// `text`, `varchar`, `char` without its trailing blanks, `json`, and the canonical text of a `jsonb`
     Text(&'a str),
     /// `date`, days since 1970-01-01
@@ -61,6 +63,7 @@ impl ValueRef<'_> {
             ValueRef::Real(value) => Value::Real(value),
             ValueRef::Double(value) => Value::Double(value),
             ValueRef::Numeric(value) => Value::Numeric(value),
+            ValueRef::Number(text) => Value::Number(text.into()),
             ValueRef::Text(text) => Value::text(text),
             ValueRef::Date(days) => Value::Date(days),
             ValueRef::Timestamp(microseconds) => Value::Timestamp(microseconds),
@@ -86,6 +89,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
             Value::Real(value) => ValueRef::Real(*value),
             Value::Double(value) => ValueRef::Double(*value),
             Value::Numeric(value) => ValueRef::Numeric(*value),
+            Value::Number(text) => ValueRef::Number(text),
             Value::Text(text) => ValueRef::Text(text),
             Value::Date(days) => ValueRef::Date(*days),
             Value::Timestamp(microseconds) => ValueRef::Timestamp(*microseconds),

@@ -16,12 +16,12 @@ use crate::column::{Column, position_in, position_of};
 use crate::error::{Error, Result};
 use crate::table::TableName;
 use crate::transaction::{Inner, Transaction, WriteMode};
-use crate::value::{FromValue, stored};
+use crate::value::{FromValue, number_text, stored};
 use crate::values::{Target, Values};
 use ankerdb_engine::{
-    Cell, ColumnDefinition, ColumnSet, Isolation, LockWait, Locked, Result as EngineResult,
+    Cell, ColumnDefinition, ColumnSet, DataType, Isolation, LockWait, Locked, Result as EngineResult,
 };
-use ankerdb_engine::{RowId, SqlState, Table, Value};
+use ankerdb_engine::{RowId, SqlState, Table, Value, ValueRef};
 use std::fmt;
 use std::sync::Arc;
 
@@ -157,13 +157,13 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     }
 
     /// The value of a list for a column, NULL if there is none.
-    fn value_for<'v>(&self, values: &'v impl Values, column: usize) -> Result<ankerdb_engine::ValueRef<'v>> {
+    fn value_for<'v>(&self, values: &'v impl Values, column: usize) -> Result<ValueRef<'v>> {
         for position in 0..values.count() {
             if self.column_of(values.target(position), position)? == column {
                 return values.value(position);
             }
         }
-        Ok(ankerdb_engine::ValueRef::Null)
+        Ok(ValueRef::Null)
     }
 
     /// The row with this primary key, or `None`: a value, or a tuple for a key of several columns. Its cells are not
@@ -258,7 +258,9 @@ impl<'t, 'c> OpenTable<'t, 'c> {
                 ));
             }
             let data_type = index.part_type(part);
-            let value = stored(key.value(part)?, data_type)?;
+            let value = key.value(part)?;
+            let written = number_text(value, data_type)?;
+            let value = stored(written.as_deref().map_or(value, ValueRef::Number), data_type)?;
             if value.is_null() {
                 return Ok(None);
             }
@@ -271,6 +273,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
     /// [`take_row`](Self::take_row).
     #[inline]
     pub(crate) fn change_row(&self, row: RowId, changes: &impl Values, except: &[usize]) -> Result<bool> {
+        let written = self.written(changes)?;
         let mut inline = [(0, Cell::Null); CELLS_INLINE];
         let mut heap = Vec::new();
         let cells = match inline.get_mut(..changes.count()) {
@@ -282,7 +285,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         };
         let mut count = 0;
         for position in 0..changes.count() {
-            let (column, cell) = self.assigned(changes, position)?;
+            let (column, cell) = self.assigned(changes, &written, position)?;
             if !except.contains(&column) {
                 cells[count] = (column, cell);
                 count += 1;
@@ -332,7 +335,12 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     /// A change: its column, and the cell that goes there.
     #[inline]
-    fn assigned<'v>(&self, changes: &'v impl Values, position: usize) -> Result<(usize, Cell<'v>)> {
+    fn assigned<'v>(
+        &self,
+        changes: &'v impl Values,
+        written: &'v [Option<Box<str>>],
+        position: usize,
+    ) -> Result<(usize, Cell<'v>)> {
         let column = match changes.target(position) {
             Target::InOrder if changes.count() != self.table.columns().len() => {
                 let message =
@@ -341,7 +349,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
             }
             target => self.column_of(target, position)?,
         };
-        Ok((column, self.cell(column, changes, position)?))
+        Ok((column, self.cell(column, changes, written, position)?))
     }
 
     /// The target column of a value of a list.
@@ -356,12 +364,35 @@ impl<'t, 'c> OpenTable<'t, 'c> {
 
     /// A value as the cell of a column.
     #[inline]
-    fn cell<'v>(&self, column: usize, values: &'v impl Values, position: usize) -> Result<Cell<'v>> {
+    fn cell<'v>(
+        &self,
+        column: usize,
+        values: &'v impl Values,
+        written: &'v [Option<Box<str>>],
+        position: usize,
+    ) -> Result<Cell<'v>> {
         let data_type = self.table.data_type(column);
+        let text = written.get(position).and_then(Option::as_deref);
         let cell = (values.value(position))
+            .map(|value| text.map_or(value, ValueRef::Number))
             .and_then(|value| stored(value, data_type))
             .and_then(|value| Ok(Cell::of_borrowed(value, data_type)?));
         cell.map_err(|error| error.at(format!("column \"{}\"", self.table.columns()[column].name)))
+    }
+
+    /// The texts of values for columns of numerics of any length, by their places in the list; empty if the table has no such column.
+    #[inline]
+    fn written(&self, values: &impl Values) -> Result<Vec<Option<Box<str>>>> {
+        if self.table.columns().iter().all(|column| column.data_type != DataType::Number) {
+            return Ok(Vec::new());
+        }
+        let text = |position| {
+            let column = self.column_of(values.target(position), position)?;
+            let data_type = self.table.columns().get(column).map(|column| column.data_type);
+            let text = data_type.map(|known| number_text(values.value(position)?, known)).transpose();
+            text.map(Option::flatten)
+        };
+        (0..values.count()).map(text).collect()
     }
 
     /// Calls a function with the cells of a new row.
@@ -372,6 +403,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         use_cells: impl FnOnce(&[Cell<'_>]) -> Result<R>,
     ) -> Result<R> {
         let width = self.table.columns().len();
+        let written = self.written(values)?;
         let mut inline = [Cell::Null; CELLS_INLINE];
         let mut heap = Vec::new();
         let cells = match inline.get_mut(..width) {
@@ -387,7 +419,7 @@ impl<'t, 'c> OpenTable<'t, 'c> {
         }
         for position in 0..values.count() {
             let column = self.column_of(values.target(position), position)?;
-            let cell = self.cell(column, values, position)?;
+            let cell = self.cell(column, values, &written, position)?;
             if let Some(place) = cells.get_mut(column) {
                 *place = cell;
             }

@@ -26,7 +26,8 @@ pub(crate) fn stored(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRe
         | (ValueRef::SmallInt(_), DataType::SmallInt)
         | (ValueRef::Integer(_), DataType::Integer)
         | (ValueRef::BigInt(_), DataType::BigInt)
-        | (ValueRef::Text(_), DataType::Text) => Ok(value),
+        | (ValueRef::Text(_), DataType::Text)
+        | (ValueRef::Number(_), DataType::Number) => Ok(value),
         (ValueRef::Integer(narrow), DataType::BigInt) => Ok(ValueRef::BigInt(i64::from(narrow))),
         _ => converted(value, data_type),
     }
@@ -46,10 +47,29 @@ pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<Valu
             ValueRef::Text(text) => Ok(ValueRef::Numeric(Decimal::parse(text)?)),
             _ => stored(value, DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale: 0 }),
         },
-        // A text of any form: made canonical where it is bound.
+        // Of any form: made canonical where they are bound.
         (ValueRef::Text(_), DataType::Jsonb) => Ok(value),
+        (ValueRef::Text(_), DataType::Number) => Ok(value),
+        (_, DataType::Number) if is_lossless(value, data_type) => Ok(value),
         (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
         _ => stored(value, data_type),
+    }
+}
+
+/// The text of a numeric of any length, where the value is not one already: it lies nowhere yet. `None` for other types.
+///
+/// # Errors
+/// Those of [`stored`].
+pub(crate) fn number_text(value: ValueRef<'_>, data_type: DataType) -> Result<Option<Box<str>>> {
+    if data_type != DataType::Number || matches!(value, ValueRef::Number(_) | ValueRef::Null) {
+        return Ok(None);
+    }
+    if !matches!(value, ValueRef::Text(_)) && !is_lossless(value, data_type) {
+        return Err(mismatch(value, data_type));
+    }
+    match assign(value.to_value(), data_type)? {
+        Value::Number(text) => Ok(Some(text)),
+        _ => Err(mismatch(value, data_type)),
     }
 }
 
@@ -80,8 +100,8 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
     use DataType as To;
     match value {
         ValueRef::SmallInt(_) | ValueRef::Integer(_) | ValueRef::BigInt(_) => data_type.is_numeric(),
-        ValueRef::Numeric(_) | ValueRef::Real(_) | ValueRef::Double(_) => {
-            matches!(data_type, To::Numeric { .. } | To::Real | To::DoublePrecision)
+        ValueRef::Numeric(_) | ValueRef::Number(_) | ValueRef::Real(_) | ValueRef::Double(_) => {
+            matches!(data_type, To::Numeric { .. } | To::Number | To::Real | To::DoublePrecision)
         }
         ValueRef::Boolean(_) => data_type == To::Boolean,
         ValueRef::Date(_) => matches!(data_type, To::Date | To::Timestamp | To::TimestampTz),
@@ -122,8 +142,8 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
         Value::Interval(value) => ValueRef::Interval(value),
         Value::Uuid(value) => ValueRef::Uuid(value),
         Value::Enum(value) => ValueRef::Enum(value),
-        Value::Text(_) | Value::Bytea(_) | Value::Array(_) => {
-            return Err(Error::new(SqlState::InternalError, "a conversion gave a text, bytes or an array"));
+        Value::Text(_) | Value::Number(_) | Value::Bytea(_) | Value::Array(_) => {
+            return Err(Error::new(SqlState::InternalError, "a conversion gave what lies elsewhere"));
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use ankerdb_engine::{ArrayRef, DataType, Decimal, Interval, SqlState, SystemType, Value, ValueRef};
-use ankerdb_value::format_text;
+use ankerdb_value::{Number, format_text};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -125,14 +125,15 @@ direct! {
         ValueRef::SmallInt(value) => f64::from(value),
         ValueRef::Integer(value) => f64::from(value),
     }
-    Decimal, DataType::Numeric { .. } | DataType::SmallInt | DataType::Integer | DataType::BigInt, {
+    Decimal, DataType::Numeric { .. } | DataType::Number | DataType::SmallInt | DataType::Integer | DataType::BigInt, {
         ValueRef::Numeric(value) => value,
+        ValueRef::Number(text) => decimal(text)?,
         ValueRef::SmallInt(value) => Decimal::from(i64::from(value)),
         ValueRef::Integer(value) => Decimal::from(i64::from(value)),
         ValueRef::BigInt(value) => Decimal::from(value),
     }
-    String, DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::System(SystemType::List(_)), {
-        ValueRef::Text(text) => text.to_owned(),
+    String, DataType::Number | DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::System(SystemType::List(_)), {
+        ValueRef::Text(text) | ValueRef::Number(text) => text.to_owned(),
         ValueRef::Enum(value) => value.label().to_owned(),
         // An array of an analytical query is a text already.
         ValueRef::Array(array) => array_text(array),
@@ -162,6 +163,14 @@ direct! {
     [u8; 16], DataType::Uuid, {
         ValueRef::Uuid(bytes) => bytes,
     }
+}
+
+/// A numeric of any length, if it has few enough digits.
+fn decimal(text: &str) -> Result<Decimal> {
+    Number::read(text).to_decimal().ok_or_else(|| {
+        let message = format!("{text} is no number of at most 38 digits: read it as a String");
+        Error::new(SqlState::NumericValueOutOfRange, message)
+    })
 }
 
 fn array_text(array: ArrayRef<'_>) -> String {

@@ -13,7 +13,7 @@ mod uuid;
 
 #[cfg(feature = "sql")]
 pub(crate) use fit::parameter;
-pub(crate) use fit::stored;
+pub(crate) use fit::{number_text, stored};
 pub use from::FromValue;
 #[cfg(any(feature = "chrono", feature = "rust_decimal", feature = "uuid"))]
 use from::wrong_type;

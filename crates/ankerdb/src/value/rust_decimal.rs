@@ -17,7 +17,9 @@ impl FromValue for Decimal {
     fn from_value(value: ValueRef<'_>) -> Result<Decimal> {
         let number = match value {
             ValueRef::Numeric(number) => number,
-            ValueRef::SmallInt(_) | ValueRef::Integer(_) | ValueRef::BigInt(_) => Numeric::from_value(value)?,
+            ValueRef::SmallInt(_) | ValueRef::Integer(_) | ValueRef::BigInt(_) | ValueRef::Number(_) => {
+                Numeric::from_value(value)?
+            }
             other => return Err(wrong_type(other, "Decimal")),
         };
         Decimal::try_from_i128_with_scale(number.unscaled, u32::from(number.scale)).map_err(|source| {

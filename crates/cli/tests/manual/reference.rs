@@ -61,6 +61,7 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Real => "real",
         DataType::DoublePrecision => "double precision",
         DataType::Numeric { .. } => "numeric(p, s)",
+        DataType::Number => "numeric",
         DataType::Text => "text",
         DataType::Varchar(_) => "varchar(n)",
         DataType::Char(_) => "char(n)",
@@ -80,7 +81,7 @@ fn in_manual(data_type: DataType) -> &'static str {
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 27] = [
+const TYPES: [DataType; 28] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -88,6 +89,7 @@ const TYPES: [DataType; 27] = [
     DataType::Real,
     DataType::DoublePrecision,
     DataType::Numeric { precision: 10, scale: 2 },
+    DataType::Number,
     DataType::Text,
     DataType::Varchar(5),
     DataType::Char(5),

@@ -435,6 +435,7 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         DataType::Enum(labels) => Value::Enum(labels.at(word())),
         DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
         DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),
+        DataType::Number => Value::Number(std::str::from_utf8(view_bytes(column, &wide())).unwrap().into()),
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb => {
             Value::text(std::str::from_utf8(view_bytes(column, &wide())).unwrap())
         }

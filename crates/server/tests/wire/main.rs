@@ -16,6 +16,7 @@ mod interrupt;
 mod limits;
 mod malformed;
 mod notify;
+mod numerics;
 mod psql;
 mod script;
 mod serializable;

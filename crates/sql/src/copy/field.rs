@@ -19,6 +19,7 @@ pub(super) fn parse_field(text: &str, data_type: DataType) -> Result<Parsed> {
         DataType::Integer => text.parse().ok().map(Value::Integer),
         DataType::BigInt => text.parse().ok().map(Value::BigInt),
         DataType::Numeric { precision, scale } => plain_decimal(text, precision, scale).map(Value::Numeric),
+        DataType::Number if is_plain_number(text) => Some(Value::Number(text.into())),
         DataType::Date => plain_date(text).map(Value::Date),
         DataType::Text => return Ok(Parsed::Text(text.len())),
         // A character has at least one byte.
@@ -67,6 +68,20 @@ fn plain_date(text: &str) -> Option<i32> {
     Some(day_of_era - DAYS_TO_1970)
 }
 
+/// Whether the text is what a numeric of any length is shown as: digits without a zero before them, perhaps a sign and a fraction.
+fn is_plain_number(text: &str) -> bool {
+    const DIGITS_MAX: usize = 1000;
+    let magnitude = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, "0"));
+    let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_zero = || magnitude.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    text.len() <= DIGITS_MAX
+        && are_digits(whole)
+        && are_digits(fraction)
+        && (whole == "0" || !whole.starts_with('0'))
+        && !(text.starts_with('-') && is_zero())
+}
+
 /// `-123.45` without blanks or exponent, of at most 18 digits, none to be rounded away.
 fn plain_decimal(text: &str, precision: u8, scale: u8) -> Option<Decimal> {
     const DIGITS_MAX: usize = 18;
@@ -96,7 +111,6 @@ fn plain_decimal(text: &str, precision: u8, scale: u8) -> Option<Decimal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ankerdb_value::UNDECLARED_PRECISION;
 
     #[test]
     fn plain_decimals() {
@@ -106,11 +120,19 @@ mod tests {
         assert_eq!(read("9999.99"), Some(999_999));
         assert_eq!(read(".5"), Some(50));
         assert_eq!(read("7."), Some(700));
-        let undeclared = |text| plain_decimal(text, UNDECLARED_PRECISION, 9).map(|decimal| decimal.unscaled);
-        assert_eq!(undeclared("1.5"), Some(1_500_000_000));
-        assert_eq!(undeclared("1.1234567891"), None);
         for other in ["10000", "1.234", "", "-", ".", "1e3", " 1", "1.2.3", "NaN", "0000000000000000000"] {
             assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn plain_numbers_are_shown_as_they_are_written() {
+        for text in ["0", "-7", "0.00", "-0.010", "123456789012345678901234567890123456789012345678.5"] {
+            assert!(is_plain_number(text), "{text}");
+            assert_eq!(parse_text(DataType::Number, text).unwrap(), Value::Number(text.into()));
+        }
+        for other in ["", "-", "00", "01", "-0", "-0.0", "+1", "1.", ".5", "1e3", " 1", "1.2.3", "NaN"] {
+            assert!(!is_plain_number(other), "{other}");
         }
     }
 

@@ -4,8 +4,31 @@ use super::defining::Defining;
 use crate::expression::Parameters;
 use crate::name::folded;
 use crate::plan::{InsertPlan, InsertSource, Place, WritePlan};
-use ankerdb_engine::{ColumnDefinition, Error, NameRef, Result, SqlState, TableDefinition};
+use ankerdb_engine::{ColumnDefinition, DataType, Error, NameRef, Result, SqlState, TableDefinition};
+use ankerdb_value::MAX_NUMERIC_PRECISION;
 use datafusion::sql::sqlparser::ast;
+
+/// The type of the column that keeps an expression's values: a computed numeric has no declared digits, and keeps those that it has.
+fn stored(data_type: DataType, is_computed: bool) -> DataType {
+    match data_type {
+        DataType::Numeric { precision: MAX_NUMERIC_PRECISION, .. } => DataType::Number,
+        DataType::Numeric { .. } if is_computed => DataType::Number,
+        other => other,
+    }
+}
+
+/// Which columns of the query are computed, and no columns of others or casts; none where `*` stands for some.
+fn computed(query: &ast::Query) -> Vec<bool> {
+    let ast::SetExpr::Select(select) = &*query.body else { return Vec::new() };
+    let is_computed = |item: &ast::SelectItem| match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } => Some(!matches!(
+            expr,
+            ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Cast { .. }
+        )),
+        _ => None,
+    };
+    select.projection.iter().map(is_computed).collect::<Option<_>>().unwrap_or_default()
+}
 
 /// `definition` has no columns yet. Returns the command tag.
 pub(super) fn create_table_as(
@@ -27,9 +50,12 @@ pub(super) fn create_table_as(
     if names.len() > output.len() {
         return Err(Error::new(SqlState::SyntaxError, "too many column names were specified"));
     }
+    let computed = computed(query);
     for (position, column) in output.iter().enumerate() {
         let name = names.get(position).map_or_else(|| column.name.clone(), |given| folded(&given.name));
-        definition.columns.push(ColumnDefinition::new(name, column.data_type).nullable());
+        let is_computed = computed.get(position).copied().unwrap_or_default();
+        let data_type = stored(column.data_type, is_computed);
+        definition.columns.push(ColumnDefinition::new(name, data_type).nullable());
     }
     let table = defining.definitions.create_table(definition)?;
     if !with_data {

@@ -49,7 +49,7 @@ pub(super) fn make_array(list: ListType, values: Vec<Value>) -> Result<Array> {
     for value in values {
         let item = match (&value, list) {
             // Numerics keep their own digits.
-            (Value::Numeric(_), ListType::Numeric) => value,
+            (Value::Numeric(_) | Value::Number(_), ListType::Numeric) => value,
             _ => cast(value, list.item_type())?,
         };
         items.push((&item).into())?;

@@ -7,7 +7,8 @@
 use super::notation::as_call;
 use super::operator::is_quoted;
 use super::types::{
-    ANY_CHAR, Family, alternative_type, assignable, data_type, family, number, numeric, same_representation,
+    ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number, numeric,
+    same_representation,
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{DATABASE, folded, quoted, undefined_column};
@@ -15,7 +16,7 @@ use crate::syntax_error::too_deep;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Decimal, Error, QualifiedName, SqlState, SystemType, Value,
 };
-use ankerdb_value::{Interval, UNDECLARED_PRECISION, cast, parse_text};
+use ankerdb_value::{Interval, Number, cast, parse_text};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 
 /// Expressions within expressions; AND and OR count once however long the chain.
@@ -477,7 +478,7 @@ impl<'a> Binder<'a> {
     pub(crate) fn merge(&mut self, items: Vec<Typed>, what: &str) -> Bound<(Vec<Expression>, DataType)> {
         let mut items = items;
         let mut common = all_alternatives(&items, what)?;
-        if let Some(DataType::Numeric { .. }) = common
+        if let Some(DataType::Numeric { .. } | DataType::Number) = common
             && items.iter().any(is_quoted)
         {
             let number = |item| if is_quoted(&item) { self.cast_to_numeric(item) } else { Ok(item) };
@@ -515,7 +516,7 @@ impl<'a> Binder<'a> {
         Ok(Typed::new(expression, target))
     }
 
-    /// `CAST(operand AS numeric)`: without a scale of its own it keeps what the operand has.
+    /// `CAST(operand AS numeric)`: without a scale of its own it keeps what the operand has, and has any length where that is not known.
     pub(crate) fn cast_to_numeric(&mut self, operand: Typed) -> Bound<Typed> {
         if let (Some(DataType::Jsonb), Expression::Literal(Value::Text(text))) =
             (operand.data_type, &operand.expression)
@@ -526,19 +527,17 @@ impl<'a> Binder<'a> {
             (Some(DataType::Numeric { scale, .. }), _) => {
                 return Ok(Typed::new(operand.expression, numeric(scale)));
             }
+            (Some(DataType::Number), _) => return Ok(operand),
             (Some(DataType::SmallInt | DataType::Integer | DataType::BigInt), _) => Some(0),
-            (None, Expression::Literal(Value::Text(text))) => match Decimal::parse(text) {
-                Ok(value) => {
-                    let data_type = numeric(value.scale);
-                    return Ok(Typed::new(Expression::Literal(Value::Numeric(value)), data_type));
-                }
-                Err(error) => return Err(error.into()),
-            },
+            (None, Expression::Literal(Value::Text(text))) => {
+                let (value, data_type) = exact_constant(&Number::parse(text)?);
+                return Ok(Typed::new(Expression::Literal(value), data_type));
+            }
             _ => None,
         };
         match scale {
             Some(scale) => self.cast(operand, numeric(scale)),
-            None => self.cast(operand, BARE_NUMERIC),
+            None => self.cast(operand, DataType::Number),
         }
     }
 
@@ -641,9 +640,6 @@ fn is_time(data_type: DataType) -> bool {
     matches!(family(data_type), Family::Date | Family::Timestamp | Family::TimestampTz | Family::Time)
 }
 
-/// `numeric` of what has no scale: texts that are not constants, doubles, parameters.
-const BARE_NUMERIC: DataType = DataType::Numeric { precision: 38, scale: 10 };
-
 /// Whether the type is `numeric` without precision and scale.
 pub(crate) fn is_bare_numeric(parsed: &ast::DataType) -> bool {
     use ast::{DataType as Sql, ExactNumberInfo::None};
@@ -659,7 +655,7 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::BigInt => Value::BigInt(0),
         DataType::Real => Value::Real(0.0),
         DataType::DoublePrecision => Value::Double(0.0),
-        DataType::Numeric { .. } => Value::Numeric(Decimal::ZERO),
+        DataType::Numeric { .. } | DataType::Number => Value::Numeric(Decimal::ZERO),
         DataType::Date => Value::Date(0),
         DataType::Timestamp => Value::Timestamp(0),
         DataType::TimestampTz => Value::TimestampTz(0),
@@ -711,7 +707,6 @@ pub(super) fn unmodified(known: DataType) -> DataType {
     match known {
         DataType::Varchar(_) => DataType::Text,
         DataType::Char(_) => DataType::Text,
-        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => known,
         DataType::Numeric { scale, .. } => numeric(scale),
         other => other,
     }

@@ -3,10 +3,11 @@
 use super::bind::{Bound, elsewhere};
 use super::library::{Builtin, JSONB_KEY};
 use super::operator::with_blanks;
-use super::types::numeric;
+use super::types::{exact_constant, numeric};
 use super::{Binder, Expression, Function, Typed};
 use crate::name::not_supported;
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, SystemType, Value};
+use ankerdb_value::Number;
 
 /// The key of a `jsonb`, which orders as documents do.
 pub(crate) fn comparison_key(jsonb: Expression) -> Expression {
@@ -77,6 +78,7 @@ pub(crate) fn cast(jsonb: Expression, target: DataType) -> Typed {
         DataType::BigInt => "operator jsonb to bigint",
         DataType::Real => "operator jsonb to real",
         DataType::DoublePrecision => "operator jsonb to double precision",
+        DataType::Number => "operator jsonb to number",
         _ => "operator jsonb to numeric",
     };
     let expression = match target {
@@ -94,10 +96,13 @@ pub(crate) fn cast(jsonb: Expression, target: DataType) -> Typed {
 /// # Errors
 /// 22023 for what is no number.
 pub(crate) fn constant_number(jsonb: &str) -> Result<Typed, Error> {
-    let call = Builtin::only("operator jsonb to numeric");
+    let call = Builtin::only("operator jsonb to number");
     let value = call.compute(&[Value::text(jsonb)], &Interrupt::default())?;
-    let scale = if let Value::Numeric(number) = &value { number.scale } else { 0 };
-    Ok(Typed::new(Expression::Literal(value), numeric(scale)))
+    let (value, data_type) = match &value {
+        Value::Number(text) => exact_constant(&Number::read(text)),
+        _ => (value, DataType::Number),
+    };
+    Ok(Typed::new(Expression::Literal(value), data_type))
 }
 
 /// Fractional digits of a numeric that a `jsonb` is, before it is rounded to those of its target.

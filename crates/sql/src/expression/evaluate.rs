@@ -7,7 +7,7 @@ use super::sequences::{NoSequences, Sequences};
 use super::{Arithmetic, Comparison, Expression, Function, Like, SessionFunction, text};
 use ankerdb_engine::{DataType, Decimal, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{
-    MAX_NUMERIC_PRECISION, Zone, add, cast, compare, divide, modulo, multiply, negate, subtract,
+    MAX_NUMERIC_PRECISION, Number, Zone, add, cast, compare, divide, modulo, multiply, negate, subtract,
 };
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -351,11 +351,26 @@ fn number_call(function: Function, values: &[Value]) -> Result<Value> {
         (_, [Value::Double(value)]) => Ok(Value::Double(double_call(function, *value))),
         (_, [Value::Real(value)]) => Ok(Value::Double(double_call(function, f64::from(*value)))),
         (_, [Value::Numeric(value)]) => Ok(Value::Numeric(decimal_call(function, *value)?)),
+        (_, [Value::Number(text)]) => Ok(Value::number(&long_call(function, &Number::read(text), 0)?)),
+        (Function::Round | Function::Truncate, [Value::Number(text), Value::Integer(digits)]) => {
+            Ok(Value::number(&long_call(function, &Number::read(text), *digits)?))
+        }
         (Function::Round | Function::Truncate, [Value::Numeric(value), Value::Integer(digits)]) => {
             Ok(Value::Numeric(at_digit(function, *value, *digits)?))
         }
         _ => Err(wrong_argument()),
     }
+}
+
+/// A function of a numeric of any length that gives one.
+fn long_call(function: Function, value: &Number, digits: i32) -> Result<Number> {
+    Ok(match function {
+        Function::Round => value.round(digits)?,
+        Function::Truncate => value.trunc(digits)?,
+        Function::Ceil => value.ceil()?,
+        Function::Floor => value.floor()?,
+        _ => value.sign(),
+    })
 }
 
 /// A numeric rounded or cut off at so many fractional digits; at a power of ten, if that is negative.
@@ -387,6 +402,7 @@ fn absolute(value: &Value) -> Result<Value> {
         Value::Real(value) => Value::Real(value.abs()),
         Value::Double(value) => Value::Double(value.abs()),
         Value::Numeric(decimal) if decimal.unscaled >= 0 => value.clone(),
+        Value::Number(text) if !text.starts_with('-') => value.clone(),
         negative => negate(negative)?,
     })
 }

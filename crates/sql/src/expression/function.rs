@@ -428,18 +428,20 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
         let (Some(right), Some(left)) = (items.pop(), items.pop()) else { return elsewhere(name) };
         return binder.arithmetic(super::Arithmetic::Modulo, left, right);
     }
-    let unknown = if items.len() == 2 { numeric(10) } else { DataType::DoublePrecision };
+    let unknown = if items.len() == 2 { DataType::Number } else { DataType::DoublePrecision };
     let operand_type = items[0].data_type.unwrap_or(unknown);
     if !operand_type.is_numeric() {
         return Err(no_function(name, &items).into());
     }
     let integer = matches!(operand_type, DataType::SmallInt | DataType::Integer | DataType::BigInt);
-    let result = match (name, items.len()) {
+    let mut result = match (name, items.len()) {
         ("abs", 1) => operand_type,
         ("sign" | "round" | "trunc" | "ceil" | "ceiling" | "floor", 1) => match operand_type {
             DataType::Numeric { .. } => numeric(0),
+            DataType::Number => DataType::Number,
             _ => DataType::DoublePrecision,
         },
+        ("round" | "trunc", 2) if operand_type == DataType::Number => DataType::Number,
         ("round" | "trunc", 2) if integer || matches!(operand_type, DataType::Numeric { .. }) => {
             numeric(scale_of(operand_type))
         }
@@ -454,13 +456,15 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
         _ => Function::Ceil,
     };
     // Integers are rounded as the result's type, as PostgreSQL resolves these calls.
-    let operand = match (name, integer) {
+    let mut operand = match (name, integer) {
         ("abs", _) | (_, false) => operand_type,
         _ => result,
     };
     let second = items.split_off(1).pop();
+    if let Some(Typed { expression: Expression::Literal(Value::Integer(39..)), .. }) = second {
+        (operand, result) = (DataType::Number, DataType::Number);
+    }
     let mut bound = items.into_iter().map(|item| binder.resolve(item, operand)).collect::<Bound<Vec<_>>>()?;
-    let mut result = result;
     if let Some(digits) = second {
         let digits = match digits.data_type {
             None | Some(DataType::SmallInt | DataType::Integer) => {
@@ -468,8 +472,10 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
             }
             Some(_) => return elsewhere(format!("{name} with such digits")),
         };
-        if let Expression::Literal(Value::Integer(digits @ ..=38)) = digits {
-            result = numeric(digits.max(0) as u8);
+        if let (Expression::Literal(Value::Integer(digits @ ..=38)), DataType::Numeric { .. }) =
+            (&digits, result)
+        {
+            result = numeric((*digits).max(0) as u8);
         }
         bound.push(digits);
     }
@@ -479,7 +485,7 @@ fn numeric_call(binder: &mut Binder, name: &str, mut items: Vec<Typed>) -> Bound
 /// Whether a numeric is among the arguments, and no double.
 fn is_exact(items: &[Typed]) -> bool {
     let is_float = |item: &Typed| matches!(item.data_type, Some(DataType::Real | DataType::DoublePrecision));
-    items.iter().any(|item| matches!(item.data_type, Some(DataType::Numeric { .. })))
+    items.iter().any(|item| matches!(item.data_type, Some(DataType::Numeric { .. } | DataType::Number)))
         && !items.iter().any(is_float)
 }
 

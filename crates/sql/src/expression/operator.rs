@@ -3,9 +3,12 @@
 
 use super::bind::{Binder, Bound, Typed, compared, convert, elsewhere, no_operator, type_name, unmodified};
 use super::similar::invalid_escape;
-use super::types::{Family, common_type, convert_exactly, family, number, numeric, scale_of};
+use super::types::{
+    Family, common_type, convert_exactly, exact_constant, family, meet_as_numbers, number, numeric, scale_of,
+};
 use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax, document, library};
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use ankerdb_value::{Number, cast};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
 
 impl Binder<'_> {
@@ -107,7 +110,8 @@ impl Binder<'_> {
         Ok(Typed { expression: Expression::Negate(Box::new(operand.expression)), ..operand })
     }
 
-    fn number_operand(&mut self, operator: &str, operand: Typed) -> Bound<Typed> {
+    /// The operand of a sign.
+    pub(crate) fn number_operand(&mut self, operator: &str, operand: Typed) -> Bound<Typed> {
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
             Some(DataType::Interval) if operator == "-" => Ok(operand),
@@ -216,22 +220,25 @@ impl Binder<'_> {
                 {
                     return Ok((Expression::Literal(value), right.expression));
                 }
+                if meet_as_numbers(left_type, right_type) {
+                    return Ok((left.expression, right.expression));
+                }
                 let Some(common) = common_type(left_type, right_type) else {
                     return Err(no_operator(&left, operator, &right).into());
                 };
                 Ok((convert(left, common)?, convert(right, common)?))
             }
             // As if it were written without quotes.
-            (Some(DataType::Numeric { .. }), None) if is_quoted(&right) => {
+            (Some(DataType::Numeric { .. } | DataType::Number), None) if is_quoted(&right) => {
                 let right = self.cast_to_numeric(right)?;
                 self.comparable(left, right, operator)
             }
-            (None, Some(DataType::Numeric { .. })) if is_quoted(&left) => {
+            (None, Some(DataType::Numeric { .. } | DataType::Number)) if is_quoted(&left) => {
                 let left = self.cast_to_numeric(left)?;
                 self.comparable(left, right, operator)
             }
-            (Some(known), None) => Ok((left.expression, self.resolve(right, compared(known))?)),
-            (None, Some(known)) => Ok((self.resolve(left, compared(known))?, right.expression)),
+            (Some(known), None) => Ok((left.expression, self.resolve(right, compared_with(known))?)),
+            (None, Some(known)) => Ok((self.resolve(left, compared_with(known))?, right.expression)),
             (None, None) => Ok((self.resolve(left, DataType::Text)?, self.resolve(right, DataType::Text)?)),
         }
     }
@@ -298,9 +305,16 @@ impl Binder<'_> {
                 };
                 match common {
                     DataType::Numeric { .. } => {
+                        if let Some(constant) = long_constant(operator, &left, &right) {
+                            return Ok(constant);
+                        }
                         let scales = (scale_of(left_type), scale_of(right_type));
                         let operands = (numeric(scales.0), numeric(scales.1));
                         (operands, numeric(result_scale(operator, scales)))
+                    }
+                    DataType::Number => {
+                        let pair = (left.expression, right.expression);
+                        return Ok(Typed::new(Expression::Arithmetic(operator, Box::new(pair)), common));
                     }
                     DataType::Real | DataType::DoublePrecision if operator == Arithmetic::Modulo => {
                         return Err(no_operator(&left, operator.symbol(), &right).into());
@@ -351,7 +365,9 @@ impl Binder<'_> {
     /// An operand without a type as one of a type; a constant beside a numeric is one with its own digits.
     fn beside(&mut self, operand: Typed, target: DataType) -> Bound<Typed> {
         match target {
-            DataType::Numeric { .. } if is_quoted(&operand) => self.cast_to_numeric(operand),
+            DataType::Numeric { .. } | DataType::Number if is_quoted(&operand) => {
+                self.cast_to_numeric(operand)
+            }
             _ => Ok(Typed::new(self.resolve(operand, target)?, target)),
         }
     }
@@ -429,11 +445,29 @@ impl Binder<'_> {
                 (known, other) => known.or(other),
             };
         }
+        let exact = |known: Option<DataType>| known.is_none_or(DataType::is_exact);
+        if let Some(DataType::Numeric { .. } | DataType::Number) = common
+            && exact(operand.data_type)
+            && items.iter().all(|item| exact(item.data_type))
+        {
+            return self.in_numbers(operand, items, negated);
+        }
         let target = compared(common.unwrap_or(DataType::Text));
         let items = items.into_iter().map(|item| Ok(self.beside(item, target)?.expression));
         let items = items.collect::<Bound<Vec<_>>>()?;
         let operand = self.beside(operand, target)?.expression;
         Ok(Typed::new(Expression::InList(Box::new(operand), items, negated), DataType::Boolean))
+    }
+
+    /// `operand IN (items)` of exact numbers, which compare as they are.
+    fn in_numbers(&mut self, operand: Typed, items: Vec<Typed>, negated: bool) -> Bound<Typed> {
+        let mut number = |item: Typed| match item.data_type {
+            Some(_) => Ok(item.expression),
+            None => Ok(self.beside(item, DataType::Number)?.expression),
+        };
+        let items = items.into_iter().map(&mut number).collect::<Bound<Vec<_>>>()?;
+        let operand = Box::new(number(operand)?);
+        Ok(Typed::new(Expression::InList(operand, items, negated), DataType::Boolean))
     }
 
     pub(super) fn between(&mut self, expr: &Expr, low: &Expr, high: &Expr, negated: bool) -> Bound<Typed> {
@@ -486,8 +520,38 @@ impl Binder<'_> {
     }
 }
 
+/// Arithmetic of two constants whose result 38 digits do not hold. What fails is left to the evaluation, which may never come.
+fn long_constant(operator: Arithmetic, left: &Typed, right: &Typed) -> Option<Typed> {
+    let (Expression::Literal(left), Expression::Literal(right)) = (&left.expression, &right.expression)
+    else {
+        return None;
+    };
+    let as_number = |value: &Value| cast(value.clone(), DataType::Number).ok();
+    let (left, right) = (as_number(left)?, as_number(right)?);
+    let result = match operator {
+        Arithmetic::Add => ankerdb_value::add(&left, &right),
+        Arithmetic::Subtract => ankerdb_value::subtract(&left, &right),
+        Arithmetic::Multiply => ankerdb_value::multiply(&left, &right),
+        Arithmetic::Divide => ankerdb_value::divide(&left, &right),
+        Arithmetic::Modulo => ankerdb_value::modulo(&left, &right),
+    };
+    let Ok(Value::Number(text)) = result else { return None };
+    match exact_constant(&Number::read(&text)) {
+        (value @ Value::Number(_), data_type) => Some(Typed::new(Expression::Literal(value), data_type)),
+        _ => None,
+    }
+}
+
+/// The type of a parameter that is compared with a number: a numeric of any length meets every numeric without a conversion.
+fn compared_with(known: DataType) -> DataType {
+    match known {
+        DataType::Numeric { .. } => DataType::Number,
+        other => compared(other),
+    }
+}
+
 /// Whether this is a constant in quotes, which has no type yet.
-pub(super) fn is_quoted(operand: &Typed) -> bool {
+pub(crate) fn is_quoted(operand: &Typed) -> bool {
     operand.data_type.is_none() && matches!(operand.expression, Expression::Literal(Value::Text(_)))
 }
 

@@ -2,7 +2,7 @@
 
 use super::bind::is_bare_numeric;
 use ankerdb_engine::{DataType, Decimal, EnumType, Error, ListType, Result, SqlState, SystemType, Value};
-use ankerdb_value::{MAX_NUMERIC_PRECISION, cast, compare, type_by_name};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, Number, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
 /// `char(n)` of any length: the type to which text is converted before it is compared with a `char` column,
@@ -67,6 +67,8 @@ pub(crate) enum Family {
     Integer,
     BigInt,
     Numeric,
+    /// Numerics of any length.
+    Number,
     Real,
     DoublePrecision,
     Text,
@@ -92,6 +94,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Integer => Family::Integer,
         DataType::BigInt => Family::BigInt,
         DataType::Numeric { .. } => Family::Numeric,
+        DataType::Number => Family::Number,
         DataType::Real => Family::Real,
         DataType::DoublePrecision => Family::DoublePrecision,
         DataType::Text | DataType::Varchar(_) => Family::Text,
@@ -135,10 +138,15 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         (Numeric, Numeric | SmallInt | Integer | BigInt) | (SmallInt | Integer | BigInt, Numeric) => {
             numeric(scale_of(left).max(scale_of(right)))
         }
+        (Number, SmallInt | Integer | BigInt | Numeric) | (SmallInt | Integer | BigInt | Numeric, Number) => {
+            DataType::Number
+        }
         (SmallInt, Integer) | (Integer, SmallInt) => DataType::Integer,
         (BigInt, SmallInt | Integer | BigInt) | (SmallInt | Integer, BigInt) => DataType::BigInt,
-        (Real | DoublePrecision | Numeric | SmallInt | Integer | BigInt, Real | DoublePrecision)
-        | (Real | DoublePrecision, Numeric | SmallInt | Integer | BigInt) => DataType::DoublePrecision,
+        (Real | DoublePrecision | Numeric | Number | SmallInt | Integer | BigInt, Real | DoublePrecision)
+        | (Real | DoublePrecision, Numeric | Number | SmallInt | Integer | BigInt) => {
+            DataType::DoublePrecision
+        }
         (Char, Char) => ANY_CHAR,
         // PostgreSQL compares `char` with `text` as text, blanks cut off: the stored form.
         (Text | Char, Text | Char) => DataType::Text,
@@ -151,12 +159,9 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
 /// The type of alternatives, as in CASE, COALESCE and UNION; `None` if they do not fit. A real beside another exact number stays
 /// one, where operators have doubles.
 pub(crate) fn alternative_type(left: DataType, right: DataType) -> Option<DataType> {
-    let is_exact = |data_type: DataType| {
-        data_type.is_numeric() && !matches!(data_type, DataType::Real | DataType::DoublePrecision)
-    };
     match (left, right) {
         (DataType::Real, DataType::Real) => Some(DataType::Real),
-        (DataType::Real, other) | (other, DataType::Real) if is_exact(other) => Some(DataType::Real),
+        (DataType::Real, other) | (other, DataType::Real) if other.is_exact() => Some(DataType::Real),
         _ => common_type(left, right),
     }
 }
@@ -208,7 +213,8 @@ pub(crate) fn convert_exactly(value: Value, to: DataType) -> Option<Value> {
     }
 }
 
-/// The type and value of a number as it is written: the smallest of integer, bigint and numeric that holds it.
+/// The type and value of a number as it is written: the smallest of integer, bigint and numeric that holds it. What 38 digits do not
+/// hold is a numeric of any length.
 pub(crate) fn number(text: &str) -> Result<(Value, DataType)> {
     if let Ok(value) = text.parse::<i32>() {
         return Ok((Value::Integer(value), DataType::Integer));
@@ -216,11 +222,23 @@ pub(crate) fn number(text: &str) -> Result<(Value, DataType)> {
     if let Ok(value) = text.parse::<i64>() {
         return Ok((Value::BigInt(value), DataType::BigInt));
     }
-    let decimal = decimal(text).ok_or_else(|| {
-        let message = format!("value \"{text}\" is out of range for type numeric");
-        Error::new(SqlState::NumericValueOutOfRange, message)
-    })?;
-    Ok((Value::Numeric(decimal), numeric(decimal.scale)))
+    match decimal(text) {
+        Some(decimal) => Ok((Value::Numeric(decimal), numeric(decimal.scale))),
+        None => Ok((Value::number(&Number::parse(&text.replace('_', ""))?), DataType::Number)),
+    }
+}
+
+/// A numeric as a constant: of its own digits where 38 hold them, since that is quicker.
+pub(crate) fn exact_constant(number: &Number) -> (Value, DataType) {
+    match number.to_decimal().filter(|decimal| number.scale() == Some(i32::from(decimal.scale))) {
+        Some(decimal) => (Value::Numeric(decimal), numeric(decimal.scale)),
+        None => (Value::number(number), DataType::Number),
+    }
+}
+
+/// Whether two exact numbers are compared as they are: one has any length, and each converts to the other's type only by itself.
+pub(crate) fn meet_as_numbers(left: DataType, right: DataType) -> bool {
+    (left == DataType::Number || right == DataType::Number) && left.is_exact() && right.is_exact()
 }
 
 fn decimal(text: &str) -> Option<Decimal> {
@@ -254,7 +272,8 @@ mod tests {
         assert_eq!(number("1.50").unwrap(), (Value::Numeric(Decimal::new(150, 2)), numeric(2)));
         assert_eq!(number("1.5e3").unwrap().0, Value::Numeric(Decimal::new(1500, 0)));
         assert_eq!(number("15e-1").unwrap().0, Value::Numeric(Decimal::new(15, 1)));
-        assert_eq!(number("1e99").unwrap_err().state(), SqlState::NumericValueOutOfRange);
+        assert_eq!(number("1e99").unwrap().1, DataType::Number);
+        assert_eq!(number("1e999999").unwrap_err().state(), SqlState::NumericValueOutOfRange);
     }
 
     #[test]

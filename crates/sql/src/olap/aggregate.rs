@@ -10,6 +10,7 @@
 
 use super::error::external;
 use super::interval_aggregate::{self, INTERVAL, IntervalSum};
+use super::number_aggregate::{self, NUMBER, Told};
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Int64Array, PrimitiveArray,
@@ -77,6 +78,14 @@ impl Hash for ExactAggregate {
 impl ExactAggregate {
     fn new(kind: ExactKind, stock: Arc<AggregateUDF>) -> ExactAggregate {
         ExactAggregate { kind, stock, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    /// What is told of numerics of any length.
+    fn told(&self) -> Told {
+        match self.kind {
+            ExactKind::Sum => Told::Sum,
+            ExactKind::Average => Told::Average,
+        }
     }
 
     /// What the aggregate does with arguments of this type; `None` if DataFusion's function does it.
@@ -192,6 +201,7 @@ impl AggregateUDFImpl for ExactAggregate {
             DataType::Float16 | DataType::Float32 | DataType::Float64 => DataType::Float64,
             DataType::Decimal256(..) | DataType::Duration(_) => argument.clone(),
             DataType::Interval(_) => INTERVAL,
+            DataType::LargeBinary => NUMBER,
             DataType::Dictionary(_, value) => return self.coerce_types(&[value.as_ref().clone()]),
             other => {
                 let message =
@@ -206,6 +216,7 @@ impl AggregateUDFImpl for ExactAggregate {
         match self.shape(&arguments[0]) {
             Some(shape) => Ok(shape.result),
             None if arguments[0] == INTERVAL => Ok(INTERVAL),
+            None if arguments[0] == NUMBER => Ok(NUMBER),
             None => self.stock.inner().return_type(arguments),
         }
     }
@@ -214,6 +225,9 @@ impl AggregateUDFImpl for ExactAggregate {
         let Some(shape) = self.shape(args.input_fields[0].data_type()) else {
             if *args.input_fields[0].data_type() == INTERVAL {
                 return Ok(interval_aggregate::state_fields(args.name));
+            }
+            if *args.input_fields[0].data_type() == NUMBER {
+                return Ok(number_aggregate::state_fields(args.name, args.is_distinct));
             }
             return self.stock.state_fields(args);
         };
@@ -240,6 +254,9 @@ impl AggregateUDFImpl for ExactAggregate {
                 }
                 Ok(Box::new(IntervalSum::new(self.kind == ExactKind::Average)))
             }
+            None if *args.expr_fields[0].data_type() == NUMBER => {
+                Ok(number_aggregate::accumulator(self.told(), args.is_distinct))
+            }
             None => self.stock.accumulator(args),
             Some(shape) if args.is_distinct => {
                 Ok(Box::new(DistinctAccumulator { shape, seen: HashSet::new() }))
@@ -250,7 +267,10 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match self.shape(args.expr_fields[0].data_type()) {
-            None if *args.expr_fields[0].data_type() == INTERVAL => self.accumulator(args),
+            None if *args.expr_fields[0].data_type() == NUMBER && !args.is_distinct => {
+                Ok(number_aggregate::sliding(self.told()))
+            }
+            None if is_ours(args.expr_fields[0].data_type()) => self.accumulator(args),
             None => self.stock.create_sliding_accumulator(args),
             Some(_) => self.accumulator(args),
         }
@@ -258,7 +278,7 @@ impl AggregateUDFImpl for ExactAggregate {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         match self.shape(args.expr_fields[0].data_type()) {
-            None if *args.expr_fields[0].data_type() == INTERVAL => false,
+            None if is_ours(args.expr_fields[0].data_type()) => false,
             None => self.stock.groups_accumulator_supported(args),
             Some(_) => !args.is_distinct,
         }
@@ -278,6 +298,11 @@ impl AggregateUDFImpl for ExactAggregate {
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
     }
+}
+
+/// Whether sums of the type are kept elsewhere here.
+fn is_ours(argument: &DataType) -> bool {
+    *argument == INTERVAL || *argument == NUMBER
 }
 
 /// Sum and count of one group.

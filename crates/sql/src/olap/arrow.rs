@@ -13,6 +13,9 @@
 //! comparison and coercion well only for that type (products of two `Decimal32` overflow, and a `Decimal32`
 //! does not compare with a `bigint`), so plans are made over wide columns, and a column is narrowed where
 //! nothing but our own aggregates looks at it (see `narrow.rs`).
+//!
+//! A numeric of any length is a `LargeBinary`, its canonical text, since nothing else here is one: a column tells its type by itself, and
+//! no function of texts or bytes takes it for one of its own.
 #![allow(unsafe_code)]
 
 use super::labels;
@@ -23,7 +26,8 @@ use ankerdb_value::{Interval, MAX_NUMERIC_PRECISION};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    FixedSizeBinaryArray, Int64Array, PrimitiveArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    FixedSizeBinaryArray, Int64Array, LargeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
+    StringViewArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::filter_record_batch;
@@ -60,6 +64,7 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Real => ArrowType::Float32,
         DataType::DoublePrecision => ArrowType::Float64,
         DataType::Numeric { precision, scale } => ArrowType::Decimal128(digits(precision), scale as i8),
+        DataType::Number => ArrowType::LargeBinary,
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
         DataType::Json | DataType::Jsonb => ArrowType::Utf8View,
         DataType::Date => ArrowType::Date32,
@@ -198,6 +203,12 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap and is UTF-8; it is the engine that wrote both.
             Arc::new(unsafe { StringViewArray::new_unchecked(views, heaps, nulls) })
+        }
+        DataType::Number => {
+            let (views, heaps) = views(values, column.heaps, rows)?;
+            // SAFETY: a view of lent memory lies in its heap.
+            let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
+            Arc::new(LargeBinaryArray::from_iter(stored.iter()))
         }
         DataType::Bytea => {
             let (views, heaps) = views(values, column.heaps, rows)?;

@@ -6,6 +6,7 @@
 
 use super::aggregate::counted_rows;
 use super::interval_aggregate::{INTERVAL, IntervalExtreme};
+use super::number_aggregate::{NUMBER, NumberExtreme};
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
@@ -75,19 +76,21 @@ impl AggregateUDFImpl for Extreme {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match args.return_field.data_type() {
             data_type if *data_type == INTERVAL => Ok(Box::new(IntervalExtreme::new(self.wanted))),
+            data_type if *data_type == NUMBER => Ok(Box::new(NumberExtreme::new(self.wanted))),
             _ => self.stock.accumulator(args),
         }
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         match args.return_field.data_type() {
-            data_type if *data_type == INTERVAL => self.accumulator(args),
+            data_type if *data_type == INTERVAL || *data_type == NUMBER => self.accumulator(args),
             _ => self.stock.create_sliding_accumulator(args),
         }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        *args.return_field.data_type() != INTERVAL && self.stock.groups_accumulator_supported(args)
+        let data_type = args.return_field.data_type();
+        *data_type != INTERVAL && *data_type != NUMBER && self.stock.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {

@@ -51,6 +51,8 @@ mod names;
 mod narrow;
 mod null_keys;
 mod offset;
+mod number_aggregate;
+mod number_bound;
 mod operation;
 mod ordered_set;
 mod outer_aggregate;

@@ -4,7 +4,7 @@
 //! batch of arguments becomes a batch of results by asking there for each row. That costs one to several hundred nanoseconds
 //! for a row: common operations have kernels beside this (`kernel/mod.rs`), which must give the same.
 
-use super::arrow::{computed_type, digits};
+use super::arrow::computed_type;
 use super::error::external;
 use super::value::scalar;
 use crate::columns::Cells;
@@ -13,7 +13,6 @@ use crate::expression::{
     Arithmetic, Context, Expression, Function, Like, PatternSyntax, Sequences, evaluate,
 };
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
-use ankerdb_value::UNDECLARED_PRECISION;
 use datafusion::arrow::array::new_empty_array;
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
@@ -137,11 +136,7 @@ pub(super) fn exact(value: Value, data_type: DataType) -> Result<ScalarValue> {
             Err(error) => Err(external(error)),
         };
     };
-    let rounded = match precision {
-        UNDECLARED_PRECISION => decimal.fit(precision, scale),
-        _ => decimal.rescale(scale),
-    };
-    let (rounded, precision) = (rounded.map_err(external)?, digits(precision));
+    let rounded = decimal.rescale(scale).map_err(external)?;
     if rounded.unscaled.unsigned_abs() >= 10u128.pow(u32::from(precision)) {
         let message = "value overflows numeric format";
         return Err(external(Error::new(SqlState::NumericValueOutOfRange, message)));

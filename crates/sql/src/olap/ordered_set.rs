@@ -4,10 +4,11 @@
 //! digits only, and it has no other.
 
 use super::error::external;
+use super::number_aggregate::{NUMBER, number_keys};
 use super::value::sql_type;
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::{SortOptions, concat, sort};
+use datafusion::arrow::compute::{SortOptions, concat, sort, sort_to_indices, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -53,9 +54,12 @@ impl AggregateUDFImpl for OrderedSet {
 
     /// The values, and the fraction but for `mode`.
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
-        let is_number = |data_type: &DataType| data_type.is_numeric() || data_type.is_null();
+        let is_number =
+            |data_type: &DataType| data_type.is_numeric() || data_type.is_null() || *data_type == NUMBER;
         match (self.kind, arguments) {
             (Kind::Mode, [values]) => Ok(vec![values.clone()]),
+            // Becomes doubles when types are settled.
+            (Kind::Between, [NUMBER, fraction]) if is_number(fraction) => Ok(vec![NUMBER, DataType::Float64]),
             (Kind::Between, [values, fraction]) if is_number(values) && is_number(fraction) => {
                 Ok(vec![DataType::Float64, DataType::Float64])
             }
@@ -76,7 +80,10 @@ impl AggregateUDFImpl for OrderedSet {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments[0].clone())
+        Ok(match (self.kind, &arguments[0]) {
+            (Kind::Between, _) => DataType::Float64,
+            (_, values) => values.clone(),
+        })
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -152,7 +159,13 @@ impl Sorted {
         }
         let parts: Vec<&dyn Array> = self.parts.iter().map(AsRef::as_ref).collect();
         let options = SortOptions { descending: self.descending, nulls_first: false };
-        Ok(Some(sort(&concat(&parts)?, Some(options))?))
+        let whole = concat(&parts)?;
+        if self.item == NUMBER {
+            // Not as they lie.
+            let places = sort_to_indices(&number_keys(&whole), Some(options), None)?;
+            return Ok(Some(take(&whole, &places, None)?));
+        }
+        Ok(Some(sort(&whole, Some(options))?))
     }
 
     fn told(&self, values: &ArrayRef) -> Result<ScalarValue> {
@@ -181,7 +194,8 @@ impl Sorted {
 
 /// Of equally frequent ones the first.
 fn most_frequent(values: &ArrayRef) -> Result<ScalarValue> {
-    let ranges = datafusion::arrow::compute::partition(std::slice::from_ref(values))?.ranges();
+    let compared = if *values.data_type() == NUMBER { number_keys(values) } else { values.clone() };
+    let ranges = datafusion::arrow::compute::partition(&[compared])?.ranges();
     let longest = ranges.into_iter().rev().max_by_key(ExactSizeIterator::len);
     ScalarValue::try_from_array(values, longest.map_or(0, |range| range.start))
 }

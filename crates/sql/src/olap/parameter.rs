@@ -136,7 +136,18 @@ pub(crate) fn fill(
     let literals = values
         .iter()
         .zip(types)
-        .map(|(value, &data_type)| Ok(ScalarAndMetadata::from(scalar(value, Some(data_type))?)))
+        .map(|(value, &data_type)| {
+            let number;
+            let value = match data_type {
+                // What meets a numeric of any length was planned for one.
+                DataType::Number => {
+                    number = ankerdb_value::cast(value.clone(), data_type)?;
+                    &number
+                }
+                _ => value,
+            };
+            Ok(ScalarAndMetadata::from(scalar(value, Some(data_type))?))
+        })
         .collect::<ankerdb_engine::Result<Vec<_>>>()?;
     plan.replace_params_with_values(&ParamValues::List(literals)).map_err(from_datafusion)
 }

@@ -370,7 +370,7 @@ fn system_type(system: SystemType) -> FieldRef {
 }
 
 /// `numeric` without precision and scale.
-pub(crate) const UNCONSTRAINED_NUMERIC: ArrowType = ArrowType::Decimal128(38, 10);
+pub(crate) const UNCONSTRAINED_NUMERIC: ArrowType = ArrowType::LargeBinary;
 
 /// What a client is told about a parameter of this type.
 pub(crate) fn parameter_type(arrow: &ArrowType) -> ankerdb_engine::DataType {

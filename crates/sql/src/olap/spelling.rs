@@ -4,6 +4,7 @@
 //! - `a OPERATOR(pg_catalog.~) b`: `a ~ b`
 //! - `ARRAY(SELECT x FROM ...)`: in `list_query`
 //! - `VALUES ('1'::jsonb), ('2')`: both cast; with subqueries: in `computed_rows`
+//! - `1e100`: `CAST('1e100' AS numeric)`, a number of any length
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
 
@@ -14,14 +15,17 @@ use super::list_query::list_of_subquery;
 use super::percentiles::as_list;
 use super::quantified;
 use super::sets;
+use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
+use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
 use crate::name::dotted;
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, Value,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr,
+    Statement, UnaryOperator, Value,
 };
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
@@ -76,11 +80,41 @@ impl Work for Calls {
         if let Some(call) = over_items(expression) {
             *expression = call;
         }
-        if let Expr::Value(value) = expression
-            && let Value::UnicodeStringLiteral(text) = &value.value
-        {
-            *expression = Expr::value(Value::SingleQuotedString(text.clone()));
+        if let Some(call) = of_numbers(expression) {
+            *expression = call;
         }
+        if let Expr::Value(value) = expression {
+            match &value.value {
+                Value::UnicodeStringLiteral(text) => {
+                    *expression = Expr::value(Value::SingleQuotedString(text.clone()));
+                }
+                Value::Number(text, _) if is_long(text) => *expression = number(text),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Operators as calls whose operands the planner would look at: it knows no numerics of any length.
+fn of_numbers(expression: &mut Expr) -> Option<Expr> {
+    match expression {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            let is_plain = |value: &Value| matches!(value, Value::Number(text, _) if !is_long(text));
+            match &**expr {
+                Expr::Value(value) if is_plain(&value.value) => None,
+                operand => Some(calls(NEGATED, vec![operand.clone()], Vec::new())),
+            }
+        }
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => {
+            Some(calls(POSITIVE, vec![(**expr).clone()], Vec::new()))
+        }
+        Expr::IsDistinctFrom(left, right) => {
+            Some(calls(DISTINCT, vec![(**left).clone(), (**right).clone()], Vec::new()))
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            Some(calls(NOT_DISTINCT, vec![(**left).clone(), (**right).clone()], Vec::new()))
+        }
+        _ => None,
     }
 }
 
@@ -114,7 +148,9 @@ impl Work for Spelling {
                 SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
                 SetExpr::Values(values) => {
                     let rows = values.rows.iter_mut().map(|row| row.content.as_mut_slice());
-                    cast_documents(&mut rows.collect::<Vec<_>>());
+                    let mut rows = rows.collect::<Vec<_>>();
+                    cast_documents(&mut rows);
+                    cast_numbers(&mut rows);
                 }
                 // Queries in parentheses are visited by themselves.
                 _ => {}
@@ -164,6 +200,49 @@ fn cast_documents(rows: &mut [&mut [Expr]]) {
             if matches!(item, Expr::Value(_)) {
                 let expr = Box::new(item.clone());
                 let (kind, data_type) = (CastKind::Cast, data_type.clone());
+                *item = Expr::Cast { kind, expr, data_type, array: false, format: None };
+            }
+        }
+    }
+}
+
+/// Whether the number may have more digits than DataFusion's planner reads.
+fn is_long(number: &str) -> bool {
+    const DIGITS_SURE: usize = 38;
+    number.len() > DIGITS_SURE || number.contains(['e', 'E'])
+}
+
+/// The number as a numeric in quotes.
+fn number(text: &str) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::SingleQuotedString(text.replace('_', "")))),
+        data_type: DataType::Numeric(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    }
+}
+
+/// Numbers in a column of VALUES that has one of any length as such numbers: the planner wants equal types there.
+fn cast_numbers(rows: &mut [&mut [Expr]]) {
+    let has_any_length = |item: &Expr| match item {
+        Expr::Value(value) => matches!(&value.value, Value::Number(text, _) if is_long(text)),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            matches!(&**expr, Expr::Value(value) if matches!(&value.value, Value::Number(text, _) if is_long(text)))
+        }
+        Expr::Cast { data_type, .. } => is_bare_numeric(data_type),
+        _ => false,
+    };
+    for column in 0..rows.first().map_or(0, |row| row.len()) {
+        if !rows.iter().filter_map(|row| row.get(column)).any(has_any_length) {
+            continue;
+        }
+        for item in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
+            let is_cast = matches!(item, Expr::Cast { .. });
+            let is_null = matches!(item, Expr::Value(value) if matches!(value.value, Value::Null));
+            if !is_cast && !is_null {
+                let expr = Box::new(item.clone());
+                let (kind, data_type) = (CastKind::Cast, DataType::Numeric(ExactNumberInfo::None));
                 *item = Expr::Cast { kind, expr, data_type, array: false, format: None };
             }
         }

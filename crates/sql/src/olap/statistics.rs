@@ -7,6 +7,7 @@
 use super::aggregate::out_of_range;
 use super::error::external;
 use super::exact_spread::{Exact, Spread};
+use super::number_aggregate::{self, NUMBER, Told};
 use super::value::sql_type;
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
@@ -82,6 +83,15 @@ fn is_exact(kind: Kind, argument: &DataType) -> Option<Spread> {
     is_exact.then_some(spread)
 }
 
+impl Statistic {
+    fn spread(&self) -> Option<Spread> {
+        match self.kind {
+            Kind::Spread(spread) => Some(spread),
+            _ => None,
+        }
+    }
+}
+
 impl AggregateUDFImpl for Statistic {
     fn name(&self) -> &str {
         self.name
@@ -95,6 +105,8 @@ impl AggregateUDFImpl for Statistic {
         let wanted = if matches!(self.kind, Kind::Spread(_)) { 1 } else { 2 };
         let accepted = arguments.iter().map(|argument| match argument {
             exact if is_exact(self.kind, exact).is_some() => Some(exact.clone()),
+            // Others become doubles when types are settled.
+            &NUMBER => Some(NUMBER),
             number if number.is_numeric() || number.is_null() => Some(DataType::Float64),
             _ => None,
         });
@@ -111,6 +123,7 @@ impl AggregateUDFImpl for Statistic {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(match is_exact(self.kind, &arguments[0]) {
+            None if arguments[0] == NUMBER && self.spread().is_some() => NUMBER,
             Some(_) => Exact::result(&arguments[0]),
             None if self.kind == Kind::Count => DataType::Int64,
             None => DataType::Float64,
@@ -121,6 +134,9 @@ impl AggregateUDFImpl for Statistic {
         let field =
             |name: &str, data_type| Arc::new(Field::new(format_state_name(args.name, name), data_type, true));
         let is_exact = is_exact(self.kind, args.input_fields[0].data_type()).is_some();
+        if *args.input_fields[0].data_type() == NUMBER {
+            return Ok(number_aggregate::state_fields(args.name, args.is_distinct));
+        }
         if args.is_distinct {
             let item = if is_exact { DataType::Decimal128(38, 0) } else { DataType::Float64 };
             let list = |_| field("distinct", DataType::new_list(item.clone(), true));
@@ -135,6 +151,9 @@ impl AggregateUDFImpl for Statistic {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if let Some(spread) = is_exact(self.kind, args.expr_fields[0].data_type()) {
             return Ok(Exact::accumulator(spread, args.expr_fields[0].data_type(), args.is_distinct));
+        }
+        if let (Some(spread), &NUMBER) = (self.spread(), args.expr_fields[0].data_type()) {
+            return Ok(number_aggregate::accumulator(Told::Spread(spread), args.is_distinct));
         }
         let whole = Moments { kind: self.kind, state: State::default() };
         Ok(match args.is_distinct {

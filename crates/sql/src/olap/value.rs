@@ -30,7 +30,8 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
         ArrowType::Time64(_) => DataType::Time,
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
-        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
+        ArrowType::LargeBinary => DataType::Number,
+        ArrowType::Binary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::FixedSizeBinary(_) => DataType::Bytea,
         ArrowType::List(items) => match list_type(items.data_type(), None) {
@@ -121,6 +122,9 @@ fn list_of(array: ArrayRef<'_>) -> Result<ScalarValue> {
     }
     let scale = array.items().map(|item| if let ValueRef::Numeric(number) = item { number.scale } else { 0 });
     let item_type = match array.list_type().item_type() {
+        DataType::Numeric { .. } if array.items().any(|item| matches!(item, ValueRef::Number(_))) => {
+            DataType::Number
+        }
         // The items have one scale: the largest, so that none loses digits.
         DataType::Numeric { precision, .. } => {
             DataType::Numeric { precision, scale: scale.max().unwrap_or_default() }
@@ -132,6 +136,9 @@ fn list_of(array: ArrayRef<'_>) -> Result<ScalarValue> {
         (ValueRef::Numeric(number), DataType::Numeric { precision, scale }) => {
             let unscaled = number.rescale(scale)?.unscaled;
             Ok(ScalarValue::Decimal128(Some(unscaled), precision, scale as i8))
+        }
+        (ValueRef::Numeric(number), DataType::Number) => {
+            Ok(ScalarValue::LargeBinary(Some(number.to_string().into_bytes())))
         }
         (item, _) => scalar(&item.to_value(), Some(item_type)),
     };
@@ -158,6 +165,7 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
             let precision = digits.max(decimal.scale);
             ScalarValue::Decimal128(Some(decimal.unscaled), precision.max(1), decimal.scale as i8)
         }
+        Value::Number(text) => ScalarValue::LargeBinary(Some(text.as_bytes().to_vec())),
         Value::Text(text) => ScalarValue::Utf8View(Some(text.to_string())),
         Value::Date(days) => ScalarValue::Date32(Some(*days)),
         Value::Timestamp(micros) => ScalarValue::TimestampMicrosecond(Some(*micros), None),
@@ -182,7 +190,8 @@ pub(crate) fn bound(value: &Value, data_type: DataType) -> Option<ScalarValue> {
         (Value::Numeric(decimal), DataType::Numeric { precision, scale }) if decimal.scale == scale => {
             Some(ScalarValue::Decimal128(Some(decimal.unscaled), digits(precision), scale as i8))
         }
-        (Value::Numeric(_), _) => None,
+        // Numerics of any length do not compare as they lie.
+        (Value::Numeric(_) | Value::Number(_), _) => None,
         (other, _) => {
             let scalar = scalar(other, None).ok()?;
             (scalar.data_type() == wide_type(data_type)).then_some(scalar)

@@ -24,6 +24,12 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
+/// Operators by the names of calls.
+pub(crate) const NEGATED: &str = "operator negative";
+pub(crate) const POSITIVE: &str = "operator positive";
+pub(crate) const DISTINCT: &str = "operator is distinct from";
+pub(crate) const NOT_DISTINCT: &str = "operator is not distinct from";
+
 /// Lets the planner write operators as [`Written`].
 #[derive(Debug)]
 pub(crate) struct WrittenOperators;
@@ -97,6 +103,10 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "extract" => ("extract", Rough::Numeric),
         TIES => (TIES, Rough::Count),
         OVERLAP => (OVERLAP, Rough::Boolean),
+        NEGATED => (NEGATED, Rough::Number),
+        POSITIVE => (POSITIVE, Rough::Number),
+        DISTINCT => (DISTINCT, Rough::Boolean),
+        NOT_DISTINCT => (NOT_DISTINCT, Rough::Boolean),
         other if let Some(name) = other.strip_prefix(sets::PREFIX).and_then(sets::own) => match name {
             sets::UNNEST => (name, Rough::Item),
             sets::SUBSCRIPTS => (name, Rough::Integer),
@@ -253,10 +263,12 @@ fn number(operands: &[DataType]) -> DataType {
         DataType::Int32 => 2,
         DataType::Int64 => 3,
         DataType::Decimal128(..) => 4,
-        DataType::Float32 => 5,
-        DataType::Float64 => 6,
-        DataType::Interval(_) => 7,
-        _ => 8,
+        // Numerics of any length.
+        DataType::LargeBinary => 5,
+        DataType::Float32 => 6,
+        DataType::Float64 => 7,
+        DataType::Interval(_) => 8,
+        _ => 9,
     };
     operands.iter().max_by_key(|operand| rank(operand)).cloned().unwrap_or(DataType::Int64)
 }

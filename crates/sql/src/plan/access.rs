@@ -258,7 +258,7 @@ fn fact<'a>(conjunct: usize, expression: &'a Expression, terms: &Terms<'_>) -> O
     let same = bare
         && !matches!(
             family(data_type),
-            Family::Numeric | Family::Char | Family::Real | Family::DoublePrecision
+            Family::Numeric | Family::Number | Family::Char | Family::Real | Family::DoublePrecision
         );
     let lower = matches!(says, Says::Compared(Comparison::Greater | Comparison::GreaterOrEqual, _));
     Some(Fact { conjunct, column, says, covered: same && !(lower && nullable) })

@@ -109,7 +109,7 @@ fn literal(value: &Value) -> String {
     match value {
         Value::Null => "NULL".to_owned(),
         Value::Boolean(value) => value.to_string(),
-        Value::SmallInt(_) | Value::Integer(_) | Value::BigInt(_) | Value::Numeric(_)
+        Value::SmallInt(_) | Value::Integer(_) | Value::BigInt(_) | Value::Numeric(_) | Value::Number(_)
             if !text.starts_with('-') =>
         {
             text

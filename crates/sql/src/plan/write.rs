@@ -375,7 +375,7 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Json => ast::DataType::JSON,
         DataType::Jsonb => ast::DataType::JSONB,
         DataType::Enum(labels) => crate::user_types::kept_type(labels),
-        DataType::Numeric { .. } => ast::DataType::Numeric(ast::ExactNumberInfo::None),
+        DataType::Numeric { .. } | DataType::Number => ast::DataType::Numeric(ast::ExactNumberInfo::None),
         // No table stores these.
         DataType::System(_) => return None,
     })

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::name::DATABASE;
 use ankerdb_engine::{DataType, Identity, SystemType};
-use ankerdb_value::UNDECLARED_PRECISION;
 
 fn yes_or_no(is: bool) -> &'static str {
     if is { "YES" } else { "NO" }
@@ -81,9 +80,7 @@ fn limits(data_type: DataType) -> Limits {
         DataType::BigInt => exact(64),
         DataType::Real => binary(24),
         DataType::DoublePrecision => binary(53),
-        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => {
-            Limits { radix: Some(10), ..Limits::default() }
-        }
+        DataType::Number => Limits { radix: Some(10), ..Limits::default() },
         DataType::Numeric { precision, scale } => Limits {
             precision: Some(precision.into()),
             radix: Some(10),

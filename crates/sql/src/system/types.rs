@@ -4,7 +4,6 @@ use super::objects::OWNER_OID;
 use super::type_functions::{self, Purpose};
 use super::{Datum, NULL, PG_CATALOG_OID, Rows, SystemCatalog, row};
 use ankerdb_engine::{DataType, ListType, ObjectKind, SystemType};
-use ankerdb_value::UNDECLARED_PRECISION;
 
 /// A type of PostgreSQL, by the columns of `pg_type` that differ.
 pub(super) struct TypeEntry {
@@ -184,7 +183,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::BigInt => (20, -1),
         DataType::Real => (700, -1),
         DataType::DoublePrecision => (701, -1),
-        DataType::Numeric { precision: UNDECLARED_PRECISION, .. } => (1700, -1),
+        DataType::Number => (1700, -1),
         DataType::Numeric { precision, scale } => (1700, (i32::from(precision) << 16 | i32::from(scale)) + 4),
         DataType::Text => (25, -1),
         super::ANY_VARCHAR => (1043, -1),

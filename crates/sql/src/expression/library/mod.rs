@@ -14,6 +14,7 @@ mod degrees;
 mod entry;
 mod format;
 mod json;
+mod long_numbers;
 mod make;
 mod moment_format;
 mod moment_parse;
@@ -30,7 +31,7 @@ mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
-pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, ROW};
+pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW};
 pub(crate) use powers::whole_root;
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};
@@ -49,6 +50,7 @@ const TABLES: &[&[Entry]] = &[
     json::cast::ENTRIES,
     json::change::ENTRIES,
     json::make::ENTRIES,
+    long_numbers::ENTRIES,
     make::ENTRIES,
     moment_format::ENTRIES,
     moment_parse::ENTRIES,

@@ -3,13 +3,15 @@
 use super::entry::{Entry, NUMERIC, constant_text, entry, text, wrong_argument};
 use super::number_picture::{Digits, Picture, Place, painted};
 use crate::expression::Typed;
-use ankerdb_engine::DataType::{BigInt, DoublePrecision, Integer, Real, Text};
+use ankerdb_engine::DataType::{BigInt, DoublePrecision, Integer, Number as AnyNumber, Real, Text};
 use ankerdb_engine::{Decimal, Error, Interrupt, Result, SqlState, Value};
+use ankerdb_value::Number;
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_char", &[Integer, Text], Text, to_char).stable(),
     entry("to_char", &[BigInt, Text], Text, to_char).stable(),
     entry("to_char", &[NUMERIC, Text], Text, to_char).stable(),
+    entry("to_char", &[AnyNumber, Text], Text, to_char).stable(),
     entry("to_char", &[Real, Text], Text, to_char).stable(),
     entry("to_char", &[DoublePrecision, Text], Text, to_char).stable(),
     entry("to_number", &[Text, Text], NUMERIC, to_number).digits(digits_of_picture).stable(),
@@ -32,6 +34,7 @@ fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
     let digits = match number {
         Value::Real(value) => float_digits(&picture, f64::from(*value) * 10f64.powi(shift as i32), 6),
         Value::Double(value) => float_digits(&picture, *value * 10f64.powi(shift as i32), 15),
+        Value::Number(text) => long_digits(&picture, &Number::read(text), shift)?,
         exact => exact_digits(&picture, exact_decimal(exact)?, shift)?,
     };
     Ok(Value::text(painted(&picture, &fitted(&picture, digits))))
@@ -65,6 +68,26 @@ fn exact_digits(picture: &Picture, value: Decimal, shift: u32) -> Result<Digits>
     let (before, behind) = magnitude.split_at(magnitude.len() - usize::from(rounded.scale));
     let behind = format!("{behind:0<width$}", width = picture.behind);
     Ok(Digits { is_negative: rounded.unscaled < 0, before: before.to_owned(), behind })
+}
+
+/// The digits of a numeric of any length.
+fn long_digits(picture: &Picture, value: &Number, shift: u32) -> Result<Digits> {
+    if !value.is_finite() {
+        return Ok(float_digits(picture, value.to_f64(), 15));
+    }
+    let shifted = match shift {
+        0 => value.clone(),
+        _ => value.checked_mul(&Number::parse(&format!("1e{shift}"))?)?,
+    };
+    let behind = i32::try_from(picture.behind).map_err(|_| wrong_argument())?;
+    let text = shifted.round(behind)?.to_string();
+    let (is_negative, magnitude) = match text.strip_prefix('-') {
+        Some(magnitude) => (true, magnitude),
+        None => (false, text.as_str()),
+    };
+    let (before, behind) = magnitude.split_once('.').unwrap_or((magnitude, ""));
+    let behind = format!("{behind:0<width$}", width = picture.behind);
+    Ok(Digits { is_negative, before: before.to_owned(), behind })
 }
 
 /// At most so many digits of a double or real mean something.
@@ -110,6 +133,8 @@ fn roman(picture: &Picture, number: &Value) -> Result<String> {
     let mut rest = match number {
         Value::Real(value) => f64::from(*value).round_ties_even() as i128,
         Value::Double(value) => value.round_ties_even() as i128,
+        // What is too long, or no number, has no Roman digits.
+        Value::Number(text) => Number::read(text).to_i64("integer").unwrap_or(0).into(),
         exact => exact_decimal(exact)?.to_integer(),
     };
     if !(1..=3999).contains(&rest) {
@@ -134,7 +159,9 @@ fn with_exponent(picture: &Picture, number: &Value) -> Result<String> {
     let value = match number {
         Value::Real(value) => f64::from(*value),
         Value::Double(value) => *value,
-        exact => return exact_exponent(exact_decimal(exact)?, digits),
+        Value::Number(text) if Number::read(text).is_finite() => return exact_exponent(text, digits),
+        Value::Number(text) => Number::read(text).to_f64(),
+        exact => return exact_exponent(&exact_decimal(exact)?.to_string(), digits),
     };
     if !value.is_finite() {
         let point = if picture.has_point { "." } else { "" };
@@ -151,25 +178,37 @@ fn scientific(is_negative: bool, mantissa: &str, exponent: i32) -> String {
     format!("{sign}{mantissa}e{exponent_sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Rounded half away from zero.
-fn exact_exponent(value: Decimal, digits: usize) -> Result<String> {
-    let magnitude = value.unscaled.unsigned_abs();
-    if magnitude == 0 {
+/// Rounded half away from zero. `number`: its digits, perhaps with a point.
+fn exact_exponent(number: &str, digits: usize) -> Result<String> {
+    let magnitude = number.trim_start_matches('-');
+    let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, ""));
+    let written = [whole, fraction].concat();
+    let mut all = written.trim_start_matches('0').as_bytes().to_vec();
+    if all.is_empty() {
         let mantissa = if digits == 0 { "0".to_owned() } else { format!("0.{}", "0".repeat(digits)) };
         return Ok(scientific(false, &mantissa, 0));
     }
-    let mut all = magnitude.to_string();
-    let mut exponent = all.len() as i32 - 1 - i32::from(value.scale);
+    let mut exponent = all.len() as i32 - 1 - fraction.len() as i32;
     if all.len() > digits + 1 {
-        let cut = 10u128.pow((all.len() - digits - 1) as u32);
-        let rounded = magnitude / cut + u128::from(magnitude % cut * 2 >= cut);
-        all = rounded.to_string();
-        exponent += i32::from(all.len() > digits + 1);
+        let is_up = all[digits + 1] >= b'5';
         all.truncate(digits + 1);
+        if is_up {
+            let nines = all.iter().rev().take_while(|digit| **digit == b'9').count();
+            let kept = all.len() - nines;
+            all[kept..].fill(b'0');
+            match all[..kept].last_mut() {
+                Some(digit) => *digit += 1,
+                None => {
+                    all[0] = b'1';
+                    exponent += 1;
+                }
+            }
+        }
     }
+    let all = String::from_utf8(all).map_err(|_| wrong_argument())?;
     let all = format!("{all:0<width$}", width = digits + 1);
     let mantissa = if digits == 0 { all } else { format!("{}.{}", &all[..1], &all[1..]) };
-    Ok(scientific(value.unscaled < 0, &mantissa, exponent))
+    Ok(scientific(number.starts_with('-'), &mantissa, exponent))
 }
 
 /// Fractional digits that the picture has room for.

@@ -18,7 +18,6 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("operator ^", &[DoublePrecision, DoublePrecision], DoublePrecision, |values, _| {
         Math::Power.of_two(double(values, 0)?, double(values, 1)?).map(Value::Double)
     }),
-    entry("factorial", &[BigInt], NUMERIC, factorial).digits(|_| 0),
     entry("div", &[NUMERIC, NUMERIC], NUMERIC, div).digits(|_| 0),
     entry("scale", &[NUMERIC], Integer, scale),
     entry("min_scale", &[NUMERIC], Integer, min_scale),
@@ -112,18 +111,6 @@ fn decimal_lcm(values: &[Value], _: &Interrupt) -> Result<Value> {
     }
     let multiple = (left / common_divisor(left, right)).checked_mul(right);
     number(multiple.ok_or_else(numeric_overflow)?, scale)
-}
-
-fn factorial(values: &[Value], _: &Interrupt) -> Result<Value> {
-    let count = integer(values, 0)?;
-    if count < 0 {
-        return Err(overflow("factorial of a negative number is undefined"));
-    }
-    let mut product = 1u128;
-    for factor in 2..=count.min(40) {
-        product = product.checked_mul(factor as u128).ok_or_else(numeric_overflow)?;
-    }
-    number(product, 0)
 }
 
 fn div(values: &[Value], _: &Interrupt) -> Result<Value> {

@@ -12,10 +12,11 @@ use super::entry::{Entry, Returns};
 use super::{Builtin, OPERATOR, named, type_function};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::notation::SUBSCRIPT;
-use crate::expression::operator::with_blanks;
+use crate::expression::operator::{is_quoted, with_blanks};
 use crate::expression::types::numeric;
-use crate::expression::{Binder, Expression, Function, Typed, document};
+use crate::expression::{Binder, Expression, Function, Typed, document, fold};
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use ankerdb_value::{Number, cast};
 
 /// Operators that see the blanks of a `char(n)`.
 const MATCHES: [&str; 4] = ["operator ~", "operator ~*", "operator !~", "operator !~*"];
@@ -36,6 +37,12 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         return Err(Error::new(SqlState::DatatypeMismatch, message).into());
     }
     let entry = resolved(name, &items)?;
+    if let Some(items) = with_long_constants(binder, entry, &items)? {
+        return call(binder, name, items);
+    }
+    if let Some(long) = long_result(entry, &items) {
+        return Ok(long);
+    }
     if matches!((name, items.as_slice()), ("to_json" | "to_jsonb", [Typed { data_type: None, .. }])) {
         let message = "could not determine polymorphic type because input has type unknown";
         return Err(Error::new(SqlState::DatatypeMismatch, message).into());
@@ -115,6 +122,7 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
             && items.iter().zip(entry.arguments).all(|(item, wanted)| is_taken(item, *wanted))
     };
     let mut left: Vec<&'static Entry> = named(name).filter(takes).collect();
+    keep_short(&mut left, items);
     if left.is_empty() {
         // Lists have these operators, too, on the analytical path.
         let is_list = |item: &Typed| matches!(item.data_type, Some(DataType::System(SystemType::List(_))));
@@ -146,6 +154,58 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
             None => Err(ambiguous(name, items).into()),
         },
     }
+}
+
+/// Numerics of any length have functions of their own: without one among the arguments, those of declared digits are meant.
+fn keep_short(left: &mut Vec<&'static Entry>, items: &[Typed]) {
+    let is_long = |entry: &&'static Entry| entry.arguments.contains(&DataType::Number);
+    let has_long = items.iter().any(|item| item.data_type == Some(DataType::Number));
+    if !has_long && !left.iter().all(is_long) {
+        left.retain(|entry| !is_long(entry));
+    }
+}
+
+/// A call of constants whose result 38 digits do not hold. What fails otherwise is left to the evaluation, which may never come.
+fn long_result(entry: &Entry, items: &[Typed]) -> Option<Typed> {
+    if entry.set.is_some() || !entry.arguments.iter().all(|wanted| matches!(wanted, DataType::Numeric { .. }))
+    {
+        return None;
+    }
+    let literal = |item: &Typed| match &item.expression {
+        Expression::Literal(value) if value.is_number() => cast(value.clone(), DataType::Number).ok(),
+        _ => None,
+    };
+    let values = items.iter().map(literal).collect::<Option<Vec<Value>>>()?;
+    let short = |value: &Value| match value {
+        Value::Number(text) => Number::read(text).to_decimal().map(Value::Numeric),
+        _ => None,
+    };
+    let shorts = values.iter().map(short).collect::<Option<Vec<Value>>>()?;
+    let interrupt = fold::interrupt();
+    match (entry.compute)(&shorts, &interrupt) {
+        Err(error) if error.state() == SqlState::NumericValueOutOfRange => {}
+        _ => return None,
+    }
+    let takes_long = |other: &&'static Entry| {
+        other.arguments.len() == values.len()
+            && other.arguments.iter().all(|wanted| *wanted == DataType::Number)
+    };
+    let long = named(entry.name).find(takes_long)?;
+    let result = (long.compute)(&values, &interrupt).ok()?;
+    Some(Typed::new(Expression::Literal(result), DataType::Number))
+}
+
+/// The arguments with constants in quotes as numerics of any length, where numerics are wanted and 38 digits do not hold one of them.
+fn with_long_constants(binder: &mut Binder, entry: &Entry, items: &[Typed]) -> Bound<Option<Vec<Typed>>> {
+    let mut typed = items.to_vec();
+    for (item, wanted) in typed.iter_mut().zip(entry.arguments) {
+        if matches!(wanted, DataType::Numeric { .. }) && is_quoted(item) {
+            *item = binder.cast_to_numeric(item.clone())?;
+        }
+    }
+    let is_long = typed.iter().any(|item| item.data_type == Some(DataType::Number));
+    let had_long = items.iter().any(|item| item.data_type == Some(DataType::Number));
+    Ok((is_long && !had_long).then_some(typed))
 }
 
 /// The type of all arguments that have one.
@@ -224,8 +284,9 @@ fn is_taken(item: &Typed, wanted: DataType) -> bool {
     match (known, wanted) {
         (known, Text) => known.is_text(),
         (SmallInt, Integer | BigInt) | (Integer, BigInt) => true,
-        (SmallInt | Integer | BigInt, Numeric { .. } | Real | DoublePrecision) => true,
-        (Numeric { .. }, Real | DoublePrecision) | (Real, DoublePrecision) => true,
+        (SmallInt | Integer | BigInt, Numeric { .. } | Number | Real | DoublePrecision) => true,
+        (Numeric { .. }, Number | Real | DoublePrecision) | (Number, Real | DoublePrecision) => true,
+        (Real, DoublePrecision) => true,
         (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => true,
         (known, wanted) => is_exactly(known, wanted),
     }

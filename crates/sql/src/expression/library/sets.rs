@@ -5,6 +5,7 @@
 
 use super::entry::{Entry, NUMERIC, Volatility, entry, integer, invalid, text, wrong_argument};
 use super::json::sets as documents;
+use super::long_numbers::number;
 use super::numbers::larger_scale;
 use super::regexp;
 use ankerdb_engine::DataType::{
@@ -13,7 +14,7 @@ use ankerdb_engine::DataType::{
 use ankerdb_engine::{
     DataType, Decimal, Error, Interrupt, Interval, ListType, Result, SqlState, SystemType, Value,
 };
-use ankerdb_value::{add, compare};
+use ankerdb_value::{Number, add, compare};
 use std::cmp::Ordering;
 
 /// The values of a call, in order.
@@ -32,6 +33,13 @@ pub(super) const ENTRIES: &[Entry] = &[
     set("generate_series", &[BigInt, BigInt, BigInt], BigInt, integers),
     set("generate_series", &[NUMERIC, NUMERIC], NUMERIC, numerics).digits(larger_scale),
     set("generate_series", &[NUMERIC, NUMERIC, NUMERIC], NUMERIC, numerics).digits(larger_scale),
+    set("generate_series", &[DataType::Number, DataType::Number], DataType::Number, numbers),
+    set(
+        "generate_series",
+        &[DataType::Number, DataType::Number, DataType::Number],
+        DataType::Number,
+        numbers,
+    ),
     set("generate_series", &[Timestamp, Timestamp, IntervalType], Timestamp, moments),
     set("generate_series", &[TimestampTz, TimestampTz, IntervalType], TimestampTz, moments),
     set("json_array_elements", &[Json], Json, documents::elements),
@@ -136,6 +144,28 @@ fn numerics(values: &[Value], _: &Interrupt) -> Result<SetValues> {
         let value = next.take().filter(|next| next.compare(last) != sign)?;
         next = value.checked_add(step).ok();
         Some(Ok(Value::Numeric(value)))
+    })))
+}
+
+fn numbers(values: &[Value], _: &Interrupt) -> Result<SetValues> {
+    let (first, last) = (number(values, 0)?, number(values, 1)?);
+    let step = if values.len() > 2 { number(values, 2)? } else { Number::from_i128(1) };
+    for (part, what) in [(&first, "start"), (&last, "stop"), (&step, "step size")] {
+        if !part.is_finite() {
+            let special = if part.is_nan() { "NaN" } else { "infinity" };
+            let what = if what == "step size" { what.to_owned() } else { format!("{what} value") };
+            return Err(invalid(format!("{what} cannot be {special}")));
+        }
+    }
+    let sign = step.compare(&Number::from_i128(0));
+    if sign == Ordering::Equal {
+        return Err(zero_step());
+    }
+    let mut next = Some(first);
+    Ok(Box::new(std::iter::from_fn(move || {
+        let value = next.take().filter(|next| next.compare(&last) != sign)?;
+        next = value.checked_add(&step).ok();
+        Some(Ok(Value::number(&value)))
     })))
 }
 

@@ -1,5 +1,6 @@
 //! Casts among numbers, dates and texts.
 
+use super::long_number;
 use super::text::{Texts, texts};
 use super::{Call, Kernel, shared};
 use crate::columns::Cells;
@@ -29,6 +30,7 @@ pub(super) fn find(from: &ArrowType, target: DataType) -> Option<Kernel> {
         ArrowType::Float32 => floating::<Float32Type>(target),
         ArrowType::Float64 => floating::<Float64Type>(target),
         ArrowType::Decimal128(..) => numeric(target),
+        ArrowType::LargeBinary => long_number::cast_to(target),
         ArrowType::Boolean if target == DataType::Integer => Some(zero_or_one),
         ArrowType::Date32 => day(target),
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => moment(target),
@@ -53,6 +55,7 @@ fn integer<From: ArrowPrimitiveType<Native: Into<i64>>>(target: DataType) -> Opt
             let fitting = call.fitting()?;
             call.numerics(call.mapped::<From, _>(|value| fitting(Decimal::from(value.into())))?)
         },
+        DataType::Number => long_number::made(),
         target if target.is_text() => written,
         _ => return None,
     })
@@ -133,6 +136,7 @@ fn numeric(target: DataType) -> Option<Kernel> {
                 call.mapped::<Decimal128Type, _>(|unscaled| fitting(Decimal::new(unscaled, scale)))?,
             )
         },
+        DataType::Number => long_number::made(),
         target if target.is_text() => written,
         _ => return None,
     })

@@ -15,6 +15,7 @@
 //! `tests.rs` compares every kernel of the table with the other way.
 
 mod cast;
+mod long_number;
 mod number;
 mod temporal;
 mod text;
@@ -24,6 +25,8 @@ mod tests;
 
 use super::arrow::digits;
 use super::operation::Operation;
+use crate::expression::Function;
+use crate::expression::library::NUMBER_KEY;
 use ankerdb_engine::{DataType, Interrupt};
 use ankerdb_value::Decimal;
 use ankerdb_value::Zone;
@@ -81,6 +84,11 @@ fn find(operation: &Operation, arguments: &[ArrowType], result: DataType) -> Opt
         (Operation::Cast(target), [from]) => cast::find(from, *target),
         (Operation::Arithmetic(operator), [left, right]) => number::operator(*operator, left, right),
         (Operation::Like { .. }, [text, pattern]) => text::like(text, pattern),
+        (Operation::Call(Function::Library(function, _)), [ArrowType::LargeBinary])
+            if function.name() == NUMBER_KEY =>
+        {
+            Some(long_number::keys)
+        }
         (Operation::Call(function), arguments) => number::function(*function, arguments, result)
             .or_else(|| text::function(*function, arguments))
             .or_else(|| temporal::function(*function, arguments)),

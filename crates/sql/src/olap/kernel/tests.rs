@@ -6,8 +6,8 @@ use crate::expression::{Arithmetic, Function, NoSequences, PatternSyntax};
 use crate::olap::arrow::{UTC, wide_type};
 use crate::olap::operation::by_value;
 use datafusion::arrow::array::{
-    BooleanArray, Date32Array, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, StringArray,
-    StringViewArray, TimestampMicrosecondArray, UInt32Array,
+    BooleanArray, Date32Array, Float32Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    LargeBinaryArray, StringArray, StringViewArray, TimestampMicrosecondArray, UInt32Array,
 };
 use datafusion::arrow::compute::{concat, take};
 use datafusion::common::ScalarValue;
@@ -239,6 +239,39 @@ fn casts_agree_and_those_among_numbers_all_have_kernels() {
                 *column.data_type() == ArrowType::Utf8View && (target.is_numeric() || target.is_text());
             assert!(is_found || !(is_ours || is_text), "{} as {target}", column.data_type());
         }
+    }
+}
+
+#[test]
+fn numerics_of_any_length_agree() {
+    use crate::expression::library::{Builtin, NUMBER_KEY};
+    let texts = [
+        "0",
+        "0.00",
+        "-1.50",
+        "1.5",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "123456789012345678901234567890123456789012345678.25",
+    ];
+    let long = format!("0.{}1", "0".repeat(400));
+    let numbers = texts.iter().copied().chain([long.as_str()]).map(|text| Some(text.as_bytes()));
+    let numbers: ArrayRef = Arc::new(LargeBinaryArray::from_iter(numbers.chain([None])));
+    let one = std::slice::from_ref(&numbers);
+    for target in [DataType::Text, DataType::Varchar(4), DataType::DoublePrecision] {
+        assert!(compare_found(Operation::Cast(target), one, target), "{target}");
+    }
+    let key = Function::Library(Builtin::only(NUMBER_KEY), DataType::Text);
+    assert!(compare_found(Operation::Call(key), one, DataType::Text));
+    let exact = columns().into_iter().filter(|column| {
+        matches!(
+            column.data_type(),
+            ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64 | ArrowType::Decimal128(..)
+        )
+    });
+    for column in exact {
+        assert!(compare_found(Operation::Cast(DataType::Number), &[column], DataType::Number));
     }
 }
 

@@ -174,13 +174,7 @@ fn parameters_take_their_types_from_around_them() {
         &[],
     );
     let plan = plan.unwrap();
-    let expected = [
-        DataType::Numeric { precision: 38, scale: 10 },
-        DataType::SmallInt,
-        DataType::Text,
-        DataType::BigInt,
-        DataType::BigInt,
-    ];
+    let expected = [DataType::Number, DataType::SmallInt, DataType::Text, DataType::BigInt, DataType::BigInt];
     assert_eq!(plan.parameters(), expected);
     let parameters =
         [numeric(505, 3), Value::SmallInt(1), Value::text("info%"), Value::BigInt(90), Value::BigInt(2)];

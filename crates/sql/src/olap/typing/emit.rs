@@ -9,7 +9,7 @@ use crate::expression::operator::temporal_types;
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
-use crate::olap::planner::UNCONSTRAINED_NUMERIC;
+use crate::olap::number_bound;
 use ankerdb_engine::{DataType, Error, Interval, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::DFSchemaRef;
@@ -41,8 +41,8 @@ impl Emitter<'_> {
             }
             Expression::Negate(operand) => self.negate(self.emit(*operand)?)?,
             Expression::Compare(comparison, pair) => {
-                let (left, right) = (self.ordered(self.emit(pair.0)?)?, self.ordered(self.emit(pair.1)?)?);
-                binary(left, operator(comparison), right)
+                let (left, right) = (self.emit(pair.0)?, self.emit(pair.1)?);
+                self.compared(comparison, left, right)?
             }
             Expression::And(operands) => self.junction(operands, Operator::And)?,
             Expression::Or(operands) => self.junction(operands, Operator::Or)?,
@@ -57,12 +57,13 @@ impl Emitter<'_> {
             }
             Expression::Distinct(pair, negated) => {
                 let operator = if negated { Operator::IsNotDistinctFrom } else { Operator::IsDistinctFrom };
-                binary(self.ordered(self.emit(pair.0)?)?, operator, self.ordered(self.emit(pair.1)?)?)
+                let (left, right) = (self.emit(pair.0)?, self.emit(pair.1)?);
+                let (left, right) = keyed::numbers_alike((left, self.schema), (right, self.schema))?;
+                binary(self.ordered(left)?, operator, self.ordered(right)?)
             }
             Expression::InList(operand, items, negated) => {
-                let items = items.into_iter().map(|item| self.ordered(self.emit(item)?));
-                let items = items.collect::<Result<Vec<_>>>()?;
-                in_list(self.ordered(self.emit(*operand)?)?, items, negated)
+                let items = items.into_iter().map(|item| self.emit(item)).collect::<Result<Vec<_>>>()?;
+                self.in_list(self.emit(*operand)?, items, negated)?
             }
             Expression::Like(like) => self.like(*like)?,
             Expression::Case(branches, otherwise) => self.case(branches, *otherwise)?,
@@ -77,6 +78,50 @@ impl Emitter<'_> {
                 )));
             }
         })
+    }
+
+    fn is_number(&self, expression: &Expr) -> Result<bool> {
+        Ok(self.arrow_type(expression)? == ArrowType::LargeBinary)
+    }
+
+    /// A comparison. Numbers of declared digits stay as they are beside a constant of any length, since that has the same place
+    /// between them as a bound of their own digits; beside anything else that is one, they become numerics of any length.
+    fn compared(&self, comparison: Comparison, left: Expr, right: Expr) -> Result<Expr> {
+        let is_constant = |side: &Expr| matches!(side, Expr::Literal(..) | Expr::Placeholder(_));
+        match (self.is_number(&left)?, self.is_number(&right)?) {
+            (false, true) if is_constant(&right) && self.has_own_digits(&left)? => {
+                number_bound::compared(comparison, left, right, self.schema)
+            }
+            (true, false) if is_constant(&left) && self.has_own_digits(&right)? => {
+                number_bound::compared(comparison.flipped(), right, left, self.schema)
+            }
+            _ => {
+                let (left, right) = keyed::numbers_alike((left, self.schema), (right, self.schema))?;
+                Ok(binary(self.ordered(left)?, operator(comparison), self.ordered(right)?))
+            }
+        }
+    }
+
+    fn has_own_digits(&self, expression: &Expr) -> Result<bool> {
+        Ok(matches!(
+            self.arrow_type(expression)?,
+            ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64 | ArrowType::Decimal128(..)
+        ))
+    }
+
+    fn in_list(&self, operand: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr> {
+        let is_number = self.is_number(&operand)?;
+        let mut is_mixed = false;
+        for item in &items {
+            is_mixed |= self.is_number(item)? != is_number;
+        }
+        if !is_mixed {
+            let items = items.into_iter().map(|item| self.ordered(item)).collect::<Result<Vec<_>>>()?;
+            return Ok(in_list(self.ordered(operand)?, items, negated));
+        }
+        let equal = items.into_iter().map(|item| self.compared(Comparison::Equal, operand.clone(), item));
+        let any = disjunction(equal.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(false));
+        Ok(if negated { Expr::Not(Box::new(any)) } else { any })
     }
 
     fn ordered(&self, expression: Expr) -> Result<Expr> {
@@ -146,6 +191,7 @@ impl Emitter<'_> {
             return Ok(checked::call(operator, left, right));
         }
         let result = match types {
+            (ArrowType::LargeBinary, _) | (_, ArrowType::LargeBinary) => DataType::Number,
             (ArrowType::Decimal128(..), ArrowType::Decimal128(..))
                 if matches!(operator, Arithmetic::Add | Arithmetic::Subtract) =>
             {
@@ -189,6 +235,10 @@ impl Emitter<'_> {
             ArrowType::Int16 => lit(0i16),
             ArrowType::Int32 => lit(0i32),
             ArrowType::Int64 => lit(0i64),
+            ArrowType::LargeBinary => {
+                let operation = Operation::Arithmetic(Arithmetic::Subtract);
+                return Ok(computed::call(operation, vec![lit(0i32), operand], DataType::Number));
+            }
             ArrowType::Interval(_) => {
                 let zero = literal(&Value::Interval(Interval::default()))?;
                 let operation = Operation::Arithmetic(Arithmetic::Subtract);
@@ -263,6 +313,10 @@ impl Emitter<'_> {
             (Function::Math(_), _) => DataType::DoublePrecision,
             (Function::Temporal(_, result), _) => result,
             (Function::Greatest | Function::Least, _) => self.widest(&arguments)?,
+            (
+                Function::Round | Function::Truncate | Function::Ceil | Function::Floor | Function::Sign,
+                DataType::Number,
+            ) => DataType::Number,
             (Function::Round | Function::Truncate, DataType::Numeric { scale, .. })
                 if arguments.len() > 1 =>
             {
@@ -357,11 +411,14 @@ fn quotient_scale(precision: u8, scale: i8, other: i8) -> i8 {
     room.max(scale).max(other)
 }
 
+/// Digits of a factor that leave room for those of the other.
+const ROOMY: ArrowType = ArrowType::Decimal128(38, 10);
+
 /// A computed numeric of unknown size (such as an average) as a factor: with its 16 fractional digits and as many
 /// of the other's, 38 digits would leave hardly any for the integer part of the result.
 fn with_room(operand: Expr, own: &ArrowType) -> Expr {
     match own {
-        ArrowType::Decimal128(38, scale) if *scale > 10 => cast(operand, UNCONSTRAINED_NUMERIC),
+        ArrowType::Decimal128(38, scale) if *scale > 10 => cast(operand, ROOMY),
         _ => operand,
     }
 }

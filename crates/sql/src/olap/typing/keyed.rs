@@ -1,6 +1,6 @@
 //! Values that DataFusion would compare by their bytes although SQL compares them otherwise.
 //!
-//! An interval of one month equals one of thirty days, and a `jsonb` of 1.0 one of 1.00, but Arrow tells them apart. So
+//! An interval of one month equals one of thirty days, and a `jsonb` or numeric of 1.0 one of 1.00, but Arrow tells them apart. So
 //! wherever a plan compares, sorts, groups or joins by such values, it does so by a *key* that has their order, and keeps the values beside it:
 //! ```text
 //! GROUP BY i          group by key(i), with first_value(i) as i
@@ -13,17 +13,17 @@
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::field_type;
-use crate::expression::library::{Builtin, JSONB_KEY};
+use crate::expression::library::{Builtin, JSONB_KEY, NUMBER_KEY};
 use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
 use ankerdb_engine::DataType;
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::{Column, DFSchemaRef};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
-use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::expr::{GroupingSet, Sort};
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery,
+    Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, when,
 };
 use std::sync::Arc;
 
@@ -43,13 +43,16 @@ pub(super) fn ordered(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
 }
 
 fn is_keyed(field: &Field) -> bool {
-    matches!(field_type(field), Some(DataType::Interval | DataType::Jsonb))
+    matches!(field_type(field), Some(DataType::Interval | DataType::Jsonb | DataType::Number))
 }
 
 fn key(expression: Expr, field: &Field) -> Expr {
     let (function, key) = match field_type(field) {
         Some(DataType::Jsonb) => {
             (Function::Library(Builtin::only(JSONB_KEY), DataType::Text), DataType::Text)
+        }
+        Some(DataType::Number) => {
+            (Function::Library(Builtin::only(NUMBER_KEY), DataType::Text), DataType::Text)
         }
         _ => {
             let span = DataType::Numeric { precision: 38, scale: 0 };
@@ -76,9 +79,68 @@ pub(super) fn sorted(sorts: Vec<Sort>, schema: &DFSchemaRef) -> Result<Vec<Sort>
 pub(super) fn joined(mut join: Join) -> Result<Join> {
     let (left, right) = (join.left.schema().clone(), join.right.schema().clone());
     let pairs = std::mem::take(&mut join.on).into_iter();
-    let ordered = |(one, other)| Ok((self::ordered(one, &left)?, self::ordered(other, &right)?));
+    let ordered = |(one, other)| {
+        let (one, other) = numbers_alike((one, &left), (other, &right))?;
+        Ok((self::ordered(one, &left)?, self::ordered(other, &right)?))
+    };
     join.on = pairs.map(ordered).collect::<Result<_>>()?;
     Ok(join)
+}
+
+/// Two operands of which one is a numeric of any length: both are.
+pub(super) fn numbers_alike(
+    (left, left_schema): (Expr, &DFSchemaRef),
+    (right, right_schema): (Expr, &DFSchemaRef),
+) -> Result<(Expr, Expr)> {
+    let known = |operand: &Expr, schema: &DFSchemaRef| {
+        Ok::<_, DataFusionError>(field_type(&operand.to_field(schema.as_ref())?.1))
+    };
+    let (left_type, right_type) = (known(&left, left_schema)?, known(&right, right_schema)?);
+    Ok(match (left_type, right_type) {
+        (Some(DataType::Number), Some(other)) if other != DataType::Number && other.is_exact() => {
+            (left, as_number(right))
+        }
+        (Some(other), Some(DataType::Number)) if other != DataType::Number && other.is_exact() => {
+            (as_number(left), right)
+        }
+        _ => (left, right),
+    })
+}
+
+/// An operand and a subquery in which it is looked for, of which one has numerics of any length: both do.
+pub(super) fn beside_numbers(
+    operand: Expr,
+    subquery: Subquery,
+    schema: &DFSchemaRef,
+) -> Result<(Expr, Subquery)> {
+    let plan = subquery.subquery.as_ref();
+    if plan.schema().fields().len() != 1 {
+        return Ok((operand, subquery));
+    }
+    let (qualifier, field) = plan.schema().qualified_field(0);
+    let column = Expr::Column(Column::from((qualifier, field)));
+    let (operand, item) = numbers_alike((operand, schema), (column.clone(), plan.schema()))?;
+    if item == column {
+        return Ok((operand, subquery));
+    }
+    let item = item.alias(field.name().clone());
+    let numbers = LogicalPlanBuilder::from(plan.clone()).project([item])?.build()?;
+    Ok((operand, subquery.with_plan(Arc::new(numbers))))
+}
+
+/// A numeric of any length as a double; other values as they are.
+pub(super) fn as_double(operand: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let (_, field) = operand.to_field(schema.as_ref())?;
+    let target = DataType::DoublePrecision;
+    Ok(match field_type(&field) {
+        Some(DataType::Number) => computed::call(Operation::Cast(target), vec![operand], target),
+        _ => operand,
+    })
+}
+
+/// An exact number as a numeric of any length.
+pub(super) fn as_number(operand: Expr) -> Expr {
+    computed::call(Operation::Cast(DataType::Number), vec![operand], DataType::Number)
 }
 
 /// A subquery in which values are looked for, by their keys.
@@ -118,22 +180,73 @@ pub(super) fn grouped(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
+/// Grouping sets of values that have keys: a set that leaves a column out has NULL for its key, and so for the column.
+fn sets_by_key(aggregate: Aggregate, set: &GroupingSet) -> Result<LogicalPlan> {
+    let schema = aggregate.input.schema().clone();
+    let keyed = |part: &Expr| -> Result<Option<Expr>> {
+        let (_, field) = part.to_field(schema.as_ref())?;
+        check_equality(&field)?;
+        Ok(is_keyed(&field).then(|| key(part.clone().unalias(), &field)))
+    };
+    let parts: Vec<Expr> = set.distinct_expr().into_iter().cloned().collect();
+    let keys = parts.iter().map(&keyed).collect::<Result<Vec<_>>>()?;
+    if keys.iter().all(Option::is_none) {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    }
+    let each = |list: &Vec<Expr>| -> Result<Vec<Expr>> {
+        list.iter().map(|part| Ok(keyed(part)?.unwrap_or_else(|| part.clone()))).collect()
+    };
+    let set = match set {
+        GroupingSet::Rollup(list) => GroupingSet::Rollup(each(list)?),
+        GroupingSet::Cube(list) => GroupingSet::Cube(each(list)?),
+        GroupingSet::GroupingSets(sets) => {
+            GroupingSet::GroupingSets(sets.iter().map(each).collect::<Result<_>>()?)
+        }
+    };
+    let value_name = |position: usize| format!("{KEY} value{position}");
+    let mut aggregates = aggregate.aggr_expr.clone();
+    for call in &mut aggregates {
+        // It names what is grouped by.
+        if let Expr::AggregateFunction(call) = call
+            && call.func.name() == "grouping"
+        {
+            call.params.args = each(&call.params.args)?;
+        }
+    }
+    for (position, part) in parts.iter().enumerate().filter(|(position, _)| keys[*position].is_some()) {
+        aggregates.push(first_value(part.clone().unalias(), Vec::new()).alias(value_name(position)));
+    }
+    let groups = vec![Expr::GroupingSet(set)];
+    let grouped = Aggregate::try_new(Arc::clone(&aggregate.input), groups, aggregates)?;
+    let mut output = Vec::new();
+    for position in 0..aggregate.schema.fields().len() {
+        let (qualifier, field) = aggregate.schema.qualified_field(position);
+        if field.name() == Aggregate::INTERNAL_GROUPING_ID {
+            // The call of `grouping` is computed of it below this.
+            continue;
+        }
+        let own = Expr::Column(Column::from(grouped.schema.qualified_field(position)));
+        output.push(match keys.get(position) {
+            Some(Some(_)) => {
+                let value = Expr::Column(Column::from_name(value_name(position)));
+                let value = when(own.is_not_null(), value).end()?;
+                value.alias_qualified(qualifier.cloned(), field.name().clone())
+            }
+            Some(None) => own,
+            None => own.alias_qualified(qualifier.cloned(), field.name().clone()),
+        });
+    }
+    LogicalPlanBuilder::from(LogicalPlan::Aggregate(grouped)).project(output)?.build()
+}
+
 fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
+    if let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() {
+        let set = set.clone();
+        return sets_by_key(aggregate, &set);
+    }
     let schema = aggregate.input.schema().clone();
     let mut is_found = false;
     for group in &aggregate.group_expr {
-        if let Expr::GroupingSet(set) = group {
-            for part in set.distinct_expr() {
-                let (_, field) = part.to_field(schema.as_ref())?;
-                check_equality(&field)?;
-                if is_keyed(&field) {
-                    let what =
-                        format!("a grouping set of type {}", field_type(&field).unwrap_or(DataType::Text));
-                    return Err(external(crate::name::not_supported(&what)));
-                }
-            }
-            continue;
-        }
         let (_, field) = group.to_field(schema.as_ref())?;
         check_equality(&field)?;
         is_found |= is_keyed(&field);

@@ -15,6 +15,7 @@
 //! Types flow upward: a whole number is an integer and not a bigint, and so is the column of a subquery that has it. A
 //! subquery within an expression sees the types of the queries around it.
 
+mod aggregate;
 mod emit;
 mod keyed;
 mod lists;

@@ -3,7 +3,7 @@
 use super::emit::Emitter;
 use super::keyed;
 use super::lists::between_lists;
-use super::taken::{check_aggregate, is_of_labels};
+use super::taken::is_of_labels;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
@@ -21,15 +21,15 @@ use crate::olap::row_free::without_query;
 use crate::olap::single;
 use crate::olap::system::{input_function, list_text, output_function};
 use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
-use crate::olap::written;
+use crate::olap::written::{self, DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder,
-    ScalarFunction, SetComparison,
+    Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
+    SetComparison,
 };
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast, lit, when};
 use std::sync::Arc;
@@ -224,6 +224,7 @@ impl<'r, 't> Reader<'r, 't> {
             Expr::SetComparison(comparison) => {
                 let subquery = self.typing.value_subquery(&comparison.subquery, self.schema)?;
                 let operand = self.beside_subquery(&comparison.expr, &subquery.subquery)?;
+                let (operand, subquery) = keyed::beside_numbers(operand, subquery, self.schema)?;
                 let operand = keyed::ordered(operand, self.schema)?;
                 let subquery = keyed::looked_for(subquery)?;
                 self.leaf(Expr::SetComparison(SetComparison::new(
@@ -332,6 +333,9 @@ impl<'r, 't> Reader<'r, 't> {
             (Operand::Typed(left), Operand::Typed(right)) => (left, right),
             (left, right) => {
                 let (left, right) = self.as_lists(left, right)?;
+                if op != Operator::StringConcat {
+                    self.check_lists(&format!("{op}"), [&left, &right])?;
+                }
                 if let Some(compared) = self.compared_lists(op, &left, &right)? {
                     return self.leaf(compared);
                 }
@@ -394,6 +398,18 @@ impl<'r, 't> Reader<'r, 't> {
         {
             return self.quantified(comparison, quantifier, call);
         }
+        match (name, call.args.as_slice()) {
+            (NEGATED, [operand]) => return self.negative(operand),
+            (POSITIVE, [operand]) => {
+                return match self.read(operand)? {
+                    Operand::Typed(typed) => typed_or_error(self.binder().number_operand("+", typed)),
+                    foreign => Ok(foreign),
+                };
+            }
+            (DISTINCT, [left, right]) => return self.binary(Operator::IsDistinctFrom, left, right),
+            (NOT_DISTINCT, [left, right]) => return self.binary(Operator::IsNotDistinctFrom, left, right),
+            _ => {}
+        }
         if let (OVERLAP, [left, right]) = (name, call.args.as_slice()) {
             return self.overlap(left, right);
         }
@@ -437,6 +453,7 @@ impl<'r, 't> Reader<'r, 't> {
             Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
         };
         self.without_labels(name, &mut arguments)?;
+        self.with_numbers(name, &mut arguments)?;
         let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
@@ -728,58 +745,10 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
-        let mut typed = aggregate.clone();
-        // This makes no difference to these functions, and DataFusion's plan for DISTINCT cannot have constants.
-        let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
-        typed.params.distinct &= !is_idempotent;
-        self.emitted_all(&mut typed.params.args)?;
-        if let [argument, ..] = typed.params.args.as_slice() {
-            check_aggregate(typed.func.name(), &argument.to_field(self.schema.as_ref())?.1)?;
-        }
-        if let Some(filter) = &mut typed.params.filter {
-            let condition = self.condition(filter, "FILTER")?;
-            **filter = self.emitter().emit(condition)?;
-        }
-        for order in &mut typed.params.order_by {
-            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
-        }
-        // What is told apart is sorted for it.
-        let is_list = matches!(typed.func.name(), "string_agg" | "array_agg");
-        if let (true, true, [first, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
-            && typed.params.order_by.is_empty()
-        {
-            typed.params.order_by.push(first.clone().sort(true, false));
-        }
-        if let Some(filter) = &typed.params.filter {
-            self.compute_only_where(filter, &mut typed.params.args)?;
-        }
-        if typed.params.distinct
-            && typed.func.name() == "count"
-            && let [argument] = typed.params.args.as_mut_slice()
-        {
-            *argument = keyed::ordered(argument.clone(), self.schema)?;
-        }
-        Ok(Expr::AggregateFunction(typed))
-    }
-
-    /// Arguments of rows that FILTER leaves out are not computed, as they might fail.
-    pub(super) fn compute_only_where(&self, filter: &Expr, arguments: &mut [Expr]) -> Result<()> {
-        for argument in arguments {
-            let (_, field) = argument.to_field(self.schema.as_ref())?;
-            let is_safe = matches!(argument, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_));
-            // An alternative would not show which text type it has.
-            if !is_safe && field.metadata().is_empty() {
-                let computed = (Box::new(filter.clone()), Box::new(argument.clone()));
-                *argument = Expr::Case(Case::new(None, vec![computed], None));
-            }
-        }
-        Ok(())
-    }
-
     fn in_subquery(&mut self, whole: &InSubquery) -> Result<Operand> {
         let subquery = self.typing.value_subquery(&whole.subquery, self.schema)?;
         let operand = self.beside_subquery(&whole.expr, &subquery.subquery)?;
+        let (operand, subquery) = keyed::beside_numbers(operand, subquery, self.schema)?;
         let operand = Box::new(keyed::ordered(operand, self.schema)?);
         let subquery = keyed::looked_for(subquery)?;
         self.leaf(Expr::InSubquery(InSubquery { expr: operand, subquery, negated: whole.negated }))

@@ -13,9 +13,9 @@ use super::read::{Reader, is_unknown};
 use super::{Typing, refused};
 use crate::expression::{Binder, Expression, Scope, Typed};
 use crate::olap::value::field_type;
-use ankerdb_engine::DataType;
+use ankerdb_engine::{DataType, Value};
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use datafusion::common::{Column, DFSchemaRef, NullEquality};
+use datafusion::common::{Column, DFSchemaRef, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{
@@ -113,7 +113,14 @@ impl Typing<'_> {
                 // Something that SQL here has no type for: DataFusion's rules.
                 (None, None) => return Ok(columns),
             };
-            items.push(Typed { expression: Expression::Column(0), data_type });
+            let expression = match constant {
+                // As it is written: beside numerics its digits count.
+                Some(Expr::Literal(ScalarValue::Utf8(Some(text)), _)) => {
+                    Expression::Literal(Value::text(text.as_str()))
+                }
+                _ => Expression::Column(0),
+            };
+            items.push(Typed { expression, data_type });
         }
         if items.windows(2).all(|pair| pair[0].data_type == pair[1].data_type && pair[0].data_type.is_some())
         {

@@ -1,6 +1,7 @@
 //! Which types functions and aggregates take that are not ours.
 
-use super::read::Reader;
+use super::keyed::as_number;
+use super::read::{Operand, Reader};
 use super::undefined_function;
 use crate::name::not_supported;
 use crate::olap::error::external;
@@ -35,6 +36,67 @@ impl Reader<'_, '_> {
     }
 }
 
+impl Reader<'_, '_> {
+    /// Arguments of a function that is not ours: exact numbers that meet a numeric of any length in a list are such numerics.
+    ///
+    /// # Errors
+    /// 0A000 for functions that look for items, which do not compare as they lie.
+    pub(super) fn with_numbers(&self, name: &str, arguments: &mut [Expr]) -> Result<()> {
+        let mut types = Vec::with_capacity(arguments.len());
+        for argument in arguments.iter() {
+            types.push(argument.to_field(self.schema.as_ref())?.1);
+        }
+        let in_list = types.iter().any(|field| is_list_of_numbers(field.data_type()));
+        if in_list && LOOKING.contains(&name) {
+            return Err(external(not_supported(&format!("{name} of numerics of any length"))));
+        }
+        let is_met = match name {
+            "make_array" => types.iter().any(|field| field_type(field) == Some(DataType::Number)),
+            "array_append" | "array_prepend" => in_list,
+            _ => false,
+        };
+        for (argument, field) in arguments.iter_mut().zip(&types).filter(|_| is_met) {
+            let is_exact =
+                field_type(field).is_some_and(|known| known != DataType::Number && known.is_exact());
+            if is_exact {
+                *argument = as_number(argument.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// 0A000 for an operator that compares lists of numerics of any length.
+    pub(super) fn check_lists(&self, operator: &str, operands: [&Operand; 2]) -> Result<()> {
+        for operand in operands {
+            if let Operand::Foreign(list) = operand
+                && is_list_of_numbers(&list.get_type(self.schema.as_ref())?)
+            {
+                let what = format!("the operator {operator} of lists of numerics of any length");
+                return Err(external(not_supported(&what)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Functions that compare items.
+const LOOKING: [&str; 10] = [
+    "array_position",
+    "array_positions",
+    "array_remove",
+    "array_remove_all",
+    "array_replace",
+    "array_replace_all",
+    "array_has",
+    "array_has_all",
+    "array_has_any",
+    "array_sort",
+];
+
+fn is_list_of_numbers(arrow: &ArrowType) -> bool {
+    matches!(arrow, ArrowType::List(items) if *items.data_type() == ArrowType::LargeBinary)
+}
+
 /// Whether the items are labels.
 pub(super) fn is_of_labels(list: ListType) -> bool {
     matches!(list, ListType::Enum(_))
@@ -47,13 +109,22 @@ fn takes_numbers(name: &str) -> bool {
         || matches!(name, "sum" | "avg" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor")
 }
 
+/// Whether the aggregate is one of doubles, which numerics become for it.
+pub(super) fn takes_doubles(name: &str) -> bool {
+    name.starts_with("regr_") || matches!(name, "corr" | "covar_pop" | "covar_samp" | "percentile_cont")
+}
+
 /// 42883 for aggregates of types that PostgreSQL does not have.
 pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
     let refused = match field_type(argument) {
         Some(
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
-        Some(known @ (DataType::Json | DataType::Jsonb | DataType::Enum(_))) if name == "string_agg" => known,
+        Some(known @ (DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::Number))
+            if name == "string_agg" =>
+        {
+            known
+        }
         Some(known @ DataType::Bytea) if name == "string_agg" => {
             return Err(external(not_supported(&format!("{name} of {known}"))));
         }

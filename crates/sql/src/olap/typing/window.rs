@@ -4,6 +4,7 @@ use super::keyed;
 use super::read::Reader;
 use super::undefined_function;
 use crate::expression::types::common_type;
+use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::offset;
 use crate::olap::recomputed::recompute;
@@ -12,7 +13,18 @@ use ankerdb_engine::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFunctionDefinition, cast};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, cast,
+};
+
+/// Whether the frame has rows whose values are so far from the row's own.
+fn has_offset(frame: &WindowFrame) -> bool {
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(far) | WindowFrameBound::Following(far) => !far.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    frame.units == WindowFrameUnits::Range && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound))
+}
 
 impl Reader<'_, '_> {
     pub(super) fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
@@ -33,8 +45,16 @@ impl Reader<'_, '_> {
         for part in &mut typed.params.partition_by {
             *part = keyed::ordered(part.clone(), self.schema)?;
         }
+        let has_offset = has_offset(&typed.params.window_frame);
         for order in &mut typed.params.order_by {
-            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
+            let by = self.emitted(&order.expr)?;
+            order.expr = keyed::ordered(by.clone(), self.schema)?;
+            if has_offset && order.expr != by {
+                // What is so far before a value is not told by keys.
+                let known = field_type(&by.to_field(self.schema.as_ref())?.1).unwrap_or(DataType::Text);
+                let what = format!("RANGE with an offset of a column of type {known}");
+                return Err(external(not_supported(&what)));
+            }
         }
         if let Some(filter) = &mut typed.params.filter {
             let condition = self.condition(filter, "FILTER")?;

@@ -1,17 +1,20 @@
 //! What a `jsonb` is compared by and cast to. These calls are made by the binder and have no names of their own in SQL.
 
-use super::super::entry::{Entry, NUMERIC, entry, text};
+use super::super::entry::{Entry, NUMERIC, entry, text, wrong_argument};
 use crate::expression::bind::type_name;
 use ankerdb_engine::DataType::{
-    self, BigInt, Boolean, DoublePrecision, Integer, Jsonb, Real, SmallInt, Text,
+    self, BigInt, Boolean, DoublePrecision, Integer, Jsonb, Number, Real, SmallInt, Text,
 };
 use ankerdb_engine::{Decimal, Error, Result, SqlState, Value};
-use ankerdb_value::MAX_NUMERIC_PRECISION;
 use ankerdb_value::json::{self, Kind};
+use ankerdb_value::{MAX_NUMERIC_PRECISION, push_number_key};
 
 /// The key that orders as documents do: a text with a character for each byte of [`json::comparison_key`], since windows are
 /// framed by texts and not by bytes.
 pub(crate) const JSONB_KEY: &str = "operator jsonb key";
+
+/// The key that orders as numerics of any length do, as a text for the reason that [`JSONB_KEY`] is one.
+pub(crate) const NUMBER_KEY: &str = "operator numeric key";
 
 pub(crate) const ENTRIES: &[Entry] = &[
     entry(JSONB_KEY, &[Jsonb], Text, |values, _| {
@@ -31,6 +34,15 @@ pub(crate) const ENTRIES: &[Entry] = &[
         number(values, DoublePrecision)
     }),
     entry("operator jsonb to numeric", &[Jsonb], NUMERIC, |values, _| number(values, NUMERIC)),
+    entry("operator jsonb to number", &[Jsonb], Number, |values, _| number(values, Number)),
+    entry(NUMBER_KEY, &[Number], Text, |values, _| match values {
+        [Value::Number(text)] => {
+            let mut key = Vec::new();
+            push_number_key(text, &mut key);
+            Ok(Value::text(key.into_iter().map(char::from).collect::<String>()))
+        }
+        _ => Err(wrong_argument()),
+    }),
 ];
 
 fn number(values: &[Value], target: DataType) -> Result<Value> {
@@ -39,7 +51,7 @@ fn number(values: &[Value], target: DataType) -> Result<Value> {
         return Err(not_castable(text, target));
     }
     match target {
-        Real | DoublePrecision => ankerdb_value::parse_text(target, text),
+        Real | DoublePrecision | Number => ankerdb_value::parse_text(target, text),
         DataType::Numeric { .. } => Ok(Value::Numeric(Decimal::parse(text)?)),
         // The nearest integer, whatever digits the number has behind the point.
         _ => match Decimal::parse_to_fit(text, MAX_NUMERIC_PRECISION, 0) {

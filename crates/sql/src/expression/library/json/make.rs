@@ -81,6 +81,7 @@ fn of_value(value: &Value) -> String {
     let is_number = match value {
         Value::Real(value) => value.is_finite(),
         Value::Double(value) => value.is_finite(),
+        Value::Number(text) => !text.ends_with(['N', 'y']),
         other => other.is_number(),
     };
     if is_number {

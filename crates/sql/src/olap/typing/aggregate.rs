@@ -1,0 +1,80 @@
+//! Aggregates in the typing pass.
+
+use super::keyed;
+use super::read::Reader;
+use super::taken::{check_aggregate, takes_doubles};
+use crate::name::not_supported;
+use crate::olap::error::external;
+use crate::olap::number_aggregate;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{AggregateFunction, Case};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+
+impl Reader<'_, '_> {
+    pub(super) fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
+        let mut typed = aggregate.clone();
+        // This makes no difference to these functions, and DataFusion's plan for DISTINCT cannot have constants.
+        let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
+        typed.params.distinct &= !is_idempotent;
+        self.emitted_all(&mut typed.params.args)?;
+        if takes_doubles(typed.func.name()) {
+            for argument in &mut typed.params.args {
+                *argument = keyed::as_double(argument.clone(), self.schema)?;
+            }
+        }
+        if let [argument, ..] = typed.params.args.as_slice() {
+            check_aggregate(typed.func.name(), &argument.to_field(self.schema.as_ref())?.1)?;
+        }
+        if let Some(filter) = &mut typed.params.filter {
+            let condition = self.condition(filter, "FILTER")?;
+            **filter = self.emitter().emit(condition)?;
+        }
+        for order in &mut typed.params.order_by {
+            order.expr = keyed::ordered(self.emitted(&order.expr)?, self.schema)?;
+        }
+        // What is told apart is sorted for it.
+        let is_list = matches!(typed.func.name(), "string_agg" | "array_agg");
+        if let (true, true, [argument, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
+            && number_aggregate::is_number(&argument.to_field(self.schema.as_ref())?.1)
+        {
+            return Err(external(not_supported("array_agg(DISTINCT ...) of numerics of any length")));
+        }
+        if let (true, true, [first, ..]) = (is_list, typed.params.distinct, typed.params.args.as_slice())
+            && typed.params.order_by.is_empty()
+        {
+            typed.params.order_by.push(first.clone().sort(true, false));
+        }
+        if let Some(filter) = &typed.params.filter {
+            self.compute_only_where(filter, &mut typed.params.args)?;
+        }
+        if typed.params.distinct
+            && typed.func.name() == "count"
+            && let [argument] = typed.params.args.as_mut_slice()
+        {
+            *argument = keyed::ordered(argument.clone(), self.schema)?;
+        }
+        if let (true, [argument]) = (typed.params.distinct, typed.params.args.as_slice())
+            && number_aggregate::is_number(&argument.to_field(self.schema.as_ref())?.1)
+            && typed.func.name() != "count"
+            && !is_list
+        {
+            typed.func = number_aggregate::of_distinct(typed.func);
+            typed.params.distinct = false;
+        }
+        Ok(Expr::AggregateFunction(typed))
+    }
+
+    /// Arguments of rows that FILTER leaves out are not computed, as they might fail.
+    pub(super) fn compute_only_where(&self, filter: &Expr, arguments: &mut [Expr]) -> Result<()> {
+        for argument in arguments {
+            let (_, field) = argument.to_field(self.schema.as_ref())?;
+            let is_safe = matches!(argument, Expr::Column(_) | Expr::Literal(..) | Expr::Placeholder(_));
+            // An alternative would not show which text type it has.
+            if !is_safe && field.metadata().is_empty() {
+                let computed = (Box::new(filter.clone()), Box::new(argument.clone()));
+                *argument = Expr::Case(Case::new(None, vec![computed], None));
+            }
+        }
+        Ok(())
+    }
+}
