@@ -83,9 +83,9 @@ pub use ankerdb_table::{
     Reference, ReferentialAction, RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
-    Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LockWait, Locked, MemoryLimit, Owner,
-    Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, Wait, WaitsFor, mixed_nulls,
-    no_parent,
+    Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LoadPart, LockWait, Locked,
+    MemoryLimit, Owner, Quiesced, Relations, RowFilter, RowReader, Savepoint, Transaction, Wait, WaitsFor,
+    mixed_nulls, no_parent,
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType,

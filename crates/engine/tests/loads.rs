@@ -53,7 +53,8 @@ impl Stage {
     fn load(&self, transaction: &mut Transaction, ids: impl Iterator<Item = i32>, batch: i64) {
         assert!(transaction.can_load(&self.table));
         for id in ids {
-            transaction.load(&self.table, row(id, batch).iter().map(ValueRef::from)).unwrap();
+            let row = row(id, batch);
+            transaction.load(&self.table, |column| ValueRef::from(&row[column])).unwrap();
         }
     }
 
@@ -148,9 +149,8 @@ fn nothing_remains_of_a_load_that_ends_before_its_commit() {
     }
     let mut transaction = stage.begin(Isolation::Serializable);
     let missing = [Value::Integer(1), Value::Null, Value::Null];
-    let error = transaction.load(&stage.table, missing.iter().map(ValueRef::from)).unwrap_err();
+    let error = transaction.load(&stage.table, |column| ValueRef::from(&missing[column])).unwrap_err();
     assert_eq!(error.state(), SqlState::NotNullViolation);
-    assert!(transaction.load(&stage.table, missing[..2].iter().map(ValueRef::from)).is_err());
 }
 
 #[test]

@@ -187,7 +187,7 @@ impl Stage {
         let (mut state, mut refused) = (self.state.clone(), None);
         for (place, &(id, seed)) in rows.iter().enumerate() {
             let row = new_row(id, seed);
-            transaction.load(&self.table, row.iter().map(ValueRef::from)).unwrap();
+            transaction.load(&self.table, |column| ValueRef::from(&row[column])).unwrap();
             if state.insert(id, row).is_some() {
                 refused = refused.or(Some(place));
             }

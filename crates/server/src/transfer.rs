@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Formats, for the whole and for each column.
 const TEXT: i16 = 0;
 const BINARY: i16 = 1;
+/// Type and length of a message of data.
+const DATA_HEADER_BYTES: usize = 5;
 /// How often a COPY that waits for data checks its interrupt.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
@@ -106,10 +108,9 @@ impl Connection {
     }
 
     fn send_data(&mut self, data: &[u8]) -> Served {
-        let length = i32::try_from(data.len() + 4)
-            .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
-        self.wire.output.put_u8(b'd');
-        self.wire.output.put_i32(length);
+        let mut header = [0; DATA_HEADER_BYTES];
+        put_data_header(&mut header, data.len())?;
+        self.wire.output.put_slice(&header);
         self.wire.output.put_slice(data);
         self.wire.flush_if_full()
     }
@@ -122,12 +123,23 @@ impl Connection {
         }
         let columns = copy.column_count();
         self.wire.send(&CopyOutResponse::new(TEXT as i8, columns as i16, vec![TEXT; columns]))?;
-        while let Some(lines) = guard(|| copy.next_lines())? {
-            for line in lines.iter() {
-                self.send_data(line)?;
+        let sent = self.wire.writing_beside("copy-out", |write| {
+            while let Some(lines) = guard(|| copy.next_lines(DATA_HEADER_BYTES))? {
+                write(lines.framed(put_data_header)?)?;
             }
-        }
+            Ok(())
+        });
+        sent?;
         self.wire.send(&CopyDone::new())?;
         Ok(copy.tag())
     }
+}
+
+/// Fills what stands before so many bytes of data.
+fn put_data_header(mut header: &mut [u8], length: usize) -> Result<(), Error> {
+    let length = i32::try_from(length + 4)
+        .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "a line is larger than 2 GiB"))?;
+    header.put_u8(b'd');
+    header.put_i32(length);
+    Ok(())
 }

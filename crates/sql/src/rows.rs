@@ -77,6 +77,7 @@ impl Batch {
     ///
     /// # Panics
     /// If there is no such row or column.
+    #[inline]
     pub fn cell(&self, row: usize, column: usize) -> ValueRef<'_> {
         match &self.0 {
             Content::Values(rows) => ValueRef::from(&rows[row][column]),

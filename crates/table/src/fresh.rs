@@ -52,7 +52,7 @@ impl FreshBlock {
         self.rows == ROWS_PER_BLOCK
     }
 
-    /// Adds a row, one cell for each column, for which there is room. On an error the row is not there.
+    /// Adds a row, of which `cell` gives the cell of each column, for which there is room. On an error the row is not there.
     ///
     /// # Errors
     /// 53200 without memory, 54000 if there is no room for a string.
@@ -60,10 +60,11 @@ impl FreshBlock {
     /// # Safety
     /// Cells fit the columns' layouts and whether they may be NULL, and those of text columns are UTF-8.
     #[inline]
-    pub unsafe fn push<'a>(&mut self, cells: impl Iterator<Item = Cell<'a>>) -> Result<()> {
+    pub unsafe fn push<'a>(&mut self, cell: impl Fn(usize) -> Cell<'a>) -> Result<()> {
         let row = self.rows;
         assert!(row < ROWS_PER_BLOCK, "a full block takes no row");
-        for ((array, bounds), cell) in self.arrays.iter_mut().zip(&mut self.bounds).zip(cells) {
+        for (column, (array, bounds)) in self.arrays.iter_mut().zip(&mut self.bounds).enumerate() {
+            let cell = cell(column);
             if let (Some((min, max)), Cell::Word(word)) = (bounds, cell) {
                 (*min, *max) = ((*min).min(word as i64), (*max).max(word as i64));
             }

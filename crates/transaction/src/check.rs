@@ -14,17 +14,17 @@ use std::sync::Arc;
 /// The longest value that a message shows, in bytes, as PostgreSQL counts them.
 const SHOWN_MAX: usize = 64;
 
-impl Transaction {
-    /// 23514 if a new row violates a constraint.
-    #[inline]
-    pub(crate) fn check_new_row(&self, table: &Table, value: &dyn Fn(usize) -> Value) -> Result<()> {
-        table.checks().iter().try_for_each(|check| test(table, check, value))?;
-        match Storage::of(table).has_derived_keys() {
-            true => compute_keys(table, None, value),
-            false => Ok(()),
-        }
+/// 23514 if a new row violates a constraint.
+#[inline]
+pub(crate) fn check_new_row(table: &Table, value: &dyn Fn(usize) -> Value) -> Result<()> {
+    table.checks().iter().try_for_each(|check| test(table, check, value))?;
+    match Storage::of(table).has_derived_keys() {
+        true => compute_keys(table, None, value),
+        false => Ok(()),
     }
+}
 
+impl Transaction {
     /// 23514 if a visible row violates a constraint with these columns changed. What the constraint looks at beside them
     /// counts as read: a concurrent change of it is a conflict.
     #[inline]

@@ -65,6 +65,7 @@ pub use foreign_key::{mixed_nulls, no_parent};
 pub use installs::{Installer, Installs, Loader};
 pub use isolation::Isolation;
 pub use key_batch::KeyBatch;
+pub use load::LoadPart;
 pub use lock::{LockWait, Locked};
 pub use manager::{Quiesced, TransactionManager, Versioning};
 pub use read_set::{KeyRange, RowFilter};

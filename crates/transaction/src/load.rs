@@ -7,6 +7,8 @@
 //! after c                 rows settled block by block
 //! ```
 //!
+//! A part of a load may be filled by another thread ([`LoadPart`]): it needs nothing of the transaction but its block.
+//!
 //! Rows of a load are no part of the write set: the transaction does not see them. So its caller must not read the table, nor
 //! write to it in other ways afterwards; a COPY of its own does not. Keys are checked by the commit, like a procedure's.
 //!
@@ -14,6 +16,7 @@
 //!
 //! Not here: tables with foreign keys, whose parents are looked up row by row; tables with columns that are computed; databases in which cells are read as they lie.
 
+use crate::check::check_new_row;
 use crate::ends_process::EndsProcess;
 use crate::progress::{Ahead, Progress};
 use crate::record::CommitRecord;
@@ -22,7 +25,7 @@ use crate::retired::let_go;
 use crate::rows_to_load::Load;
 use crate::transaction::Transaction;
 use crate::unique::KeyEntry;
-use crate::write::check_value_ref;
+use crate::write::{check_value_ref, with_row};
 use ankerdb_base::{Error, ROWS_PER_BLOCK, Result, RowId, Timestamp, failpoint};
 use ankerdb_sync::memory_limit::{Claim, check_system};
 use ankerdb_sync::patience::Patience;
@@ -42,32 +45,32 @@ impl Transaction {
     }
 
     /// Adds a row like [`insert`](Self::insert), for many rows of a table that [can be loaded](Self::can_load) and is neither
-    /// read nor written to otherwise until the commit: all that this transaction loads is of one table.
+    /// read nor written to otherwise until the commit: all that this transaction loads is of one table. `value` gives the value
+    /// of each column, as often as it is asked.
     ///
     /// # Errors
     /// Those of `insert`; a key that is taken is found by the commit.
-    pub fn load<'a>(
-        &mut self,
-        table: &Arc<Table>,
-        values: impl Iterator<Item = ValueRef<'a>> + Clone,
-    ) -> Result<()> {
-        check_system()?;
-        let mut count = 0;
-        for (column, value) in values.clone().enumerate() {
-            check_value_ref(table, column, value)?;
-            count += 1;
-        }
-        if count != table.columns().len() {
-            return Err(Error::internal(format!("{count} values for table {}", table.name())));
-        }
-        let nth = |column: usize| values.clone().nth(column).expect("one value a column").to_value();
-        self.check_new_row(table, &nth)?;
+    pub fn load<'a>(&mut self, table: &Arc<Table>, value: impl Fn(usize) -> ValueRef<'a>) -> Result<()> {
         let block = self.block_to_fill(table)?;
-        let cells = values
-            .enumerate()
-            .map(|(column, value)| Cell::of_borrowed(value, table.data_type(column)).expect("checked above"));
-        // SAFETY: a cell that is made of a value of the column's type fits its layout; texts are `str`; NULL was checked.
-        unsafe { block.push(cells) }
+        push_row(table, block, value)
+    }
+
+    /// A block for rows of a table that [can be loaded](Self::can_load), which any thread may fill.
+    ///
+    /// # Errors
+    /// 53200 without memory.
+    pub fn begin_part(&mut self, table: &Arc<Table>) -> Result<LoadPart> {
+        let number = self.tables.number(table)?;
+        Ok(LoadPart { block: self.fresh_block(number)?, table: table.clone() })
+    }
+
+    /// Adds the rows of a part behind all that were loaded before, as [`load`](Self::load) does.
+    ///
+    /// # Errors
+    /// 53200 without memory.
+    pub fn add_part(&mut self, part: LoadPart) -> Result<()> {
+        let number = self.tables.number(&part.table)?;
+        self.add_block(number, part.block)
     }
 
     /// The block that takes the next row.
@@ -86,23 +89,25 @@ impl Transaction {
 
     #[cold]
     fn add_fresh_block(&mut self, number: usize) -> Result<()> {
+        let block = self.fresh_block(number)?;
+        self.add_block(number, block)
+    }
+
+    fn fresh_block(&self, number: usize) -> Result<FreshBlock> {
         let storage = self.tables.storage(number);
         let limit = self.manager.memory_limit();
         let bytes = storage.row_bytes() * ROWS_PER_BLOCK;
         self.admit(Claim::Large, bytes)?;
         let _ceiling = limit.put_up(Claim::Large);
-        let block = storage.fresh_block().map_err(|error| limit.explain(error))?;
-        let load = self
-            .load
-            .get_or_insert_with(|| Box::new(Load { table: number, blocks: Vec::new(), full_bytes: 0 }));
+        storage.fresh_block().map_err(|error| limit.explain(error))
+    }
+
+    fn add_block(&mut self, number: usize, block: FreshBlock) -> Result<()> {
+        let load = self.load.get_or_insert_with(|| Box::new(Load::of(number)));
         if load.table != number {
             return Err(Error::internal("a transaction loads one table"));
         }
-        let reserved = load.blocks.try_reserve(1);
-        reserved.map_err(|_| Error::out_of_memory(size_of::<FreshBlock>()))?;
-        load.full_bytes += load.blocks.last().map_or(0, FreshBlock::memory_bytes);
-        load.blocks.push(block);
-        Ok(())
+        load.add(block)
     }
 
     /// Which of the rows that were loaded, counted from 0, had a key that is taken, if that has ended the commit.
@@ -209,7 +214,7 @@ impl Transaction {
                 self.try_enter_unique(KeyEntry { table: number, index, key, row }, progress, pin)?;
             if !entered {
                 let place = progress.loaded_place(row.block()).expect("a row of this load");
-                self.refused_row = Some(place * ROWS_PER_BLOCK + row.offset());
+                self.refused_row = Some(progress.rows_loaded_before(place) + row.offset());
                 let loaded = &progress.loaded[place];
                 let value = |column: usize| Storage::of(table).loaded_value(loaded, row, column, pin);
                 return Err(duplicate_key(table, index, &value));
@@ -235,7 +240,52 @@ impl Transaction {
     }
 }
 
+/// Rows of a load that are filled in apart from its transaction. Dropping it drops them.
+pub struct LoadPart {
+    table: Arc<Table>,
+    block: FreshBlock,
+}
+
+impl LoadPart {
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.block.rows()
+    }
+
+    /// Whether there is no room for another row.
+    pub fn is_full(&self) -> bool {
+        self.block.is_full()
+    }
+
+    /// Adds a row, for which there is room.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::load`].
+    pub fn push<'a>(&mut self, value: impl Fn(usize) -> ValueRef<'a>) -> Result<()> {
+        push_row(&self.table, &mut self.block, value)
+    }
+}
+
+/// Checks a row and adds it to a block of its table's. Values and cells are used where they are made: moving them, through iterators
+/// for instance, took more than half of the time.
+fn push_row<'a>(table: &Table, block: &mut FreshBlock, value: impl Fn(usize) -> ValueRef<'a>) -> Result<()> {
+    check_system()?;
+    for column in 0..table.columns().len() {
+        let checked = check_value_ref(table, column, value(column));
+        checked.map_err(|error| with_row(error, table, &|column| value(column).to_value()))?;
+    }
+    check_new_row(table, &|column| value(column).to_value())?;
+    let cell = |column| Cell::of_borrowed(value(column), table.data_type(column)).expect("checked above");
+    // SAFETY: a cell that is made of a value of the column's type fits its layout; texts are `str`; NULL was checked.
+    unsafe { block.push(cell) }
+}
+
 impl Progress {
+    /// How many rows there are in the blocks before the one at a place.
+    fn rows_loaded_before(&self, place: usize) -> usize {
+        self.loaded[..place].iter().map(|loaded| loaded.rows().len()).sum()
+    }
+
     /// Where the block with this number is among those of the load.
     fn loaded_place(&self, number: usize) -> Option<usize> {
         // Blocks are attached one after the other, so their numbers ascend.

@@ -1,6 +1,6 @@
 //! Writing: checks at the statement, values kept private until the commit.
 
-use crate::check::failing_row;
+use crate::check::{check_new_row, failing_row};
 use crate::isolation::Isolation;
 use crate::key_filter::key_hash;
 use crate::refusal::duplicate_key;
@@ -52,7 +52,7 @@ impl Transaction {
         let checked =
             values.iter().enumerate().try_for_each(|(column, value)| check_value(table, column, value));
         checked.map_err(|error| with_row(error, table, &|column| values[column].clone()))?;
-        self.check_new_row(table, &|column| values[column].clone())
+        check_new_row(table, &|column| values[column].clone())
     }
 
     /// Adds a row like [`insert`](Self::insert), given as cells, one per column. For procedures: builds no values.
@@ -74,7 +74,7 @@ impl Transaction {
             return self.insert(table, Self::values_of(table, cells));
         }
         let number = self.tables.number(table)?;
-        self.check_new_row(table, &|column| cells[column].to_value(table.data_type(column)))?;
+        check_new_row(table, &|column| cells[column].to_value(table.data_type(column)))?;
         self.make_room(Purpose::Keeps, cells.iter().copied())?;
         let row = self.writes.insert(number, cells.iter().copied());
         self.check_parents(table, row, None)?;
@@ -338,7 +338,7 @@ fn misfit(table: &Table, column: usize, cell: Cell<'_>) -> Error {
 
 /// The error with the row, if it is about a NULL in it.
 #[cold]
-fn with_row(error: Error, table: &Table, value: &dyn Fn(usize) -> Value) -> Error {
+pub(crate) fn with_row(error: Error, table: &Table, value: &dyn Fn(usize) -> Value) -> Error {
     match error.state() {
         SqlState::NotNullViolation => error.with_detail(failing_row(table, value)),
         _ => error,

@@ -11,7 +11,8 @@
 //! 64 bits of microseconds hold, early in 294247. Every other value of an `i32` or `i64` is still written.
 //! Not accepted: `infinity`, names of months, other field orders than year-month-day, other zones than offsets.
 
-use crate::literal::{push_digits, trim};
+use crate::digits::push_digits;
+use crate::literal::trim;
 use crate::zone::{Zone, push_offset};
 use ankerdb_base::{Error, Result, SqlState};
 

@@ -6,8 +6,9 @@
 //! seconds at the end, days before a time.
 
 use crate::datetime::MICROSECONDS_PER_DAY;
+use crate::digits::push_digits;
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR, out_of_range};
-use crate::literal::{push_digits, trim};
+use crate::literal::trim;
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 

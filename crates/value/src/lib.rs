@@ -13,6 +13,7 @@ mod data_type;
 mod date_field;
 mod datetime;
 mod decimal;
+mod digits;
 mod enum_type;
 mod fit;
 mod float;

@@ -1,16 +1,10 @@
 //! What reading and writing the text forms of all types has in common.
 
 use ankerdb_base::{Error, SqlState};
-use std::fmt::Write;
 
 /// The text without blanks around it, by the C library's idea of blanks, which is PostgreSQL's.
 pub(crate) fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c'])
-}
-
-/// Appends a number padded with zeros on the left.
-pub(crate) fn push_digits(value: u64, width: usize, out: &mut String) {
-    write!(out, "{value:0width$}").expect("a string accepts everything");
 }
 
 /// The error for text that is not a literal of the type.

@@ -6,13 +6,13 @@
 //!
 //! Blanks around a literal are ignored except for text and bytea.
 
+use crate::digits::{push_decimal, push_signed};
 use crate::fit::fit_text;
 use crate::literal::{malformed, trim};
 use crate::{
     DataType, Decimal, Number, SystemType, Value, ValueRef, array_text, datetime, float, interval_text, json,
 };
 use ankerdb_base::{Error, Result, SqlState};
-use std::fmt::Write;
 use std::num::IntErrorKind;
 use std::str::FromStr;
 
@@ -68,12 +68,12 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
     match value.into() {
         ValueRef::Null => {}
         ValueRef::Boolean(value) => out.push(if value { 't' } else { 'f' }),
-        ValueRef::SmallInt(value) => display(&value, out),
-        ValueRef::Integer(value) => display(&value, out),
-        ValueRef::BigInt(value) => display(&value, out),
+        ValueRef::SmallInt(value) => push_signed(value.into(), out),
+        ValueRef::Integer(value) => push_signed(value.into(), out),
+        ValueRef::BigInt(value) => push_signed(value, out),
         ValueRef::Real(value) => float::format_real(value, out),
         ValueRef::Double(value) => float::format_double(value, out),
-        ValueRef::Numeric(value) => display(&value, out),
+        ValueRef::Numeric(value) => push_decimal(value, out),
         ValueRef::Number(text) => out.push_str(text),
         ValueRef::Text(value) => push_text(value, data_type, out),
         ValueRef::Date(days) => datetime::format_date(days, out),
@@ -100,15 +100,16 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
     }
 }
 
-fn display(value: &impl std::fmt::Display, out: &mut String) {
-    write!(out, "{value}").expect("a string accepts everything");
-}
-
 fn push_text(text: &str, data_type: DataType, out: &mut String) {
     out.push_str(text);
     if let DataType::Char(length) = data_type {
-        let missing = (length as usize).saturating_sub(text.chars().count());
-        out.extend(std::iter::repeat_n(' ', missing));
+        const BLANKS: &str = "                                ";
+        let mut missing = (length as usize).saturating_sub(text.chars().count());
+        while missing > 0 {
+            let some = missing.min(BLANKS.len());
+            out.push_str(&BLANKS[..some]);
+            missing -= some;
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod arrays;
 mod cancel;
 mod client;
 mod copy;
+mod copy_many;
 mod described_columns;
 mod enums;
 mod explain;

@@ -1,6 +1,7 @@
 //! Fields of COPY's CSV format: PostgreSQL's reading of CSV, where only quotes tell an empty string from NULL.
 
 use super::options::CopyOptions;
+use super::text::first_where;
 use ankerdb_engine::{Error, Result, SqlState};
 
 /// A field without its quotes.
@@ -66,22 +67,25 @@ fn quoted_field<'r, 's>(
 }
 
 /// Appends a value, quoted if it has to be.
-pub(super) fn push_field(value: &str, force: bool, options: &CopyOptions, out: &mut Vec<u8>) {
-    let special =
-        |byte: u8| byte == options.delimiter || byte == options.quote || matches!(byte, b'\n' | b'\r');
+pub(super) fn push_field(value: &str, force: bool, options: &CopyOptions, out: &mut String) {
+    let (delimiter, quote, escape) = (options.delimiter, options.quote, options.escape);
+    let special = |byte: u8| (byte == delimiter) | (byte == quote) | (byte == b'\n') | (byte == b'\r');
     // `\.` alone on a line would end the data.
-    let quote = force || value == options.null || value == "\\." || value.bytes().any(special);
-    if !quote {
-        return out.extend_from_slice(value.as_bytes());
+    let quoted =
+        force || value == options.null || value == "\\." || first_where(value.as_bytes(), special).is_some();
+    if !quoted {
+        return out.push_str(value);
     }
-    out.push(options.quote);
-    for &byte in value.as_bytes() {
-        if byte == options.quote || byte == options.escape {
-            out.push(options.escape);
-        }
-        out.push(byte);
+    out.push(char::from(quote));
+    let mut rest = value;
+    while let Some(at) = first_where(rest.as_bytes(), |byte| (byte == quote) | (byte == escape)) {
+        out.push_str(&rest[..at]);
+        out.push(char::from(escape));
+        out.push_str(&rest[at..=at]);
+        rest = &rest[at + 1..];
     }
-    out.push(options.quote);
+    out.push_str(rest);
+    out.push(char::from(quote));
 }
 
 #[cfg(test)]
@@ -126,9 +130,8 @@ mod tests {
         for options in [csv, odd] {
             for value in ["", "-", "a", "a,b|c", "\"'\\", "line\nline\r", "\\.", "ü\"ü'ü"] {
                 for force in [false, true] {
-                    let mut out = Vec::new();
-                    push_field(value, force, &options, &mut out);
-                    let record = String::from_utf8(out).unwrap();
+                    let mut record = String::new();
+                    push_field(value, force, &options, &mut record);
                     let read = fields(&record, &options).unwrap();
                     assert_eq!(read.len(), 1);
                     assert_eq!(read[0].0, value);

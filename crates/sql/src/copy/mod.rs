@@ -19,7 +19,10 @@ mod input;
 mod lines;
 mod options;
 mod output;
+mod parts;
 mod row;
+mod shape;
+mod targets;
 mod text;
 
 pub use input::CopyIn;

@@ -1,7 +1,7 @@
 //! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
 
-use super::input::check_copied;
 use super::options::{CopyOptions, Format};
+use super::targets::check_copied;
 use super::{csv, text};
 use crate::name::{folded, identifier};
 use crate::{Batch, Outcome, OutputColumn, ResultRows, SqlSession, Statement};
@@ -10,36 +10,71 @@ use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast::{self, CopySource, Ident, ObjectName};
 use std::sync::Arc;
 
+/// Lines of about so many bytes come at a time.
+const PIECE_BYTES: usize = 256 * 1024;
+
 /// COPY ... TO STDOUT under way.
 pub struct CopyOut {
     rows: ResultRows,
     options: CopyOptions,
-    /// Which columns are quoted whatever they hold.
-    force_quote: Vec<bool>,
+    fields: Vec<Field>,
     header: bool,
     count: usize,
+    /// Rows that have come, and the first of them that is not written yet.
+    batch: Batch,
+    next: usize,
     scratch: String,
     interrupt: Interrupt,
 }
 
-/// Some whole lines (in CSV: records).
-#[derive(Default)]
+/// How the values of a column are written.
+struct Field {
+    data_type: DataType,
+    /// Whether they are quoted whatever they are.
+    force_quote: bool,
+    /// Whether nothing in them is ever quoted or escaped.
+    is_plain: bool,
+}
+
+/// Some whole lines (in CSV: records), each behind room for what a protocol puts before it.
 pub struct Lines {
-    bytes: Vec<u8>,
+    text: String,
+    room: usize,
     /// Where each line ends.
     ends: Vec<usize>,
 }
 
 impl Lines {
-    /// One line after the other, each with its end.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    fn new(room: usize) -> Lines {
+        Lines { text: String::with_capacity(PIECE_BYTES + PIECE_BYTES / 8), room, ends: Vec::new() }
+    }
+
+    /// The lines as they are sent: `head` fills the room before each, of which it is told the length.
+    ///
+    /// # Errors
+    /// Those of `head`.
+    pub fn framed(self, mut head: impl FnMut(&mut [u8], usize) -> Result<()>) -> Result<Vec<u8>> {
+        let Lines { text, room, ends } = self;
+        let mut bytes = text.into_bytes();
+        let mut start = 0;
+        for end in ends {
+            head(&mut bytes[start..start + room], end - start - room)?;
+            start = end;
+        }
+        Ok(bytes)
+    }
+
+    fn begin_line(&mut self) {
+        self.text.extend(std::iter::repeat_n('\0', self.room));
     }
 
     fn end_line(&mut self) {
-        self.bytes.push(b'\n');
-        self.ends.push(self.bytes.len());
+        self.text.push('\n');
+        self.ends.push(self.text.len());
+    }
+
+    fn is_full(&self) -> bool {
+        self.text.len() >= PIECE_BYTES
     }
 }
 
@@ -61,9 +96,16 @@ impl CopyOut {
     }
 
     fn new(rows: ResultRows, options: CopyOptions, interrupt: Interrupt) -> Result<CopyOut> {
-        let force_quote = forced(rows.columns(), &options.force_quote)?;
-        let header = options.header;
-        Ok(CopyOut { rows, options, force_quote, header, count: 0, scratch: String::new(), interrupt })
+        let forced = forced(rows.columns(), &options.force_quote)?;
+        let field = |(column, force_quote): (&OutputColumn, bool)| Field {
+            data_type: column.data_type,
+            force_quote,
+            is_plain: !force_quote && is_plain(column.data_type, &options),
+        };
+        let fields = rows.columns().iter().zip(forced).map(field).collect();
+        let (header, batch) = (options.header, Batch::default());
+        let scratch = String::new();
+        Ok(CopyOut { rows, options, fields, header, count: 0, batch, next: 0, scratch, interrupt })
     }
 
     /// Whether the caller writes values in the protocol's binary form, of [`next_rows`](Self::next_rows).
@@ -92,19 +134,29 @@ impl CopyOut {
         self.rows.columns().len()
     }
 
-    /// The next whole lines, or `None` at the end. Sleeps until a query has them.
-    pub fn next_lines(&mut self) -> Result<Option<Lines>> {
-        let mut lines = Lines::default();
+    /// The next whole lines, or `None` at the end, with so much room before each. Sleeps until a query has them.
+    ///
+    /// # Errors
+    /// The query's, and `QueryCanceled`.
+    pub fn next_lines(&mut self, room: usize) -> Result<Option<Lines>> {
+        let mut lines = Lines::new(room);
         if std::mem::take(&mut self.header) {
             self.push_header(&mut lines);
-            return Ok(Some(lines));
         }
-        let Some(rows) = self.rows.next_batch()? else { return Ok(None) };
-        for row in 0..rows.len() {
-            self.interrupt.check()?;
-            self.push_row(rows.cells(row), &mut lines);
+        // What is there is not kept back until the query has more.
+        while lines.ends.is_empty() {
+            if self.next == self.batch.len() {
+                let Some(batch) = self.rows.next_batch()? else { return Ok(None) };
+                (self.batch, self.next) = (batch, 0);
+            }
+            let mut scratch = std::mem::take(&mut self.scratch);
+            while self.next < self.batch.len() && !lines.is_full() {
+                self.interrupt.check()?;
+                self.push_row(self.next, &mut lines, &mut scratch);
+                (self.next, self.count) = (self.next + 1, self.count + 1);
+            }
+            self.scratch = scratch;
         }
-        self.count += rows.len();
         Ok(Some(lines))
     }
 
@@ -114,45 +166,72 @@ impl CopyOut {
     }
 
     fn push_header(&self, lines: &mut Lines) {
+        lines.begin_line();
         for (at, column) in self.rows.columns().iter().enumerate() {
-            self.push_field(at, &column.name, false, &mut lines.bytes);
+            self.push_delimiter(at, &mut lines.text);
+            self.push_field(&column.name, false, &mut lines.text);
         }
         lines.end_line();
     }
 
-    fn push_row<'a>(&mut self, row: impl Iterator<Item = ValueRef<'a>>, lines: &mut Lines) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for (at, value) in row.enumerate() {
-            if value.is_null() {
-                self.push_null(at, &mut lines.bytes);
-                continue;
+    /// Writes a row of the batch. Cells are asked for one by one: through iterators, moving them took most of the time.
+    fn push_row(&self, row: usize, lines: &mut Lines, scratch: &mut String) {
+        lines.begin_line();
+        for (at, field) in self.fields.iter().enumerate() {
+            self.push_delimiter(at, &mut lines.text);
+            let value = self.batch.cell(row, at);
+            match &value {
+                ValueRef::Null => lines.text.push_str(&self.options.null),
+                ValueRef::Text(text) if !matches!(field.data_type, DataType::Char(_)) => {
+                    self.push_field(text, field.force_quote, &mut lines.text);
+                }
+                _ if field.is_plain => format_text(value, field.data_type, &mut lines.text),
+                _ => {
+                    scratch.clear();
+                    format_text(value, field.data_type, scratch);
+                    self.push_field(scratch, field.force_quote, &mut lines.text);
+                }
             }
-            scratch.clear();
-            format_text(value, self.rows.columns()[at].data_type, &mut scratch);
-            self.push_field(at, &scratch, self.force_quote[at], &mut lines.bytes);
         }
-        self.scratch = scratch;
         lines.end_line();
     }
 
-    fn push_null(&self, at: usize, out: &mut Vec<u8>) {
-        self.push_delimiter(at, out);
-        out.extend_from_slice(self.options.null.as_bytes());
-    }
-
-    fn push_field(&self, at: usize, value: &str, force_quote: bool, out: &mut Vec<u8>) {
-        self.push_delimiter(at, out);
+    fn push_field(&self, value: &str, force_quote: bool, out: &mut String) {
         match self.options.format {
             Format::Text | Format::Binary => text::escape(value, self.options.delimiter, out),
             Format::Csv => csv::push_field(value, force_quote, &self.options, out),
         }
     }
 
-    fn push_delimiter(&self, at: usize, out: &mut Vec<u8>) {
+    fn push_delimiter(&self, at: usize, out: &mut String) {
         if at > 0 {
-            out.push(self.options.delimiter);
+            out.push(char::from(self.options.delimiter));
         }
     }
+}
+
+/// Whether the texts of a type's values never have to be quoted or escaped: they are letters, digits and signs, none of which
+/// the usual delimiters are.
+fn is_plain(data_type: DataType, options: &CopyOptions) -> bool {
+    let is_usual = matches!(options.delimiter, b'\t' | b',' | b';' | b'|');
+    let is_unquoted =
+        options.format != Format::Csv || (options.null.is_empty() && matches!(options.quote, b'"' | b'\''));
+    let has_signs_only = matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::SmallInt
+            | DataType::Integer
+            | DataType::BigInt
+            | DataType::Numeric { .. }
+            | DataType::Real
+            | DataType::DoublePrecision
+            | DataType::Date
+            | DataType::Timestamp
+            | DataType::TimestampTz
+            | DataType::Time
+            | DataType::Uuid
+    );
+    is_usual && is_unquoted && has_signs_only
 }
 
 /// The query as a statement of its own.

@@ -49,13 +49,33 @@ impl Row {
         };
     }
 
-    /// The values, column by column. The line is the one that texts were pieces of.
-    pub(super) fn values<'a>(&'a self, line: &'a str) -> impl Iterator<Item = ValueRef<'a>> + Clone {
-        self.slots.iter().map(move |slot| match slot {
+    /// The values. The line is the one that texts were pieces of.
+    pub(super) fn values<'a>(&'a self, line: &'a str) -> RowValues<'a> {
+        RowValues { row: self, line }
+    }
+}
+
+/// The values of a row, as they lie.
+#[derive(Clone, Copy)]
+pub(super) struct RowValues<'a> {
+    row: &'a Row,
+    line: &'a str,
+}
+
+impl<'a> RowValues<'a> {
+    /// The value of a column.
+    #[inline]
+    pub(super) fn value(&self, column: usize) -> ValueRef<'a> {
+        match &self.row.slots[column] {
             Slot::Value(value) => ValueRef::from(value),
-            Slot::InLine(place) => ValueRef::Text(&line[place.clone()]),
-            Slot::Own(place) => ValueRef::Text(&self.own[place.clone()]),
-        })
+            Slot::InLine(place) => ValueRef::Text(&self.line[place.clone()]),
+            Slot::Own(place) => ValueRef::Text(&self.row.own[place.clone()]),
+        }
+    }
+
+    /// All values.
+    pub(super) fn to_values(self) -> Vec<Value> {
+        (0..self.row.slots.len()).map(|column| self.value(column).to_value()).collect()
     }
 }
 
@@ -74,9 +94,8 @@ mod tests {
             row.set(2, Value::Integer(7));
             row.set_text(3, "", line);
             assert!(matches!(row.slots[0], Slot::InLine(_)) && matches!(row.slots[1], Slot::Own(_)));
-            let values: Vec<_> = row.values(line).collect();
-            let expected =
-                [ValueRef::Text("two"), ValueRef::Text("copied"), ValueRef::Integer(7), ValueRef::Text("")];
+            let values = row.values(line).to_values();
+            let expected = [Value::text("two"), Value::text("copied"), Value::Integer(7), Value::text("")];
             assert_eq!(values[..4], expected);
             assert!(values[4].is_null());
         }

@@ -79,25 +79,36 @@ fn push_number<'a>(digits: &'a [u8], base: u32, digits_max: usize, out: &mut Vec
     &digits[count..]
 }
 
-/// Appends a value, escaped so that [`unescape`] gives it back.
-pub(super) fn escape(value: &str, delimiter: u8, out: &mut Vec<u8>) {
-    for &byte in value.as_bytes() {
-        let letter = match byte {
+/// Where the first such byte is. Looks at several at a time.
+pub(super) fn first_where(bytes: &[u8], is_special: impl Fn(u8) -> bool) -> Option<usize> {
+    const AT_A_TIME: usize = 16;
+    let (pieces, rest) = bytes.as_chunks::<AT_A_TIME>();
+    let has_special = |piece: &[u8]| piece.iter().fold(false, |found, &byte| found | is_special(byte));
+    let plain = pieces.iter().take_while(|piece| !has_special(&piece[..])).count();
+    let rest = if plain < pieces.len() { &bytes[plain * AT_A_TIME..] } else { rest };
+    rest.iter().position(|&byte| is_special(byte)).map(|at| plain * AT_A_TIME + at)
+}
+
+/// Appends a value, escaped so that [`unescape`] gives it back. The delimiter is an ASCII character.
+pub(super) fn escape(value: &str, delimiter: u8, out: &mut String) {
+    let is_special = |byte: u8| matches!(byte, 0x08..=0x0d) | (byte == b'\\') | (byte == delimiter);
+    let mut rest = value;
+    while let Some(at) = first_where(rest.as_bytes(), is_special) {
+        let letter = match rest.as_bytes()[at] {
             0x08 => b'b',
             0x0c => b'f',
             b'\n' => b'n',
             b'\r' => b'r',
             b'\t' => b't',
             0x0b => b'v',
-            b'\\' => b'\\',
-            byte if byte == delimiter => byte,
-            byte => {
-                out.push(byte);
-                continue;
-            }
+            byte => byte,
         };
-        out.extend_from_slice(&[b'\\', letter]);
+        out.push_str(&rest[..at]);
+        out.push('\\');
+        out.push(char::from(letter));
+        rest = &rest[at + 1..];
     }
+    out.push_str(rest);
 }
 
 #[cfg(test)]
@@ -135,11 +146,11 @@ mod tests {
 
     #[test]
     fn what_is_escaped_comes_back() {
-        for value in ["", "plain", "a\tb\nc\rd\\e", "\\N", "\\.", "tab|bar", "\u{8}\u{b}\u{c}"] {
+        let long = "0123456789abcde".repeat(3) + "\n" + &"ü".repeat(20) + "\\|\t";
+        for value in ["", &long, "plain", "a\tb\nc\rd\\e", "\\N", "\\.", "tab|bar", "\u{8}\u{b}\u{c}"] {
             for delimiter in [b'\t', b'|'] {
-                let mut out = Vec::new();
-                escape(value, delimiter, &mut out);
-                let line = String::from_utf8(out).unwrap();
+                let mut line = String::new();
+                escape(value, delimiter, &mut line);
                 let mut rest = Some(line.as_str());
                 let field = next_field(&mut rest, delimiter).unwrap();
                 assert_eq!((plain(field).as_str(), rest), (value, None));

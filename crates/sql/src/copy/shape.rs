@@ -1,0 +1,227 @@
+//! How lines of a COPY are read: what all of them have in common, and what each thread that reads them has for itself.
+
+use super::field::{Parsed, parse_field};
+use super::options::{CopyOptions, Format};
+use super::row::{Row, RowValues};
+use super::targets::Target;
+use super::{csv, text};
+use crate::SqlSession;
+use crate::expression::{Context, Expression, Refusal, evaluate};
+use crate::plan::default::default;
+use crate::session_sequences::SessionSequences;
+use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Table, Value};
+use ankerdb_value::assign;
+use std::sync::Arc;
+
+/// The longest piece of data that an error message shows.
+const SHOWN_CHARACTERS_MAX: usize = 100;
+
+/// What is the same for all lines.
+pub(super) struct Shape {
+    pub table: Arc<Table>,
+    pub options: CopyOptions,
+    pub columns: Vec<Target>,
+    pub defaults: Defaults,
+}
+
+/// What columns get that have no field.
+pub(super) struct Defaults {
+    columns: Vec<(usize, DataType, Expression)>,
+    /// When the copy began: microseconds since 1970-01-01 UTC.
+    now: i64,
+    interrupt: Interrupt,
+    sequences: Arc<SessionSequences>,
+}
+
+impl Defaults {
+    pub(super) fn new(session: &mut SqlSession, table: &Table, targets: &[Target]) -> Result<Defaults> {
+        let all = table.columns().iter().enumerate().filter(|(position, column)| {
+            column.default.is_some() && targets.iter().all(|target| target.position != *position)
+        });
+        let catalog = session.catalog();
+        let schema = catalog.schema_of(table);
+        let bound = all.map(|(position, column)| {
+            let expression = default(column, schema).map_err(Refusal::into_error)?;
+            Ok((position, column.data_type, expression))
+        });
+        let (now, sequences) = session.now_and_sequences();
+        let interrupt = session.cancel_handle().interrupt().clone();
+        Ok(Defaults { columns: bound.collect::<Result<_>>()?, now, interrupt, sequences })
+    }
+
+    /// Whether all are constants: whichever row asks first, it gets the same.
+    pub(super) fn are_constants(&self) -> bool {
+        self.columns.iter().all(|(_, _, expression)| matches!(expression, Expression::Literal(_)))
+    }
+
+    fn put_into(&self, row: &mut Row) -> Result<()> {
+        let no_column = |_: usize| Value::Null;
+        for (position, data_type, expression) in &self.columns {
+            let context = Context {
+                column: &no_column,
+                parameters: &[],
+                subqueries: &[],
+                now: self.now,
+                interrupt: &self.interrupt,
+                sequences: &*self.sequences,
+            };
+            let value = evaluate(expression, &context)?;
+            row.set(*position, if value.is_null() { value } else { assign(value, *data_type)? });
+        }
+        Ok(())
+    }
+}
+
+impl Shape {
+    /// Names a line.
+    pub(super) fn at(&self, number: usize) -> String {
+        format!("COPY {}, line {number}", self.table.name())
+    }
+
+    /// Names a line, and shows it.
+    pub(super) fn at_line(&self, error: Error, number: usize, line: &str) -> Error {
+        error.with_context(format!("{}: \"{}\"", self.at(number), shown(line)))
+    }
+
+    fn at_column(&self, error: Error, number: usize, target: &Target, field: &str) -> Error {
+        error.with_context(format!("{}, column {}: \"{}\"", self.at(number), target.name, shown(field)))
+    }
+}
+
+/// Reads lines on one thread. Keeps its memory from line to line.
+pub(super) struct LineReader {
+    shape: Arc<Shape>,
+    scratch: Vec<u8>,
+    row: Row,
+}
+
+impl LineReader {
+    pub(super) fn new(shape: Arc<Shape>) -> LineReader {
+        LineReader { shape, scratch: Vec::new(), row: Row::default() }
+    }
+
+    /// Reads a line's fields, which are [`values`](Self::values) then.
+    ///
+    /// # Errors
+    /// 22021, 22P04, and those of the columns' types, with the place in the data.
+    pub(super) fn read<'l>(&mut self, line: &'l [u8], number: usize) -> Result<&'l str> {
+        let text = std::str::from_utf8(line).ok().filter(|text| memchr::memchr(0, text.as_bytes()).is_none());
+        let text = text.ok_or_else(|| {
+            let message = "invalid byte sequence for encoding \"UTF8\" in COPY data";
+            Error::new(SqlState::CharacterNotInRepertoire, message).with_context(self.shape.at(number))
+        })?;
+        let mut row = std::mem::take(&mut self.row);
+        let read = self.read_row(text, number, &mut row);
+        self.row = row;
+        read.map(|()| text)
+    }
+
+    /// The values of what was read last, column by column; `line` is what [`read`](Self::read) gave.
+    pub(super) fn values<'a>(&'a self, line: &'a str) -> RowValues<'a> {
+        self.row.values(line)
+    }
+
+    /// Reads a line and stores its values. Errors of both name the line.
+    pub(super) fn fill(
+        &mut self,
+        line: &[u8],
+        number: usize,
+        store: impl FnOnce(RowValues<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let text = self.read(line, number)?;
+        store(self.values(text)).map_err(|error| self.shape.at_line(error, number, text))
+    }
+
+    /// Takes a row that was read already.
+    pub(super) fn take(&mut self, values: Vec<Value>, number: usize) -> Result<()> {
+        let shape = &*self.shape;
+        self.row.begin(shape.table.columns().len());
+        shape.defaults.put_into(&mut self.row)?;
+        for (target, value) in shape.columns.iter().zip(values) {
+            let assigned = if value.is_null() { Ok(value) } else { assign(value, target.data_type) };
+            let at =
+                |error: Error| error.with_context(format!("{}, column {}", shape.at(number), target.name));
+            self.row.set(target.position, assigned.map_err(at)?);
+        }
+        Ok(())
+    }
+
+    fn read_row(&mut self, line: &str, number: usize, row: &mut Row) -> Result<()> {
+        let shape = self.shape.clone();
+        row.begin(shape.table.columns().len());
+        shape.defaults.put_into(row)?;
+        let mut rest = Some(line);
+        for target in &shape.columns {
+            let before = rest.unwrap_or_default();
+            let is_there = match shape.options.format {
+                Format::Text | Format::Binary => self.read_text((&mut rest, line), target, row),
+                Format::Csv => self.read_csv((&mut rest, line), target, row),
+            };
+            let is_there = is_there.map_err(|(error, field)| {
+                shape.at_column(error, number, target, field.as_deref().unwrap_or(before))
+            })?;
+            if !is_there {
+                let message = format!("missing data for column \"{}\"", target.name);
+                let error = Error::new(SqlState::BadCopyFileFormat, message);
+                return Err(shape.at_line(error, number, line));
+            }
+        }
+        match rest {
+            None => Ok(()),
+            Some(_) => {
+                let error = Error::new(SqlState::BadCopyFileFormat, "extra data after last expected column");
+                Err(shape.at_line(error, number, line))
+            }
+        }
+    }
+
+    /// Reads the next field; false if there is no further one. An error comes with the field, if that could be cut off.
+    fn read_text(
+        &mut self,
+        (rest, line): (&mut Option<&str>, &str),
+        target: &Target,
+        row: &mut Row,
+    ) -> Result<bool, (Error, Option<String>)> {
+        let options = &self.shape.options;
+        let Some(field) = text::next_field(rest, options.delimiter) else { return Ok(false) };
+        if field != options.null {
+            text::unescape(field, &mut self.scratch)
+                .and_then(|text| put_field(text, target, line, row))
+                .map_err(|error| (error, Some(field.to_owned())))?;
+        }
+        Ok(true)
+    }
+
+    fn read_csv(
+        &mut self,
+        (rest, line): (&mut Option<&str>, &str),
+        target: &Target,
+        row: &mut Row,
+    ) -> Result<bool, (Error, Option<String>)> {
+        let options = &self.shape.options;
+        let Some(field) = csv::next_field(rest, options, &mut self.scratch) else { return Ok(false) };
+        let field = field.map_err(|error| (error, None))?;
+        let may_be_null = if field.quoted { target.force_null } else { !target.force_not_null };
+        if !may_be_null || field.text != options.null {
+            put_field(field.text, target, line, row).map_err(|error| (error, Some(field.text.to_owned())))?;
+        }
+        Ok(true)
+    }
+}
+
+/// Makes a field the value of its column; a column with a default has no field.
+fn put_field(text: &str, target: &Target, line: &str, row: &mut Row) -> Result<()> {
+    match parse_field(text, target.data_type)? {
+        Parsed::Value(value) => row.set(target.position, value),
+        Parsed::Text(length) => row.set_text(target.position, &text[..length], line),
+    }
+    Ok(())
+}
+
+/// The beginning of a line or field, for a message.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARACTERS_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
