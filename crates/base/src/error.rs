@@ -146,6 +146,14 @@ sql_states! {
     UndefinedTable = "42P01",
     /// A text is no name.
     InvalidName = "42602",
+    /// Somebody may not do this.
+    InsufficientPrivilege = "42501",
+    /// A file of the server's does not exist.
+    UndefinedFile = "58P01",
+    /// A file of the server's cannot be read or written.
+    IoError = "58030",
+    /// There is no room for a file of the server's.
+    DiskFull = "53100",
     /// A clause names a column, or columns, that it cannot use.
     InvalidColumnReference = "42P10",
     /// A parameter does not exist.

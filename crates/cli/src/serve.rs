@@ -9,6 +9,7 @@ use ankerdb_sql::{SqlEngine, SqlOptions, parse_bytes};
 use ankerdb_workload::htap::config::default_threads;
 use clap::Args;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 
 /// The share of memory that analytical queries together may use for hash tables, sorts and so on is 1 / this.
 const QUERY_MEMORY_SHARE: u64 = 4;
@@ -29,6 +30,9 @@ pub(crate) struct Options {
     /// machine's
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
+    /// Folder whose files every client may read and write with COPY FROM and TO; by default there is none
+    #[arg(long, value_name = "FOLDER")]
+    copy_folder: Option<PathBuf>,
     #[command(flatten)]
     engine: EngineOption,
 }
@@ -52,6 +56,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let query_bytes = (Machine::detect().memory_bytes / QUERY_MEMORY_SHARE).max(256 << 20) as usize;
     let sql_options = SqlOptions { olap_threads: options.olap_threads, memory_limit_bytes: query_bytes };
     let engine = SqlEngine::new(Database::open(options.database()?)?, sql_options)?;
+    if let Some(folder) = &options.copy_folder {
+        let found = folder.canonicalize().ok().filter(|found| found.is_dir());
+        let wrong = || invalid(format!("--copy-folder must be a folder, not \"{}\"", folder.display()));
+        engine.give_files(found.ok_or_else(wrong)?);
+    }
     let server_options = ServerOptions { listen, max_connections: options.max_connections };
     serve_blocking(engine, &server_options, |address: SocketAddr| {
         println!("ankerdb is ready on {address} (in-memory: data is gone when it stops)");

@@ -17,6 +17,7 @@ fn impossible_requests_are_refused_in_one_line() {
         (&["demo", "--plot", "/no/such/folder/x.svg"], "cannot write /no/such/folder/x.svg"),
         (&["serve", "--listen", "5432"], "--listen must be HOST:PORT"),
         (&["serve", "--max-connections", "0"], "--max-connections must be at least 1"),
+        (&["serve", "--copy-folder", "/no/such/folder"], "--copy-folder must be a folder"),
     ] {
         let output = run(arguments);
         let message = text(&output.stderr);

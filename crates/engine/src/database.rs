@@ -7,9 +7,10 @@ use crate::options::Options;
 use crate::pruner::Pruner;
 use crate::shared::DatabaseState;
 use ankerdb_base::{DatabaseId, Result};
+use ankerdb_memory::account;
 use ankerdb_region::PageSize;
 use ankerdb_snapshot::{Snapshot, column_snapshot_bytes};
-use ankerdb_table::{IndexDefinition, Placement, Table, TableDefinition};
+use ankerdb_table::{IndexDefinition, MemoryUse, Placement, Table, TableDefinition};
 use ankerdb_transaction::{MemoryLimit, Owner, Quiesced, TransactionManager, Versioning, Wait};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
@@ -229,6 +230,17 @@ impl Database {
             version_bytes: catalog.tables().map(|table| table.version_bytes(&pin)).sum(),
             table_bytes: catalog.tables().map(|table| table.memory_bytes(&pin)).sum(),
         }
+    }
+
+    /// What the memory of a table goes to. Looks at each of its blocks.
+    pub fn table_memory(table: &Table) -> MemoryUse {
+        table.memory_use(&crossbeam_epoch::pin())
+    }
+
+    /// Bytes that this process has taken, by its own account; those that the system says lie in memory; and how many it may take.
+    pub fn process_memory(&self) -> (usize, Option<usize>, Option<usize>) {
+        let limit = self.memory_limit().bytes();
+        (account::used(), account::resident_bytes(), limit)
     }
 
     /// Approximate bytes that the newest values of a table's rows take. Looks at each of its blocks.

@@ -502,7 +502,7 @@ impl Connection {
     }
 
     /// Tells the client what there is to say beside results.
-    fn send_notices(&mut self) -> Served {
+    pub(crate) fn send_notices(&mut self) -> Served {
         self.session.take_notices().iter().try_for_each(|notice| self.wire.send_notice(notice))
     }
 

@@ -150,7 +150,7 @@ impl Connection {
             Outcome::Rows(rows) => return Ok(Some(Box::new(RunningRows::new(rows, formats)))),
             Outcome::Command(tag) => tag,
             Outcome::CopyIn(copy) => self.copy_in(*copy)?,
-            Outcome::CopyOut(copy) => self.copy_out(copy)?,
+            Outcome::CopyOut(copy) => self.copy_out(*copy)?,
         };
         self.wire.send(&CommandComplete::new(tag))?;
         Ok(None)

@@ -43,7 +43,7 @@ impl Connection {
             Outcome::Command(tag) => Ok(tag),
             Outcome::Rows(rows) => self.send_all(rows),
             Outcome::CopyIn(copy) => self.copy_in(*copy),
-            Outcome::CopyOut(copy) => self.copy_out(copy),
+            Outcome::CopyOut(copy) => self.copy_out(*copy),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::frontend::{Frame, Message};
 use crate::guard::guard;
 use crate::wire::{Failure, Served};
 use ankerdb_base::{Error, SqlState};
-use ankerdb_sql::{CopyIn, CopyOut};
+use ankerdb_sql::{CopyIn, CopyOut, SourceFile, TargetFile};
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use std::time::Duration;
@@ -16,6 +16,8 @@ const TEXT: i16 = 0;
 const BINARY: i16 = 1;
 /// Type and length of a message of data.
 const DATA_HEADER_BYTES: usize = 5;
+/// Bytes that are read from a file, or written to one, at a time.
+const FILE_BYTES: usize = 256 * 1024;
 /// How often a COPY that waits for data checks its interrupt.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
@@ -24,13 +26,18 @@ impl Connection {
     ///
     /// After an error the rest of the data is skipped by the message loop, where COPY messages mean nothing.
     pub(crate) fn copy_in(&mut self, mut copy: CopyIn) -> Served<String> {
-        let columns = copy.column_count();
-        let format = if copy.is_binary() { BINARY } else { TEXT };
-        self.wire.send(&CopyInResponse::new(format as i8, columns as i16, vec![format; columns]))?;
-        self.wire.flush()?;
-        match self.take_data(&mut copy) {
-            Ok(()) => self.run(|session| copy.finish(session)),
+        let taken = match copy.take_file() {
+            Some(file) => self.take_file(&mut copy, file),
+            None => self.ask_for_data(&mut copy),
+        };
+        match taken {
+            Ok(()) => {
+                let tag = self.run(|session| copy.finish(session));
+                self.send_notices()?;
+                tag
+            }
             Err(failure) => {
+                self.send_notices()?;
                 self.run(|session| {
                     copy.fail(session);
                     Ok(())
@@ -40,7 +47,29 @@ impl Connection {
         }
     }
 
-    fn take_data(&mut self, copy: &mut CopyIn) -> Served {
+    /// Takes data from a file of the server's.
+    fn take_file(&mut self, copy: &mut CopyIn, mut file: SourceFile) -> Served {
+        let mut rows = copy.is_binary().then(|| RowReader::new(copy.types()));
+        let mut buffer = vec![0; FILE_BYTES];
+        loop {
+            let read = guard(|| file.read(&mut buffer))?;
+            if read == 0 {
+                return Ok(rows.map_or(Ok(()), RowReader::finish)?);
+            }
+            let data = &buffer[..read];
+            match &mut rows {
+                Some(rows) => self.take_rows(copy, rows, data)?,
+                None => self.run(|session| copy.push(session, data))?,
+            }
+            self.send_notices()?;
+        }
+    }
+
+    fn ask_for_data(&mut self, copy: &mut CopyIn) -> Served {
+        let columns = copy.column_count();
+        let format = if copy.is_binary() { BINARY } else { TEXT };
+        self.wire.send(&CopyInResponse::new(format as i8, columns as i16, vec![format; columns]))?;
+        self.wire.flush()?;
         self.wire.set_patience(Some(LOOK_AROUND))?;
         let taken = self.take_frames(copy);
         self.wire.set_patience(None)?;
@@ -60,7 +89,11 @@ impl Connection {
             match frame.decode()? {
                 Message::CopyData(data) => match &mut rows {
                     Some(rows) => self.take_rows(copy, rows, data)?,
-                    None => self.run(|session| copy.push(session, data))?,
+                    None => {
+                        self.run(|session| copy.push(session, data))?;
+                        self.send_notices()?;
+                        self.wire.flush_if_full()?;
+                    }
                 },
                 Message::CopyDone => return Ok(rows.map_or(Ok(()), RowReader::finish)?),
                 Message::CopyFail { reason } => {
@@ -118,6 +151,9 @@ impl Connection {
     /// Sends a table or result to the client, each line as a message of its own: there are clients that take
     /// messages for lines. Returns the command tag.
     pub(crate) fn copy_out(&mut self, mut copy: CopyOut) -> Served<String> {
+        if let Some(file) = copy.take_file() {
+            return guard(|| fill_file(&mut copy, file));
+        }
         if copy.is_binary() {
             return self.copy_out_rows(copy);
         }
@@ -133,6 +169,32 @@ impl Connection {
         self.wire.send(&CopyDone::new())?;
         Ok(copy.tag())
     }
+}
+
+/// Writes all rows to a file of the server's. Returns the command tag.
+fn fill_file(copy: &mut CopyOut, mut file: TargetFile) -> Result<String, Error> {
+    if copy.is_binary() {
+        let types = copy.types();
+        let mut data = BytesMut::new();
+        binary_copy::put_header(&mut data);
+        while let Some(rows) = copy.next_rows()? {
+            for row in 0..rows.len() {
+                binary_copy::put_row(&rows, row, &types, &mut data)?;
+                if data.len() >= FILE_BYTES {
+                    file.write(&data)?;
+                    data.clear();
+                }
+            }
+        }
+        binary_copy::put_end(&mut data);
+        file.write(&data)?;
+    } else {
+        while let Some(lines) = copy.next_lines(0)? {
+            file.write(&lines.framed(|_, _| Ok(()))?)?;
+        }
+    }
+    file.finish()?;
+    Ok(copy.tag())
 }
 
 /// Fills what stands before so many bytes of data.

@@ -9,7 +9,8 @@ use crate::olap::OlapEngine;
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// SQL over one database: the analytical thread pool, its memory limit, and the functions known. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +21,8 @@ struct EngineParts {
     olap: OlapEngine,
     deadlines: Deadlines,
     channels: Arc<Channels>,
+    /// The folder whose files COPY may use.
+    copy_folder: OnceLock<PathBuf>,
 }
 
 /// How analytical queries run.
@@ -37,7 +40,23 @@ impl SqlEngine {
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
         let olap = OlapEngine::new(&database, &options)?;
         let (deadlines, channels) = (Deadlines::default(), Arc::default());
-        Ok(SqlEngine(Arc::new(EngineParts { database, olap, deadlines, channels })))
+        Ok(SqlEngine(Arc::new(EngineParts {
+            database,
+            olap,
+            deadlines,
+            channels,
+            copy_folder: OnceLock::new(),
+        })))
+    }
+
+    /// Lets COPY read and write the files below a folder, for every session. What was said first holds.
+    pub fn give_files(&self, folder: PathBuf) {
+        let _ = self.0.copy_folder.set(folder);
+    }
+
+    /// The folder whose files COPY may use.
+    pub(crate) fn copy_folder(&self) -> Option<&Path> {
+        self.0.copy_folder.get().map(PathBuf::as_path)
     }
 
     /// The database.

@@ -71,7 +71,7 @@ mod written_forms;
 pub use activity::{Backends, Peer};
 pub use ankerdb_engine::{Cause, Claim, MemoryLimit};
 pub use channels::{Doorbell, Notification};
-pub use copy::{CopyIn, CopyOut, Lines};
+pub use copy::{CopyIn, CopyOut, Lines, SourceFile, TargetFile};
 pub use datafusion::arrow;
 pub use engine::{SqlEngine, SqlOptions};
 pub use olap::{AnalyticalQuery, ForkCounters, MemoryBaseline};
@@ -91,5 +91,5 @@ pub enum Outcome {
     /// COPY ... FROM STDIN waits for data.
     CopyIn(Box<CopyIn>),
     /// COPY ... TO STDOUT has data.
-    CopyOut(CopyOut),
+    CopyOut(Box<CopyOut>),
 }

@@ -128,7 +128,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         crate::rewrite::leave_out_deferrable(&mut tokens);
         crate::rewrite::write_rows_from(&mut tokens);
         crate::written_forms::rewrite(&mut tokens);
-        crate::rewrite::write_freeze(&mut tokens);
+        crate::copy::extra::rewrite(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),

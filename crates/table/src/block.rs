@@ -158,6 +158,9 @@ pub struct RowBlock {
 }
 
 impl RowBlock {
+    /// Of each row: its header and the beginning of its version chain.
+    pub(crate) const BYTES_BESIDE_CELLS: usize = size_of::<RowMeta>();
+
     /// An empty block for columns of these types (and whether they may hold NULL). 53200 if there is no memory.
     pub fn new(columns: &[(DataType, bool)]) -> Result<RowBlock> {
         let array = |&(data_type, nullable): &_| ColumnArray::new(CellLayout::of(data_type), nullable);

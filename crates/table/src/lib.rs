@@ -29,6 +29,7 @@ mod history;
 mod index;
 mod key_run;
 mod materialized;
+mod memory_use;
 mod owned;
 mod reference;
 mod schema;
@@ -57,6 +58,7 @@ pub use heap::Chunk;
 pub use index::{Index, IndexLife};
 pub use key_run::KeyRun;
 pub use materialized::Materialized;
+pub use memory_use::MemoryUse;
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
 pub use schema::{

@@ -209,6 +209,11 @@ impl Table {
         self.storage.blocks.iter().map(|block| block.exists().ones()).sum()
     }
 
+    /// The blocks, for those who count.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &RowBlock> {
+        self.storage.blocks.iter()
+    }
+
     /// Bytes of versions in this table; walks all of them.
     pub fn version_bytes(&self, pin: &Guard) -> usize {
         self.storage.blocks.iter().map(|block| block.version_bytes(pin)).sum()
@@ -219,7 +224,8 @@ impl Table {
         let block_bytes = |block: &RowBlock| -> usize {
             // SAFETY: inside a pin.
             let arrays = (0..self.columns().len()).map(|column| unsafe { block.columns().current(column) });
-            arrays.map(|array| array.memory_bytes()).sum::<usize>() + ROWS_PER_BLOCK * 16
+            arrays.map(|array| array.memory_bytes()).sum::<usize>()
+                + ROWS_PER_BLOCK * RowBlock::BYTES_BESIDE_CELLS
         };
         let _inside = pin;
         self.storage.blocks.iter().map(block_bytes).sum()

@@ -148,8 +148,9 @@ fn extended_protocol_and_statements_that_cannot_be() {
         ("COPY nothing FROM STDIN", "42P01"),
         ("COPY t (a, nothing) FROM STDIN", "42703"),
         ("COPY t (a, a) FROM STDIN", "42701"),
-        ("COPY t FROM '/etc/passwd'", "0A000"),
-        ("COPY t TO '/tmp/file'", "0A000"),
+        ("COPY t FROM '/etc/passwd'", "42501"),
+        ("COPY t TO '/tmp/file'", "42501"),
+        ("COPY t FROM STDIN (COMPRESSION gzip)", "0A000"),
         ("COPY t FROM PROGRAM 'id'", "0A000"),
         ("COPY (SELECT * FROM nothing) TO STDOUT", "42P01"),
     ] {

@@ -5,6 +5,8 @@ mod arrays;
 mod cancel;
 mod client;
 mod copy;
+mod copy_errors;
+mod copy_files;
 mod copy_many;
 mod described_columns;
 mod enums;

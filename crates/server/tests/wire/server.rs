@@ -4,6 +4,7 @@ use ankerdb_engine::{Configuration, Database};
 use ankerdb_server::{Server, ServerOptions, Stopper};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::thread::JoinHandle;
 
 /// A running server with an empty database; ends when dropped.
@@ -28,9 +29,23 @@ impl TestServer {
         TestServer::with(Database::open(configuration).unwrap(), 500)
     }
 
+    /// With files for COPY in a folder.
+    pub(crate) fn giving(folder: &Path) -> TestServer {
+        let engine = TestServer::engine(Database::new());
+        engine.give_files(folder.to_owned());
+        TestServer::serving(engine, 500)
+    }
+
     fn with(database: Database, max_connections: usize) -> TestServer {
+        TestServer::serving(TestServer::engine(database), max_connections)
+    }
+
+    fn engine(database: Database) -> SqlEngine {
         let options = SqlOptions { olap_threads: 2, memory_limit_bytes: 256 << 20 };
-        let engine = SqlEngine::new(database, options).unwrap();
+        SqlEngine::new(database, options).unwrap()
+    }
+
+    fn serving(engine: SqlEngine, max_connections: usize) -> TestServer {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::bind(engine, &ServerOptions { listen, max_connections }).unwrap();
         let (address, stopper) = (server.local_address(), server.stopper());

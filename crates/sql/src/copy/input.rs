@@ -1,10 +1,12 @@
 //! COPY table FROM STDIN.
 
+use super::file::SourceFile;
 use super::lines::LineSplitter;
-use super::options::{CopyOptions, Format};
+use super::options::{CopyOptions, Format, Header};
 use super::parts::Parts;
 use super::row::RowValues;
 use super::shape::{Defaults, LineReader, Shape};
+use super::skipped::Skipped;
 use super::targets::targets;
 use super::text;
 use crate::SqlSession;
@@ -25,6 +27,8 @@ pub struct CopyIn {
     loader: Loader,
     /// The copy's own transaction; `None` if the session has one open.
     own: Option<Transaction>,
+    /// Where the data comes from, unless from the client.
+    file: Option<SourceFile>,
 }
 
 /// What becomes of each line.
@@ -36,13 +40,15 @@ struct Loader {
     line: usize,
     /// Rows that this thread has stored.
     rows: usize,
-    /// Whether the line with the columns' names is still to come.
-    header: bool,
+    /// What the first line is, until it has come.
+    header: Header,
     /// Whether the line that ends the data was seen.
     ended: bool,
     way: Way,
     /// The line of each row that was loaded by this thread: a key that is taken is found at the end.
     loaded_lines: Vec<u32>,
+    /// Rows that were left out, but for those of parts.
+    skipped: Skipped,
 }
 
 /// How rows are stored.
@@ -63,6 +69,7 @@ impl CopyIn {
         table: &ObjectName,
         columns: &[Ident],
         options: CopyOptions,
+        file: Option<&str>,
     ) -> Result<CopyIn> {
         let table = session.catalog().table(&crate::name::object_name(table)?)?;
         crate::materialized_table::check_changeable(&table, "copy to")?;
@@ -81,14 +88,23 @@ impl CopyIn {
             ended: false,
             way: Way::Inserts,
             loaded_lines: Vec::new(),
+            skipped: Skipped::default(),
         };
         let splitter = LineSplitter::new(&loader.shape.options);
+        let compression = loader.shape.options.compression;
+        let open = |name: &str| SourceFile::open(session.copy_folder().as_deref(), name, compression);
+        let file = file.map(open).transpose()?;
         let own = session.begin_own();
         // Within a block, what was loaded could not be read before its end.
         if own.as_ref().is_some_and(|own| own.can_load(&loader.shape.table)) {
             loader.way = Way::Undecided;
         }
-        Ok(CopyIn { splitter, loader, own })
+        Ok(CopyIn { splitter, loader, own, file })
+    }
+
+    /// The file that the data is to be read from and [`push`](Self::push)ed; none if the client sends it.
+    pub fn take_file(&mut self) -> Option<SourceFile> {
+        self.file.take()
     }
 
     /// Whether the data is in the protocol's binary form, whose rows the caller reads and hands to
@@ -126,6 +142,7 @@ impl CopyIn {
     /// an open transaction has failed.
     pub fn push(&mut self, session: &mut SqlSession, data: &[u8]) -> Result<()> {
         let result = self.check_canceled(session).and_then(|()| self.load(session, data));
+        session.tell_notices(self.loader.skipped().take_notices());
         if let Err(error) = &result {
             self.end(session, Some(error));
         }
@@ -158,6 +175,11 @@ impl CopyIn {
             None => Ok(()),
         });
         let stored = stored.and_then(|()| session.after_statement());
+        let on_error = self.loader.shape.options.on_error;
+        session.tell_notices(self.loader.skipped().take_notices());
+        if stored.is_ok() {
+            session.tell_notices(self.loader.skipped().summary(on_error));
+        }
         if let Err(error) = &stored {
             self.end(session, Some(error));
         }
@@ -220,8 +242,13 @@ impl Loader {
 
     fn line(&mut self, line: &[u8], transaction: &mut Transaction) -> Result<()> {
         self.line += 1;
-        if self.ended || std::mem::take(&mut self.header) {
+        if self.ended {
             return Ok(());
+        }
+        match std::mem::replace(&mut self.header, Header::None) {
+            Header::None => {}
+            Header::Names => return Ok(()),
+            Header::Match => return self.reader.check_header(line),
         }
         if line == text::END_OF_DATA.as_bytes() {
             self.ended = true;
@@ -235,8 +262,11 @@ impl Loader {
             return parts.push(line, self.line, transaction);
         }
         let Loader { reader, shape, way, line: number, .. } = self;
-        reader.fill(line, *number, |values| store(&shape.table, values, way, transaction))?;
-        self.note_row()
+        if reader.fill(line, *number, |values| store(&shape.table, values, way, transaction))? {
+            return self.note_row();
+        }
+        let skipped = std::mem::take(&mut reader.skipped);
+        self.skipped.append(skipped, shape.options.on_error)
     }
 
     /// Stores a row that was read already.
@@ -257,9 +287,12 @@ impl Loader {
         self.way = Way::Loads;
         // Sequences count in the order of lines; and rows that come as values have been read already.
         if shape.defaults.are_constants() && shape.options.format != Format::Binary {
-            let parts = Parts::start(shape.clone(), self.interrupt.clone());
+            let skipped = std::mem::take(&mut self.skipped);
+            let mut parts = Parts::start(shape.clone(), self.interrupt.clone(), skipped);
             if parts.has_helpers() {
                 self.way = Way::Parts(Box::new(parts));
+            } else {
+                self.skipped = std::mem::take(&mut parts.skipped);
             }
         }
     }
@@ -273,6 +306,14 @@ impl Loader {
             self.loaded_lines.push(u32::try_from(self.line).unwrap_or(u32::MAX));
         }
         Ok(())
+    }
+
+    /// Rows that were left out.
+    fn skipped(&mut self) -> &mut Skipped {
+        match &mut self.way {
+            Way::Parts(parts) => &mut parts.skipped,
+            _ => &mut self.skipped,
+        }
     }
 
     fn row_count(&self) -> usize {

@@ -11,10 +11,14 @@
 //!
 //! In the binary format rows of values come and go instead of lines: the server knows how they are written.
 //!
-//! Not here: files and programs on the server (0A000), encodings other than UTF-8.
+//! `file` opens files on the server, which the server reads and writes in place of the client.
+//!
+//! Not here: programs on the server (0A000), encodings other than UTF-8.
 
 mod csv;
+pub(crate) mod extra;
 mod field;
+mod file;
 mod input;
 mod lines;
 mod options;
@@ -22,42 +26,48 @@ mod output;
 mod parts;
 mod row;
 mod shape;
+mod skipped;
 mod targets;
 mod text;
 
+pub use file::{SourceFile, TargetFile};
 pub use input::CopyIn;
 pub use output::{CopyOut, Lines};
 
 use crate::{Outcome, SqlSession};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
-use options::CopyOptions;
+use options::{Compression, CopyOptions};
 
 /// Begins a COPY. The returned [`CopyIn`] or [`CopyOut`] does the rest.
 pub(crate) fn start(session: &mut SqlSession, statement: &Statement) -> Result<Outcome> {
     let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
         return Err(Error::internal("not a COPY statement"));
     };
-    check_target(target, *to)?;
+    let file = file_of(target)?;
     let options = CopyOptions::read(options, legacy_options, *to)?;
+    if file.is_none() && options.compression.is_some_and(|compression| compression != Compression::None) {
+        let message = "COPY COMPRESSION is for files on the server";
+        return Err(Error::new(SqlState::FeatureNotSupported, message));
+    }
     match (source, to) {
         (CopySource::Table { table_name, columns }, false) => {
-            Ok(Outcome::CopyIn(Box::new(CopyIn::start(session, table_name, columns, options)?)))
+            Ok(Outcome::CopyIn(Box::new(CopyIn::start(session, table_name, columns, options, file)?)))
         }
-        (source, true) => Ok(Outcome::CopyOut(CopyOut::start(session, source, options)?)),
+        (source, true) => Ok(Outcome::CopyOut(Box::new(CopyOut::start(session, source, options, file)?))),
         (CopySource::Query(_), false) => {
             Err(Error::new(SqlState::SyntaxError, "COPY FROM needs a table, not a query"))
         }
     }
 }
 
-fn check_target(target: &CopyTarget, to: bool) -> Result<()> {
-    match (target, to) {
-        (CopyTarget::Stdin, false) | (CopyTarget::Stdout, true) => Ok(()),
-        // PostgreSQL takes either word in either direction.
-        (CopyTarget::Stdin, true) | (CopyTarget::Stdout, false) => Ok(()),
-        (CopyTarget::File { .. } | CopyTarget::Program { .. }, _) => {
-            let message = "COPY from or to a file or program of the server is not supported";
+/// The name of the file, if it is not the client that sends or gets the data. PostgreSQL takes STDIN and STDOUT in either direction.
+fn file_of(target: &CopyTarget) -> Result<Option<&str>> {
+    match target {
+        CopyTarget::Stdin | CopyTarget::Stdout => Ok(None),
+        CopyTarget::File { filename } => Ok(Some(filename)),
+        CopyTarget::Program { .. } => {
+            let message = "COPY from or to a program of the server is not supported";
             let hint =
                 "Send the data over the connection: COPY ... FROM STDIN, COPY ... TO STDOUT, psql's \\copy.";
             Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(hint))

@@ -1,5 +1,6 @@
 //! The options of a COPY, in both of PostgreSQL's syntaxes.
 
+use super::extra;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident};
 use std::collections::HashSet;
@@ -13,19 +14,78 @@ pub(super) enum Format {
     Binary,
 }
 
+/// What the first line is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Header {
+    /// A row like all others.
+    None,
+    /// The names of columns, which are not looked at.
+    Names,
+    /// The names of columns, which must be those of the table.
+    Match,
+}
+
+/// What a file is compressed with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    /// What the end of a file's name says.
+    pub(super) fn of(name: &str) -> Compression {
+        match name.rsplit_once('.') {
+            Some((_, "gz")) => Compression::Gzip,
+            Some((_, "zst")) => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// What becomes of a row with a value that is none of its column's type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OnError {
+    /// The COPY fails.
+    Stop,
+    /// The row is left out.
+    Ignore {
+        /// The COPY fails if there are more of them.
+        limit: Option<usize>,
+        /// What the client is told.
+        verbosity: Verbosity,
+    },
+}
+
+/// What the client is told of rows that were left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verbosity {
+    Silent,
+    /// How many there are.
+    Default,
+    /// Each of them, and how many there are.
+    Verbose,
+}
+
 /// All options of the data's format.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct CopyOptions {
     pub format: Format,
     pub delimiter: u8,
     pub null: String,
-    pub header: bool,
+    pub header: Header,
+    pub on_error: OnError,
+    /// If it was said.
+    pub compression: Option<Compression>,
     /// CSV only.
     pub quote: u8,
     /// CSV only: stands before a quote (or itself) inside of quotes.
     pub escape: u8,
     /// Columns to quote in CSV output.
     pub force_quote: Vec<Ident>,
+    /// Whether all of them are.
+    pub force_quote_all: bool,
     /// Columns whose unquoted null string is not NULL.
     pub force_not_null: Vec<Ident>,
     /// Columns whose quoted null string is NULL.
@@ -38,10 +98,15 @@ struct Written {
     format: Option<Format>,
     delimiter: Option<char>,
     null: Option<String>,
-    header: bool,
+    header: Option<Header>,
+    on_error: Option<bool>,
+    reject_limit: Option<usize>,
+    verbosity: Option<Verbosity>,
+    compression: Option<Compression>,
     quote: Option<char>,
     escape: Option<char>,
     force_quote: Vec<Ident>,
+    force_quote_all: bool,
     force_not_null: Vec<Ident>,
     force_null: Vec<Ident>,
     seen: HashSet<&'static str>,
@@ -58,10 +123,13 @@ impl CopyOptions {
             format,
             delimiter,
             null: null.to_owned(),
-            header: false,
+            header: Header::None,
+            on_error: OnError::Stop,
+            compression: None,
             quote: b'"',
             escape: b'"',
             force_quote: Vec::new(),
+            force_quote_all: false,
             force_not_null: Vec::new(),
             force_null: Vec::new(),
         }
@@ -97,7 +165,14 @@ impl CopyOptions {
         if csv && self.null.as_bytes().contains(&self.quote) {
             return invalid("CSV quote character must not appear in the NULL specification");
         }
-        if !self.force_quote.is_empty() && !to {
+        if self.header == Header::Match && to {
+            let message = "cannot use \"match\" with HEADER in COPY TO";
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
+        if self.on_error != OnError::Stop && to {
+            return invalid("COPY ON_ERROR cannot be used with COPY TO");
+        }
+        if (self.force_quote_all || !self.force_quote.is_empty()) && !to {
             return invalid("COPY FORCE_QUOTE cannot be used with COPY FROM");
         }
         if !(self.force_not_null.is_empty() && self.force_null.is_empty()) && to {
@@ -142,7 +217,10 @@ impl Written {
                 self.force_null = columns.clone();
                 self.once("force_null")
             }
-            CopyOption::Encoding(name) => check_encoding(name),
+            CopyOption::Encoding(name) => match extra::read(name) {
+                Some((name, value)) => self.extra(&name, value.as_deref()),
+                None => check_encoding(name),
+            },
             // No row is looked at again to find out whether it is old: none has to be frozen.
             CopyOption::Freeze(_) => self.once("freeze"),
         }
@@ -194,8 +272,74 @@ impl Written {
     }
 
     fn set_header(&mut self, header: bool) -> Result<()> {
-        self.header = header;
+        self.header = Some(if header { Header::Names } else { Header::None });
         self.once("header")
+    }
+
+    /// Options that the parser does not know.
+    fn extra(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        let value = value.map(str::to_ascii_lowercase);
+        let said = value.as_deref();
+        match name {
+            "header" => {
+                self.header = Some(Header::Match);
+                self.once("header")
+            }
+            "force_quote" => {
+                self.force_quote_all = true;
+                self.once("force_quote")
+            }
+            "on_error" => {
+                self.on_error = Some(match said {
+                    None | Some("stop") => false,
+                    Some("ignore") => true,
+                    Some(other) => return invalid(format!("COPY ON_ERROR \"{other}\" not recognized")),
+                });
+                self.once("on_error")
+            }
+            "reject_limit" => {
+                self.reject_limit = Some(reject_limit(said)?);
+                self.once("reject_limit")
+            }
+            "log_verbosity" => {
+                self.verbosity = Some(match said {
+                    Some("silent") => Verbosity::Silent,
+                    None | Some("default") => Verbosity::Default,
+                    Some("verbose") => Verbosity::Verbose,
+                    Some(other) => return invalid(format!("COPY LOG_VERBOSITY \"{other}\" not recognized")),
+                });
+                self.once("log_verbosity")
+            }
+            _ => {
+                self.compression = Some(match said {
+                    Some("none") => Compression::None,
+                    Some("gzip") => Compression::Gzip,
+                    Some("zstd") => Compression::Zstd,
+                    other => {
+                        let other = other.unwrap_or_default();
+                        return invalid(format!("COPY COMPRESSION \"{other}\" not recognized"));
+                    }
+                });
+                self.once("compression")
+            }
+        }
+    }
+
+    fn on_error(&self, format: Format) -> Result<OnError> {
+        if self.on_error == Some(true) && format == Format::Binary {
+            let message = "only ON_ERROR STOP is allowed in BINARY mode";
+            return Err(Error::new(SqlState::SyntaxError, message));
+        }
+        match self.on_error {
+            Some(true) => {
+                let verbosity = self.verbosity.unwrap_or(Verbosity::Default);
+                Ok(OnError::Ignore { limit: self.reject_limit, verbosity })
+            }
+            _ if self.reject_limit.is_some() => {
+                invalid("COPY REJECT_LIMIT requires ON_ERROR to be set to IGNORE")
+            }
+            _ => Ok(OnError::Stop),
+        }
     }
 
     fn set_quote(&mut self, quote: char) -> Result<()> {
@@ -220,10 +364,13 @@ impl Written {
 
     fn complete(self) -> Result<CopyOptions> {
         let format = self.format.unwrap_or(Format::Text);
+        let header = self.header.unwrap_or(Header::None);
+        let has_header = header != Header::None;
+        let on_error = self.on_error(format)?;
         for (name, given) in [
             ("quote", self.quote.is_some()),
             ("escape", self.escape.is_some()),
-            ("FORCE_QUOTE", !self.force_quote.is_empty()),
+            ("FORCE_QUOTE", self.force_quote_all || !self.force_quote.is_empty()),
             ("FORCE_NOT_NULL", !self.force_not_null.is_empty()),
             ("FORCE_NULL", !self.force_null.is_empty()),
         ] {
@@ -232,7 +379,7 @@ impl Written {
             }
         }
         for (name, given) in
-            [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some()), ("HEADER", self.header)]
+            [("DELIMITER", self.delimiter.is_some()), ("NULL", self.null.is_some()), ("HEADER", has_header)]
         {
             if given && format == Format::Binary {
                 let state =
@@ -246,10 +393,13 @@ impl Written {
             format,
             delimiter: one_byte("delimiter", self.delimiter)?.unwrap_or(defaults.delimiter),
             null: self.null.unwrap_or(defaults.null),
-            header: self.header,
+            header,
+            on_error,
+            compression: self.compression,
             quote,
             escape: one_byte("escape", self.escape)?.unwrap_or(quote),
             force_quote: self.force_quote,
+            force_quote_all: self.force_quote_all,
             force_not_null: self.force_not_null,
             force_null: self.force_null,
         })
@@ -262,6 +412,16 @@ fn one_byte(name: &str, given: Option<char>) -> Result<Option<u8>> {
             invalid(format!("COPY {name} must be a single one-byte character"))
         }
         given => Ok(given.map(|given| given as u8)),
+    }
+}
+
+fn reject_limit(said: Option<&str>) -> Result<usize> {
+    let Some(limit) = said.and_then(|said| said.parse::<i64>().ok()) else {
+        return Err(Error::new(SqlState::SyntaxError, "reject_limit requires a numeric value"));
+    };
+    match usize::try_from(limit) {
+        Ok(limit) if limit > 0 => Ok(limit),
+        _ => invalid(format!("REJECT_LIMIT ({limit}) must be greater than zero")),
     }
 }
 
@@ -291,7 +451,7 @@ mod tests {
 
     #[test]
     fn both_syntaxes_say_the_same() {
-        let csv = CopyOptions { header: true, delimiter: b';', ..CopyOptions::new(Format::Csv) };
+        let csv = CopyOptions { header: Header::Names, delimiter: b';', ..CopyOptions::new(Format::Csv) };
         assert_eq!(read("COPY t FROM STDIN WITH (FORMAT csv, HEADER, DELIMITER ';')").unwrap(), csv);
         assert_eq!(read("COPY t FROM STDIN DELIMITER ';' CSV HEADER").unwrap(), csv);
         assert_eq!(read("COPY t FROM STDIN").unwrap(), CopyOptions::new(Format::Text));

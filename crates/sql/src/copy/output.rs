@@ -1,6 +1,7 @@
 //! COPY table TO STDOUT and COPY (query) TO STDOUT: a query's rows, written as lines.
 
-use super::options::{CopyOptions, Format};
+use super::file::TargetFile;
+use super::options::{CopyOptions, Format, Header};
 use super::targets::check_copied;
 use super::{csv, text};
 use crate::name::{folded, identifier};
@@ -19,6 +20,7 @@ pub struct CopyOut {
     options: CopyOptions,
     fields: Vec<Field>,
     header: bool,
+    file: Option<TargetFile>,
     count: usize,
     /// Rows that have come, and the first of them that is not written yet.
     batch: Batch,
@@ -83,29 +85,45 @@ impl CopyOut {
         session: &mut SqlSession,
         source: &CopySource,
         options: CopyOptions,
+        file: Option<&str>,
     ) -> Result<CopyOut> {
         let statement = match source {
             CopySource::Query(query) => statement_of(query.clone()),
             CopySource::Table { table_name, columns } => select(session, table_name, columns)?,
         };
         let prepared = session.prepare(statement, &[])?;
+        let create =
+            |name: &str| TargetFile::create(session.copy_folder().as_deref(), name, options.compression);
+        let file = file.map(create).transpose()?;
         match session.execute(&prepared, &[])? {
-            Outcome::Rows(rows) => CopyOut::new(rows, options, session.cancel_handle().interrupt().clone()),
+            Outcome::Rows(rows) => {
+                CopyOut::new(rows, options, session.cancel_handle().interrupt().clone(), file)
+            }
             _ => Err(Error::new(SqlState::FeatureNotSupported, "COPY query must return rows")),
         }
     }
 
-    fn new(rows: ResultRows, options: CopyOptions, interrupt: Interrupt) -> Result<CopyOut> {
+    fn new(
+        rows: ResultRows,
+        options: CopyOptions,
+        interrupt: Interrupt,
+        file: Option<TargetFile>,
+    ) -> Result<CopyOut> {
         let forced = forced(rows.columns(), &options.force_quote)?;
         let field = |(column, force_quote): (&OutputColumn, bool)| Field {
             data_type: column.data_type,
-            force_quote,
-            is_plain: !force_quote && is_plain(column.data_type, &options),
+            force_quote: force_quote || options.force_quote_all,
+            is_plain: !force_quote && !options.force_quote_all && is_plain(column.data_type, &options),
         };
         let fields = rows.columns().iter().zip(forced).map(field).collect();
-        let (header, batch) = (options.header, Batch::default());
+        let (header, batch) = (options.header != Header::None, Batch::default());
         let scratch = String::new();
-        Ok(CopyOut { rows, options, fields, header, count: 0, batch, next: 0, scratch, interrupt })
+        Ok(CopyOut { rows, options, fields, header, file, count: 0, batch, next: 0, scratch, interrupt })
+    }
+
+    /// The file that all is to be written to; none if it is the client's.
+    pub fn take_file(&mut self) -> Option<TargetFile> {
+        self.file.take()
     }
 
     /// Whether the caller writes values in the protocol's binary form, of [`next_rows`](Self::next_rows).

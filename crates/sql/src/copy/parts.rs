@@ -16,6 +16,7 @@
 //! - A panic of a helper is an error of its piece.
 
 use super::shape::{LineReader, Shape};
+use super::skipped::Skipped;
 use ankerdb_engine::{Error, Interrupt, LoadPart, ROWS_PER_BLOCK, Result, Transaction};
 use ankerdb_value::Zone;
 use std::collections::BTreeMap;
@@ -50,8 +51,13 @@ struct Lines {
     numbers: Vec<u32>,
 }
 
-/// A block's rows, and the lines that they come from.
-type Filled = (LoadPart, Vec<u32>);
+/// What a piece has become.
+struct Filled {
+    part: LoadPart,
+    /// The line of each row.
+    numbers: Vec<u32>,
+    skipped: Skipped,
+}
 
 impl Lines {
     fn push(&mut self, line: &[u8], number: usize) -> Result<()> {
@@ -72,15 +78,19 @@ impl Lines {
 
 /// Reads a piece's lines into its block, unless it is told to stop.
 fn fill(piece: Piece, reader: &mut LineReader, stop: &dyn Fn() -> Result<()>) -> Result<Filled> {
-    let Piece { lines: Lines { bytes, ends, numbers }, mut part, .. } = piece;
-    let mut start = 0;
-    for (&end, &number) in ends.iter().zip(&numbers) {
+    let Piece { lines: Lines { bytes, ends, mut numbers }, mut part, .. } = piece;
+    let (mut start, mut rows) = (0, 0);
+    for (at, &end) in ends.iter().enumerate() {
         stop()?;
-        reader
-            .fill(&bytes[start..end], number as usize, |values| part.push(|column| values.value(column)))?;
+        let (line, number) = (&bytes[start..end], numbers[at]);
         start = end;
+        if reader.fill(line, number as usize, |values| part.push(|column| values.value(column)))? {
+            numbers[rows] = number;
+            rows += 1;
+        }
     }
-    Ok((part, numbers))
+    numbers.truncate(rows);
+    Ok(Filled { part, numbers, skipped: std::mem::take(&mut reader.skipped) })
 }
 
 /// A thread that reads pieces.
@@ -134,11 +144,13 @@ pub(super) struct Parts {
     ready: BTreeMap<usize, Result<Filled>>,
     /// The line of each row that the transaction has.
     row_lines: Vec<u32>,
+    /// Rows that were left out among those.
+    pub skipped: Skipped,
 }
 
 impl Parts {
-    /// Starts as many helpers as there are other processors; there may be none.
-    pub(super) fn start(shape: Arc<Shape>, interrupt: Interrupt) -> Parts {
+    /// Starts as many helpers as there are other processors; there may be none. `skipped` are rows of lines before.
+    pub(super) fn start(shape: Arc<Shape>, interrupt: Interrupt, skipped: Skipped) -> Parts {
         let (sender, results) = mpsc::channel();
         let mut parts = Parts {
             reader: LineReader::new(shape.clone()),
@@ -152,6 +164,7 @@ impl Parts {
             taken: 0,
             ready: BTreeMap::new(),
             row_lines: Vec::new(),
+            skipped,
         };
         let others = thread::available_parallelism().map_or(0, |count| count.get() - 1);
         parts.helpers = (0..others.min(HELPERS_MAX)).map_while(|_| Helper::start(&parts, &sender)).collect();
@@ -215,8 +228,9 @@ impl Parts {
         loop {
             self.ready.extend(self.results.try_iter());
             while let Some(filled) = self.ready.remove(&self.taken) {
-                let (part, numbers) = filled?;
+                let Filled { part, numbers, skipped } = filled?;
                 self.taken += 1;
+                self.skipped.append(skipped, self.shape.options.on_error)?;
                 let room = self.row_lines.try_reserve(numbers.len());
                 room.map_err(|_| Error::out_of_memory(numbers.len() * size_of::<u32>()))?;
                 transaction.add_part(part)?;

@@ -1,8 +1,9 @@
 //! How lines of a COPY are read: what all of them have in common, and what each thread that reads them has for itself.
 
 use super::field::{Parsed, parse_field};
-use super::options::{CopyOptions, Format};
+use super::options::{CopyOptions, Format, OnError};
 use super::row::{Row, RowValues};
+use super::skipped::Skipped;
 use super::targets::Target;
 use super::{csv, text};
 use crate::SqlSession;
@@ -88,23 +89,42 @@ impl Shape {
     }
 }
 
+/// A field that cannot be read.
+struct FieldError {
+    error: Error,
+    /// The field, if it could be cut off.
+    field: Option<String>,
+    /// Whether it is no value of its column's type, which may be a reason to leave out its row.
+    is_no_value: bool,
+}
+
+impl FieldError {
+    fn no_value(error: Error, field: &str) -> FieldError {
+        const DATA_EXCEPTIONS: &str = "22";
+        let is_no_value = error.state().code().starts_with(DATA_EXCEPTIONS);
+        FieldError { error, field: Some(field.to_owned()), is_no_value }
+    }
+}
+
 /// Reads lines on one thread. Keeps its memory from line to line.
 pub(super) struct LineReader {
     shape: Arc<Shape>,
     scratch: Vec<u8>,
     row: Row,
+    /// Rows that were left out.
+    pub skipped: Skipped,
 }
 
 impl LineReader {
     pub(super) fn new(shape: Arc<Shape>) -> LineReader {
-        LineReader { shape, scratch: Vec::new(), row: Row::default() }
+        LineReader { shape, scratch: Vec::new(), row: Row::default(), skipped: Skipped::default() }
     }
 
-    /// Reads a line's fields, which are [`values`](Self::values) then.
+    /// Reads a line's fields, which are [`values`](Self::values) then; none if the row is left out.
     ///
     /// # Errors
     /// 22021, 22P04, and those of the columns' types, with the place in the data.
-    pub(super) fn read<'l>(&mut self, line: &'l [u8], number: usize) -> Result<&'l str> {
+    fn read<'l>(&mut self, line: &'l [u8], number: usize) -> Result<Option<&'l str>> {
         let text = std::str::from_utf8(line).ok().filter(|text| memchr::memchr(0, text.as_bytes()).is_none());
         let text = text.ok_or_else(|| {
             let message = "invalid byte sequence for encoding \"UTF8\" in COPY data";
@@ -113,7 +133,7 @@ impl LineReader {
         let mut row = std::mem::take(&mut self.row);
         let read = self.read_row(text, number, &mut row);
         self.row = row;
-        read.map(|()| text)
+        read.map(|is_there| is_there.then_some(text))
     }
 
     /// The values of what was read last, column by column; `line` is what [`read`](Self::read) gave.
@@ -121,15 +141,16 @@ impl LineReader {
         self.row.values(line)
     }
 
-    /// Reads a line and stores its values. Errors of both name the line.
+    /// Reads a line and stores its values; whether it was not left out. Errors of both name the line.
     pub(super) fn fill(
         &mut self,
         line: &[u8],
         number: usize,
         store: impl FnOnce(RowValues<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let text = self.read(line, number)?;
-        store(self.values(text)).map_err(|error| self.shape.at_line(error, number, text))
+    ) -> Result<bool> {
+        let Some(text) = self.read(line, number)? else { return Ok(false) };
+        store(self.values(text)).map_err(|error| self.shape.at_line(error, number, text))?;
+        Ok(true)
     }
 
     /// Takes a row that was read already.
@@ -146,48 +167,67 @@ impl LineReader {
         Ok(())
     }
 
-    fn read_row(&mut self, line: &str, number: usize, row: &mut Row) -> Result<()> {
+    /// Whether the row is not left out.
+    fn read_row(&mut self, line: &str, number: usize, row: &mut Row) -> Result<bool> {
         let shape = self.shape.clone();
         row.begin(shape.table.columns().len());
         shape.defaults.put_into(row)?;
         let mut rest = Some(line);
+        let mut wrong = None;
         for target in &shape.columns {
             let before = rest.unwrap_or_default();
             let is_there = match shape.options.format {
                 Format::Text | Format::Binary => self.read_text((&mut rest, line), target, row),
                 Format::Csv => self.read_csv((&mut rest, line), target, row),
             };
-            let is_there = is_there.map_err(|(error, field)| {
-                shape.at_column(error, number, target, field.as_deref().unwrap_or(before))
-            })?;
-            if !is_there {
-                let message = format!("missing data for column \"{}\"", target.name);
-                let error = Error::new(SqlState::BadCopyFileFormat, message);
-                return Err(shape.at_line(error, number, line));
+            match is_there {
+                Ok(true) => {}
+                Ok(false) => {
+                    let message = format!("missing data for column \"{}\"", target.name);
+                    let error = Error::new(SqlState::BadCopyFileFormat, message);
+                    return Err(shape.at_line(error, number, line));
+                }
+                Err(FieldError { field: Some(field), is_no_value: true, .. })
+                    if shape.options.on_error != OnError::Stop =>
+                {
+                    wrong = wrong.or(Some((target, field)));
+                }
+                Err(FieldError { error, field, .. }) => {
+                    return Err(shape.at_column(error, number, target, field.as_deref().unwrap_or(before)));
+                }
             }
         }
-        match rest {
-            None => Ok(()),
-            Some(_) => {
-                let error = Error::new(SqlState::BadCopyFileFormat, "extra data after last expected column");
-                Err(shape.at_line(error, number, line))
-            }
+        if rest.is_some() {
+            let error = Error::new(SqlState::BadCopyFileFormat, "extra data after last expected column");
+            return Err(shape.at_line(error, number, line));
         }
+        let Some((target, field)) = wrong else { return Ok(true) };
+        let place = format!("{}, column {}: \"{}\"", shape.at(number), target.name, shown(&field));
+        self.skipped.add(shape.options.on_error, place, || {
+            let (name, field) = (&target.name, shown(&field));
+            format!(
+                "skipping row due to data type incompatibility at line {number} for column \"{name}\": \"{field}\""
+            )
+        });
+        Ok(false)
     }
 
-    /// Reads the next field; false if there is no further one. An error comes with the field, if that could be cut off.
+    /// Reads the next field; false if there is no further one.
     fn read_text(
         &mut self,
         (rest, line): (&mut Option<&str>, &str),
         target: &Target,
         row: &mut Row,
-    ) -> Result<bool, (Error, Option<String>)> {
+    ) -> Result<bool, FieldError> {
         let options = &self.shape.options;
         let Some(field) = text::next_field(rest, options.delimiter) else { return Ok(false) };
         if field != options.null {
-            text::unescape(field, &mut self.scratch)
-                .and_then(|text| put_field(text, target, line, row))
-                .map_err(|error| (error, Some(field.to_owned())))?;
+            let text = text::unescape(field, &mut self.scratch).map_err(|error| FieldError {
+                error,
+                field: Some(field.to_owned()),
+                is_no_value: false,
+            })?;
+            put_field(text, target, line, row).map_err(|error| FieldError::no_value(error, field))?;
         }
         Ok(true)
     }
@@ -197,15 +237,63 @@ impl LineReader {
         (rest, line): (&mut Option<&str>, &str),
         target: &Target,
         row: &mut Row,
-    ) -> Result<bool, (Error, Option<String>)> {
+    ) -> Result<bool, FieldError> {
         let options = &self.shape.options;
         let Some(field) = csv::next_field(rest, options, &mut self.scratch) else { return Ok(false) };
-        let field = field.map_err(|error| (error, None))?;
+        let field = field.map_err(|error| FieldError { error, field: None, is_no_value: false })?;
         let may_be_null = if field.quoted { target.force_null } else { !target.force_not_null };
         if !may_be_null || field.text != options.null {
-            put_field(field.text, target, line, row).map_err(|error| (error, Some(field.text.to_owned())))?;
+            put_field(field.text, target, line, row)
+                .map_err(|error| FieldError::no_value(error, field.text))?;
         }
         Ok(true)
+    }
+
+    /// That a line has the names of the columns, in their order.
+    ///
+    /// # Errors
+    /// 22P04 if it has not.
+    pub(super) fn check_header(&mut self, line: &[u8]) -> Result<()> {
+        let shape = self.shape.clone();
+        let wrong =
+            |message: String| Err(Error::new(SqlState::BadCopyFileFormat, message).with_context(shape.at(1)));
+        let Ok(line) = std::str::from_utf8(line) else { return wrong("the header line is not UTF-8".into()) };
+        let (mut rest, mut names) = (Some(line), Vec::new());
+        while rest.is_some() {
+            let field = match shape.options.format {
+                Format::Text | Format::Binary => match text::next_field(&mut rest, shape.options.delimiter) {
+                    Some(field) => text::unescape(field, &mut self.scratch).map(str::to_owned),
+                    None => break,
+                },
+                Format::Csv => match csv::next_field(&mut rest, &shape.options, &mut self.scratch) {
+                    Some(field) => field.map(|field| field.text.to_owned()),
+                    None => break,
+                },
+            };
+            names.push(field.map_err(|error| error.with_context(shape.at(1)))?);
+        }
+        if names.len() != shape.columns.len() {
+            let (got, expected) = (names.len(), shape.columns.len());
+            return wrong(format!("wrong number of fields in header line: got {got}, expected {expected}"));
+        }
+        for (at, (name, target)) in names.iter().zip(&shape.columns).enumerate() {
+            if *name == shape.options.null {
+                return wrong(format!(
+                    "column name mismatch in header line field {}: got null value (\"{}\"), expected \"{}\"",
+                    at + 1,
+                    shape.options.null,
+                    target.name
+                ));
+            }
+            if *name != target.name {
+                return wrong(format!(
+                    "column name mismatch in header line field {}: got \"{name}\", expected \"{}\"",
+                    at + 1,
+                    target.name
+                ));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -358,6 +358,11 @@ impl SqlSession {
         self.catalog().schema_name(schema).to_owned()
     }
 
+    /// The folder whose files COPY may use.
+    pub(crate) fn copy_folder(&self) -> Option<std::path::PathBuf> {
+        self.runner.engine.copy_folder().map(std::path::Path::to_owned)
+    }
+
     /// A handle that ends the running statement with 57014 from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.runner.cancel.clone()

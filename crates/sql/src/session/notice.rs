@@ -131,6 +131,13 @@ impl SqlSession {
         }
     }
 
+    /// Tells the client something that is no error.
+    pub(crate) fn tell_notices(&mut self, messages: impl IntoIterator<Item = String>) {
+        for message in messages {
+            self.tell(Severity::Notice, Error::new(SqlState::SuccessfulCompletion, message));
+        }
+    }
+
     pub(super) fn warn(&mut self, state: SqlState, message: &'static str) {
         self.tell(Severity::Warning, Error::new(state, message));
     }

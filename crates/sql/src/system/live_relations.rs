@@ -1,11 +1,27 @@
-//! Relations of what goes on: their columns as PostgreSQL 15 has them.
+//! Relations of what goes on: their columns as PostgreSQL 15 has them, where it has them.
 
-use super::{Definition, live, nothing};
+use super::{Definition, live, nothing, views};
 
 /// Those that show what the session which asks has to itself.
 pub(super) const OF_SESSION: [&str; 3] = ["pg_cursors", "pg_prepared_statements", "pg_settings"];
 
 pub(super) const RELATIONS: &[Definition] = &[
+    // Our own, which PostgreSQL has not.
+    Definition {
+        name: "ankerdb_memory",
+        oid: 15801,
+        is_view: true,
+        columns: "relid oid, schemaname name, relname name, rows int8, blocks int8, cell_bytes int8, text_bytes int8, \
+         header_bytes int8, version_bytes int8, index_entries int8, index_bytes int8, total_bytes int8",
+        rows: views::table_memory,
+    },
+    Definition {
+        name: "ankerdb_process_memory",
+        oid: 15802,
+        is_view: true,
+        columns: "table_bytes int8, used_bytes int8, resident_bytes int8, limit_bytes int8",
+        rows: views::process_memory,
+    },
     Definition {
         name: "pg_cursors",
         oid: 12077,

@@ -3,8 +3,8 @@
 use super::classes::size;
 use super::constraints::index_definition;
 use super::objects::OWNER;
-use super::{NULL, Rows, SystemCatalog, relations, row};
-use ankerdb_engine::View;
+use super::{Datum, NULL, Rows, SystemCatalog, relations, row};
+use ankerdb_engine::{Database, View};
 
 pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
     let own = catalog.tables.iter().filter(|table| table.materialized.is_none()).map(|table| {
@@ -74,6 +74,42 @@ pub(super) fn table_statistics(catalog: &SystemCatalog) -> Rows {
         row
     };
     catalog.tables.iter().map(table).collect()
+}
+
+/// What the memory of each table goes to.
+pub(super) fn table_memory(catalog: &SystemCatalog) -> Rows {
+    let shown = |entry: &super::TableEntry| {
+        let table = entry.table()?;
+        let used = Database::table_memory(&table);
+        let mut row = row![entry.oid, &*entry.schema.name, entry.name.as_str()];
+        let counts = [
+            used.rows,
+            used.blocks,
+            used.cell_bytes,
+            used.text_bytes,
+            used.header_bytes,
+            used.version_bytes,
+            used.index_entries,
+            used.index_bytes,
+            used.total_bytes(),
+        ];
+        row.extend(counts.map(wide));
+        Some(row)
+    };
+    catalog.tables.iter().filter_map(shown).collect()
+}
+
+/// What the process has taken, and how much of it is that of tables.
+pub(super) fn process_memory(catalog: &SystemCatalog) -> Rows {
+    let tables = catalog.tables.iter().filter_map(super::TableEntry::table);
+    let table_bytes = tables.map(|table| Database::table_memory(&table).total_bytes()).sum();
+    let (used, resident, limit) = catalog.live.database.process_memory();
+    let known = |bytes: Option<usize>| bytes.map_or(NULL, wide);
+    vec![vec![wide(table_bytes), wide(used), known(resident), known(limit)]]
+}
+
+fn wide(number: usize) -> Datum {
+    Datum::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 pub(super) fn index_statistics(catalog: &SystemCatalog) -> Rows {
