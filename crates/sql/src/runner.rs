@@ -4,7 +4,7 @@ use crate::CancelHandle;
 use crate::activity::Activity;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done, Environment, SharedView};
-use crate::explain::{Meter, Probe, Stage, address};
+use crate::explain::{Meter, Stage, address};
 use crate::olap::step::StepRows;
 use crate::olap::{After, OlapPlan};
 use crate::plan::{
@@ -237,12 +237,13 @@ impl Runner {
 
     /// What a query is run with that nothing has been done before.
     pub(crate) fn after(&self, plan: &Arc<OlapPlan>) -> After {
-        After { steps: Vec::new(), probe: self.probe(plan), sequences: Some(self.sequences.clone()) }
+        let probe = self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()));
+        After { steps: Vec::new(), probe, sequences: Some(self.sequences.clone()) }
     }
 
-    /// What looks at the run of a query, if the statement is one of EXPLAIN ANALYZE.
-    pub(crate) fn probe(&self, plan: &Arc<OlapPlan>) -> Option<Arc<Probe>> {
-        self.meter.as_ref().map(|meter| meter.probe(Arc::as_ptr(plan).addr()))
+    /// Whether somebody looks at the run of its queries: the statement is one of EXPLAIN ANALYZE.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.meter.is_some()
     }
 
     /// All rows of an analytical query inside a statement that writes.

@@ -39,7 +39,6 @@ fn what_goes_out_comes_in_again() {
     let folder = Folder::new("round");
     let (_server, mut client) = start(&folder.given());
     client.run("INSERT INTO t SELECT i, 'name ' || i FROM generate_series(1, 20000) AS s(i)");
-    client.run("CREATE TABLE u (id int PRIMARY KEY, name text)");
     let path = |name: &str| folder.given().join(name).display().to_string();
     for (name, options) in [
         ("t.txt", ""),
@@ -53,12 +52,14 @@ fn what_goes_out_comes_in_again() {
         // Over a longer file.
         ("t.txt", "(COMPRESSION zstd)"),
     ] {
+        // A new one each time: keys of deleted rows that are swept at the moment may end a COPY with 40001.
+        client.run("DROP TABLE IF EXISTS u; CREATE TABLE u (id int PRIMARY KEY, name text)");
         assert_eq!(client.run(&format!("COPY t TO '{}' {options}", path(name))).tags[0], "COPY 20000");
         assert_eq!(client.run(&format!("COPY u FROM '{}' {options}", path(name))).tags[0], "COPY 20000");
         let other = "SELECT count(*) FROM t JOIN u ON t.id = u.id AND t.name = u.name";
         assert_eq!(client.run(other).cell(), "20000", "{name} {options}");
-        client.run("TRUNCATE u");
     }
+    client.run("TRUNCATE u");
     assert_eq!(&fs::read(path("t.csv.gz")).unwrap()[..2], b"\x1f\x8b");
     assert_eq!(&fs::read(path("t.zst")).unwrap()[..4], b"\x28\xb5\x2f\xfd");
     assert_eq!(fs::read(path("plain.gz")).unwrap().iter().filter(|&&byte| byte == b'\n').count(), 20_000);

@@ -31,8 +31,8 @@ fn they_come_back_in_binary() {
         ("-1234.567", words(&[2, 0, 0x4000, 3, 1234, 5670])),
         ("0.00", words(&[0, 0, 0, 2])),
         ("NaN", words(&[0, 0, 0xC000, 0])),
-        ("Infinity", words(&[0, 0, 0xD000, 0])),
-        ("-Infinity", words(&[0, 0, 0xF000, 0])),
+        ("Infinity", words(&[0, 0, 0xD000, 32])),
+        ("-Infinity", words(&[0, 0, 0xF000, 32])),
     ];
     for (id, (text, bytes)) in values.iter().enumerate() {
         let insert = format!("INSERT INTO n VALUES ({id}, $1)");

@@ -36,7 +36,7 @@ use crate::deadline::Deadline;
 use crate::engine::SqlEngine;
 use crate::execute::{self, Done};
 use crate::expression::fold;
-use crate::olap::{After, OlapPlan};
+use crate::olap::OlapPlan;
 use crate::parse::{self, ParameterNames, Statement};
 use crate::plan::{InsertSource, PlanKind, Planned, QueryPlan, SelectPlan, Setting, WritePlan};
 use crate::position::located;
@@ -453,11 +453,11 @@ impl SqlSession {
             self.check_current(plan, version, &view)?;
             let after = self.runner.after(plan);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
-        } else if let Some(probe) = self.runner.probe(plan) {
+        } else if self.runner.is_measured() {
             // In this process, as a copy of it would keep its figures to itself.
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
             self.check_current(plan, version, &view)?;
-            let after = After { probe: Some(probe), ..self.runner.after(plan) };
+            let after = self.runner.after(plan);
             Ok(self.runner.engine.olap().run_after(plan, parameters, view, after, cancel))
         } else {
             let view = self.session.snapshot_at(self.settings.default_isolation).read_view();
