@@ -31,6 +31,8 @@ pub struct NewForeignKey {
     pub is_full: bool,
     /// When it is tested.
     pub timing: ConstraintTiming,
+    /// Whether the rows that are there are tested.
+    pub is_validated: bool,
 }
 
 impl Definitions {
@@ -67,6 +69,7 @@ impl Definitions {
             on_update: new.on_update,
             is_full: new.is_full,
             timing: new.timing,
+            is_validated: new.is_validated,
         };
         let side = Reference { name: new.name.clone(), child: child.origin(), columns: parent_columns };
         let is_own = Arc::ptr_eq(&child, &parent);

@@ -17,6 +17,7 @@ fn create(database: &Database) -> Arc<Table> {
         name: "order".into(),
         text: "a < b".into(),
         columns: ColumnSet::of(&[A, B]),
+        is_validated: true,
         test,
     });
     let table = database.create_table(definition).unwrap();

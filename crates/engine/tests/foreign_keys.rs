@@ -34,6 +34,7 @@ fn create(column: usize, follows: ReferentialAction) -> Tables {
         on_update: follows,
         is_full: false,
         timing: ConstraintTiming::Immediate,
+        is_validated: true,
     };
     let mut definitions = database.definitions(&Interrupt::new());
     let mut transaction = database.session().begin(Isolation::Serializable);
@@ -213,6 +214,7 @@ fn a_chain_of_rows_costs_no_stack() {
         on_update: ReferentialAction::NoAction,
         is_full: false,
         timing: ConstraintTiming::Immediate,
+        is_validated: true,
     };
     let mut definitions = database.definitions(&Interrupt::new());
     let mut transaction = database.session().begin(Isolation::Serializable);
@@ -247,6 +249,7 @@ fn one_scan_looks_for_all_keys_of_a_statement() {
             on_update: ReferentialAction::NoAction,
             is_full: false,
             timing: ConstraintTiming::Immediate,
+            is_validated: true,
         };
         let child = RelationName::new(SchemaId::PUBLIC, child);
         definitions.add_foreign_key(&child, &key, &mut transaction).unwrap();

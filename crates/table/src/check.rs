@@ -17,13 +17,15 @@ pub struct Check {
     pub text: String,
     /// The columns that it looks at.
     pub columns: ColumnSet,
+    /// Whether all rows fulfil it. If not, a row that is changed is tested whatever has changed in it.
+    pub is_validated: bool,
     /// The condition itself, of which the text must tell all.
     pub test: RowTest,
 }
 
 impl PartialEq for Check {
     fn eq(&self, other: &Check) -> bool {
-        (&self.name, &self.text) == (&other.name, &other.text)
+        (&self.name, &self.text, self.is_validated) == (&other.name, &other.text, other.is_validated)
     }
 }
 

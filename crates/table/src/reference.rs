@@ -48,6 +48,8 @@ pub struct ForeignKey {
     pub is_full: bool,
     /// When it is tested.
     pub timing: ConstraintTiming,
+    /// Whether all rows that refer to something have their parents.
+    pub is_validated: bool,
 }
 
 impl ForeignKey {

@@ -59,7 +59,9 @@ impl Transaction {
         changed: ColumnSet,
         change: &dyn Fn(usize) -> Option<Value>,
     ) -> Result<()> {
-        for check in table.checks().iter().filter(|check| check.columns.intersects(changed)) {
+        for check in
+            table.checks().iter().filter(|check| !check.is_validated || check.columns.intersects(changed))
+        {
             self.note_tested(table, row, check.columns);
             test(table, check, &|column| change(column).unwrap_or_else(|| self.value(table, row, column)))?;
         }

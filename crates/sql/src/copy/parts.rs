@@ -279,7 +279,13 @@ mod tests {
             Value::Integer(5_000) => panic!("on purpose"),
             _ => Ok(true),
         });
-        definition.checks.push(Check { name: "c".into(), text: "true".into(), columns, test });
+        definition.checks.push(Check {
+            name: "c".into(),
+            text: "true".into(),
+            columns,
+            test,
+            is_validated: true,
+        });
         database.create_table(definition).unwrap();
         let options = SqlOptions { olap_threads: 1, memory_limit_bytes: 1 << 30 };
         SqlEngine::new(database, options).unwrap().session()

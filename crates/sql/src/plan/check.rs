@@ -22,7 +22,7 @@ pub(crate) fn add_checks(table: &mut TableDefinition, checks: Vec<(Option<String
         let name = name.unwrap_or_else(|| generated_name(table, &condition));
         let columns = columns_of([&condition], table.columns.len());
         let test = Arc::new(move |value: &dyn Fn(usize) -> Value| is_satisfied(&condition, value));
-        table.checks.push(Check { name, text: expr.to_string(), columns, test });
+        table.checks.push(Check { name, text: expr.to_string(), columns, is_validated: true, test });
     }
     table.checks.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(())

@@ -51,6 +51,7 @@ pub(crate) fn foreign_key(
         on_update: action(on_update.as_ref())?,
         is_full: *match_kind == Some(ast::ConstraintReferenceMatchKind::Full),
         timing: timing(characteristics.as_ref())?,
+        is_validated: true,
     };
     Ok(ForeignKeyClause { is_named: name.is_some(), key })
 }

@@ -178,8 +178,22 @@ impl Constraint<'_> {
         match self {
             Constraint::Key(index) => format!("{} ({})", self.kind(), list(key_names(table, index))),
             Constraint::ForeignKey(key) => foreign_key_definition(table, key),
-            Constraint::Check(check) if is_brief => format!("CHECK ({})", check.text),
-            Constraint::Check(check) => format!("CHECK (({}))", check.text),
+            Constraint::Check(check) => {
+                let marked = if check.is_validated { "" } else { " NOT VALID" };
+                match is_brief {
+                    true => format!("CHECK ({}){marked}", check.text),
+                    false => format!("CHECK (({})){marked}", check.text),
+                }
+            }
+        }
+    }
+
+    /// Whether all rows fulfil it.
+    fn is_validated(&self) -> bool {
+        match self {
+            Constraint::Key(_) => true,
+            Constraint::ForeignKey(key) => key.definition.is_validated,
+            Constraint::Check(check) => check.is_validated,
         }
     }
 }
@@ -208,6 +222,9 @@ fn foreign_key_definition(table: &TableEntry, key: &ForeignKeyEntry) -> String {
         (false, _) => {}
         (true, false) => text.push_str(" DEFERRABLE"),
         (true, true) => text.push_str(" DEFERRABLE INITIALLY DEFERRED"),
+    }
+    if !key.definition.is_validated {
+        text.push_str(" NOT VALID");
     }
     text
 }
@@ -278,7 +295,7 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
         constraint.letter(),
         is_deferrable,
         is_deferred,
-        true,
+        constraint.is_validated(),
         table.oid,
         0,
         index,

@@ -314,6 +314,7 @@ struct CheckEntry {
     oid: u32,
     name: String,
     text: String,
+    is_validated: bool,
     columns: Vec<usize>,
 }
 
@@ -535,6 +536,7 @@ fn describe_table(
         oid: oid(ObjectKey::Constraint(id, check.name.clone())),
         name: check.name.clone(),
         text: check.text.clone(),
+        is_validated: check.is_validated,
         columns: (0..table.columns().len()).filter(|&column| check.columns.contains(column)).collect(),
     };
     let checks = table.checks().iter().map(check).collect();

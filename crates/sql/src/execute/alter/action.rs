@@ -23,7 +23,8 @@ impl Altering<'_, '_> {
                 self.rename_column(&folded(old_column_name), &folded(new_column_name))
             }
             Action::AlterColumn { column_name, op } => self.alter_column(&folded(column_name), op),
-            Action::AddConstraint { constraint, not_valid: false } => self.add_constraint(constraint),
+            Action::AddConstraint { constraint, not_valid } => self.add_constraint(constraint, !not_valid),
+            Action::ValidateConstraint { name } => self.validate_constraint(&folded(name)),
             Action::DropConstraint { if_exists, name, drop_behavior } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 self.drop_constraint(&folded(name), *if_exists, cascade)

@@ -7,16 +7,24 @@ use crate::name::{folded, not_supported};
 use crate::plan::check::{add_checks, parsed_check};
 use crate::plan::{Key, foreign_key, key_definition, table_key};
 use ankerdb_engine::{
-    Error, IndexDefinition, NameRef, Part, RelationName, Result, SqlState, TableDefinition,
+    Check, Error, IndexDefinition, NameRef, Part, RelationName, Result, SqlState, TableDefinition,
 };
 use datafusion::sql::sqlparser::ast::{Expr, TableConstraint, visit_expressions_mut};
 use std::ops::ControlFlow;
 
 impl Altering<'_, '_> {
-    pub(super) fn add_constraint(&mut self, constraint: &TableConstraint) -> Result<()> {
+    /// Adds a constraint; without `is_valid` (NOT VALID) the rows that are there are not tested.
+    pub(super) fn add_constraint(&mut self, constraint: &TableConstraint, is_valid: bool) -> Result<()> {
         match constraint {
-            TableConstraint::Check(check) => self.add_check(check.name.as_ref().map(folded), &check.expr),
-            TableConstraint::ForeignKey(clause) => self.add_foreign_key(&foreign_key(clause, None, &[])?),
+            TableConstraint::Check(check) => {
+                self.add_check(check.name.as_ref().map(folded), &check.expr, is_valid)
+            }
+            TableConstraint::ForeignKey(clause) => {
+                let mut clause = foreign_key(clause, None, &[])?;
+                clause.key.is_validated = is_valid;
+                self.add_foreign_key(&clause)
+            }
+            other if !is_valid => Err(not_marked_valid(other)),
             other => match table_key(other)? {
                 Some(key) => self.add_key(key),
                 None => Err(not_supported(&format!("the constraint {other}"))),
@@ -25,7 +33,7 @@ impl Altering<'_, '_> {
     }
 
     /// All rows are tested before the constraint is there for others.
-    fn add_check(&mut self, name: Option<String>, expr: &Expr) -> Result<()> {
+    fn add_check(&mut self, name: Option<String>, expr: &Expr, is_valid: bool) -> Result<()> {
         let mut definition = self.definition()?;
         if let Some(name) = &name
             && definition.checks.iter().any(|check| check.name == *name)
@@ -34,21 +42,56 @@ impl Altering<'_, '_> {
         }
         let before = definition.checks.clone();
         add_checks(&mut definition, vec![(name, expr)])?;
-        let new = definition.checks.iter().find(|check| !before.contains(check));
-        let new = new.ok_or_else(|| Error::internal("the constraint is not there"))?.clone();
+        let new = definition.checks.iter_mut().find(|check| !before.contains(check));
+        let new = new.ok_or_else(|| Error::internal("the constraint is not there"))?;
+        new.is_validated = is_valid;
+        let new = new.clone();
         self.close()?;
+        if is_valid {
+            self.test_check(&new)?;
+        }
+        self.redefine(definition)
+    }
+
+    /// 23514 if a row of the table, which is closed to others, does not fulfil a condition.
+    fn test_check(&mut self, check: &Check) -> Result<()> {
+        let (schema, name) = (self.table.schema(), self.table.name().to_owned());
         visit_rows(&self.table, self.defining, |_, row| {
-            if (new.test)(&|column| row[column].clone())? {
+            if (check.test)(&|column| row[column].clone())? {
                 return Ok(());
             }
-            let message = format!(
-                "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                new.name, definition.name
-            );
+            let message =
+                format!("check constraint \"{}\" of relation \"{name}\" is violated by some row", check.name);
             let error = Error::new(SqlState::CheckViolation, message);
-            Err(error.with_table(definition.schema, &definition.name).with_constraint(&new.name))
-        })?;
-        self.redefine(definition)
+            Err(error.with_table(schema, &name).with_constraint(&check.name))
+        })
+    }
+
+    /// VALIDATE CONSTRAINT: tests the rows that were there before the constraint.
+    pub(super) fn validate_constraint(&mut self, name: &str) -> Result<()> {
+        let mut definition = self.definition()?;
+        if let Some(check) = definition.checks.iter_mut().find(|check| check.name == name) {
+            if !std::mem::replace(&mut check.is_validated, true) {
+                let check = check.clone();
+                self.close()?;
+                self.test_check(&check)?;
+                self.redefine(definition)?;
+            }
+            return Ok(());
+        }
+        if self.validate_foreign_key(name)? {
+            return Ok(());
+        }
+        match self.key(name)? {
+            Some(key) if key.is_constraint => {
+                let message = format!(
+                    "constraint \"{name}\" of relation \"{}\" is not a foreign key or check constraint",
+                    definition.name
+                );
+                Err(Error::new(SqlState::WrongObjectType, message))
+            }
+            _ => Err(no_constraint(name, &definition.name)),
+        }
     }
 
     fn add_key(&mut self, key: Key) -> Result<()> {
@@ -170,6 +213,13 @@ pub(super) fn rename_in_checks(definition: &mut TableDefinition, old: &str, new:
 fn no_constraint(name: &str, table: &str) -> Error {
     let message = format!("constraint \"{name}\" of relation \"{table}\" does not exist");
     Error::new(SqlState::UndefinedObject, message)
+}
+
+/// 0A000 for a key, of which PostgreSQL says so too.
+fn not_marked_valid(constraint: &TableConstraint) -> Error {
+    let kind = if matches!(constraint, TableConstraint::PrimaryKey(_)) { "PRIMARY KEY" } else { "UNIQUE" };
+    let message = format!("{kind} constraints cannot be marked NOT VALID");
+    Error::new(SqlState::FeatureNotSupported, message)
 }
 
 /// 42710.

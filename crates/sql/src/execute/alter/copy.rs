@@ -221,7 +221,12 @@ impl Rewriting {
             .collect::<Result<_>>()?;
         checks.append(&mut self.checks);
         self.definition.checks.clear();
-        add_checks(&mut self.definition, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())
+        add_checks(&mut self.definition, checks.iter().map(|(name, expr)| (name.clone(), expr)).collect())?;
+        for check in &mut self.definition.checks {
+            let before = self.before.checks.iter().find(|before| before.name == check.name);
+            check.is_validated = before.is_none_or(|before| before.is_validated);
+        }
+        Ok(())
     }
 
     /// The indexes of the new table that compute their keys: those whose columns are all there.
@@ -251,8 +256,11 @@ impl Rewriting {
         self.bind_indexes()?;
         let catalog = defining.definitions.catalog()?;
         let rows = all_rows(old, &catalog, defining)?;
-        // The rows fulfil those that there are.
+        // The rows fulfil those that there are, or are not asked to.
         let foreign_keys = std::mem::take(&mut self.definition.foreign_keys);
+        let (tested, untested) =
+            std::mem::take(&mut self.definition.checks).into_iter().partition(|check| check.is_validated);
+        self.definition.checks = tested;
         let (definition, sequences) = counted(&self.definition, &self.sequences, &catalog);
         let moved = |column| self.sources.iter().position(|source| source.former() == Some(column));
         let new = defining.definitions.replace_table(old, definition, moved)?;
@@ -275,7 +283,9 @@ impl Rewriting {
             let values = self.values(&new, row, &defaults, defining)?;
             defining.transaction.insert(&new, values).map(drop)
         })?;
-        let definition = TableDefinition { foreign_keys, ..new.definition().clone() };
+        let mut definition = TableDefinition { foreign_keys, ..new.definition().clone() };
+        definition.checks.extend::<Vec<Check>>(untested);
+        definition.checks.sort_by(|left, right| left.name.cmp(&right.name));
         let Defining { definitions, transaction, .. } = defining;
         Ok((definitions.redefine_table(&new, definition, transaction)?, self.foreign_keys))
     }

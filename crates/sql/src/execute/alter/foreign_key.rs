@@ -45,7 +45,7 @@ pub(in crate::execute) fn add_foreign_key(
     let (child, parent) = definitions.add_foreign_key(table, key, transaction)?;
     let added = child.definition().foreign_keys.iter().find(|added| added.name == key.name);
     let added = added.ok_or_else(|| Error::internal("the constraint is not there"))?.clone();
-    if !is_empty {
+    if !is_empty && added.is_validated {
         test_rows(defining, (&child, &added), &parent)?;
     }
     Ok(child)
@@ -115,6 +115,25 @@ impl Altering<'_, '_> {
         let name = RelationName::of(&self.table);
         self.table = add_foreign_key(self.defining, &name, clause, false)?;
         Ok(())
+    }
+
+    /// Tests the rows that were there before a foreign key; whether there is one of this name.
+    pub(super) fn validate_foreign_key(&mut self, name: &str) -> Result<bool> {
+        let mut definition = self.definition()?;
+        let Some(key) = definition.foreign_keys.iter_mut().find(|key| key.name == name) else {
+            return Ok(false);
+        };
+        if std::mem::replace(&mut key.is_validated, true) {
+            return Ok(true);
+        }
+        let key = key.clone();
+        let parent = self.catalog()?.by_origin(key.parent);
+        let parent = parent.ok_or_else(|| Error::internal("a foreign key has two sides"))?;
+        self.close()?;
+        self.defining.definitions.close(&parent, self.defining.transaction)?;
+        test_rows(self.defining, (&self.table.clone(), &key), &parent)?;
+        self.redefine(definition)?;
+        Ok(true)
     }
 
     /// Whether there was one of this name.
