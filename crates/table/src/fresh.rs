@@ -163,7 +163,7 @@ impl Storage {
                 index.push_part(part, cell, out)
             })?;
         }
-        Ok(has_null)
+        Ok(index.is_apart(has_null))
     }
 
     /// One cell of a loaded row as a value.

@@ -196,8 +196,14 @@ impl Index {
         push_value(out, &cell.to_value(data_type), data_type, nullable)
     }
 
-    /// Encodes the key of a row whose values `value` gives by column position. Returns whether a part is NULL:
-    /// such a key equals no other.
+    /// Whether a key equals no other, if a part of it is NULL.
+    #[inline]
+    pub fn is_apart(&self, has_null: bool) -> bool {
+        has_null && !self.definition.style.nulls_are_equal
+    }
+
+    /// Encodes the key of a row whose values `value` gives by column position. Returns whether it equals no other, as a part of it
+    /// is NULL.
     ///
     /// # Errors
     /// Those of [`encode`](Self::encode), and of what computes the key.
@@ -211,7 +217,7 @@ impl Index {
             has_null |= value.is_null();
             push_value(out, &value, data_type, nullable)?;
         }
-        Ok(has_null)
+        Ok(self.is_apart(has_null))
     }
 
     /// Appends the key that is computed of the values of its [`sources`](Self::sources), in their order.
@@ -236,6 +242,7 @@ impl Index {
             has_null |= value.is_null();
             push_value(out, value, data_type, nullable)?;
         }
-        Ok(has_null)
+        // A row of which the index has no key is in none with others.
+        Ok(key.is_none() || self.is_apart(has_null))
     }
 }

@@ -59,8 +59,8 @@ pub enum IndexKind {
     Hash,
 }
 
-/// What else an index was declared with. Nothing depends on it but how clients are shown the index: values have one order, and an
-/// ordered index is read in both directions.
+/// What else an index was declared with. But for NULLs, nothing depends on it but how clients are shown the index: values have one order,
+/// and an ordered index is read in both directions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct IndexStyle {
     /// Of the key columns, if any of them is more than a column.
@@ -69,6 +69,8 @@ pub struct IndexStyle {
     pub included: Vec<usize>,
     /// Names and values of storage options.
     pub options: Vec<(String, String)>,
+    /// Whether NULL equals NULL in a unique one (`NULLS NOT DISTINCT`).
+    pub nulls_are_equal: bool,
 }
 
 /// How a key column was declared.
@@ -84,7 +86,7 @@ pub struct KeyStyle {
     pub nulls_first: bool,
 }
 
-/// One index of a table. In an ordered one, NULL keys sort last; in any, they never conflict.
+/// One index of a table. In an ordered one, NULL keys sort last; in any, they conflict only if it was declared so.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexDefinition {
     /// Its name, unique in the schema of its table.

@@ -333,6 +333,6 @@ impl Storage {
                 None => return Ok(None),
             }
         }
-        Ok(Some(has_null))
+        Ok(Some(index.is_apart(has_null)))
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn push_pending_key(
             None => push(part, Cell::Null)?,
         }
     }
-    Ok(has_null)
+    Ok(index.is_apart(has_null))
 }
 
 #[cold]

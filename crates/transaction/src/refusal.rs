@@ -41,7 +41,7 @@ pub(crate) fn duplicate_key(table: &Table, index: &Index, value: &dyn Fn(usize) 
         }
     };
     let shown = |(part, value): (usize, &Value)| {
-        let mut text = String::new();
+        let mut text = String::from(if value.is_null() { "null" } else { "" });
         format_text(value, index.part_type(part), &mut text);
         text
     };

@@ -41,7 +41,12 @@ pub(super) fn create_index(defining: &mut Defining, new: &NewIndex) -> Result<()
         primary: false,
         is_constraint: false,
         kind: new.kind,
-        style: IndexStyle { keys, included, options: new.options.clone() },
+        style: IndexStyle {
+            keys,
+            included,
+            options: new.options.clone(),
+            nulls_are_equal: new.nulls_are_equal,
+        },
     };
     definitions.create_index(&RelationName::of(&table), index)
 }

@@ -113,7 +113,14 @@ fn add_indexes(
             let of_key = said(Part::Constraint(index.name.clone()));
             new.key_comments.extend(of_index.map(|text| (columns.clone(), true, text)));
             new.key_comments.extend(of_key.map(|text| (columns.clone(), false, text)));
-            new.own.keys.push(Key { name: None, columns, primary: index.primary, kind: index.kind });
+            let nulls_are_equal = index.style.nulls_are_equal;
+            new.own.keys.push(Key {
+                name: None,
+                columns,
+                primary: index.primary,
+                kind: index.kind,
+                nulls_are_equal,
+            });
             continue;
         }
         let moved = |column: usize| first + column;

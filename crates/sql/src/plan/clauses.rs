@@ -595,10 +595,9 @@ fn unique_key(key: &ast::UniqueConstraint) -> Result<()> {
         columns: _,
         index_options: _,
         characteristics,
-        nulls_distinct,
+        nulls_distinct: _,
     } = key;
     foreign(index_name.is_some(), "KEY")?;
-    missing(*nulls_distinct == ast::NullsDistinctOption::NotDistinct, "NULLS NOT DISTINCT")?;
     deferred(characteristics.as_ref())
 }
 
@@ -671,7 +670,6 @@ mod tests {
             "SELECT * FROM a TABLESAMPLE BERNOULLI (10) REPEATABLE (1)",
             "CREATE TABLE a (id int UNIQUE DEFERRABLE)",
             "CREATE TABLE a (id int, PRIMARY KEY (id) DEFERRABLE INITIALLY DEFERRED)",
-            "CREATE TABLE a (id int, UNIQUE NULLS NOT DISTINCT (id))",
         ] {
             assert_eq!(state(sql), "0A000", "{sql}");
         }

@@ -475,6 +475,8 @@ pub(crate) struct Key {
     pub columns: Vec<String>,
     pub primary: bool,
     pub kind: IndexKind,
+    /// Whether NULL equals NULL.
+    pub nulls_are_equal: bool,
 }
 
 /// The key that a constraint of a table asks for, if it is one.
@@ -485,12 +487,14 @@ pub(crate) fn table_key(constraint: &TableConstraint) -> Result<Option<Key>> {
             columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
             primary: true,
             kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
+            nulls_are_equal: false,
         },
         TableConstraint::Unique(key) => Key {
             name: key.name.as_ref().map(folded),
             columns: key.columns.iter().map(key_column).collect::<Result<_>>()?,
             primary: false,
             kind: key_kind(key.index_type.as_ref(), &key.index_options)?,
+            nulls_are_equal: nulls_are_equal(key),
         },
         _ => return Ok(None),
     }))
@@ -564,11 +568,12 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
             ColumnOption::NotNull => definition.nullable = false,
             ColumnOption::PrimaryKey(_) => {
                 let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
-                keys.push(Key { name: constraint, columns, primary: true, kind });
+                keys.push(Key { name: constraint, columns, primary: true, kind, nulls_are_equal: false });
             }
-            ColumnOption::Unique(_) => {
+            ColumnOption::Unique(key) => {
                 let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
-                keys.push(Key { name: constraint, columns, primary: false, kind });
+                let nulls_are_equal = nulls_are_equal(key);
+                keys.push(Key { name: constraint, columns, primary: false, kind, nulls_are_equal });
             }
             ColumnOption::Default(_) if counted.is_some() || definition.default.is_some() => {
                 return Err(several_defaults(&name, &table.name));
@@ -656,10 +661,14 @@ pub(crate) fn key_definition(table: &mut TableDefinition, key: Key) -> Result<In
         true => format!("{}_pkey", table.name),
         false => format!("{}_{}_key", table.name, key.columns.join("_")),
     });
-    let Key { primary, kind, .. } = key;
-    let style = IndexStyle::default();
+    let Key { primary, kind, nulls_are_equal, .. } = key;
+    let style = IndexStyle { nulls_are_equal, ..IndexStyle::default() };
     let derivation = None;
     Ok(IndexDefinition { name, columns, derivation, unique: true, primary, is_constraint: true, kind, style })
+}
+
+fn nulls_are_equal(key: &ast::UniqueConstraint) -> bool {
+    key.nulls_distinct == ast::NullsDistinctOption::NotDistinct
 }
 
 /// The name of a key column. Every index is ascending with NULLs last; it is read backward where the order

@@ -17,6 +17,8 @@ pub(crate) struct NewIndex {
     /// Names and values of storage options.
     pub options: Vec<(String, String)>,
     pub unique: bool,
+    /// Whether NULL equals NULL in it.
+    pub nulls_are_equal: bool,
     pub kind: IndexKind,
     pub if_not_exists: bool,
     /// Every index is made beside writers. But not in a block, if this is asked for.
@@ -57,8 +59,9 @@ impl Indexed {
 }
 
 pub(super) fn new_index(create: &ast::CreateIndex) -> Result<NewIndex> {
-    if create.nulls_distinct == Some(false) {
-        return Err(not_supported("NULLS NOT DISTINCT"));
+    // The rows that a partial index is not about have the key NULL in it.
+    if create.nulls_distinct == Some(false) && create.predicate.is_some() {
+        return Err(not_supported("NULLS NOT DISTINCT of an index over a part of the rows"));
     }
     let kind = index_kind(create.using.as_ref())?;
     let refused = |what: &str| {
@@ -86,6 +89,7 @@ pub(super) fn new_index(create: &ast::CreateIndex) -> Result<NewIndex> {
         included: create.include.iter().map(folded).collect(),
         options: create.with.iter().map(|option| storage_option(option, kind)).collect::<Result<_>>()?,
         unique: create.unique,
+        nulls_are_equal: create.nulls_distinct == Some(false),
         kind,
         if_not_exists: create.if_not_exists,
         concurrently: create.concurrently,

@@ -43,6 +43,9 @@ pub(super) fn index_definition(
         let names = style.included.iter().map(|&column| table.column_name(column));
         text.push_str(&format!(" INCLUDE ({})", list(names)));
     }
+    if style.nulls_are_equal {
+        text.push_str(" NULLS NOT DISTINCT");
+    }
     if !style.options.is_empty() {
         let is_word = |value: &str| value.starts_with(|c: char| c.is_ascii_alphabetic());
         let shown = style.options.iter().map(|(name, value)| match is_word(value) {
@@ -176,7 +179,10 @@ impl Constraint<'_> {
     /// How it is declared.
     pub(super) fn definition(&self, table: &TableEntry, is_brief: bool) -> String {
         match self {
-            Constraint::Key(index) => format!("{} ({})", self.kind(), list(key_names(table, index))),
+            Constraint::Key(index) => {
+                let nulls = if index.definition.style.nulls_are_equal { " NULLS NOT DISTINCT" } else { "" };
+                format!("{}{nulls} ({})", self.kind(), list(key_names(table, index)))
+            }
             Constraint::ForeignKey(key) => foreign_key_definition(table, key),
             Constraint::Check(check) => {
                 let marked = if check.is_validated { "" } else { " NOT VALID" };
@@ -362,7 +368,7 @@ fn index_row(table: &TableEntry, index: &IndexEntry) -> Vec<Datum> {
         numbers.len(),
         keys,
         definition.unique,
-        false,
+        definition.style.nulls_are_equal,
         definition.primary,
         false,
         true,

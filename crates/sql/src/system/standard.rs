@@ -268,7 +268,12 @@ pub(super) fn table_constraints(catalog: &SystemCatalog) -> Rows {
             ]);
         };
         for constraint in of_table(table) {
-            let distinct = if constraint.kind() == "UNIQUE" { "YES".into() } else { NULL };
+            let distinct = match &constraint {
+                Constraint::Key(index) if !index.definition.primary => {
+                    yes_or_no(!index.definition.style.nulls_are_equal).into()
+                }
+                _ => NULL,
+            };
             let deferral = match &constraint {
                 Constraint::ForeignKey(key) => key.deferral(),
                 _ => (false, false),
