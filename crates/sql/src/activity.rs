@@ -12,6 +12,7 @@
 //! Not here: how rows are made of it (`system/live.rs`).
 
 use crate::advisory::AdvisoryLocks;
+use crate::table_locks::TableLocks;
 use ankerdb_engine::{Database, Error, Interrupt, Result, SqlState};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -206,13 +207,20 @@ pub(crate) struct Live {
     pub database: Database,
     pub activities: Arc<Activities>,
     pub advisory: Arc<AdvisoryLocks>,
+    pub tables: Arc<TableLocks>,
     /// The session that asks, if a session does.
     pub session: Option<Arc<Activity>>,
 }
 
 impl Live {
     pub(crate) fn of(database: Database) -> Live {
-        Live { database, activities: Arc::default(), advisory: Arc::default(), session: None }
+        Live {
+            database,
+            activities: Arc::default(),
+            advisory: Arc::default(),
+            tables: Arc::default(),
+            session: None,
+        }
     }
 
     /// For statements of this session.

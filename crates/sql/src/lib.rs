@@ -61,6 +61,7 @@ mod session_sequences;
 mod size;
 mod syntax_error;
 mod system;
+mod table_locks;
 mod user_types;
 mod version;
 mod view_text;

@@ -26,3 +26,4 @@ mod serializable;
 mod server;
 mod session;
 mod startup;
+mod table_locks;

@@ -2,6 +2,7 @@
 
 use crate::OutputColumn;
 use crate::name::{dotted, folded, not_supported};
+use crate::session::LockedTables;
 use ankerdb_engine::{DataType, Error, Isolation, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{self, Expr, Statement};
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub(crate) enum Utility {
     RollbackTo(String),
     /// SET TRANSACTION: for the transaction that is open.
     SetTransaction(Modes),
+    LockTables(LockedTables),
     /// SET SESSION CHARACTERISTICS: for those to come.
     SetDefaults(Modes),
     Set(Setting),
@@ -83,6 +85,7 @@ pub(super) fn utility(statement: &Statement) -> Result<Utility> {
         Statement::Rollback { savepoint: Some(name), .. } => Utility::RollbackTo(folded(name)),
         Statement::Savepoint { name } => Utility::Savepoint(folded(name)),
         Statement::ReleaseSavepoint { name } => Utility::Release(folded(name)),
+        Statement::Lock(lock) => Utility::LockTables(LockedTables::read(lock)?),
         Statement::Set(set) => set_statement(set)?,
         Statement::Reset(reset) => match &reset.reset {
             ast::Reset::ALL => Utility::Reset(None),

@@ -39,8 +39,15 @@ impl Planner<'_> {
         let begun = Instant::now();
         let (kind, output) = self.plan_ast(statement, parameters)?;
         let (version, path) = (self.catalog.version(), self.catalog.path().clone());
-        let explained =
-            Box::new(Planned { version, path, zone: Zone::current(), kind, parameters: Vec::new(), output });
+        let explained = Box::new(Planned {
+            version,
+            path,
+            zone: Zone::current(),
+            kind,
+            parameters: Vec::new(),
+            output,
+            locks: Arc::default(),
+        });
         let planning_time = begun.elapsed();
         let nodes = match options.analyze {
             true if !matches!(explained.kind, PlanKind::Query(_) | PlanKind::Write(_)) => {

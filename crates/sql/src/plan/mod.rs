@@ -18,6 +18,7 @@ mod foreign_key;
 pub(crate) mod generation;
 mod index;
 mod joined;
+mod locked;
 mod merge;
 mod select;
 mod sequence;
@@ -37,6 +38,7 @@ pub(crate) use explain::{Describer, ExplainPlan};
 pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
+pub(crate) use locked::tables_of;
 pub(crate) use select::SelectPlan;
 pub(crate) use sequence::{SequenceOwner, altered};
 pub(crate) use user_type::{LabelPlace, TypeChange};
@@ -57,6 +59,7 @@ use crate::name::{not_supported, object_name};
 use crate::olap::OlapPlan;
 use crate::olap::target::{NamedStep, Relations};
 use crate::parse::Statement;
+use crate::table_locks::Hold;
 use crate::user_types;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
@@ -74,6 +77,8 @@ pub(crate) struct Planned {
     pub parameters: Vec<DataType>,
     /// Columns of the result, if it has rows.
     pub output: Option<Arc<[OutputColumn]>>,
+    /// The locks on tables that it needs.
+    pub locks: Arc<[Hold]>,
 }
 
 /// A query, by its path.
@@ -163,7 +168,19 @@ impl<'a> Planner<'a> {
             None => (PlanKind::Empty, None),
         };
         let (version, path) = (self.catalog.version(), self.catalog.path().clone());
-        Ok(Planned { version, path, zone: Zone::current(), kind, parameters: parameters.finish(), output })
+        let locks = match &statement.ast {
+            Some(ast) => locked::used_tables(ast, &kind, &self.catalog),
+            None => Arc::default(),
+        };
+        Ok(Planned {
+            version,
+            path,
+            zone: Zone::current(),
+            kind,
+            parameters: parameters.finish(),
+            output,
+            locks,
+        })
     }
 
     fn statement(

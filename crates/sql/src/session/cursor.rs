@@ -112,7 +112,11 @@ impl SqlSession {
 
     /// The rows of a query that goes on after this statement.
     fn open_query(&mut self, query: &Prepared, parameters: &[Value]) -> Result<ResultRows> {
-        let planned = query.current(&self.runner)?;
+        let mut planned = query.current(&self.runner)?;
+        while self.use_tables(&planned.locks)? {
+            self.catch_up()?;
+            planned = query.current(&self.runner)?;
+        }
         if let Some(command) = planned.kind.writes() {
             self.check_writable(command)?;
         }

@@ -85,6 +85,11 @@ impl Functions {
         }
     }
 
+    /// Whether the session has locks that outlive its transactions.
+    pub(super) fn holds_of_session(&self) -> bool {
+        !self.held.lock().of_session.is_empty()
+    }
+
     pub(super) fn release_all_of_session(&self) {
         for hold in self.held.lock().of_session.drain(..) {
             self.locks.release(self.activity.lock_owner, hold);

@@ -21,6 +21,7 @@ mod own;
 mod path;
 mod savepoint;
 pub(crate) mod setting;
+mod table_lock;
 mod temporary;
 mod time;
 pub use cancel::CancelHandle;
@@ -29,6 +30,9 @@ mod channel;
 mod led;
 mod transaction;
 mod truncate;
+
+use table_lock::HeldTableLocks;
+pub(crate) use table_lock::LockedTables;
 
 use crate::activity::{Activity, Publisher, State};
 use crate::copy;
@@ -81,6 +85,8 @@ pub struct SqlSession {
     block: Block,
     statements: NamedStatements,
     functions: Arc<Functions>,
+    /// Locks on tables.
+    tables: HeldTableLocks,
     /// Whether the statement that runs may call functions of the session, which may wait.
     calls_session: bool,
     cursors: Cursors,
@@ -117,6 +123,7 @@ impl SqlSession {
         let mut settings = Settings::new(engine.database().configuration().isolation(), &temporary);
         settings.keep();
         let activity = Arc::new(Activity::new(cancel.interrupt().clone(), engine.advisory().new_owner()));
+        let tables = HeldTableLocks::new(engine.olap().live().tables.clone(), activity.lock_owner);
         let publisher = Publisher::new(activity.clone(), engine.activities().clone());
         let (database, advisory) = (engine.database().clone(), engine.advisory().clone());
         let functions = Functions::new(activity.clone(), database, advisory, engine.channels().clone());
@@ -134,6 +141,7 @@ impl SqlSession {
             block,
             statements: NamedStatements::default(),
             functions,
+            tables,
             calls_session: false,
             cursors: Cursors::default(),
             deadline: None,
@@ -218,6 +226,7 @@ impl SqlSession {
     pub fn end_message(&mut self) {
         self.deadline = None;
         self.has_begun = false;
+        self.leave_tables();
         self.publisher.rest(match self.transaction_status() {
             TransactionStatus::Idle => State::Idle,
             TransactionStatus::InTransaction => State::InTransaction,
@@ -256,6 +265,9 @@ impl SqlSession {
         if !goes_on {
             self.deadline = None;
         }
+        if !matches!(outcome, Ok(Outcome::CopyIn(_))) {
+            self.leave_tables();
+        }
         outcome
     }
 
@@ -288,6 +300,9 @@ impl SqlSession {
             }
             let planned = prepared.current(&self.runner);
             let planned = planned.map_err(|error| prepared.located(error))?;
+            if self.use_tables(&planned.locks)? {
+                continue;
+            }
             let written = self.written();
             let error = match self.execute_planned(&planned, parameters) {
                 Err(error) if self.is_outdated(&planned, &error) => error,

@@ -121,7 +121,8 @@ impl SqlSession {
             _ => {}
         }
         let (kind, path) = (PlanKind::Command, self.runner.path.clone());
-        let planned = Planned { version: 0, path, zone: Zone::Utc, kind, parameters, output };
+        let planned =
+            Planned { version: 0, path, zone: Zone::Utc, kind, parameters, output, locks: Arc::default() };
         Ok(Prepared::of_command(statement.clone(), planned, inner))
     }
 

@@ -22,6 +22,8 @@ struct Named {
     cursors: u64,
     /// Advisory locks that the transaction had.
     locks: usize,
+    /// Locks on tables that it had.
+    tables: usize,
     /// What the transaction had said on channels.
     said: usize,
     /// `None` before the block has done anything for which the engine's transaction would have begun.
@@ -55,7 +57,7 @@ impl SqlSession {
         let savepoint = self.block.transaction.as_mut().map(|transaction| transaction.set_savepoint());
         let definitions = self.runner.definitions.as_ref().map(Definitions::mark);
         let (name, savepoint, settings) = (name.to_owned(), savepoint.transpose()?, self.keep_settings());
-        let read_only = self.block.modes().read_only;
+        let (read_only, tables) = (self.block.modes().read_only, self.tables.mark());
         let (cursors, locks, said) = (self.cursors.mark(), self.functions.mark(), self.functions.talk.mark());
         self.block.savepoints.0.push(Named {
             name,
@@ -63,6 +65,7 @@ impl SqlSession {
             read_only,
             cursors,
             locks,
+            tables,
             said,
             savepoint,
             definitions,
@@ -105,6 +108,7 @@ impl SqlSession {
         self.block.restore_read_only(self.block.savepoints.0[position].read_only);
         self.end_cursors_since(self.block.savepoints.0[position].cursors);
         self.functions.release_since(self.block.savepoints.0[position].locks);
+        self.tables.release_since(self.block.savepoints.0[position].tables);
         self.functions.talk.forget_since(self.block.savepoints.0[position].said);
         self.block.failed = false;
         self.catch_up()

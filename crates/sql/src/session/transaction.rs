@@ -148,6 +148,7 @@ impl SqlSession {
         self.leave_settings(settings, is_committed);
         self.end_cursors(is_committed);
         self.functions.release_since(0);
+        self.tables.release_since(0);
         self.end_talk(is_committed);
         drop(turn);
         ended
@@ -168,6 +169,9 @@ impl SqlSession {
                 self.forget_transaction();
                 self.end_cursors(false);
                 self.functions.release_since(0);
+            }
+            if self.block.savepoints.is_empty() {
+                self.tables.release_since(0);
             }
             self.block.failed = true;
         }
@@ -343,6 +347,10 @@ impl SqlSession {
                     ),
                 }
                 tag("SET")
+            }
+            Utility::LockTables(lock) => {
+                self.lock_tables(lock)?;
+                tag("LOCK TABLE")
             }
             Utility::SetDefaults(modes) => {
                 self.change_settings(false, |settings| {

@@ -7,7 +7,7 @@ use super::{Datum, NULL, Rows, SystemCatalog, row};
 use crate::activity::{Activity, Live, Shown, State};
 use crate::advisory::{Hold, LockKey};
 use crate::name::DATABASE;
-use ankerdb_engine::{Result, RowId, Value, Wait, WaitsFor};
+use ankerdb_engine::{Result, RowId, TableId, Value, Wait, WaitsFor};
 use ankerdb_value::Place;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,10 +146,21 @@ pub(super) fn locks(catalog: &SystemCatalog) -> Rows {
     let tables = catalog.tables.iter().filter_map(|entry| Some((entry.table()?.id().number(), entry.oid)));
     let tables: HashMap<u32, u32> = tables.collect();
     let advisory = live.advisory.all();
+    let origins = catalog.tables.iter().filter_map(|entry| Some((entry.table()?.origin(), entry.oid)));
+    let (origins, claims): (HashMap<TableId, u32>, _) = (origins.collect(), live.tables.all());
     let mut rows = Rows::new();
     for session in live.activities.all() {
         let pid = session.number();
         let mut locks = row_locks(&session, &transactions, &tables);
+        let own = claims.iter().filter(|(owner, ..)| *owner == session.lock_owner);
+        locks.extend(own.map(|(_, hold, is_granted)| Lock {
+            kind: "relation",
+            is_of_database: true,
+            relation: origins.get(&hold.table).copied(),
+            mode: hold.claim.mode().name(),
+            is_waiting: !is_granted,
+            ..Lock::default()
+        }));
         let own = advisory.iter().filter(|(owner, ..)| *owner == session.lock_owner);
         locks.extend(own.map(|(_, hold, is_granted)| advisory_lock(hold, !is_granted)));
         let shown = format!("{pid}/{}", session.interrupt.holds_as().unwrap_or(0));
@@ -228,7 +239,8 @@ pub(super) fn blocking_pids(catalog: &SystemCatalog, arguments: &[Value]) -> Res
     let row = Transactions::of(live).wait_of(&session).and_then(|wait| wait.holder);
     let holds_rows =
         |other: &&Arc<Activity>| row.is_some_and(|row| other.interrupt.holds_as() == Some(row.0));
-    let owners = live.advisory.blockers(session.lock_owner);
+    let mut owners = live.advisory.blockers(session.lock_owner);
+    owners.extend(live.tables.blockers(session.lock_owner));
     let is_agreed = |other: &&Arc<Activity>| owners.contains(&other.lock_owner);
     let blocking = all.iter().filter(|other| holds_rows(other) || is_agreed(other));
     Ok(Datum::Integers(blocking.map(|other| i64::from(other.number())).collect()))
