@@ -36,8 +36,9 @@ ankerdb_port="$(free_port)"
 "$command" serve --listen "127.0.0.1:$ankerdb_port" --max-connections $((connections + 10)) >"$work/ankerdb.log" 2>&1 &
 pids+=($!)
 await "$ankerdb_port" ankerdb
-start_postgresql -c "max_connections=$((connections + 10))"
 
 measure() { python3 "$here/connections.py" "$1" "$2" "$connections" "$3"; }
 measure AnKerDB "${pids[0]}" "$ankerdb_port"
+# It may not start for so many: it asks the system for a semaphore for each.
+start_postgresql -c "max_connections=$((connections + 10))"
 measure PostgreSQL "${pids[1]}" "$postgresql_port"
