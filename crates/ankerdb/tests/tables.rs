@@ -240,12 +240,12 @@ fn values_of_all_types_come_back() -> Result<()> {
         (DataType::Varchar(3), vec![Value::text("äöü")]),
         (DataType::Char(4), vec![Value::text("ab")]),
         (DataType::Date, vec![Value::Date(-719_162), Value::Date(2_932_896)]),
-        (DataType::Timestamp, vec![Value::Timestamp(-1), Value::Timestamp(253_402_300_799_999_999)]),
-        (DataType::TimestampTz, vec![Value::TimestampTz(0)]),
+        (DataType::TIMESTAMP, vec![Value::Timestamp(-1), Value::Timestamp(253_402_300_799_999_999)]),
+        (DataType::TIMESTAMPTZ, vec![Value::TimestampTz(0)]),
         (DataType::Bytea, vec![Value::Bytea([0, 255, 0].into()), Value::Bytea([].into())]),
-        (DataType::Time, vec![Value::Time(0), Value::Time(86_400_000_000)]),
+        (DataType::TIME, vec![Value::Time(0), Value::Time(86_400_000_000)]),
         (
-            DataType::Interval,
+            DataType::INTERVAL,
             vec![Value::Interval(Interval::new(1, -1, i64::MIN)), Value::Interval(Interval::new(0, 0, 1))],
         ),
         (DataType::Uuid, vec![Value::Uuid([7; 16])]),
@@ -315,7 +315,7 @@ fn values_are_brought_to_the_columns_type_where_nothing_is_lost() -> Result<()> 
     assert_eq!(stored(DataType::Number, " 1e50 ")?, number(&format!("1{}", "0".repeat(50))));
     assert_eq!(stored(DataType::Integer, " 42 ")?, Value::Integer(42));
     assert_eq!(stored(DataType::Date, "1970-01-02")?, Value::Date(1));
-    assert_eq!(stored(DataType::Timestamp, Value::Date(1))?, Value::Timestamp(86_400_000_000));
+    assert_eq!(stored(DataType::TIMESTAMP, Value::Date(1))?, Value::Timestamp(86_400_000_000));
     assert_eq!(stored(DataType::Varchar(2), "ab  ")?, Value::text("ab"), "blanks may go");
     assert_eq!(stored(DataType::Char(5), "ab ")?, Value::text("ab"));
     assert_eq!(stored(DataType::Bytea, &b"ab"[..])?, Value::Bytea((*b"ab").into()));

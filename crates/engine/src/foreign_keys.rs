@@ -246,7 +246,7 @@ fn check_types(
 
 /// A type's name without its length.
 fn plain_name(data_type: DataType) -> String {
-    let name = data_type.to_string();
+    let name = data_type.of_any_precision().to_string();
     name.split_once('(').map_or(name.clone(), |(name, _)| name.to_owned())
 }
 
@@ -258,7 +258,7 @@ fn is_comparable(from: DataType, to: DataType) -> bool {
     let is_text = |data_type| matches!(data_type, DataType::Text | DataType::Varchar(_));
     let is_char = |data_type| matches!(data_type, DataType::Char(_));
     let is_numeric = |data_type| matches!(data_type, DataType::Numeric { .. });
-    from == to
+    from.of_any_precision() == to.of_any_precision()
         || (is_integer(from) && (is_integer(to) || is_numeric(to)))
         || (is_text(from) && is_text(to))
         || (is_char(from) && is_char(to))

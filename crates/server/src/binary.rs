@@ -199,10 +199,10 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
             Value::text(utf8(bytes)?)
         }
         DataType::Date => Value::Date(decode_date(i32::from_be_bytes(fixed(bytes)?))?),
-        DataType::Timestamp => Value::Timestamp(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
-        DataType::TimestampTz => Value::TimestampTz(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
-        DataType::Time => Value::Time(decode_time(i64::from_be_bytes(fixed(bytes)?))?),
-        DataType::Interval => Value::Interval(decode_interval(fixed(bytes)?)),
+        DataType::Timestamp(_) => Value::Timestamp(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::TimestampTz(_) => Value::TimestampTz(decode_timestamp(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::Time(_) => Value::Time(decode_time(i64::from_be_bytes(fixed(bytes)?))?),
+        DataType::Interval(_) => Value::Interval(decode_interval(fixed(bytes)?)),
         DataType::Bytea => Value::Bytea(bytes.into()),
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
         DataType::Json => parse_text(data_type, utf8(bytes)?)?,
@@ -427,12 +427,12 @@ mod tests {
     fn intervals_and_times_have_postgresqls_bytes() {
         let interval = Value::Interval(Interval::new(14, -3, 1));
         let bytes = [0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfd, 0, 0, 0, 14];
-        assert_eq!(sent(&interval, DataType::Interval), bytes);
-        assert_eq!(decode(&bytes, DataType::Interval).unwrap(), interval);
+        assert_eq!(sent(&interval, DataType::INTERVAL), bytes);
+        assert_eq!(decode(&bytes, DataType::INTERVAL).unwrap(), interval);
         let time = Value::Time(258);
-        assert_eq!(sent(&time, DataType::Time), [0, 0, 0, 0, 0, 0, 1, 2]);
-        assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 1, 2], DataType::Time).unwrap(), time);
-        let late = decode(&86_400_000_001i64.to_be_bytes(), DataType::Time).unwrap_err();
+        assert_eq!(sent(&time, DataType::TIME), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(decode(&[0, 0, 0, 0, 0, 0, 1, 2], DataType::TIME).unwrap(), time);
+        let late = decode(&86_400_000_001i64.to_be_bytes(), DataType::TIME).unwrap_err();
         assert_eq!(late.state(), SqlState::DatetimeFieldOverflow);
     }
 
@@ -453,10 +453,10 @@ mod tests {
         assert_eq!(sent(&Value::Date(10_957), DataType::Date), [0; 4]);
         assert_eq!(decode(&(-1i32).to_be_bytes(), DataType::Date).unwrap(), Value::Date(10_956));
         let second = Value::Timestamp(946_684_801_000_000);
-        assert_eq!(sent(&second, DataType::Timestamp), 1_000_000i64.to_be_bytes());
-        assert_eq!(decode(&1_000_000i64.to_be_bytes(), DataType::Timestamp).unwrap(), second);
+        assert_eq!(sent(&second, DataType::TIMESTAMP), 1_000_000i64.to_be_bytes());
+        assert_eq!(decode(&1_000_000i64.to_be_bytes(), DataType::TIMESTAMP).unwrap(), second);
         for bytes in [i64::MAX.to_be_bytes(), i64::MIN.to_be_bytes()] {
-            let error = decode(&bytes, DataType::TimestampTz).unwrap_err();
+            let error = decode(&bytes, DataType::TIMESTAMPTZ).unwrap_err();
             assert_eq!(error.state(), SqlState::DatetimeFieldOverflow);
         }
     }

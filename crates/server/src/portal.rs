@@ -103,7 +103,7 @@ fn unconstrained(data_type: DataType, text: &str) -> DataType {
             DataType::Numeric { precision: MAX_NUMERIC_PRECISION, scale }
         }
         DataType::Varchar(_) | DataType::Char(_) => DataType::Text,
-        other => other,
+        other => other.of_any_precision(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! PostgreSQL's numbers for types.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, EnumType, ListType, ObjectKind, SystemType};
+use ankerdb_value::{DataType, EnumType, ListType, ObjectKind, Precision, SystemType};
 
 /// What a RowDescription says about a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,10 +30,10 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::Char(length) => (1042, -1, length_modifier(length)),
         DataType::Varchar(length) => (1043, -1, length_modifier(length)),
         DataType::Date => (1082, 4, -1),
-        DataType::Timestamp => (1114, 8, -1),
-        DataType::TimestampTz => (1184, 8, -1),
-        DataType::Time => (1083, 8, -1),
-        DataType::Interval => (1186, 16, -1),
+        DataType::Timestamp(precision) => (1114, 8, seconds_modifier(precision)),
+        DataType::TimestampTz(precision) => (1184, 8, seconds_modifier(precision)),
+        DataType::Time(precision) => (1083, 8, seconds_modifier(precision)),
+        DataType::Interval(limit) => (1186, 16, limit.modifier()),
         DataType::Number => (1700, -1, -1),
         DataType::Numeric { precision, scale } => {
             (1700, -1, ((precision as i32) << 16 | scale as i32) + MODIFIER_HEADER)
@@ -100,6 +100,10 @@ pub(crate) fn item_oid(list: ListType) -> u32 {
     }
 }
 
+fn seconds_modifier(precision: Precision) -> i32 {
+    precision.declared().map_or(-1, i32::from)
+}
+
 fn length_modifier(length: u32) -> i32 {
     i32::try_from(length).ok().and_then(|length| length.checked_add(MODIFIER_HEADER)).unwrap_or(-1)
 }
@@ -122,10 +126,10 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
         700 => DataType::Real,
         701 => DataType::DoublePrecision,
         1082 => DataType::Date,
-        1114 => DataType::Timestamp,
-        1083 => DataType::Time,
-        1184 => DataType::TimestampTz,
-        1186 => DataType::Interval,
+        1114 => DataType::TIMESTAMP,
+        1083 => DataType::TIME,
+        1184 => DataType::TIMESTAMPTZ,
+        1186 => DataType::INTERVAL,
         1700 => DataType::Number,
         2950 => DataType::Uuid,
         114 => DataType::Json,
@@ -169,8 +173,8 @@ mod tests {
             DataType::Jsonb,
             DataType::Text,
             DataType::Date,
-            DataType::Time,
-            DataType::Interval,
+            DataType::TIME,
+            DataType::INTERVAL,
         ] {
             assert_eq!(declared_type(wire_type(data_type).oid).unwrap(), Some(data_type));
         }

@@ -108,7 +108,7 @@ fn load(database: &Database, warehouses: i32) -> Result<()> {
         ("o_d_id", SmallInt),
         ("o_w_id", SmallInt),
         ("o_c_id", Integer),
-        ("o_entry_d", Timestamp),
+        ("o_entry_d", DataType::TIMESTAMP),
         ("o_carrier_id", SmallInt),
         ("o_ol_cnt", SmallInt),
         ("o_all_local", SmallInt),

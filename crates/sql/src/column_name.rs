@@ -6,8 +6,8 @@
 use crate::expression::library::{AGGREGATES, JSON_WHOLE};
 use crate::name::folded;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart, Query,
-    SelectItem, SetExpr, TrimWhereField,
+    BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArguments, ObjectName, ObjectNamePart,
+    Query, SelectItem, SetExpr, TrimWhereField,
 };
 
 /// A name, and whether it stays when a cast or CASE stands around it.
@@ -33,7 +33,10 @@ fn figured(expression: &Expr) -> Option<Name> {
         Expr::CompoundFieldAccess { root, .. } => figured(root),
         Expr::Cast { expr, data_type, .. } => or_weak(figured(expr), &type_name(data_type)),
         Expr::TypedString(typed) => or_weak(None, &type_name(&typed.data_type)),
-        Expr::Interval(_) => or_weak(None, "interval"),
+        Expr::Interval(interval) => match &interval.leading_field {
+            Some(unit) if !is_field(unit) => strong(&unit.to_string().to_lowercase()),
+            _ => or_weak(None, "interval"),
+        },
         Expr::Case { else_result, .. } => {
             or_weak(else_result.as_ref().and_then(|result| figured(result)), "case")
         }
@@ -59,6 +62,12 @@ fn figured(expression: &Expr) -> Option<Name> {
         },
         _ => None,
     }
+}
+
+/// Whether it is one of the fields of intervals, and not a word that names the column.
+pub(crate) fn is_field(unit: &DateTimeField) -> bool {
+    use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
+    matches!(unit, Year | Month | Day | Hour | Minute | Second)
 }
 
 /// The name of what the call stands for; see `olap/spelling.rs`.
@@ -124,6 +133,7 @@ fn type_name(data_type: &DataType) -> String {
         "decimal" | "dec" => "numeric",
         "timestamp with time zone" => "timestamptz",
         "timestamp without time zone" => "timestamp",
+        interval if interval.starts_with("interval ") => "interval",
         "time without time zone" => "time",
         other => other,
     }

@@ -11,7 +11,6 @@
 //! | `ROWS FROM (f(a), g(b))` | `"rows from"(f(a), g(b))` |
 //! | `a TABLESAMPLE BERNOULLI (10)` | in `sample` |
 
-use crate::expression::literal_with_fields;
 use crate::name::folded;
 use crate::named_arguments::put_in_order;
 use crate::plain_query::{function_call, plain_query, plain_select, query_of};
@@ -180,25 +179,71 @@ fn times_as_calls(expr: &mut Expr) {
         Expr::AtTimeZone { timestamp, time_zone } => {
             *expr = call("timezone", vec![time_zone.as_ref().clone(), timestamp.as_ref().clone()]);
         }
+        // `localtimestamp(3)` is rounded.
+        Expr::Function(function) if let Some((now, data_type)) = rounded_now(function) => {
+            let (kind, now) = (ast::CastKind::Cast, Box::new(now));
+            *expr = Expr::Cast { kind, expr: now, data_type, array: false, format: None };
+        }
         Expr::Interval(interval) => {
             let Expr::Value(value) = interval.value.as_ref() else { return };
             let ast::Value::SingleQuotedString(written) = &value.value else { return };
-            let last = interval.last_field.as_ref().or(interval.leading_field.as_ref());
-            let written = match last.map(|field| field.to_string().to_lowercase()) {
-                // A text that is no interval is refused where it is cast.
-                Some(field) => literal_with_fields(written, &field).unwrap_or_else(|_| written.clone()),
-                None => written.clone(),
-            };
+            let Some((fields, precision)) = fields_of(interval).or(unit_as_name(interval)) else { return };
             *expr = Expr::Cast {
                 kind: ast::CastKind::Cast,
-                expr: Box::new(text(written)),
-                data_type: ast::DataType::Interval { fields: None, precision: None },
+                expr: Box::new(text(written.clone())),
+                data_type: ast::DataType::Interval { fields, precision },
                 array: false,
                 format: None,
             };
         }
         _ => {}
     }
+}
+
+/// The word for the present moment, and the type with the digits that stand behind it.
+fn rounded_now(function: &ast::Function) -> Option<(Expr, ast::DataType)> {
+    use ast::{FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo};
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(digits)))] = list.args.as_slice() else {
+        return None;
+    };
+    let ast::Value::Number(digits, _) = &digits.value else { return None };
+    let zone = match function.name.to_string().to_lowercase().as_str() {
+        "current_timestamp" => TimezoneInfo::WithTimeZone,
+        "localtimestamp" => TimezoneInfo::None,
+        _ => return None,
+    };
+    let word = ast::Function { args: FunctionArguments::None, ..function.clone() };
+    Some((Expr::Function(word), ast::DataType::Timestamp(Some(digits.parse().ok()?), zone)))
+}
+
+/// The fields of an interval's type that stand behind its text, and the digits of its seconds; `None` if there are no such ones.
+fn fields_of(interval: &ast::Interval) -> Option<(Option<ast::IntervalFields>, Option<u64>)> {
+    use ast::{DateTimeField as Field, IntervalFields as Fields};
+    let Some(first) = &interval.leading_field else { return Some((None, None)) };
+    let fields = match (first, &interval.last_field) {
+        (Field::Year, None) => Fields::Year,
+        (Field::Month, None) => Fields::Month,
+        (Field::Day, None) => Fields::Day,
+        (Field::Hour, None) => Fields::Hour,
+        (Field::Minute, None) => Fields::Minute,
+        (Field::Second, None) => return Some((Some(Fields::Second), interval.leading_precision)),
+        (Field::Year, Some(Field::Month)) => Fields::YearToMonth,
+        (Field::Day, Some(Field::Hour)) => Fields::DayToHour,
+        (Field::Day, Some(Field::Minute)) => Fields::DayToMinute,
+        (Field::Day, Some(Field::Second)) => Fields::DayToSecond,
+        (Field::Hour, Some(Field::Minute)) => Fields::HourToMinute,
+        (Field::Hour, Some(Field::Second)) => Fields::HourToSecond,
+        (Field::Minute, Some(Field::Second)) => Fields::MinuteToSecond,
+        _ => return None,
+    };
+    interval.leading_precision.is_none().then_some((Some(fields), interval.fractional_seconds_precision))
+}
+
+/// What the parser takes to be a unit, and is none of SQL's fields, is the name of the column, as any word would be.
+fn unit_as_name(interval: &ast::Interval) -> Option<(Option<ast::IntervalFields>, Option<u64>)> {
+    let is_field = interval.leading_field.as_ref().is_none_or(crate::column_name::is_field);
+    (!is_field && interval.last_field.is_none()).then_some((None, None))
 }
 
 fn call(name: &str, arguments: Vec<Expr>) -> Expr {

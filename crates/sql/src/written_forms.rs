@@ -11,6 +11,7 @@
 //! | `GROUPING SETS (a, GROUPING SETS (b))` | `GROUPING SETS (a, b)` |
 //! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
 //! | `IN ((SELECT ...), a)` | `IN (coalesce((SELECT ...)), a)` |
+//! | `interval(3) '1 s'` | `CAST('1 s' AS interval(3))` |
 
 use crate::expression::library;
 use crate::forms::DISTINCT;
@@ -31,6 +32,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     leave_out_no_others(tokens);
     write_groups(tokens);
     write_members(tokens);
+    write_intervals(tokens);
 }
 
 /// `ABORT [WORK | TRANSACTION] [AND [NO] CHAIN]`
@@ -256,6 +258,36 @@ fn write_members(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
+/// An interval whose digits are told before its text.
+fn write_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let token = |place: usize| significant.get(place).map(|&at| &tokens[at].token);
+    let is_it = |place: &usize| {
+        matches!(
+            (token(*place + 1), token(*place + 2), token(*place + 3), token(*place + 4)),
+            (
+                Some(Token::LParen),
+                Some(Token::Number(..)),
+                Some(Token::RParen),
+                Some(Token::SingleQuotedString(_))
+            )
+        ) && word(tokens, &significant, *place) == "interval"
+    };
+    let found: Vec<usize> = (0..significant.len()).filter(is_it).collect();
+    for place in found.into_iter().rev() {
+        let at = |behind: usize| significant[place + behind];
+        let last = tokens[at(4)].span;
+        let (digits, text) = (tokens[at(2)].token.clone(), tokens[at(4)].token.clone());
+        let behind = [Token::LParen, digits, Token::RParen, Token::RParen];
+        let behind = behind.map(|token| TokenWithSpan::new(token, last));
+        tokens.splice(at(4) + 1..at(4) + 1, behind);
+        tokens[at(0)].token = Token::make_keyword("CAST");
+        tokens[at(2)].token = text;
+        tokens[at(3)].token = Token::make_keyword("AS");
+        tokens[at(4)].token = Token::make_keyword("INTERVAL");
+    }
+}
+
 /// One row of values as a SELECT, if one of them is a call that gives rows.
 pub(crate) fn rows_of_values(statement: &mut Statement) {
     let Statement::Insert(insert) = statement else { return };
@@ -284,6 +316,14 @@ mod tests {
         assert_eq!(read("INSERT INTO a (VALUES (1))"), "INSERT INTO a VALUES (1)");
         assert_eq!(read("INSERT INTO s.a ((SELECT 1)) RETURNING b"), "INSERT INTO s.a SELECT 1 RETURNING b");
         assert_eq!(read("INSERT INTO a (b) VALUES (1)"), "INSERT INTO a (b) VALUES (1)");
+    }
+
+    #[test]
+    fn digits_before_the_text_of_an_interval_are_its_type_s() {
+        assert_eq!(
+            read("SELECT interval(3) '1.2345', interval ( 0 )'1' + interval '2'"),
+            "SELECT CAST('1.2345' AS INTERVAL(3)), CAST('1' AS INTERVAL(0)) + CAST('2' AS INTERVAL)"
+        );
     }
 
     #[test]

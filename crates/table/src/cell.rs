@@ -42,11 +42,11 @@ impl CellLayout {
             DataType::SmallInt => CellLayout::Half,
             DataType::Integer | DataType::Real | DataType::Date => CellLayout::Quad,
             DataType::BigInt | DataType::DoublePrecision => CellLayout::Word,
-            DataType::Timestamp | DataType::TimestampTz | DataType::Time => CellLayout::Word,
+            DataType::Timestamp(_) | DataType::TimestampTz(_) | DataType::Time(_) => CellLayout::Word,
             DataType::Enum(_) => CellLayout::Word,
             DataType::Numeric { precision: 0..=9, .. } => CellLayout::Quad,
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
-            DataType::Numeric { .. } | DataType::Uuid | DataType::Interval => CellLayout::Wide,
+            DataType::Numeric { .. } | DataType::Uuid | DataType::Interval(_) => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
             DataType::Number | DataType::Json | DataType::Jsonb => CellLayout::View,
             DataType::System(system) if system.is_number() => CellLayout::Word,
@@ -148,9 +148,9 @@ impl<'a> Cell<'a> {
                 Cell::integer(value)
             }
             (ValueRef::BigInt(value), DataType::BigInt)
-            | (ValueRef::Timestamp(value), DataType::Timestamp)
-            | (ValueRef::TimestampTz(value), DataType::TimestampTz)
-            | (ValueRef::Time(value), DataType::Time) => Cell::bigint(value),
+            | (ValueRef::Timestamp(value), DataType::Timestamp(_))
+            | (ValueRef::TimestampTz(value), DataType::TimestampTz(_))
+            | (ValueRef::Time(value), DataType::Time(_)) => Cell::bigint(value),
             (ValueRef::Real(value), DataType::Real) => Cell::Word(value.to_bits() as u64),
             (ValueRef::Double(value), DataType::DoublePrecision) => Cell::Word(value.to_bits()),
             (ValueRef::Numeric(value), DataType::Numeric { scale, .. }) if value.scale == scale => {
@@ -163,7 +163,7 @@ impl<'a> Cell<'a> {
                 Cell::bigint(value.position)
             }
             (ValueRef::Uuid(value), DataType::Uuid) => Cell::Wide(u128::from_le_bytes(value)),
-            (ValueRef::Interval(value), DataType::Interval) => Cell::Wide(value.to_bits()),
+            (ValueRef::Interval(value), DataType::Interval(_)) => Cell::Wide(value.to_bits()),
             (ValueRef::Text(value), _) if data_type.is_text() || data_type.is_document() => {
                 Cell::Bytes(value.as_bytes())
             }
@@ -195,9 +195,9 @@ impl<'a> Cell<'a> {
             (Cell::Word(word), DataType::Real) => ValueRef::Real(f32::from_bits(word as u32)),
             (Cell::Word(word), DataType::DoublePrecision) => ValueRef::Double(f64::from_bits(word)),
             (Cell::Word(word), DataType::Date) => ValueRef::Date(word as i32),
-            (Cell::Word(word), DataType::Timestamp) => ValueRef::Timestamp(word as i64),
-            (Cell::Word(word), DataType::TimestampTz) => ValueRef::TimestampTz(word as i64),
-            (Cell::Word(word), DataType::Time) => ValueRef::Time(word as i64),
+            (Cell::Word(word), DataType::Timestamp(_)) => ValueRef::Timestamp(word as i64),
+            (Cell::Word(word), DataType::TimestampTz(_)) => ValueRef::TimestampTz(word as i64),
+            (Cell::Word(word), DataType::Time(_)) => ValueRef::Time(word as i64),
             (Cell::Word(word), DataType::Enum(labels)) => ValueRef::Enum(labels.at(word as i64)),
             (Cell::Word(word), DataType::Numeric { scale, .. }) => {
                 ValueRef::Numeric(Decimal::new(word as i64 as i128, scale))
@@ -206,7 +206,7 @@ impl<'a> Cell<'a> {
                 ValueRef::Numeric(Decimal::new(wide as i128, scale))
             }
             (Cell::Wide(wide), DataType::Uuid) => ValueRef::Uuid(wide.to_le_bytes()),
-            (Cell::Wide(wide), DataType::Interval) => ValueRef::Interval(Interval::from_bits(wide)),
+            (Cell::Wide(wide), DataType::Interval(_)) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
             (Cell::Bytes(bytes), DataType::Number) => ValueRef::Number(stored_text(bytes)),
             (Cell::Bytes(bytes), DataType::System(SystemType::List(_))) => {

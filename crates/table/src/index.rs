@@ -185,9 +185,9 @@ impl Index {
                 DataType::SmallInt => push_smallint(out, word as i16),
                 DataType::Integer | DataType::Date => push_integer(out, word as i32),
                 DataType::BigInt
-                | DataType::Timestamp
-                | DataType::TimestampTz
-                | DataType::Time
+                | DataType::Timestamp(_)
+                | DataType::TimestampTz(_)
+                | DataType::Time(_)
                 | DataType::Enum(_) => push_bigint(out, word as i64),
                 _ => return push_value(out, &cell.to_value(data_type), data_type, nullable),
             }

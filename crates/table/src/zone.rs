@@ -24,7 +24,7 @@ impl Zone {
     pub fn covers(data_type: DataType) -> bool {
         match data_type {
             DataType::SmallInt | DataType::Integer | DataType::BigInt => true,
-            DataType::Date | DataType::Timestamp | DataType::TimestampTz | DataType::Time => true,
+            DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_) | DataType::Time(_) => true,
             DataType::Enum(_) => true,
             DataType::Numeric { precision, .. } => precision <= 18,
             _ => false,

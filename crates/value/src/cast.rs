@@ -89,16 +89,12 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         (value, data_type) if data_type.is_numeric() && value.is_number() => to_number(&value, data_type),
         (value @ Value::Boolean(_), DataType::Boolean)
         | (value @ Value::Date(_), DataType::Date)
-        | (value @ Value::Timestamp(_), DataType::Timestamp)
-        | (value @ Value::TimestampTz(_), DataType::TimestampTz)
-        | (value @ Value::Time(_), DataType::Time)
-        | (value @ Value::Interval(_), DataType::Interval)
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
         (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => Ok(Value::Enum(value)),
         (value, data_type) => {
             if let Some(converted) = between_times(&value, data_type)? {
-                return Ok(converted);
+                return Ok(rounded(converted, data_type));
             }
             let (from, to) = (value.type_name(), plain_name(data_type));
             Err(match context {
@@ -119,27 +115,46 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
 fn between_times(value: &Value, data_type: DataType) -> Result<Option<Value>> {
     let zone = Zone::current();
     Ok(Some(match (value, data_type) {
-        (Value::Date(days), DataType::Timestamp) => Value::Timestamp(midnight(*days)?),
-        (Value::Date(days), DataType::TimestampTz) => Value::TimestampTz(zone.instant(midnight(*days)?)?),
-        (Value::Timestamp(moment), DataType::TimestampTz) => Value::TimestampTz(zone.instant(*moment)?),
-        (Value::TimestampTz(moment), DataType::Timestamp) => Value::Timestamp(zone.local(*moment)?),
-        (Value::TimestampTz(moment), DataType::Date | DataType::Time) => {
+        (Value::Timestamp(_), DataType::Timestamp(_))
+        | (Value::TimestampTz(_), DataType::TimestampTz(_))
+        | (Value::Time(_), DataType::Time(_))
+        | (Value::Interval(_), DataType::Interval(_)) => value.clone(),
+        (Value::Date(days), DataType::Timestamp(_)) => Value::Timestamp(midnight(*days)?),
+        (Value::Date(days), DataType::TimestampTz(_)) => Value::TimestampTz(zone.instant(midnight(*days)?)?),
+        (Value::Timestamp(moment), DataType::TimestampTz(_)) => Value::TimestampTz(zone.instant(*moment)?),
+        (Value::TimestampTz(moment), DataType::Timestamp(_)) => Value::Timestamp(zone.local(*moment)?),
+        (Value::TimestampTz(moment), DataType::Date | DataType::Time(_)) => {
             return between_times(&Value::Timestamp(zone.local(*moment)?), data_type);
         }
         // 64 bits of microseconds are far fewer days than an i32 counts.
         (Value::Timestamp(moment), DataType::Date) => {
             Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32)
         }
-        (Value::Timestamp(moment), DataType::Time) => Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)),
-        (Value::Time(time), DataType::Interval) => Value::Interval(Interval::new(0, 0, *time)),
-        (Value::Interval(interval), DataType::Time) => Value::Time(add_to_time(0, *interval)),
+        (Value::Timestamp(moment), DataType::Time(_)) => Value::Time(moment.rem_euclid(MICROSECONDS_PER_DAY)),
+        (Value::Time(time), DataType::Interval(_)) => Value::Interval(Interval::new(0, 0, *time)),
+        (Value::Interval(interval), DataType::Time(_)) => Value::Time(add_to_time(0, *interval)),
         _ => return Ok(None),
     }))
 }
 
+/// A time or interval with as many digits as its type has.
+fn rounded(value: Value, data_type: DataType) -> Value {
+    match (value, data_type) {
+        (Value::Timestamp(moment), DataType::Timestamp(precision)) => {
+            Value::Timestamp(precision.round_moment(moment))
+        }
+        (Value::TimestampTz(moment), DataType::TimestampTz(precision)) => {
+            Value::TimestampTz(precision.round_moment(moment))
+        }
+        (Value::Time(time), DataType::Time(precision)) => Value::Time(precision.round(time)),
+        (Value::Interval(interval), DataType::Interval(limit)) => Value::Interval(limit.fit(interval)),
+        (value, _) => value,
+    }
+}
+
 /// The type's name without its length, as error messages have it.
 fn plain_name(data_type: DataType) -> String {
-    let mut name = data_type.to_string();
+    let mut name = data_type.of_any_precision().to_string();
     name.truncate(name.find('(').unwrap_or(name.len()));
     name
 }

@@ -80,12 +80,12 @@ fn booleans_mix_with_integer_only_by_cast() {
 #[test]
 fn dates_and_timestamps_meet_at_midnight_utc() {
     let day = MICROSECONDS_PER_DAY;
-    assert_eq!(cast(Value::Date(-1), DataType::Timestamp), Ok(Value::Timestamp(-day)));
+    assert_eq!(cast(Value::Date(-1), DataType::TIMESTAMP), Ok(Value::Timestamp(-day)));
     assert_eq!(cast(Value::Timestamp(-1), DataType::Date), Ok(Value::Date(-1)));
-    assert_eq!(cast(Value::Timestamp(5), DataType::TimestampTz), Ok(Value::TimestampTz(5)));
+    assert_eq!(cast(Value::Timestamp(5), DataType::TIMESTAMPTZ), Ok(Value::TimestampTz(5)));
     assert_eq!(cast(Value::TimestampTz(i64::MIN), DataType::Date), Ok(Value::Date(-106_751_992)));
     assert_eq!(
-        refusal(cast(Value::Date(i32::MAX), DataType::TimestampTz)),
+        refusal(cast(Value::Date(i32::MAX), DataType::TIMESTAMPTZ)),
         "22008 date out of range for timestamp"
     );
     assert_eq!(refusal(cast(Value::Date(1), DataType::Integer)), "42846 cannot cast type date to integer");

@@ -1,6 +1,6 @@
 //! What a column can be declared as.
 
-use crate::{EnumType, SystemType};
+use crate::{EnumType, IntervalLimit, Precision, SystemType};
 use std::fmt;
 
 /// The most digits a numeric of declared digits can have: those of a 128-bit integer.
@@ -48,13 +48,13 @@ pub enum DataType {
     /// `date`: days since 1970-01-01
     Date,
     /// `timestamp`: microseconds since 1970-01-01 00:00
-    Timestamp,
+    Timestamp(Precision),
     /// `timestamptz`: microseconds since 1970-01-01 00:00 UTC
-    TimestampTz,
+    TimestampTz(Precision),
     /// `time`: microseconds since midnight, at most those of a day
-    Time,
+    Time(Precision),
     /// `interval`: months, days and microseconds
-    Interval,
+    Interval(IntervalLimit),
     /// `bytea`
     Bytea,
     /// `uuid`
@@ -70,6 +70,26 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// `timestamp` without a precision
+    pub const TIMESTAMP: DataType = DataType::Timestamp(Precision::NONE);
+    /// `timestamptz` without a precision
+    pub const TIMESTAMPTZ: DataType = DataType::TimestampTz(Precision::NONE);
+    /// `time` without a precision
+    pub const TIME: DataType = DataType::Time(Precision::NONE);
+    /// `interval` of all fields, without a precision
+    pub const INTERVAL: DataType = DataType::Interval(IntervalLimit::NONE);
+
+    /// The type, of times and intervals without a precision; others are as they are.
+    pub fn of_any_precision(self) -> DataType {
+        match self {
+            DataType::Timestamp(_) => DataType::TIMESTAMP,
+            DataType::TimestampTz(_) => DataType::TIMESTAMPTZ,
+            DataType::Time(_) => DataType::TIME,
+            DataType::Interval(_) => DataType::INTERVAL,
+            other => other,
+        }
+    }
+
     /// Whether values are strings of characters.
     pub fn is_text(self) -> bool {
         match self {
@@ -120,10 +140,10 @@ impl fmt::Display for DataType {
             DataType::Varchar(length) => write!(f, "character varying({length})"),
             DataType::Char(length) => write!(f, "character({length})"),
             DataType::Date => f.write_str("date"),
-            DataType::Timestamp => f.write_str("timestamp without time zone"),
-            DataType::TimestampTz => f.write_str("timestamp with time zone"),
-            DataType::Time => f.write_str("time without time zone"),
-            DataType::Interval => f.write_str("interval"),
+            DataType::Timestamp(precision) => write!(f, "timestamp{precision} without time zone"),
+            DataType::TimestampTz(precision) => write!(f, "timestamp{precision} with time zone"),
+            DataType::Time(precision) => write!(f, "time{precision} without time zone"),
+            DataType::Interval(limit) => write!(f, "interval{limit}"),
             DataType::Bytea => f.write_str("bytea"),
             DataType::Uuid => f.write_str("uuid"),
             DataType::Json => f.write_str("json"),

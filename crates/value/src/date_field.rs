@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn fields_of_a_moment_are_postgresqls() {
-        let moment = value(DataType::Timestamp, "2001-02-16 20:38:40.12");
+        let moment = value(DataType::TIMESTAMP, "2001-02-16 20:38:40.12");
         for (field, expected) in [
             ("century", "21"),
             ("decade", "200"),
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn beginnings_are_postgresqls() {
-        let moment = value(DataType::Timestamp, "2001-02-16 20:38:40.12");
+        let moment = value(DataType::TIMESTAMP, "2001-02-16 20:38:40.12");
         for (field, expected) in [
             ("hour", "2001-02-16 20:00:00"),
             ("week", "2001-02-12 00:00:00"),
@@ -382,12 +382,12 @@ mod tests {
             ("millennium", "2001-01-01 00:00:00"),
         ] {
             let mut out = String::new();
-            format_text(&date_trunc(field, &moment).unwrap(), DataType::Timestamp, &mut out);
+            format_text(&date_trunc(field, &moment).unwrap(), DataType::TIMESTAMP, &mut out);
             assert_eq!(out, expected, "{field}");
         }
-        let interval = value(DataType::Interval, "3 years 5 mons 20 days 04:05:06");
+        let interval = value(DataType::INTERVAL, "3 years 5 mons 20 days 04:05:06");
         let mut out = String::new();
-        format_text(&date_trunc("quarter", &interval).unwrap(), DataType::Interval, &mut out);
+        format_text(&date_trunc("quarter", &interval).unwrap(), DataType::INTERVAL, &mut out);
         assert_eq!(out, "3 years 3 mons");
         assert_eq!(date_trunc("week", &interval).unwrap_err().state(), SqlState::FeatureNotSupported);
     }

@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use crate::datetime::{format_timestamp, parse_timestamp};
     use crate::interval_text::{format_interval, parse_interval};
+    use crate::precision::IntervalFields;
 
     fn shown(interval: Interval) -> String {
         let mut out = String::new();
@@ -196,7 +197,7 @@ mod tests {
     }
 
     fn interval(text: &str) -> Interval {
-        parse_interval(text).unwrap()
+        parse_interval(text, IntervalFields::All).unwrap()
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::datetime::MICROSECONDS_PER_DAY;
 use crate::digits::push_digits;
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR, out_of_range};
 use crate::literal::trim;
+use crate::precision::IntervalFields;
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt::Write;
 
@@ -60,12 +61,12 @@ fn push_time(microseconds: u64, out: &mut String) {
     }
 }
 
-/// Reads an interval.
+/// Reads an interval of a type with these fields: a number without a unit counts the smallest of them.
 ///
 /// # Errors
 /// 22007 if the text is malformed, 22015 if a part does not fit, 22008 if years and months together do not.
-pub(crate) fn parse_interval(text: &str) -> Result<Interval> {
-    let read = match fields(text).and_then(|fields| read_fields(&fields)) {
+pub(crate) fn parse_interval(text: &str, wanted: IntervalFields) -> Result<Interval> {
+    let read = match fields(text).and_then(|fields| read_fields(&fields, wanted)) {
         Err(Refusal::Malformed) => read_iso(trim(text)),
         other => other,
     };
@@ -280,7 +281,8 @@ impl Unit {
 const SECONDS_MASK: u32 = 1 | 2 | 4;
 const TIME_MASK: u32 = SECONDS_MASK | 8 | 16;
 
-fn read_fields(fields: &[Field]) -> Result<Parts, Refusal> {
+fn read_fields(fields: &[Field], wanted: IntervalFields) -> Result<Parts, Refusal> {
+    let last = Unit::by_name(wanted.last_name());
     let mut parts = Parts::default();
     let (mut unit, mut filled, mut is_ago) = (None, 0u32, false);
     for field in fields.iter().rev() {
@@ -294,19 +296,19 @@ fn read_fields(fields: &[Field]) -> Result<Parts, Refusal> {
                 0
             }
             Field::Time(text) => {
-                parts.add_microseconds(clock(text)?, 0.0, 1)?;
+                parts.add_microseconds(clock(text, wanted)?, 0.0, 1)?;
                 unit = Some(Unit::Days(1));
                 TIME_MASK
             }
             Field::Number(text) if text.contains(':') => {
                 let (sign, digits) = text.split_at(1);
-                let time = clock(digits)?;
+                let time = clock(digits, wanted)?;
                 parts.add_microseconds(if sign == "-" { -time } else { time }, 0.0, 1)?;
                 unit = Some(Unit::Days(1));
                 TIME_MASK
             }
             Field::Number(text) => {
-                let (used, number, fraction) = number(text, unit)?;
+                let (used, number, fraction) = number(text, unit.or(last))?;
                 parts.add(used, number, fraction)?;
                 unit = Some(if used == Unit::Microseconds(HOUR) { Unit::Days(1) } else { used });
                 used.mask(fraction != 0.0)
@@ -359,15 +361,18 @@ fn whole(digits: &str) -> Result<i64, Refusal> {
     }
 }
 
-/// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, in microseconds.
-fn clock(text: &str) -> Result<i64, Refusal> {
+/// `hours:minutes[:seconds[.fraction]]`, or `minutes:seconds.fraction`, in microseconds. Two numbers are minutes and seconds, too, where
+/// these are the wanted fields.
+fn clock(text: &str, wanted: IntervalFields) -> Result<i64, Refusal> {
     let (clock, fraction) = match text.split_once('.') {
         Some((clock, digits)) => (clock, fraction_of_second(digits)?),
         None => (text, 0),
     };
     let numbers = clock.split(':').map(whole).collect::<Result<Vec<_>, _>>()?;
     let (hours, minutes, seconds) = match numbers.as_slice() {
-        [minutes, seconds] if text.contains('.') => (0, *minutes, *seconds),
+        [minutes, seconds] if text.contains('.') || wanted == IntervalFields::MinuteToSecond => {
+            (0, *minutes, *seconds)
+        }
         [hours, minutes] => (*hours, *minutes, 0),
         [hours, minutes, seconds] => (*hours, *minutes, *seconds),
         _ => return Err(Refusal::Malformed),

@@ -4,7 +4,7 @@ use super::*;
 
 fn shown(text: &str) -> Result<String> {
     let mut out = String::new();
-    format_interval(parse_interval(text)?, &mut out);
+    format_interval(parse_interval(text, IntervalFields::All)?, &mut out);
     Ok(out)
 }
 

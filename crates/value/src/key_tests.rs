@@ -110,7 +110,7 @@ fn values_of_other_types_are_refused() {
         (Value::Null, DataType::Integer),
         (Value::SmallInt(1), DataType::Integer),
         (Value::text("1"), DataType::Integer),
-        (Value::Timestamp(1), DataType::TimestampTz),
+        (Value::Timestamp(1), DataType::TIMESTAMPTZ),
     ] {
         assert!(push_value(&mut out, &value, data_type, false).is_err());
     }

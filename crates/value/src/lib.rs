@@ -25,6 +25,7 @@ mod key;
 mod literal;
 mod number;
 mod operator;
+mod precision;
 mod system_type;
 mod text;
 mod type_name;
@@ -52,6 +53,7 @@ pub use number::{
     Number, NumberSum, Spread, compare_numbers, number_from_binary, number_to_binary, push_number_key,
 };
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
+pub use precision::{IntervalFields, IntervalLimit, Precision};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};
 pub use type_name::{KEPT_ENUM, type_by_name};

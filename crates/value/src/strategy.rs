@@ -1,7 +1,7 @@
 //! Random values of every type, for property tests.
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
-use crate::{DataType, Decimal, Interval, Number, Value};
+use crate::{DataType, Decimal, Interval, Number, Precision, Value};
 use proptest::prelude::*;
 
 /// Any type, with modifiers that random values can reach.
@@ -21,10 +21,11 @@ pub(crate) fn data_type() -> BoxedStrategy<DataType> {
         Just(DataType::Varchar(8)),
         Just(DataType::Char(8)),
         Just(DataType::Date),
-        Just(DataType::Timestamp),
-        Just(DataType::TimestampTz),
-        Just(DataType::Time),
-        Just(DataType::Interval),
+        Just(DataType::TIMESTAMP),
+        (0u32..=6).prop_map(|digits| DataType::Timestamp(Precision::digits(digits))),
+        Just(DataType::TIMESTAMPTZ),
+        Just(DataType::TIME),
+        Just(DataType::INTERVAL),
         Just(DataType::Bytea),
         Just(DataType::Uuid),
     ]
@@ -49,10 +50,12 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
         DataType::Date => {
             prop_oneof![-2i32..3, (FIRST_DAY as i32)..=LAST_DAY as i32].prop_map(Value::Date).boxed()
         }
-        DataType::Timestamp => moment().prop_map(Value::Timestamp).boxed(),
-        DataType::Time => (0..=MICROSECONDS_PER_DAY).prop_map(Value::Time).boxed(),
-        DataType::Interval => interval().prop_map(Value::Interval).boxed(),
-        DataType::TimestampTz => moment().prop_map(Value::TimestampTz).boxed(),
+        DataType::Timestamp(precision) => {
+            moment().prop_map(move |moment| Value::Timestamp(precision.round_moment(moment))).boxed()
+        }
+        DataType::Time(_) => (0..=MICROSECONDS_PER_DAY).prop_map(Value::Time).boxed(),
+        DataType::Interval(_) => interval().prop_map(Value::Interval).boxed(),
+        DataType::TimestampTz(_) => moment().prop_map(Value::TimestampTz).boxed(),
         DataType::Bytea => proptest::collection::vec(prop_oneof![0u8..3, any::<u8>()], 0..6)
             .prop_map(|bytes| Value::Bytea(bytes.into()))
             .boxed(),

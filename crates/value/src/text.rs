@@ -42,10 +42,16 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
             fit_text(text, data_type)?
         }
         DataType::Date => Value::Date(datetime::parse_date(text)?),
-        DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text)?),
-        DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text)?),
-        DataType::Time => Value::Time(datetime::parse_time_of_day(text)?),
-        DataType::Interval => Value::Interval(interval_text::parse_interval(text)?),
+        DataType::Timestamp(precision) => {
+            Value::Timestamp(precision.round_moment(datetime::parse_timestamp(text)?))
+        }
+        DataType::TimestampTz(precision) => {
+            Value::TimestampTz(precision.round_moment(datetime::parse_timestamptz(text)?))
+        }
+        DataType::Time(precision) => Value::Time(precision.round(datetime::parse_time_of_day(text)?)),
+        DataType::Interval(limit) => {
+            Value::Interval(limit.fit(interval_text::parse_interval(text, limit.fields)?))
+        }
         DataType::Bytea => Value::Bytea(parse_bytea(text)?.into()),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::Json => {

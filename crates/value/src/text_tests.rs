@@ -49,7 +49,7 @@ proptest! {
     /// Reading texts that look like dates, which random characters hardly ever do.
     #[test]
     fn no_date_panics(text in "[0-9]{1,8}-[0-9]{1,3}-[0-9]{1,3}([ T][0-9]{1,3}:[0-9]{1,3}(:[0-9.]{1,9})?[-+Z:0-9]{0,6})?( BC)?") {
-        for data_type in [DataType::Date, DataType::Timestamp, DataType::TimestampTz] {
+        for data_type in [DataType::Date, DataType::TIMESTAMP, DataType::TIMESTAMPTZ] {
             if let Ok(value) = parse_text(data_type, &text) {
                 format_text(&value, data_type, &mut String::new());
             }
@@ -143,12 +143,12 @@ fn uuids_take_braces_hyphens_and_case() {
 
 #[test]
 fn timestamps_are_written_in_iso_form() {
-    assert_eq!(shown(DataType::TimestampTz, "2024-01-02T03:04:05.678Z"), "2024-01-02 03:04:05.678+00");
-    assert_eq!(shown(DataType::Timestamp, "2024-01-02"), "2024-01-02 00:00:00");
-    assert_eq!(shown(DataType::TimestampTz, "0044-03-15 12:00+01 BC"), "0044-03-15 11:00:00+00 BC");
+    assert_eq!(shown(DataType::TIMESTAMPTZ, "2024-01-02T03:04:05.678Z"), "2024-01-02 03:04:05.678+00");
+    assert_eq!(shown(DataType::TIMESTAMP, "2024-01-02"), "2024-01-02 00:00:00");
+    assert_eq!(shown(DataType::TIMESTAMPTZ, "0044-03-15 12:00+01 BC"), "0044-03-15 11:00:00+00 BC");
     assert_eq!(shown(DataType::Date, "x"), "22007 invalid input syntax for type date: \"x\"");
     assert_eq!(
-        shown(DataType::Timestamp, "2024-02-30"),
+        shown(DataType::TIMESTAMP, "2024-02-30"),
         "22008 date/time field value out of range: \"2024-02-30\""
     );
 }

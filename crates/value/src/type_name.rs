@@ -1,6 +1,6 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
-use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION};
+use crate::{DataType, EnumType, IntervalFields, IntervalLimit, MAX_NUMERIC_PRECISION, Precision};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
@@ -10,11 +10,11 @@ const LENGTH_MAX: u32 = 10_485_760;
 /// in parentheses. Case, repeated blanks and the schema `pg_catalog` do not matter.
 ///
 /// `numeric` without modifiers has any number of digits; `varchar` and `bpchar` without a length are `text`; a precision of
-/// timestamps can only be 6.
+/// seconds beyond 6 is 6.
 ///
 /// # Errors
 /// 42704 for an unknown type, 22023 for modifiers outside of their range, 42601 for modifiers where the type
-/// takes none, 0A000 for a precision of timestamps other than 6.
+/// takes none.
 pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
     let lower = name.split_ascii_whitespace().collect::<Vec<_>>().join(" ").to_ascii_lowercase();
     let known = match lower.strip_prefix("pg_catalog.").unwrap_or(&lower) {
@@ -35,10 +35,10 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         }
         "bpchar" => return Ok(length("char", modifiers)?.map_or(DataType::Text, DataType::Char)),
         "date" => DataType::Date,
-        "timestamp" | "timestamp without time zone" => return timestamp(DataType::Timestamp, modifiers),
-        "timestamptz" | "timestamp with time zone" => return timestamp(DataType::TimestampTz, modifiers),
-        "time" | "time without time zone" => return timestamp(DataType::Time, modifiers),
-        "interval" => return timestamp(DataType::Interval, modifiers),
+        "timestamp" | "timestamp without time zone" => return seconds(modifiers).map(DataType::Timestamp),
+        "timestamptz" | "timestamp with time zone" => return seconds(modifiers).map(DataType::TimestampTz),
+        "time" | "time without time zone" => return seconds(modifiers).map(DataType::Time),
+        name if let Some(fields) = interval_fields(name) => return interval(fields, modifiers),
         "bytea" => DataType::Bytea,
         "uuid" => DataType::Uuid,
         "json" => DataType::Json,
@@ -111,14 +111,37 @@ fn float(modifiers: &[u32]) -> Result<DataType> {
     }
 }
 
-fn timestamp(data_type: DataType, modifiers: &[u32]) -> Result<DataType> {
+fn seconds(modifiers: &[u32]) -> Result<Precision> {
     match *modifiers {
-        [] | [6] => Ok(data_type),
-        _ => Err(Error::new(
-            SqlState::FeatureNotSupported,
-            "a precision of seconds other than 6 is not supported",
-        )),
+        [] => Ok(Precision::NONE),
+        [digits] => Ok(Precision::digits(digits)),
+        _ => Err(invalid("invalid type modifier")),
     }
+}
+
+/// The fields behind `interval`.
+fn interval_fields(name: &str) -> Option<IntervalFields> {
+    let rest = name.strip_prefix("interval")?;
+    match rest.strip_prefix(' ') {
+        Some(fields) => IntervalFields::by_name(fields),
+        None => rest.is_empty().then_some(IntervalFields::All),
+    }
+}
+
+/// Only fields that end with seconds have a precision.
+fn interval(fields: IntervalFields, modifiers: &[u32]) -> Result<DataType> {
+    let has_seconds = matches!(
+        fields,
+        IntervalFields::All
+            | IntervalFields::Second
+            | IntervalFields::DayToSecond
+            | IntervalFields::HourToSecond
+            | IntervalFields::MinuteToSecond
+    );
+    if !has_seconds && !modifiers.is_empty() {
+        return Err(Error::new(SqlState::SyntaxError, "syntax error at or near \"(\""));
+    }
+    Ok(DataType::Interval(IntervalLimit { fields, precision: seconds(modifiers)? }))
 }
 
 #[cfg(test)]
@@ -140,8 +163,9 @@ mod tests {
             ("varchar", &[], DataType::Text),
             ("char", &[], DataType::Char(1)),
             ("bpchar", &[9], DataType::Char(9)),
-            ("timestamp with time zone", &[], DataType::TimestampTz),
-            ("timestamp", &[6], DataType::Timestamp),
+            ("timestamp with time zone", &[], DataType::TIMESTAMPTZ),
+            ("timestamp", &[3], DataType::Timestamp(Precision::digits(3))),
+            ("timestamp", &[7], DataType::Timestamp(Precision::digits(6))),
         ] {
             assert_eq!(type_by_name(name, modifiers), Ok(data_type), "{name}");
         }
@@ -150,7 +174,7 @@ mod tests {
     #[test]
     fn names_of_types_are_read_back() {
         for data_type in
-            [DataType::Boolean, DataType::SmallInt, DataType::Timestamp, DataType::Uuid, DataType::Jsonb]
+            [DataType::Boolean, DataType::SmallInt, DataType::TIMESTAMP, DataType::Uuid, DataType::Jsonb]
         {
             assert_eq!(type_by_name(&data_type.to_string(), &[]), Ok(data_type));
         }
@@ -167,6 +191,8 @@ mod tests {
         assert_eq!(state("numeric", &[3, 4]), SqlState::InvalidParameterValue);
         assert_eq!(state("float", &[54]), SqlState::InvalidParameterValue);
         assert_eq!(state("integer", &[3]), SqlState::SyntaxError);
-        assert_eq!(state("timestamp", &[3]), SqlState::FeatureNotSupported);
+        assert_eq!(state("timestamp", &[3, 4]), SqlState::InvalidParameterValue);
+        assert_eq!(state("interval year", &[3]), SqlState::SyntaxError);
+        assert_eq!(state("interval month to day", &[]), SqlState::UndefinedObject);
     }
 }

@@ -160,14 +160,14 @@ mod tests {
 
     #[test]
     fn texts_and_casts_are_of_the_threads_zone() {
-        let noon = parse_text(DataType::TimestampTz, "2024-01-01 12:00").unwrap();
+        let noon = parse_text(DataType::TIMESTAMPTZ, "2024-01-01 12:00").unwrap();
         assert_eq!(shown(&noon), "2024-01-01 12:00:00+00");
         Zone::East(-5 * HOUR - HOUR / 2).within(|| {
             assert_eq!(shown(&noon), "2024-01-01 06:30:00-05:30");
-            assert_eq!(parse_text(DataType::TimestampTz, "2024-01-01 06:30"), Ok(noon.clone()));
-            assert_eq!(parse_text(DataType::TimestampTz, "2024-01-01 12:00+00"), Ok(noon.clone()));
+            assert_eq!(parse_text(DataType::TIMESTAMPTZ, "2024-01-01 06:30"), Ok(noon.clone()));
+            assert_eq!(parse_text(DataType::TIMESTAMPTZ, "2024-01-01 12:00+00"), Ok(noon.clone()));
             assert_eq!(
-                cast(Value::Timestamp(0), DataType::TimestampTz),
+                cast(Value::Timestamp(0), DataType::TIMESTAMPTZ),
                 Ok(Value::TimestampTz(5 * HOUR + HOUR / 2))
             );
             assert_eq!(cast(Value::TimestampTz(0), DataType::Date), Ok(Value::Date(-1)));

@@ -73,7 +73,7 @@ impl FromValue for NaiveTime {
     }
 
     fn reads(data_type: DataType) -> bool {
-        data_type == DataType::Time
+        matches!(data_type, DataType::Time(_))
     }
 }
 
@@ -93,7 +93,7 @@ impl FromValue for NaiveDateTime {
     }
 
     fn reads(data_type: DataType) -> bool {
-        matches!(data_type, DataType::Timestamp | DataType::Date)
+        matches!(data_type, DataType::Timestamp(_) | DataType::Date)
     }
 }
 
@@ -112,7 +112,7 @@ impl FromValue for DateTime<Utc> {
     }
 
     fn reads(data_type: DataType) -> bool {
-        data_type == DataType::TimestampTz
+        matches!(data_type, DataType::TimestampTz(_))
     }
 }
 
@@ -133,13 +133,13 @@ mod tests {
         for written in ["1969-12-31 23:59:59.999999", "2024-06-30 12:00:00.5", "0001-01-01 00:00:00"] {
             let moment = NaiveDateTime::parse_from_str(written, "%Y-%m-%d %H:%M:%S%.f").unwrap();
             let value = moment.to_value().unwrap();
-            assert_eq!(value.to_value(), parse_text(DataType::Timestamp, written).unwrap());
+            assert_eq!(value.to_value(), parse_text(DataType::TIMESTAMP, written).unwrap());
             assert_eq!(NaiveDateTime::from_value(value).unwrap(), moment);
         }
         let zoned = DateTime::parse_from_rfc3339("2024-06-30T12:00:00+02:00").unwrap();
         let value = zoned.to_value().unwrap();
         assert_eq!(DateTime::<Utc>::from_value(value).unwrap(), zoned);
-        assert_eq!(value.to_value(), parse_text(DataType::TimestampTz, "2024-06-30 10:00:00+00").unwrap());
+        assert_eq!(value.to_value(), parse_text(DataType::TIMESTAMPTZ, "2024-06-30 10:00:00+00").unwrap());
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         for written in ["00:00:00", "12:30:45.5", "23:59:59.999999"] {
             let time: NaiveTime = written.parse().unwrap();
             let value = time.to_value().unwrap();
-            assert_eq!(value.to_value(), parse_text(DataType::Time, written).unwrap());
+            assert_eq!(value.to_value(), parse_text(DataType::TIME, written).unwrap());
             assert_eq!(NaiveTime::from_value(value).unwrap(), time);
         }
         assert!(NaiveTime::from_value(ValueRef::Time(86_400_000_000)).is_err());

@@ -52,7 +52,7 @@ pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<Valu
         (ValueRef::Text(_), DataType::Number) => Ok(value),
         (_, DataType::Number) if is_lossless(value, data_type) => Ok(value),
         (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
-        _ => stored(value, data_type),
+        _ => stored(value, data_type.of_any_precision()),
     }
 }
 
@@ -104,12 +104,12 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
             matches!(data_type, To::Numeric { .. } | To::Number | To::Real | To::DoublePrecision)
         }
         ValueRef::Boolean(_) => data_type == To::Boolean,
-        ValueRef::Date(_) => matches!(data_type, To::Date | To::Timestamp | To::TimestampTz),
+        ValueRef::Date(_) => matches!(data_type, To::Date | To::Timestamp(_) | To::TimestampTz(_)),
         ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => {
-            matches!(data_type, To::Timestamp | To::TimestampTz)
+            matches!(data_type, To::Timestamp(_) | To::TimestampTz(_))
         }
-        ValueRef::Time(_) => matches!(data_type, To::Time | To::Interval),
-        ValueRef::Interval(_) => data_type == To::Interval,
+        ValueRef::Time(_) => matches!(data_type, To::Time(_) | To::Interval(_)),
+        ValueRef::Interval(_) => matches!(data_type, To::Interval(_)),
         ValueRef::Uuid(_) => data_type == To::Uuid,
         ValueRef::Enum(value) => data_type == To::Enum(value.enum_type),
         ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Array(_) => false,

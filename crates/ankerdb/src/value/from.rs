@@ -156,7 +156,7 @@ direct! {
     Box<[u8]>, DataType::Bytea, {
         ValueRef::Bytea(bytes) => bytes.into(),
     }
-    Interval, DataType::Interval | DataType::Time, {
+    Interval, DataType::Interval(_) | DataType::Time(_), {
         ValueRef::Interval(interval) => interval,
         ValueRef::Time(microseconds) => Interval::new(0, 0, microseconds),
     }

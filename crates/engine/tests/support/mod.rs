@@ -417,8 +417,8 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         DataType::Date => Value::Date(quad()),
         DataType::Real => Value::Real(f32::from_bits(quad() as u32)),
         DataType::BigInt => Value::BigInt(word()),
-        DataType::Timestamp => Value::Timestamp(word()),
-        DataType::TimestampTz => Value::TimestampTz(word()),
+        DataType::Timestamp(_) => Value::Timestamp(word()),
+        DataType::TimestampTz(_) => Value::TimestampTz(word()),
         DataType::DoublePrecision => Value::Double(f64::from_bits(word() as u64)),
         DataType::Numeric { precision: 0..=9, scale } => Value::Numeric(Decimal::new(quad() as i128, scale)),
         DataType::Numeric { precision: 10..=18, scale } => {
@@ -426,8 +426,8 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
         }
         DataType::Numeric { scale, .. } => Value::Numeric(Decimal::new(i128::from_le_bytes(wide()), scale)),
         DataType::Uuid => Value::Uuid(wide()),
-        DataType::Time => Value::Time(word()),
-        DataType::Interval => {
+        DataType::Time(_) => Value::Time(word()),
+        DataType::Interval(_) => {
             let part = |start: usize| i32::from_le_bytes(wide()[start..start + 4].try_into().unwrap());
             let microseconds = i64::from_le_bytes(wide()[8..].try_into().unwrap());
             Value::Interval(Interval::new(part(0), part(4), microseconds))

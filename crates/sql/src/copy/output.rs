@@ -244,9 +244,9 @@ fn is_plain(data_type: DataType, options: &CopyOptions) -> bool {
             | DataType::Real
             | DataType::DoublePrecision
             | DataType::Date
-            | DataType::Timestamp
-            | DataType::TimestampTz
-            | DataType::Time
+            | DataType::Timestamp(_)
+            | DataType::TimestampTz(_)
+            | DataType::Time(_)
             | DataType::Uuid
     );
     is_usual && is_unquoted && has_signs_only

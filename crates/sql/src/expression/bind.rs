@@ -78,7 +78,7 @@ pub(crate) fn type_name(data_type: DataType) -> String {
         DataType::Numeric { .. } => "numeric".into(),
         DataType::Varchar(_) => "character varying".into(),
         DataType::Char(_) => "character".into(),
-        other => other.to_string(),
+        other => other.of_any_precision().to_string(),
     }
 }
 
@@ -288,7 +288,11 @@ impl<'a> Binder<'a> {
     /// `ankerdb_value::assign`.
     pub(crate) fn assigned(&mut self, typed: Typed, column: &ColumnDefinition) -> Bound<Expression> {
         match typed.data_type {
-            None => self.resolve(typed, unmodified(column.data_type)),
+            // The fields of an interval say how its text is read.
+            None => match (&typed.expression, column.data_type) {
+                (Expression::Literal(_), target @ DataType::Interval(_)) => self.resolve(typed, target),
+                (_, target) => self.resolve(typed, unmodified(target)),
+            },
             Some(from) if assignable(from, column.data_type) => Ok(fold(typed.expression)?),
             Some(from) => {
                 let message = format!(
@@ -507,7 +511,8 @@ impl<'a> Binder<'a> {
                 operand
             }
         };
-        let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. });
+        let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. })
+            || target != target.of_any_precision();
         let expression = if !modified && operand.data_type == Some(target) {
             operand.expression
         } else {
@@ -657,10 +662,10 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::DoublePrecision => Value::Double(0.0),
         DataType::Numeric { .. } | DataType::Number => Value::Numeric(Decimal::ZERO),
         DataType::Date => Value::Date(0),
-        DataType::Timestamp => Value::Timestamp(0),
-        DataType::TimestampTz => Value::TimestampTz(0),
-        DataType::Time => Value::Time(0),
-        DataType::Interval => Value::Interval(Interval::default()),
+        DataType::Timestamp(_) => Value::Timestamp(0),
+        DataType::TimestampTz(_) => Value::TimestampTz(0),
+        DataType::Time(_) => Value::Time(0),
+        DataType::Interval(_) => Value::Interval(Interval::default()),
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
         DataType::Enum(_) if from == to || to.is_text() => return Ok(()),
@@ -698,7 +703,7 @@ pub(super) fn compared(known: DataType) -> DataType {
         DataType::Char(_) => ANY_CHAR,
         DataType::Varchar(_) => DataType::Text,
         DataType::Numeric { scale, .. } => numeric(scale.max(10)),
-        other => other,
+        other => other.of_any_precision(),
     }
 }
 
@@ -708,7 +713,7 @@ pub(super) fn unmodified(known: DataType) -> DataType {
         DataType::Varchar(_) => DataType::Text,
         DataType::Char(_) => DataType::Text,
         DataType::Numeric { scale, .. } => numeric(scale),
-        other => other,
+        other => other.of_any_precision(),
     }
 }
 

@@ -139,7 +139,7 @@ fn computed(expression: Expression) -> Result<Expression> {
 fn is_immutable(expression: &Expression) -> bool {
     let is_time = |data_type: DataType| {
         use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
-        matches!(data_type, Date | Timestamp | TimestampTz | Time | Interval)
+        matches!(data_type, Date | Timestamp(_) | TimestampTz(_) | Time(_) | Interval(_))
     };
     match expression {
         Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => false,

@@ -126,8 +126,8 @@ impl Function {
         let call = |function, data_type| Some(Typed::new(Expression::Call(function, vec![]), data_type));
         let text = |value: &str| Some(Typed::new(Expression::Literal(Value::text(value)), DataType::Text));
         match name {
-            "current_timestamp" => call(Function::Now, DataType::TimestampTz),
-            "localtimestamp" => call(Function::LocalTimestamp, DataType::Timestamp),
+            "current_timestamp" => call(Function::Now, DataType::TIMESTAMPTZ),
+            "localtimestamp" => call(Function::LocalTimestamp, DataType::TIMESTAMP),
             "current_date" => call(Function::CurrentDate, DataType::Date),
             "current_user" | "session_user" | "user" => text("ankerdb"),
             "current_schema" => {
@@ -329,7 +329,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         "greatest" => extreme(binder, Function::Greatest, items),
         "least" => extreme(binder, Function::Least, items),
         "now" | "transaction_timestamp" | "statement_timestamp" => {
-            Ok(Typed::new(Expression::Call(Function::Now, vec![]), DataType::TimestampTz))
+            Ok(Typed::new(Expression::Call(Function::Now, vec![]), DataType::TIMESTAMPTZ))
         }
         "version" => constant(Value::text(VERSION), DataType::Text),
         "current_database" => constant(Value::text(DATABASE), DataType::Text),

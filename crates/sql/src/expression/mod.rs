@@ -34,7 +34,7 @@ pub(crate) use math::Math;
 pub(crate) use quantified::Quantifier;
 pub(crate) use sequences::{NoSequences, Sequences};
 pub(crate) use session_call::{LockAction, LockCall, SessionCalls, SessionFunction};
-pub(crate) use temporal::{Temporal, literal_with_fields};
+pub(crate) use temporal::Temporal;
 
 use ankerdb_engine::{ColumnSet, DataType, Value};
 

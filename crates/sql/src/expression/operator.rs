@@ -114,7 +114,7 @@ impl Binder<'_> {
     pub(crate) fn number_operand(&mut self, operator: &str, operand: Typed) -> Bound<Typed> {
         match operand.data_type {
             Some(known) if known.is_numeric() => Ok(operand),
-            Some(DataType::Interval) if operator == "-" => Ok(operand),
+            Some(DataType::Interval(_)) if operator == "-" => Ok(operand),
             None => {
                 let message = format!("operator is not unique: {operator} unknown");
                 Err(Error::new(SqlState::AmbiguousFunction, message).into())
@@ -577,15 +577,17 @@ fn convert_number(value: &Value, from: DataType, to: DataType) -> Option<Value> 
     let are_numbers =
         from.is_numeric() && to.is_numeric() && !matches!(to, DataType::Real | DataType::DoublePrecision);
     // Midnight is its day.
-    let are_days = matches!((from, to), (DataType::Timestamp, DataType::Date));
+    let are_days = matches!((from, to), (DataType::Timestamp(_), DataType::Date));
     (are_numbers || are_days).then(|| convert_exactly(value.clone(), to)).flatten()
 }
 
 /// The type of something without a type beside something of a known one.
 fn beside(operator: Arithmetic, known: DataType) -> DataType {
     match (known, operator) {
-        (DataType::Timestamp | DataType::TimestampTz | DataType::Time, Arithmetic::Add) => DataType::Interval,
-        (DataType::Interval, Arithmetic::Multiply | Arithmetic::Divide) => DataType::DoublePrecision,
+        (DataType::Timestamp(_) | DataType::TimestampTz(_) | DataType::Time(_), Arithmetic::Add) => {
+            DataType::INTERVAL
+        }
+        (DataType::Interval(_), Arithmetic::Multiply | Arithmetic::Divide) => DataType::DoublePrecision,
         _ => unmodified(known),
     }
 }
@@ -598,23 +600,32 @@ pub(crate) fn temporal_types(
 ) -> Option<((DataType, DataType), DataType)> {
     use Arithmetic::{Add, Divide, Multiply, Subtract};
     use DataType::{Date, DoublePrecision, Interval, Time, Timestamp, TimestampTz};
-    let later = |moment| if moment == Date { Timestamp } else { moment };
-    let moments = |left, right| match left == TimestampTz || right == TimestampTz {
-        true => TimestampTz,
-        false => Timestamp,
+    let (left, right) = (left.of_any_precision(), right.of_any_precision());
+    let later = |moment| if moment == Date { DataType::TIMESTAMP } else { moment };
+    let moments = |left, right| match left == DataType::TIMESTAMPTZ || right == DataType::TIMESTAMPTZ {
+        true => DataType::TIMESTAMPTZ,
+        false => DataType::TIMESTAMP,
     };
     let (operands, result) = match (left, operator, right) {
-        (Interval, Add | Subtract, Interval) | (Time, Subtract, Time) => ((left, right), Interval),
-        (Date | Timestamp | TimestampTz | Time, Add | Subtract, Interval) => ((left, right), later(left)),
-        (Interval, Add, Date | Timestamp | TimestampTz | Time) => ((left, right), later(right)),
-        (Date, Add, Time) | (Time, Add, Date) => ((left, right), Timestamp),
-        (Date, Subtract, Date) => return None,
-        (Date | Timestamp | TimestampTz, Subtract, Date | Timestamp | TimestampTz) => {
-            let both = moments(left, right);
-            ((both, both), Interval)
+        (Interval(_), Add | Subtract, Interval(_)) | (Time(_), Subtract, Time(_)) => {
+            ((left, right), DataType::INTERVAL)
         }
-        (Interval, Multiply | Divide, factor) if factor.is_numeric() => ((left, DoublePrecision), Interval),
-        (factor, Multiply, Interval) if factor.is_numeric() => ((DoublePrecision, right), Interval),
+        (Date | Timestamp(_) | TimestampTz(_) | Time(_), Add | Subtract, Interval(_)) => {
+            ((left, right), later(left))
+        }
+        (Interval(_), Add, Date | Timestamp(_) | TimestampTz(_) | Time(_)) => ((left, right), later(right)),
+        (Date, Add, Time(_)) | (Time(_), Add, Date) => ((left, right), DataType::TIMESTAMP),
+        (Date, Subtract, Date) => return None,
+        (Date | Timestamp(_) | TimestampTz(_), Subtract, Date | Timestamp(_) | TimestampTz(_)) => {
+            let both = moments(left, right);
+            ((both, both), DataType::INTERVAL)
+        }
+        (Interval(_), Multiply | Divide, factor) if factor.is_numeric() => {
+            ((left, DoublePrecision), DataType::INTERVAL)
+        }
+        (factor, Multiply, Interval(_)) if factor.is_numeric() => {
+            ((DoublePrecision, right), DataType::INTERVAL)
+        }
         _ => return None,
     };
     Some((operands, result))

@@ -6,7 +6,7 @@ use super::types::numeric;
 use super::zone::{self, Zone};
 use super::{Binder, Expression, Function};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, Result, SqlState, Value};
-use ankerdb_value::{DateField, age, cast, date_trunc, extract};
+use ankerdb_value::{DateField, age, date_trunc, extract};
 
 /// A function of dates, times or intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,40 +141,46 @@ pub(super) fn temporal_call(
     function: Temporal,
     mut items: Vec<Typed>,
 ) -> Bound<Typed> {
-    use DataType::{Date, DoublePrecision, Integer, Interval as Span, Text, Time, Timestamp, TimestampTz};
-    let types: Vec<Option<DataType>> = items.iter().map(|item| item.data_type).collect();
+    use DataType::{Date, DoublePrecision, Integer, Text};
+    const SPAN: DataType = DataType::INTERVAL;
+    const TIME: DataType = DataType::TIME;
+    const TIMESTAMP: DataType = DataType::TIMESTAMP;
+    const TIMESTAMPTZ: DataType = DataType::TIMESTAMPTZ;
+    // What is computed of times has no precision of its own.
+    let types: Vec<Option<DataType>> =
+        items.iter().map(|item| item.data_type.map(DataType::of_any_precision)).collect();
     let is_text = |position: usize| types[position].is_none_or(DataType::is_text);
     let (wanted, result) = match (function, types.as_slice()) {
-        (Temporal::Extract, [_, Some(known @ (Date | Timestamp | TimestampTz | Time | Span))])
+        (Temporal::Extract, [_, Some(known @ (Date | TIMESTAMP | TIMESTAMPTZ | TIME | SPAN))])
             if is_text(0) =>
         {
             let scale = field_scale(&items[0], *known == Date);
             (vec![Text, *known], numeric(scale))
         }
-        (Temporal::DatePart, [_, Some(Date)]) if is_text(0) => (vec![Text, Timestamp], DoublePrecision),
-        (Temporal::DatePart, [_, Some(known @ (Timestamp | TimestampTz | Time | Span))]) if is_text(0) => {
+        (Temporal::DatePart, [_, Some(Date)]) if is_text(0) => (vec![Text, TIMESTAMP], DoublePrecision),
+        (Temporal::DatePart, [_, Some(known @ (TIMESTAMP | TIMESTAMPTZ | TIME | SPAN))]) if is_text(0) => {
             (vec![Text, *known], DoublePrecision)
         }
         (Temporal::DateTrunc, [_, known]) if is_text(0) => match known {
-            Some(Timestamp) => (vec![Text, Timestamp], Timestamp),
-            Some(Span | Time) => (vec![Text, Span], Span),
-            Some(TimestampTz | Date) | None => (vec![Text, TimestampTz], TimestampTz),
+            Some(TIMESTAMP) => (vec![Text, TIMESTAMP], TIMESTAMP),
+            Some(SPAN | TIME) => (vec![Text, SPAN], SPAN),
+            Some(TIMESTAMPTZ | Date) | None => (vec![Text, TIMESTAMPTZ], TIMESTAMPTZ),
             Some(_) => return Err(no_function(name, &items).into()),
         },
         (Temporal::Age, [known]) => {
             let moments = moments(&[*known]).ok_or_else(|| no_function(name, &items))?;
             let today = Typed::new(Expression::Call(Function::CurrentDate, vec![]), Date);
             items.insert(0, today);
-            (vec![moments; 2], Span)
+            (vec![moments; 2], SPAN)
         }
         (Temporal::Age, known) => {
             let moments = moments(known).ok_or_else(|| no_function(name, &items))?;
-            (vec![moments; 2], Span)
+            (vec![moments; 2], SPAN)
         }
         (
             Temporal::JustifyDays | Temporal::JustifyHours | Temporal::JustifyInterval,
-            [None | Some(Span | Time)],
-        ) => (vec![Span], Span),
+            [None | Some(SPAN | TIME)],
+        ) => (vec![SPAN], SPAN),
         (Temporal::MakeInterval, known) => {
             let whole = |known: &Option<DataType>| matches!(known, None | Some(DataType::SmallInt | Integer));
             let seconds = known.get(6).copied().flatten();
@@ -183,14 +189,14 @@ pub(super) fn temporal_call(
             }
             let zero = |data_type| Typed::new(Expression::Literal(Value::Integer(0)), data_type);
             items.extend((items.len()..7).map(|_| zero(Integer)));
-            (vec![Integer, Integer, Integer, Integer, Integer, Integer, DoublePrecision], Span)
+            (vec![Integer, Integer, Integer, Integer, Integer, Integer, DoublePrecision], SPAN)
         }
         (Temporal::TimeZone, [zone, known]) => {
-            let zone = if *zone == Some(Span) { Span } else { Text };
+            let zone = if *zone == Some(SPAN) { SPAN } else { Text };
             match known {
-                Some(Timestamp) => (vec![zone, Timestamp], TimestampTz),
-                Some(TimestampTz | Date) | None => (vec![zone, TimestampTz], Timestamp),
-                Some(Time) => return elsewhere("a time with time zone"),
+                Some(TIMESTAMP) => (vec![zone, TIMESTAMP], TIMESTAMPTZ),
+                Some(TIMESTAMPTZ | Date) | None => (vec![zone, TIMESTAMPTZ], TIMESTAMP),
+                Some(TIME) => return elsewhere("a time with time zone"),
                 Some(_) => return Err(no_function(name, &items).into()),
             }
         }
@@ -204,12 +210,12 @@ pub(super) fn temporal_call(
 /// The type in which moments meet; `None` if one is something else.
 fn moments(types: &[Option<DataType>]) -> Option<DataType> {
     let is_moment = |known: &Option<DataType>| {
-        matches!(known, None | Some(DataType::Date | DataType::Timestamp | DataType::TimestampTz))
+        matches!(known, None | Some(DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_)))
     };
     // Without a type of its own a constant is one with time zone, which is preferred.
     let is_plain =
-        types.contains(&Some(DataType::Timestamp)) && !types.contains(&Some(DataType::TimestampTz));
-    let moments = if is_plain { DataType::Timestamp } else { DataType::TimestampTz };
+        types.contains(&Some(DataType::TIMESTAMP)) && !types.contains(&Some(DataType::TIMESTAMPTZ));
+    let moments = if is_plain { DataType::TIMESTAMP } else { DataType::TIMESTAMPTZ };
     types.iter().all(is_moment).then_some(moments)
 }
 
@@ -220,42 +226,5 @@ fn field_scale(field: &Typed, of_date: bool) -> u8 {
             DateField::by_name(name).map_or(0, |field| field.scale(of_date))
         }
         _ => 6,
-    }
-}
-
-/// The text of an interval literal of SQL, such as `INTERVAL '5' DAY`, with only the fields that it names: smaller ones are
-/// cut off, and a number without a unit has the last one.
-///
-/// # Errors
-/// Those of intervals' texts.
-pub(crate) fn literal_with_fields(text: &str, last_field: &str) -> Result<String> {
-    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ' ');
-    let with_unit =
-        match text.chars().all(is_number) && !text.trim_start_matches(['+', '-', ' ']).contains('-') {
-            true => format!("{text} {last_field}"),
-            false => text.to_owned(),
-        };
-    let interval = ankerdb_value::parse_text(DataType::Interval, &with_unit)?;
-    let cut = if last_field == "second" { interval } else { date_trunc(last_field, &interval)? };
-    match cast(cut, DataType::Text)? {
-        Value::Text(text) => Ok(text.into_string()),
-        _ => Err(Error::internal("an interval without a text")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_a_literal_cut_off_the_smaller_ones() {
-        for (text, field, expected) in [
-            ("5", "day", "5 days"),
-            ("1-2", "month", "1 year 2 mons"),
-            ("1 day 12:34:56", "hour", "1 day 12:00:00"),
-            ("1.5", "second", "00:00:01.5"),
-        ] {
-            assert_eq!(literal_with_fields(text, field), Ok(expected.into()));
-        }
     }
 }

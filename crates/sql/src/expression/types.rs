@@ -36,9 +36,7 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
     if let Some(system) = SystemType::by_name(name).filter(|_| modifiers.is_empty()) {
         return Ok(DataType::System(system));
     }
-    // Fractional digits of seconds: always six here.
-    let modifiers = if name.starts_with("timestamp") { &[] } else { modifiers.as_slice() };
-    type_by_name(name, modifiers)
+    type_by_name(name, &modifiers)
 }
 
 /// `integer[]`; how many pairs of brackets there are, and what they say, does not matter.
@@ -53,6 +51,7 @@ fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Resu
         (ast::DataType::Varchar(None) | ast::DataType::CharacterVarying(None), _) => Some(ListType::Varchar),
         // Lengths and precisions of items are not kept.
         (_, DataType::Varchar(_) | DataType::Char(_)) => None,
+        (_, item) if item != item.of_any_precision() => None,
         (items, DataType::Numeric { .. }) if !is_bare_numeric(items) => None,
         (_, item) => ListType::of(item),
     };
@@ -100,10 +99,10 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Text | DataType::Varchar(_) => Family::Text,
         DataType::Char(_) => Family::Char,
         DataType::Date => Family::Date,
-        DataType::Timestamp => Family::Timestamp,
-        DataType::TimestampTz => Family::TimestampTz,
-        DataType::Time => Family::Time,
-        DataType::Interval => Family::Interval,
+        DataType::Timestamp(_) => Family::Timestamp,
+        DataType::TimestampTz(_) => Family::TimestampTz,
+        DataType::Time(_) => Family::Time,
+        DataType::Interval(_) => Family::Interval,
         DataType::Bytea => Family::Bytea,
         DataType::Uuid => Family::Uuid,
         DataType::Json => Family::Json,
@@ -150,8 +149,11 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         (Char, Char) => ANY_CHAR,
         // PostgreSQL compares `char` with `text` as text, blanks cut off: the stored form.
         (Text | Char, Text | Char) => DataType::Text,
-        (Date, Timestamp) | (Timestamp, Date) => DataType::Timestamp,
-        (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => DataType::TimestampTz,
+        (Timestamp, Timestamp) | (TimestampTz, TimestampTz) | (Time, Time) | (Interval, Interval) => {
+            left.of_any_precision()
+        }
+        (Date, Timestamp) | (Timestamp, Date) => DataType::TIMESTAMP,
+        (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => DataType::TIMESTAMPTZ,
         _ => return None,
     })
 }

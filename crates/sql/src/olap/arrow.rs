@@ -68,10 +68,10 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
         DataType::Json | DataType::Jsonb => ArrowType::Utf8View,
         DataType::Date => ArrowType::Date32,
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
-        DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
-        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Timestamp(_) => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::TimestampTz(_) => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+        DataType::Time(_) => ArrowType::Time64(TimeUnit::Microsecond),
+        DataType::Interval(_) => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
         DataType::Enum(labels) => labels::arrow_type(labels),
@@ -175,15 +175,15 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
         DataType::Real => Arc::new(primitive::<Float32Type>(values, nulls, rows)?),
         DataType::DoublePrecision => Arc::new(primitive::<Float64Type>(values, nulls, rows)?),
         DataType::Date => Arc::new(primitive::<Date32Type>(values, nulls, rows)?),
-        DataType::Timestamp => Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?),
-        DataType::TimestampTz => {
+        DataType::Timestamp(_) => Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?),
+        DataType::TimestampTz(_) => {
             Arc::new(primitive::<TimestampMicrosecondType>(values, nulls, rows)?.with_timezone(UTC))
         }
-        DataType::Time => Arc::new(primitive::<Time64MicrosecondType>(values, nulls, rows)?),
+        DataType::Time(_) => Arc::new(primitive::<Time64MicrosecondType>(values, nulls, rows)?),
         DataType::Enum(labels) => Arc::new(
             primitive::<TimestampNanosecondType>(values, nulls, rows)?.with_timezone(labels::zone(labels)),
         ),
-        DataType::Interval => Arc::new(intervals(primitive(values, nulls, rows)?)?),
+        DataType::Interval(_) => Arc::new(intervals(primitive(values, nulls, rows)?)?),
         DataType::Numeric { precision, scale } => {
             return numeric(values, nulls, rows, digits(precision), scale as i8, wanted);
         }

@@ -60,7 +60,8 @@ fn is_shown_as(told: DataType, computed: DataType) -> bool {
     match told {
         DataType::System(SystemType::Oid) => computed == DataType::BigInt,
         DataType::System(_) | DataType::Json | DataType::Jsonb => computed == DataType::Text,
-        other => other.is_text() && computed.is_text(),
+        other if other.is_text() => computed.is_text(),
+        other => other.of_any_precision() == computed,
     }
 }
 

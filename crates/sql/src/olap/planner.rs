@@ -297,7 +297,12 @@ impl TypePlanner for PostgresTypes {
             TimezoneInfo::Tz | TimezoneInfo::WithTimeZone => Some(UTC.into()),
         };
         let arrow = match sql {
-            Sql::Timestamp(_, info) => ArrowType::Timestamp(TimeUnit::Microsecond, zone(info)),
+            Sql::Timestamp(None, info) => ArrowType::Timestamp(TimeUnit::Microsecond, zone(info)),
+            Sql::Timestamp(Some(_), _) | Sql::Time(Some(_), _) | Sql::Interval { .. } => {
+                let data_type = data_type(sql).map_err(external)?;
+                let field = Field::new("", wide_type(data_type), true);
+                return Ok(Some(Arc::new(with_type(field, data_type))));
+            }
             Sql::Numeric(ast::ExactNumberInfo::None)
             | Sql::Decimal(ast::ExactNumberInfo::None)
             | Sql::Dec(ast::ExactNumberInfo::None) => UNCONSTRAINED_NUMERIC,
@@ -357,6 +362,7 @@ fn array_type(sql: &ast::DataType) -> Result<Option<FieldRef>> {
             }
             return match data_type(item) {
                 Ok(DataType::Varchar(_) | DataType::Char(_)) => Err(external(error)),
+                Ok(item) if item != item.of_any_precision() => Err(external(error)),
                 _ => Ok(None),
             };
         }

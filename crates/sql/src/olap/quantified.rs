@@ -164,8 +164,8 @@ impl OverItems {
                 | SqlType::Text
                 | SqlType::Uuid
                 | SqlType::Date
-                | SqlType::Timestamp
-                | SqlType::TimestampTz
+                | SqlType::Timestamp(_)
+                | SqlType::TimestampTz(_)
         );
         if !is_plain || items.has_null || !(1..=IN_LIST_MAX).contains(&items.values.len()) {
             return Ok(None);

@@ -7,6 +7,8 @@
 //! - `1e100`: `CAST('1e100' AS numeric)`, a number of any length
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
+//! - `LOCALTIMESTAMP`: `CAST(now() AS timestamp)`
+//! - `VALUES (a::varchar(3)), (b::varchar(5))`: `coalesce(a::varchar(3))`
 
 use super::computed_rows;
 use super::document_aggregate;
@@ -19,13 +21,14 @@ use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
+use crate::expression::types::data_type as expression_type;
 use crate::name::dotted;
 use crate::visit::{Work, visit};
-use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_engine::{DataType as SqlType, Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr,
-    Statement, UnaryOperator, Value,
+    Statement, TimezoneInfo, UnaryOperator, Value,
 };
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
@@ -151,6 +154,7 @@ impl Work for Spelling {
                     let mut rows = rows.collect::<Vec<_>>();
                     cast_documents(&mut rows);
                     cast_numbers(&mut rows);
+                    cast_limited(&mut rows);
                 }
                 // Queries in parentheses are visited by themselves.
                 _ => {}
@@ -170,6 +174,7 @@ impl Work for Spelling {
                 }
                 return;
             }
+            Expr::Function(function) if is_local_now(function) => Ok(local_now()),
             Expr::Function(function) => {
                 match list_of_subquery(function).or_else(|| document_aggregate::respelled(function)) {
                     Some(list) => list,
@@ -182,6 +187,22 @@ impl Work for Spelling {
             Ok(respelled) => *expression = respelled,
             Err(error) => self.refused = Some(error),
         }
+    }
+}
+
+/// Whether it is the word LOCALTIMESTAMP.
+fn is_local_now(function: &Function) -> bool {
+    matches!(function.args, FunctionArguments::None) && dotted(&function.name) == "localtimestamp"
+}
+
+/// The present moment as the session's clocks show it.
+fn local_now() -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(calls("now", Vec::new(), Vec::new())),
+        data_type: DataType::Timestamp(None, TimezoneInfo::None),
+        array: false,
+        format: None,
     }
 }
 
@@ -244,6 +265,28 @@ fn cast_numbers(rows: &mut [&mut [Expr]]) {
                 let expr = Box::new(item.clone());
                 let (kind, data_type) = (CastKind::Cast, DataType::Numeric(ExactNumberInfo::None));
                 *item = Expr::Cast { kind, expr, data_type, array: false, format: None };
+            }
+        }
+    }
+}
+
+/// Hides several lengths or precisions of types in a column of VALUES: the planner wants equal types there, too.
+fn cast_limited(rows: &mut [&mut [Expr]]) {
+    let limit = |item: &Expr| match item {
+        Expr::Cast { data_type, .. } => {
+            let known = expression_type(data_type).ok()?;
+            (matches!(known, SqlType::Varchar(_)) || known != known.of_any_precision()).then_some(known)
+        }
+        _ => None,
+    };
+    for column in 0..rows.first().map_or(0, |row| row.len()) {
+        let limits: Vec<_> = rows.iter().map(|row| row.get(column).and_then(limit)).collect();
+        if limits.windows(2).all(|pair| pair[0] == pair[1]) {
+            continue;
+        }
+        for (row, limit) in rows.iter_mut().zip(limits) {
+            if let (Some(item), Some(_)) = (row.get_mut(column), limit) {
+                *item = call("coalesce", item.clone(), Vec::new());
             }
         }
     }

@@ -4,6 +4,7 @@
 use super::arrow::{UTC, computed_type, digits, wide_type};
 use super::labels::{self, labels_of};
 use ankerdb_engine::{ArrayRef, DataType, EnumType, Error, ListType, Result, SystemType, Value, ValueRef};
+use ankerdb_value::{IntervalLimit, Precision};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 
@@ -26,10 +27,10 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         }
         ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
         labels if let Some(labels) = labels_of(labels) => DataType::Enum(labels),
-        ArrowType::Timestamp(_, None) => DataType::Timestamp,
-        ArrowType::Timestamp(_, Some(_)) => DataType::TimestampTz,
-        ArrowType::Time64(_) => DataType::Time,
-        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
+        ArrowType::Timestamp(_, None) => DataType::TIMESTAMP,
+        ArrowType::Timestamp(_, Some(_)) => DataType::TIMESTAMPTZ,
+        ArrowType::Time64(_) => DataType::TIME,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::INTERVAL,
         ArrowType::LargeBinary => DataType::Number,
         ArrowType::Binary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
@@ -50,6 +51,7 @@ const TOLD_TYPE: &str = "ankerdb.type";
 pub(crate) fn is_told(data_type: DataType) -> bool {
     matches!(data_type, DataType::Varchar(_) | DataType::Char(_) | DataType::System(_))
         || data_type.is_document()
+        || data_type != data_type.of_any_precision()
 }
 
 /// The field with its SQL type, where Arrow's does not tell it.
@@ -60,6 +62,13 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
         DataType::System(SystemType::List(ListType::Enum(labels))) => format!("labels {}", labels.number()),
         DataType::System(system) => format!("system {system}"),
         DataType::Json | DataType::Jsonb => format!("document {data_type}"),
+        DataType::Timestamp(precision) | DataType::TimestampTz(precision) | DataType::Time(precision) => {
+            match precision.declared() {
+                Some(digits) => format!("seconds {digits}"),
+                None => return field,
+            }
+        }
+        DataType::Interval(limit) if limit != IntervalLimit::NONE => format!("interval {}", limit.modifier()),
         _ => return field,
     };
     field.with_metadata([(TOLD_TYPE.to_owned(), text)].into())
@@ -90,6 +99,15 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
             Some(DataType::System(SystemType::List(ListType::Enum(labels))))
         }
         ("system", _) => SystemType::by_name(rest).map(DataType::System),
+        ("seconds", Ok(digits)) => match sql_type(field.data_type()) {
+            DataType::Timestamp(_) => Some(DataType::Timestamp(Precision::digits(digits))),
+            DataType::TimestampTz(_) => Some(DataType::TimestampTz(Precision::digits(digits))),
+            DataType::Time(_) => Some(DataType::Time(Precision::digits(digits))),
+            _ => None,
+        },
+        ("interval", Ok(modifier)) if matches!(field.data_type(), ArrowType::Interval(_)) => {
+            Some(DataType::Interval(IntervalLimit::of_modifier(modifier as i32)))
+        }
         ("document", _) if rest == "json" => Some(DataType::Json),
         ("document", _) => Some(DataType::Jsonb),
         _ => None,

@@ -212,10 +212,10 @@ impl ScalarUDFImpl for Written {
             },
             Rough::Double => DataType::Float64,
             Rough::Numeric => DataType::Decimal128(38, 0),
-            Rough::Interval => wide_type(SqlType::Interval),
+            Rough::Interval => wide_type(SqlType::INTERVAL),
             Rough::Moment => match arguments.get(1) {
                 Some(known @ (DataType::Timestamp(..) | DataType::Interval(_))) => known.clone(),
-                _ => wide_type(SqlType::TimestampTz),
+                _ => wide_type(SqlType::TIMESTAMPTZ),
             },
             Rough::Type => DataType::Int64,
             Rough::Library => {

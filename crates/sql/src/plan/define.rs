@@ -740,7 +740,7 @@ mod tests {
                 ("id", DataType::BigInt, false),
                 ("customer", DataType::Varchar(10), false),
                 ("total", DataType::Numeric { precision: 12, scale: 2 }, true),
-                ("shipped", DataType::TimestampTz, true),
+                ("shipped", DataType::TIMESTAMPTZ, true),
             ]
         );
         let indexes: Vec<_> =

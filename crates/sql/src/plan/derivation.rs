@@ -291,7 +291,7 @@ pub(super) fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]
         Expression::Parameter(_) | Expression::InSubquery(..) => false,
         Expression::Cast(operand, target) => is_immutable_cast(type_of(operand, columns), *target),
         Expression::Call(Function::Temporal(function, _), operands) => {
-            let is_with_zone = |operand| type_of(operand, columns) == Some(DataType::TimestampTz);
+            let is_with_zone = |operand| matches!(type_of(operand, columns), Some(DataType::TimestampTz(_)));
             matches!(function, Temporal::TimeZone)
                 || (operands.len() > 1 || !matches!(function, Temporal::Age))
                     && !operands.iter().any(is_with_zone)
@@ -311,8 +311,8 @@ fn type_of(expression: &Expression, columns: &[ColumnDefinition]) -> Option<Data
         }
         Expression::Call(Function::Temporal(_, data_type), _) => Some(*data_type),
         Expression::Literal(Value::Date(_)) => Some(DataType::Date),
-        Expression::Literal(Value::Timestamp(_)) => Some(DataType::Timestamp),
-        Expression::Literal(Value::TimestampTz(_)) => Some(DataType::TimestampTz),
+        Expression::Literal(Value::Timestamp(_)) => Some(DataType::TIMESTAMP),
+        Expression::Literal(Value::TimestampTz(_)) => Some(DataType::TIMESTAMPTZ),
         Expression::Literal(Value::Text(_)) | Expression::Concatenate(_) => Some(DataType::Text),
         _ => None,
     }
@@ -321,12 +321,14 @@ fn type_of(expression: &Expression, columns: &[ColumnDefinition]) -> Option<Data
 /// Casts between moments with and without a zone, and from and to texts, go by settings.
 fn is_immutable_cast(from: Option<DataType>, to: DataType) -> bool {
     use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
-    let is_time = |data_type: DataType| matches!(data_type, Date | Time | Timestamp | TimestampTz | Interval);
+    let is_time = |data_type: DataType| {
+        matches!(data_type, Date | Time(_) | Timestamp(_) | TimestampTz(_) | Interval(_))
+    };
     match from {
         None => !is_time(to),
         Some(from) if from == to => true,
-        Some(TimestampTz) => false,
-        Some(from) if is_time(from) => to != TimestampTz && !to.is_text(),
+        Some(TimestampTz(_)) => false,
+        Some(from) if is_time(from) => !matches!(to, TimestampTz(_)) && !to.is_text(),
         Some(_) => !is_time(to),
     }
 }

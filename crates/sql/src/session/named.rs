@@ -309,6 +309,7 @@ fn check_number(name: &str, prepared: &Prepared, arguments: &[Expr]) -> Result<(
 fn declared_type(sql: &ast::DataType) -> Result<Option<DataType>> {
     match sql.to_string().eq_ignore_ascii_case("unknown") {
         true => Ok(None),
-        false => data_type(sql).map(Some),
+        // A parameter has no length or precision.
+        false => data_type(sql).map(|known| Some(known.of_any_precision())),
     }
 }

@@ -369,7 +369,7 @@ fn time_zone(value: &str) -> Result<(Zone, String)> {
             Error::new(SqlState::InvalidParameterValue, message)
         });
     };
-    match ankerdb_value::parse_text(DataType::Interval, text)? {
+    match ankerdb_value::parse_text(DataType::INTERVAL, text)? {
         Value::Interval(Interval { months: 0, days: 0, microseconds }) => {
             Ok(zone::offset_setting(microseconds / 1_000_000))
         }

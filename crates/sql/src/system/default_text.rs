@@ -75,7 +75,7 @@ fn plain_type(data_type: DataType) -> String {
         DataType::Char(_) => "bpchar".to_owned(),
         DataType::Enum(labels) => crate::user_types::kept_type(labels).to_string(),
         other => {
-            let mut name = other.to_string();
+            let mut name = other.of_any_precision().to_string();
             name.truncate(name.find('(').unwrap_or(name.len()));
             name
         }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(shown("'5'", DataType::Integer), "5");
         assert_eq!(shown("-1", DataType::BigInt), "'-1'::integer");
         assert_eq!(shown("TRUE", DataType::Boolean), "true");
-        assert_eq!(shown("now()", DataType::TimestampTz), "now()");
+        assert_eq!(shown("now()", DataType::TIMESTAMPTZ), "now()");
         assert_eq!(shown("nextval('\"t_a_seq\"')", DataType::Integer), "nextval('t_a_seq'::regclass)");
         assert_eq!(shown("nextval('\"A\"')", DataType::Integer), "nextval('\"A\"'::regclass)");
     }

@@ -9,7 +9,7 @@ mod shown;
 use super::objects::OWNER_OID;
 use super::user_types::FUNCTION_NAMES;
 use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, live, row, types};
-use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text, TimestampTz};
+use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text};
 use ankerdb_engine::{DataType, Error, ListType, ObjectKind, Result, SqlState, SystemType, Table, Value};
 
 const OID: DataType = DataType::System(SystemType::Oid);
@@ -120,8 +120,8 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),
     function("pg_backend_pid", &[], 0, Integer, live::own_pid),
     function("pg_is_in_recovery", &[], 0, Boolean, no),
-    function("pg_postmaster_start_time", &[], 0, TimestampTz, live::started),
-    function("pg_conf_load_time", &[], 0, TimestampTz, live::started),
+    function("pg_postmaster_start_time", &[], 0, DataType::TIMESTAMPTZ, live::started),
+    function("pg_conf_load_time", &[], 0, DataType::TIMESTAMPTZ, live::started),
     function("inet_client_addr", &[], 0, Text, live::client_address),
     function("inet_client_port", &[], 0, Integer, live::client_port),
     function("inet_server_addr", &[], 0, Text, live::server_address),

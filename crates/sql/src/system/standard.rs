@@ -66,6 +66,7 @@ struct Limits {
     radix: Option<i64>,
     scale: Option<i64>,
     datetime: Option<i64>,
+    fields: Option<String>,
 }
 
 fn limits(data_type: DataType) -> Limits {
@@ -94,8 +95,12 @@ fn limits(data_type: DataType) -> Limits {
             ..Limits::default()
         },
         DataType::Date => Limits { datetime: Some(0), ..Limits::default() },
-        DataType::Timestamp | DataType::TimestampTz | DataType::Time | DataType::Interval => {
-            Limits { datetime: Some(6), ..Limits::default() }
+        DataType::Timestamp(precision) | DataType::TimestampTz(precision) | DataType::Time(precision) => {
+            Limits { datetime: Some(precision.kept().into()), ..Limits::default() }
+        }
+        DataType::Interval(limit) => {
+            let fields = Some(limit.fields.name().to_uppercase()).filter(|name| !name.is_empty());
+            Limits { datetime: Some(limit.precision.kept().into()), fields, ..Limits::default() }
         }
         _ => Limits::default(),
     }
@@ -107,7 +112,7 @@ fn plain_name(data_type: DataType) -> String {
         DataType::System(SystemType::List(_)) => "ARRAY".to_owned(),
         DataType::Enum(_) => "USER-DEFINED".to_owned(),
         other => {
-            let mut name = other.to_string();
+            let mut name = other.of_any_precision().to_string();
             name.truncate(name.find('(').unwrap_or(name.len()));
             name
         }
@@ -224,7 +229,7 @@ fn column_row(
         limits.radix,
         limits.scale,
         limits.datetime,
-        NULL,
+        limits.fields,
         NULL,
         NULL,
         NULL,

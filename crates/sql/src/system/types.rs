@@ -4,6 +4,7 @@ use super::objects::OWNER_OID;
 use super::type_functions::{self, Purpose};
 use super::{Datum, NULL, PG_CATALOG_OID, Rows, SystemCatalog, row};
 use ankerdb_engine::{DataType, ListType, ObjectKind, SystemType};
+use ankerdb_value::{IntervalLimit, Precision};
 
 /// A type of PostgreSQL, by the columns of `pg_type` that differ.
 pub(super) struct TypeEntry {
@@ -190,10 +191,10 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Varchar(characters) => (1043, length(characters)),
         DataType::Char(characters) => (1042, length(characters)),
         DataType::Date => (1082, -1),
-        DataType::Timestamp => (1114, -1),
-        DataType::TimestampTz => (1184, -1),
-        DataType::Time => (1083, -1),
-        DataType::Interval => (1186, -1),
+        DataType::Timestamp(precision) => (1114, seconds_modifier(precision)),
+        DataType::TimestampTz(precision) => (1184, seconds_modifier(precision)),
+        DataType::Time(precision) => (1083, seconds_modifier(precision)),
+        DataType::Interval(limit) => (1186, limit.modifier()),
         DataType::Bytea => (17, -1),
         DataType::Uuid => (2950, -1),
         DataType::Json => (114, -1),
@@ -201,6 +202,10 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Enum(labels) => (labels.oid(), -1),
         DataType::System(system) => (system_type(system), -1),
     }
+}
+
+fn seconds_modifier(precision: Precision) -> i32 {
+    precision.declared().map_or(-1, i32::from)
 }
 
 fn system_type(system: SystemType) -> u32 {
@@ -254,6 +259,13 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
         ("bpchar" | "varchar", Some(packed @ 4..)) => format!("{name}({})", packed - 4),
         ("numeric", Some(packed @ 4..)) => {
             format!("{name}({},{})", (packed - 4) >> 16, (packed - 4) & 0xffff)
+        }
+        ("interval", Some(packed @ 0..)) => {
+            DataType::Interval(IntervalLimit::of_modifier(packed)).to_string()
+        }
+        ("timestamp" | "timestamptz" | "time" | "timetz", Some(digits @ 0..)) => {
+            let (first, rest) = name.split_once(' ').unwrap_or((name, ""));
+            format!("{first}({digits}) {rest}")
         }
         _ => name.to_owned(),
     }
@@ -333,9 +345,9 @@ mod tests {
             DataType::Varchar(40),
             DataType::Char(3),
             DataType::Numeric { precision: 5, scale: 2 },
-            DataType::TimestampTz,
-            DataType::Time,
-            DataType::Interval,
+            DataType::TIMESTAMPTZ,
+            DataType::TIME,
+            DataType::INTERVAL,
             DataType::Real,
             DataType::Jsonb,
         ] {

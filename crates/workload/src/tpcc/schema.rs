@@ -105,7 +105,7 @@ table! {
         C_STATE: DataType::Char(2);
         C_ZIP: DataType::Char(9);
         C_PHONE: DataType::Char(16);
-        C_SINCE: DataType::Timestamp;
+        C_SINCE: DataType::TIMESTAMP;
         C_CREDIT: DataType::Char(2);
         C_CREDIT_LIM: numeric(12, 2);
         C_DISCOUNT: RATE;
@@ -126,7 +126,7 @@ table! {
         H_C_W_ID: DataType::Integer;
         H_D_ID: DataType::SmallInt;
         H_W_ID: DataType::Integer;
-        H_DATE: DataType::Timestamp;
+        H_DATE: DataType::TIMESTAMP;
         H_AMOUNT: numeric(6, 2);
         H_DATA: DataType::Varchar(24);
     }
@@ -148,7 +148,7 @@ table! {
         O_D_ID: DataType::SmallInt;
         O_W_ID: DataType::Integer;
         O_C_ID: DataType::Integer;
-        O_ENTRY_D: DataType::Timestamp;
+        O_ENTRY_D: DataType::TIMESTAMP;
         O_CARRIER_ID: DataType::SmallInt, nullable;
         O_OL_CNT: DataType::SmallInt;
         O_ALL_LOCAL: DataType::SmallInt;
@@ -165,7 +165,7 @@ table! {
         OL_NUMBER: DataType::SmallInt;
         OL_I_ID: DataType::Integer;
         OL_SUPPLY_W_ID: DataType::Integer;
-        OL_DELIVERY_D: DataType::Timestamp, nullable;
+        OL_DELIVERY_D: DataType::TIMESTAMP, nullable;
         OL_QUANTITY: DataType::SmallInt;
         OL_AMOUNT: numeric(6, 2);
         OL_DIST_INFO: DataType::Char(24);

@@ -3,8 +3,8 @@
 use super::calendar::{MICROSECONDS_PER_DAY, MICROSECONDS_PER_SECOND, days_in_month};
 use super::entry::{Entry, double, entry, integer, text, wrong_argument};
 use crate::expression::zone::{Zone, named};
-use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text, Timestamp, TimestampTz};
-use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text};
+use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{FIRST_DAY, LAST_DAY, days_from_civil};
 use std::time::SystemTime;
 
@@ -13,28 +13,40 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry(
         "make_timestamp",
         &[Integer, Integer, Integer, Integer, Integer, DoublePrecision],
-        Timestamp,
+        DataType::TIMESTAMP,
         make_timestamp,
     ),
     entry(
         "make_timestamptz",
         &[Integer, Integer, Integer, Integer, Integer, DoublePrecision],
-        TimestampTz,
+        DataType::TIMESTAMPTZ,
         make_timestamptz,
     ),
     entry(
         "make_timestamptz",
         &[Integer, Integer, Integer, Integer, Integer, DoublePrecision, Text],
-        TimestampTz,
+        DataType::TIMESTAMPTZ,
         make_timestamptz,
     ),
-    entry("to_timestamp", &[DoublePrecision], TimestampTz, of_epoch),
+    entry("to_timestamp", &[DoublePrecision], DataType::TIMESTAMPTZ, of_epoch),
     entry("isfinite", &[Date], Boolean, is_finite),
-    entry("isfinite", &[Timestamp], Boolean, is_finite),
-    entry("isfinite", &[TimestampTz], Boolean, is_finite),
-    entry("overlaps", &[Timestamp, Timestamp, Timestamp, Timestamp], Boolean, overlaps).lenient(),
-    entry("overlaps", &[TimestampTz, TimestampTz, TimestampTz, TimestampTz], Boolean, overlaps).lenient(),
-    entry("clock_timestamp", &[], TimestampTz, clock).volatile(),
+    entry("isfinite", &[DataType::TIMESTAMP], Boolean, is_finite),
+    entry("isfinite", &[DataType::TIMESTAMPTZ], Boolean, is_finite),
+    entry(
+        "overlaps",
+        &[DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::TIMESTAMP],
+        Boolean,
+        overlaps,
+    )
+    .lenient(),
+    entry(
+        "overlaps",
+        &[DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ],
+        Boolean,
+        overlaps,
+    )
+    .lenient(),
+    entry("clock_timestamp", &[], DataType::TIMESTAMPTZ, clock).volatile(),
 ];
 
 fn overflow(message: impl Into<String>) -> Error {

@@ -169,7 +169,7 @@ const TYPES: [(&str, DataType); 9] = [
     ("int4", DataType::Integer),
     ("int8", DataType::BigInt),
     ("text", DataType::Text),
-    ("timestamptz", DataType::TimestampTz),
+    ("timestamptz", DataType::TIMESTAMPTZ),
 ];
 
 /// The type that the function of this name casts to.

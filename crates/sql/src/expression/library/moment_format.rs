@@ -4,13 +4,13 @@ use super::calendar::{JULIAN_EPOCH, MICROSECONDS_PER_SECOND, Parts};
 use super::entry::{Entry, entry, text};
 use super::moment_picture::{Field, Letters, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
 use super::number_picture::ordinal;
-use ankerdb_engine::DataType::{Text, Timestamp, TimestampTz};
-use ankerdb_engine::{Interrupt, Result, Value};
+use ankerdb_engine::DataType::Text;
+use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use ankerdb_value::Zone;
 
 pub(super) const ENTRIES: &[Entry] = &[
-    entry("to_char", &[Timestamp, Text], Text, to_char).stable(),
-    entry("to_char", &[TimestampTz, Text], Text, to_char).stable(),
+    entry("to_char", &[DataType::TIMESTAMP, Text], Text, to_char).stable(),
+    entry("to_char", &[DataType::TIMESTAMPTZ, Text], Text, to_char).stable(),
 ];
 
 fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {

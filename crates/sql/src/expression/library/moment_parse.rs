@@ -10,13 +10,13 @@ use super::calendar::{
 use super::entry::{Entry, entry, text};
 use super::moment_picture::{Field, MONTHS, Part, Place, ROMAN_MONTHS, WEEKDAYS, read};
 use crate::name::not_supported;
-use ankerdb_engine::DataType::{Date, Text, TimestampTz};
-use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_engine::DataType::{Date, Text};
+use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
 use ankerdb_value::{FIRST_DAY, LAST_DAY, Zone, civil_from_days, days_from_civil};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_date", &[Text, Text], Date, to_date).stable(),
-    entry("to_timestamp", &[Text, Text], TimestampTz, to_timestamp).stable(),
+    entry("to_timestamp", &[Text, Text], DataType::TIMESTAMPTZ, to_timestamp).stable(),
 ];
 
 fn to_date(values: &[Value], _: &Interrupt) -> Result<Value> {

@@ -258,7 +258,7 @@ fn kind(data_type: DataType) -> Kind {
         DataType::Boolean => Kind::Boolean,
         known if known.is_numeric() => Kind::Number,
         known if known.is_text() => Kind::Text,
-        DataType::Date | DataType::Timestamp | DataType::TimestampTz => Kind::Moment,
+        DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_) => Kind::Moment,
         _ => Kind::Other,
     }
 }
@@ -266,14 +266,14 @@ fn kind(data_type: DataType) -> Kind {
 fn is_preferred(data_type: DataType) -> bool {
     matches!(
         data_type,
-        DataType::Boolean | DataType::DoublePrecision | DataType::Text | DataType::TimestampTz
+        DataType::Boolean | DataType::DoublePrecision | DataType::Text | DataType::TimestampTz(_)
     )
 }
 
 fn is_exactly(known: DataType, wanted: DataType) -> bool {
     match (known, wanted) {
         (DataType::Numeric { .. }, DataType::Numeric { .. }) => true,
-        (known, wanted) => known == wanted,
+        (known, wanted) => known.of_any_precision() == wanted.of_any_precision(),
     }
 }
 
@@ -287,7 +287,7 @@ fn is_taken(item: &Typed, wanted: DataType) -> bool {
         (SmallInt | Integer | BigInt, Numeric { .. } | Number | Real | DoublePrecision) => true,
         (Numeric { .. }, Number | Real | DoublePrecision) | (Number, Real | DoublePrecision) => true,
         (Real, DoublePrecision) => true,
-        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) => true,
+        (Date, Timestamp(_) | TimestampTz(_)) | (Timestamp(_), TimestampTz(_)) => true,
         (known, wanted) => is_exactly(known, wanted),
     }
 }
@@ -327,7 +327,7 @@ fn ambiguous(name: &str, items: &[Typed]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ankerdb_engine::DataType::{BigInt, Boolean, Date, Integer, SmallInt, Text, TimestampTz};
+    use ankerdb_engine::DataType::{BigInt, Boolean, Date, Integer, SmallInt, Text};
 
     const NUMBER: DataType = DataType::Numeric { precision: 38, scale: 3 };
 
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(result("gcd", &[Some(Integer), Some(BigInt)]), Some(BigInt));
         assert_eq!(result("gcd", &[Some(Integer), Some(NUMBER)]), Some(NUMBER));
         assert_eq!(result("isfinite", &[Some(Date)]), Some(Boolean));
-        assert_eq!(result("to_timestamp", &[Some(NUMBER)]), Some(TimestampTz));
+        assert_eq!(result("to_timestamp", &[Some(NUMBER)]), Some(DataType::TIMESTAMPTZ));
         assert_eq!(result("lpad", &[None, None]), Some(Text));
     }
 

@@ -8,9 +8,7 @@ use super::json::sets as documents;
 use super::long_numbers::number;
 use super::numbers::larger_scale;
 use super::regexp;
-use ankerdb_engine::DataType::{
-    BigInt, Integer, Interval as IntervalType, Json, Jsonb, Text, Timestamp, TimestampTz,
-};
+use ankerdb_engine::DataType::{BigInt, Integer, Json, Jsonb, Text};
 use ankerdb_engine::{
     DataType, Decimal, Error, Interrupt, Interval, ListType, Result, SqlState, SystemType, Value,
 };
@@ -40,8 +38,18 @@ pub(super) const ENTRIES: &[Entry] = &[
         DataType::Number,
         numbers,
     ),
-    set("generate_series", &[Timestamp, Timestamp, IntervalType], Timestamp, moments),
-    set("generate_series", &[TimestampTz, TimestampTz, IntervalType], TimestampTz, moments),
+    set(
+        "generate_series",
+        &[DataType::TIMESTAMP, DataType::TIMESTAMP, DataType::INTERVAL],
+        DataType::TIMESTAMP,
+        moments,
+    ),
+    set(
+        "generate_series",
+        &[DataType::TIMESTAMPTZ, DataType::TIMESTAMPTZ, DataType::INTERVAL],
+        DataType::TIMESTAMPTZ,
+        moments,
+    ),
     set("json_array_elements", &[Json], Json, documents::elements),
     set("jsonb_array_elements", &[Jsonb], Jsonb, documents::elements_of_jsonb),
     set("json_array_elements_text", &[Json], Text, documents::element_texts),

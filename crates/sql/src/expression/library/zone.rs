@@ -2,12 +2,12 @@
 
 use super::entry::{Entry, entry, text, wrong_argument};
 use crate::expression::zone::named;
-use ankerdb_engine::DataType::{Text, TimestampTz};
-use ankerdb_engine::{Interrupt, Result, Value};
+use ankerdb_engine::DataType::Text;
+use ankerdb_engine::{DataType, Interrupt, Result, Value};
 use ankerdb_value::date_trunc;
 
 pub(super) const ENTRIES: &[Entry] =
-    &[entry("date_trunc", &[Text, TimestampTz, Text], TimestampTz, date_trunc_in_zone)];
+    &[entry("date_trunc", &[Text, DataType::TIMESTAMPTZ, Text], DataType::TIMESTAMPTZ, date_trunc_in_zone)];
 
 fn date_trunc_in_zone(values: &[Value], _: &Interrupt) -> Result<Value> {
     let zone = named(text(values, 2)?)?;

@@ -23,6 +23,10 @@ const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 
 pub(super) fn find(from: &ArrowType, target: DataType) -> Option<Kernel> {
     match from {
+        ArrowType::Timestamp(TimeUnit::Microsecond, _) if target != target.of_any_precision() => {
+            rounded_moment(target)
+        }
+        _ if target != target.of_any_precision() => None,
         ArrowType::Int16 => integer::<Int16Type>(target),
         ArrowType::Int32 if target == DataType::Boolean => Some(truth),
         ArrowType::Int32 => integer::<Int32Type>(target),
@@ -176,8 +180,8 @@ fn day(target: DataType) -> Option<Kernel> {
         call.mapped::<Date32Type, _>(|days| i64::from(days).checked_mul(MICROSECONDS_PER_DAY))
     }
     Some(match target {
-        DataType::Timestamp => |call| shared(midnights(call)),
-        DataType::TimestampTz => |call| shared(midnights(call).map(|moments| moments.with_timezone(UTC))),
+        DataType::Timestamp(_) => |call| shared(midnights(call)),
+        DataType::TimestampTz(_) => |call| shared(midnights(call).map(|moments| moments.with_timezone(UTC))),
         target if target.is_text() => written,
         _ => return None,
     })
@@ -193,11 +197,26 @@ fn moment(target: DataType) -> Option<Kernel> {
             let day = |moment: i64| Some(moment.div_euclid(MICROSECONDS_PER_DAY) as i32);
             shared::<Date32Type>(call.mapped::<TimestampMicrosecondType, _>(day))
         },
-        DataType::Timestamp => {
+        DataType::Timestamp(_) => {
             |call| shared(same(call).map(|moments| moments.with_timezone_opt(None::<&str>)))
         }
-        DataType::TimestampTz => |call| shared(same(call).map(|moments| moments.with_timezone(UTC))),
+        DataType::TimestampTz(_) => |call| shared(same(call).map(|moments| moments.with_timezone(UTC))),
         target if target.is_text() => written,
+        _ => return None,
+    })
+}
+
+/// Moments rounded to so many digits.
+fn rounded_moment(target: DataType) -> Option<Kernel> {
+    fn moments(call: &Call<'_>) -> Option<TimestampMicrosecondArray> {
+        let (DataType::Timestamp(precision) | DataType::TimestampTz(precision)) = call.result else {
+            return None;
+        };
+        call.mapped::<TimestampMicrosecondType, _>(|moment| Some(precision.round_moment(moment)))
+    }
+    Some(match target {
+        DataType::Timestamp(_) => |call| shared(moments(call)),
+        DataType::TimestampTz(_) => |call| shared(moments(call).map(|moments| moments.with_timezone(UTC))),
         _ => return None,
     })
 }

@@ -75,7 +75,7 @@ pub(super) fn compute(
 /// Whether the session's time zone may matter: kernels know universal time only.
 fn looks_at_clocks(arguments: &[ArrowType], result: DataType) -> bool {
     let is_instant = |known: &ArrowType| matches!(known, ArrowType::Timestamp(_, Some(_)));
-    result == DataType::TimestampTz || arguments.iter().any(is_instant)
+    matches!(result, DataType::TimestampTz(_)) || arguments.iter().any(is_instant)
 }
 
 /// The kernel for arguments of these types.

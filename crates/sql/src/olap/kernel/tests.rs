@@ -224,8 +224,18 @@ fn is_number(data_type: &ArrowType) -> bool {
 #[test]
 fn casts_agree_and_those_among_numbers_all_have_kernels() {
     use DataType::*;
-    let others =
-        [Boolean, SmallInt, Integer, BigInt, Real, DoublePrecision, Date, Timestamp, TimestampTz, Text];
+    let others = [
+        Boolean,
+        SmallInt,
+        Integer,
+        BigInt,
+        Real,
+        DoublePrecision,
+        Date,
+        DataType::TIMESTAMP,
+        DataType::TIMESTAMPTZ,
+        Text,
+    ];
     let lengths = [Varchar(2), Char(4), Bytea, Uuid];
     for column in columns() {
         for target in others.into_iter().chain(lengths).chain(NUMERICS) {

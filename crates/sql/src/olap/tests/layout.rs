@@ -64,9 +64,9 @@ fn every_fixed_width_type_is_handed_over_in_place() {
     assert_eq!(lent_value(numeric_type(12, 2), &twice((-9i64).to_le_bytes())), numeric(-9, 2));
     assert_eq!(lent_value(numeric_type(30, 4), &twice(11i128.to_le_bytes())), numeric(11, 4));
     assert_eq!(lent_value(DataType::Date, &twice(3i32.to_le_bytes())), Value::Date(3));
-    assert_eq!(lent_value(DataType::Timestamp, &twice(4i64.to_le_bytes())), Value::Timestamp(4));
-    assert_eq!(lent_value(DataType::TimestampTz, &twice(5i64.to_le_bytes())), Value::TimestampTz(5));
-    assert_eq!(lent_value(DataType::Time, &twice(6i64.to_le_bytes())), Value::Time(6));
+    assert_eq!(lent_value(DataType::TIMESTAMP, &twice(4i64.to_le_bytes())), Value::Timestamp(4));
+    assert_eq!(lent_value(DataType::TIMESTAMPTZ, &twice(5i64.to_le_bytes())), Value::TimestampTz(5));
+    assert_eq!(lent_value(DataType::TIME, &twice(6i64.to_le_bytes())), Value::Time(6));
     assert_eq!(lent_value(DataType::Uuid, &twice([9u8; 16])), Value::Uuid([9; 16]));
 }
 
@@ -76,7 +76,7 @@ fn intervals_are_converted_where_they_fit() {
     let batch = |interval: Interval| {
         let values = bytes(&twice(interval.to_bits().to_le_bytes()));
         let image = BlockImage { rows: 2, selection: None, columns: vec![column(values, Some(0b01))] };
-        record_batch(image, &[DataType::Interval], &schema(wide_type(DataType::Interval)))
+        record_batch(image, &[DataType::INTERVAL], &schema(wide_type(DataType::INTERVAL)))
     };
     for microseconds in [-3, i64::MAX / 1000, i64::MIN / 1000] {
         let interval = Interval::new(-1, 2, microseconds);

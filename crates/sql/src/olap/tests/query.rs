@@ -87,11 +87,11 @@ fn every_type_comes_back_as_it_was_stored() {
         (DataType::Varchar(10), Value::text("short")),
         (DataType::Char(4), Value::text("ab")),
         (DataType::Date, Value::Date(19_000)),
-        (DataType::Timestamp, Value::Timestamp(1_600_000_000_000_001)),
-        (DataType::TimestampTz, Value::TimestampTz(-1)),
+        (DataType::TIMESTAMP, Value::Timestamp(1_600_000_000_000_001)),
+        (DataType::TIMESTAMPTZ, Value::TimestampTz(-1)),
         (DataType::Bytea, Value::Bytea([0, 255, 7].into())),
-        (DataType::Time, Value::Time(86_400_000_000)),
-        (DataType::Interval, Value::Interval(Interval::new(i32::MAX, i32::MIN, -9_223_372_036_854_775))),
+        (DataType::TIME, Value::Time(86_400_000_000)),
+        (DataType::INTERVAL, Value::Interval(Interval::new(i32::MAX, i32::MIN, -9_223_372_036_854_775))),
         (DataType::Uuid, Value::Uuid([0xab; 16])),
     ];
     let mut definition = TableDefinition::new("everything");

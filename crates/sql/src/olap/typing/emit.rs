@@ -163,7 +163,9 @@ impl Emitter<'_> {
             return Ok(cast(operand, to));
         }
         let is_plain = match (&from, &to) {
-            (from, to) if from == to => !target.is_text() && !target.is_document(),
+            (from, to) if from == to => {
+                !target.is_text() && !target.is_document() && target == target.of_any_precision()
+            }
             (ArrowType::Int16, ArrowType::Int32 | ArrowType::Int64)
             | (ArrowType::Int32, ArrowType::Int64) => true,
             (ArrowType::Int16 | ArrowType::Int32 | ArrowType::Int64, ArrowType::Float64) => true,
@@ -242,7 +244,7 @@ impl Emitter<'_> {
             ArrowType::Interval(_) => {
                 let zero = literal(&Value::Interval(Interval::default()))?;
                 let operation = Operation::Arithmetic(Arithmetic::Subtract);
-                return Ok(computed::call(operation, vec![zero, operand], DataType::Interval));
+                return Ok(computed::call(operation, vec![zero, operand], DataType::INTERVAL));
             }
             _ => return Ok(Expr::Negative(Box::new(operand))),
         };

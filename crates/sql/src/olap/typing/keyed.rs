@@ -43,7 +43,7 @@ pub(super) fn ordered(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
 }
 
 fn is_keyed(field: &Field) -> bool {
-    matches!(field_type(field), Some(DataType::Interval | DataType::Jsonb | DataType::Number))
+    matches!(field_type(field), Some(DataType::Interval(_) | DataType::Jsonb | DataType::Number))
 }
 
 fn key(expression: Expr, field: &Field) -> Expr {

@@ -27,6 +27,7 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
     SetComparison,
@@ -114,6 +115,12 @@ impl<'r, 't> Reader<'r, 't> {
             return Ok(lit(ScalarValue::Utf8View(Some(text.clone()))));
         }
         let is_untold = is_told(known) && field_type(&field) != Some(known);
+        // What is computed of a time with a precision, or merged with others, has none.
+        let is_mistold =
+            told_type(&field).is_some_and(|told| told != known && told.of_any_precision() == known);
+        if is_mistold && !is_null {
+            return Ok(coalesce(vec![expression]));
+        }
         Ok(match is_untold || is_null {
             true => {
                 let field = with_type(Field::new("", wide_type(known), true), known);
@@ -127,6 +134,9 @@ impl<'r, 't> Reader<'r, 't> {
     pub(super) fn emit_as(&mut self, operand: Operand, data_type: DataType) -> Result<Expr> {
         match operand {
             Operand::Typed(typed) if typed.data_type == Some(data_type) => self.emit(Operand::Typed(typed)),
+            Operand::Typed(typed) if typed.data_type.map(DataType::of_any_precision) == Some(data_type) => {
+                self.emit(Operand::Typed(Typed::new(typed.expression, data_type)))
+            }
             Operand::Typed(typed) => {
                 let is_text = typed.data_type.is_some_and(DataType::is_text) && data_type.is_text();
                 let resolved = match is_text {
@@ -276,7 +286,7 @@ impl<'r, 't> Reader<'r, 't> {
             ScalarValue::IntervalMonthDayNano(Some(value)) => {
                 let microseconds = value.nanoseconds / 1000;
                 let interval = Interval::new(value.months, value.days, microseconds);
-                typed(Value::Interval(interval), DataType::Interval)
+                typed(Value::Interval(interval), DataType::INTERVAL)
             }
             ScalarValue::UInt64(Some(value)) => self.decimal(i128::from(*value), 0, whole),
             ScalarValue::Decimal128(Some(value), _, scale) => self.decimal(*value, *scale, whole),
