@@ -89,7 +89,8 @@ pub use ankerdb_transaction::{
 };
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType,
-    EnumValue, Interval, KEPT_ENUM, Label, ListType, ObjectKind, SystemType, Value, ValueRef,
+    EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind, Packed, PackedRef, PackedType,
+    SystemType, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};

@@ -66,6 +66,7 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         }
         ValueRef::Bytea(bytes) => out.put_slice(bytes),
         ValueRef::Uuid(bytes) => out.put_slice(&bytes),
+        ValueRef::Packed(packed) => out.put_slice(&packed.to_wire()),
         ValueRef::Enum(value) => out.put_slice(value.label().as_bytes()),
         ValueRef::Array(array) => encode_array(array, out)?,
         ValueRef::Null => return Err(Error::internal("NULL has no binary form")),
@@ -207,6 +208,7 @@ pub(crate) fn decode(bytes: &[u8], data_type: DataType) -> Result<Value> {
         DataType::Uuid => Value::Uuid(fixed(bytes)?),
         DataType::Json => parse_text(data_type, utf8(bytes)?)?,
         DataType::Jsonb => decode_jsonb(bytes)?,
+        DataType::Packed(packed) => Value::Packed(packed.from_wire(bytes)?),
         DataType::Enum(labels) => Value::Enum(labels.value(utf8(bytes)?)?),
     })
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL's numbers for types.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{DataType, EnumType, ListType, ObjectKind, Precision, SystemType};
+use ankerdb_value::{DataType, EnumType, ListType, ObjectKind, PackedType, Precision, SystemType};
 
 /// What a RowDescription says about a type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +41,10 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::Uuid => (2950, 16, -1),
         DataType::Json => (114, -1, -1),
         DataType::Jsonb => (3802, -1, -1),
+        DataType::Packed(packed) => {
+            let (oid, _, size) = packed.numbers();
+            (oid, size, -1)
+        }
         DataType::Enum(labels) => (labels.oid(), 4, -1),
         DataType::System(system) => system_type(system),
     };
@@ -87,6 +91,7 @@ fn list_type(list: ListType) -> u32 {
         ListType::Interval => 1187,
         ListType::Numeric => 1231,
         ListType::Uuid => 2951,
+        ListType::Packed(packed) => packed.numbers().1,
         ListType::Enum(labels) => labels.list_oid(),
     }
 }
@@ -138,6 +143,9 @@ pub(crate) fn declared_type(oid: u32) -> Result<Option<DataType>> {
             if let Some(list) = ListType::ARRAYS.into_iter().find(|list| list_type(*list) == other) {
                 return Ok(Some(DataType::System(SystemType::List(list))));
             }
+            if let Some(packed) = PackedType::ALL.into_iter().find(|packed| packed.numbers().0 == other) {
+                return Ok(Some(DataType::Packed(packed)));
+            }
             if let Some(labels) = EnumType::by_oid(other) {
                 return Ok(Some(match labels.oid() == other {
                     true => DataType::Enum(labels),
@@ -169,6 +177,8 @@ mod tests {
             DataType::BigInt,
             DataType::Number,
             DataType::Uuid,
+            DataType::Packed(PackedType::Inet),
+            DataType::Packed(PackedType::Cidr),
             DataType::Json,
             DataType::Jsonb,
             DataType::Text,

@@ -5,7 +5,7 @@
 //! that reading a cell cannot.
 
 use crate::olap::labels::labels_of;
-use ankerdb_engine::{EnumType, Error, Result, SqlState, Value, ValueRef};
+use ankerdb_engine::{EnumType, Error, PackedRef, PackedType, Result, SqlState, Value, ValueRef};
 use ankerdb_value::{Decimal, Interval};
 use datafusion::arrow::array::{
     Array, ArrayAccessor, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanArray, Date32Array,
@@ -133,9 +133,10 @@ impl Column {
             Column::Number(array) => cell(array, row, |bytes| ValueRef::Number(number_text(bytes))),
             Column::ByteaView(array) => cell(array, row, ValueRef::Bytea),
             Column::Labels(array, labels) => cell(array, row, |position| ValueRef::Enum(labels.at(position))),
-            Column::FixedBytes(array) => {
-                cell(array, row, |bytes| bytes.try_into().map_or(ValueRef::Bytea(bytes), ValueRef::Uuid))
-            }
+            Column::FixedBytes(array) => cell(array, row, |bytes| match PackedType::by_width(bytes.len()) {
+                Some(packed) => ValueRef::Packed(PackedRef::new(packed, bytes)),
+                None => bytes.try_into().map_or(ValueRef::Bytea(bytes), ValueRef::Uuid),
+            }),
         }
     }
 }

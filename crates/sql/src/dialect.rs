@@ -1,6 +1,6 @@
 //! PostgreSQL's dialect as the parser knows it, with what it gets wrong.
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{Expr, TypedString};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -8,11 +8,30 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
 /// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`,
-/// and `:=` an operator where it names an argument; it has no `BETWEEN SYMMETRIC`.
+/// and `:=` an operator where it names an argument; it has no `BETWEEN SYMMETRIC`, and no constants of types whose names it does not know.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
 const STOCK: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// Whether the word may be the name of a type that the library does not know, such as `inet`.
+fn is_type_name(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_some() || word.keyword == Keyword::NoKeyword)
+}
+
+fn is_text(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::DollarQuotedString(_)
+    )
+}
+
+/// `inet '10.0.0.1'`
+fn typed_text(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let data_type = parser.parse_data_type()?;
+    let value = parser.parse_value()?;
+    Ok(Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }))
+}
 
 /// Methods of the library's dialect.
 macro_rules! stock {
@@ -42,7 +61,11 @@ impl Dialect for Postgres {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        if !crate::written_forms::is_symmetric(&parser.peek_token_ref().token) {
+        let first = &parser.peek_token_ref().token;
+        if is_type_name(first) && is_text(&parser.peek_nth_token_ref(1).token) {
+            return Some(typed_text(parser));
+        }
+        if !crate::written_forms::is_symmetric(first) {
             return STOCK.parse_prefix(parser);
         }
         parser.next_token();

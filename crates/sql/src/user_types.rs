@@ -91,6 +91,11 @@ pub(crate) fn kept_type(labels: EnumType) -> DataType {
     DataType::Custom(ObjectName::from(name.to_vec()), Vec::new())
 }
 
+/// The type of the system catalog with this name.
+pub(crate) fn named(name: &str) -> DataType {
+    DataType::Custom(ObjectName::from(vec![Ident::new(SCHEMA), Ident::new(name)]), Vec::new())
+}
+
 /// Whether a text that is kept names the type.
 pub(crate) fn is_named_in(text: &str, labels: EnumType) -> bool {
     let mut found = false;

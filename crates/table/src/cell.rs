@@ -1,7 +1,7 @@
 //! One cell inside of storage: what a value looks like as bits.
 
 use ankerdb_base::{Error, Result, SqlState};
-use ankerdb_value::{ArrayRef, DataType, Decimal, Interval, SystemType, Value, ValueRef};
+use ankerdb_value::{ArrayRef, DataType, Decimal, Interval, PackedRef, SystemType, Value, ValueRef};
 
 /// Longest byte string that lies in its view.
 pub(crate) const INLINE_BYTES: usize = 12;
@@ -48,7 +48,7 @@ impl CellLayout {
             DataType::Numeric { precision: 10..=18, .. } => CellLayout::Word,
             DataType::Numeric { .. } | DataType::Uuid | DataType::Interval(_) => CellLayout::Wide,
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Bytea => CellLayout::View,
-            DataType::Number | DataType::Json | DataType::Jsonb => CellLayout::View,
+            DataType::Number | DataType::Json | DataType::Jsonb | DataType::Packed(_) => CellLayout::View,
             DataType::System(system) if system.is_number() => CellLayout::Word,
             DataType::System(_) => CellLayout::View,
         }
@@ -147,6 +147,7 @@ impl<'a> Cell<'a> {
             (ValueRef::Integer(value), DataType::Integer) | (ValueRef::Date(value), DataType::Date) => {
                 Cell::integer(value)
             }
+            (ValueRef::BigInt(value), DataType::System(system)) if system.is_number() => Cell::bigint(value),
             (ValueRef::BigInt(value), DataType::BigInt)
             | (ValueRef::Timestamp(value), DataType::Timestamp(_))
             | (ValueRef::TimestampTz(value), DataType::TimestampTz(_))
@@ -168,6 +169,9 @@ impl<'a> Cell<'a> {
                 Cell::Bytes(value.as_bytes())
             }
             (ValueRef::Number(text), DataType::Number) => Cell::Bytes(text.as_bytes()),
+            (ValueRef::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => {
+                Cell::Bytes(packed.bytes())
+            }
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),
             (ValueRef::Array(array), DataType::System(SystemType::List(list)))
                 if array.list_type() == list =>
@@ -192,6 +196,7 @@ impl<'a> Cell<'a> {
             (Cell::Word(word), DataType::SmallInt) => ValueRef::SmallInt(word as i16),
             (Cell::Word(word), DataType::Integer) => ValueRef::Integer(word as i32),
             (Cell::Word(word), DataType::BigInt) => ValueRef::BigInt(word as i64),
+            (Cell::Word(word), DataType::System(_)) => ValueRef::BigInt(word as i64),
             (Cell::Word(word), DataType::Real) => ValueRef::Real(f32::from_bits(word as u32)),
             (Cell::Word(word), DataType::DoublePrecision) => ValueRef::Double(f64::from_bits(word)),
             (Cell::Word(word), DataType::Date) => ValueRef::Date(word as i32),
@@ -209,6 +214,7 @@ impl<'a> Cell<'a> {
             (Cell::Wide(wide), DataType::Interval(_)) => ValueRef::Interval(Interval::from_bits(wide)),
             (Cell::Bytes(bytes), DataType::Bytea) => ValueRef::Bytea(bytes),
             (Cell::Bytes(bytes), DataType::Number) => ValueRef::Number(stored_text(bytes)),
+            (Cell::Bytes(bytes), DataType::Packed(packed)) => ValueRef::Packed(PackedRef::new(packed, bytes)),
             (Cell::Bytes(bytes), DataType::System(SystemType::List(_))) => {
                 ValueRef::Array(ArrayRef::from_bytes(bytes))
             }

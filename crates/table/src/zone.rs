@@ -26,6 +26,7 @@ impl Zone {
             DataType::SmallInt | DataType::Integer | DataType::BigInt => true,
             DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_) | DataType::Time(_) => true,
             DataType::Enum(_) => true,
+            DataType::System(system) => system.is_number(),
             DataType::Numeric { precision, .. } => precision <= 18,
             _ => false,
         }

@@ -316,6 +316,7 @@ fn check_cell(table: &Table, column: usize, cell: Cell<'_>) -> Result<()> {
 fn is_stored_form(bytes: &[u8], data_type: DataType) -> bool {
     match (data_type, std::str::from_utf8(bytes)) {
         (DataType::Bytea, _) => true,
+        (DataType::Packed(packed), _) => packed.is_stored_form(bytes),
         (DataType::Json, Ok(text)) => json::check(text).is_ok(),
         (DataType::Jsonb, Ok(text)) => json::to_jsonb(text).is_ok_and(|canonical| canonical == text),
         (DataType::Number, Ok(text)) => Number::parse(text).is_ok_and(|number| number.to_string() == text),

@@ -10,7 +10,9 @@
 //! So an array is copied, stored and lent like a text, and read from front to back without an allocation. An array without
 //! items has no dimensions. Nothing here knows how arrays are written (`array_text`) or how they compare (`array_order`).
 
-use crate::{DataType, Decimal, EnumType, Interval, ListType, Number, SystemType, Value, ValueRef};
+use crate::{
+    DataType, Decimal, EnumType, Interval, ListType, Number, PackedRef, SystemType, Value, ValueRef,
+};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// The most dimensions, as in PostgreSQL.
@@ -206,6 +208,7 @@ impl<'a> Items<'a> {
             ListType::Time => ValueRef::Time(i64::from_le_bytes(self.fixed()?)),
             ListType::Interval => ValueRef::Interval(Interval::from_bits(u128::from_le_bytes(self.fixed()?))),
             ListType::Uuid => ValueRef::Uuid(self.fixed()?),
+            ListType::Packed(packed) => ValueRef::Packed(PackedRef::new(packed, self.bytes()?)),
             ListType::Enum(labels) => ValueRef::Enum(labels.at(i64::from_le_bytes(self.fixed()?))),
             ListType::Bytea => ValueRef::Bytea(self.bytes()?),
             ListType::Text | ListType::Varchar | ListType::Bpchar | ListType::Name | ListType::Char => {
@@ -326,6 +329,9 @@ impl ArrayBuilder {
             (ListType::Uuid, ValueRef::Uuid(bytes)) => out.extend_from_slice(&bytes),
             (ListType::Enum(labels), ValueRef::Enum(value)) if value.enum_type == labels => {
                 out.extend_from_slice(&value.position.to_le_bytes());
+            }
+            (ListType::Packed(known), ValueRef::Packed(packed)) if packed.packed_type() == known => {
+                push_counted(packed.bytes(), out)?;
             }
             (ListType::Bytea, ValueRef::Bytea(bytes)) => push_counted(bytes, out)?,
             (

@@ -92,6 +92,9 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
         (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => Ok(Value::Enum(value)),
+        (Value::Packed(packed), DataType::Packed(target)) if let Some(other) = packed.cast(target) => {
+            Ok(Value::Packed(other))
+        }
         (value, data_type) => {
             if let Some(converted) = between_times(&value, data_type)? {
                 return Ok(rounded(converted, data_type));
@@ -163,6 +166,11 @@ fn plain_name(data_type: DataType) -> String {
 pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Boolean(value) => value.to_string(),
+        Value::Packed(packed) => {
+            let mut text = String::new();
+            packed.borrow().push_cast_text(&mut text);
+            text
+        }
         value => {
             let mut text = String::new();
             format_text(value, DataType::Text, &mut text);

@@ -1,6 +1,6 @@
 //! What a column can be declared as.
 
-use crate::{EnumType, IntervalLimit, Precision, SystemType};
+use crate::{EnumType, IntervalLimit, PackedType, Precision, SystemType};
 use std::fmt;
 
 /// The most digits a numeric of declared digits can have: those of a 128-bit integer.
@@ -63,6 +63,8 @@ pub enum DataType {
     Json,
     /// `jsonb`: the canonical text of a document (see [`json`](crate::json))
     Jsonb,
+    /// A type whose values are ordered bytes, such as `inet`
+    Packed(PackedType),
     /// A type whose values are labels
     Enum(EnumType),
     /// A type of the system catalog, which columns of tables cannot have.
@@ -148,6 +150,7 @@ impl fmt::Display for DataType {
             DataType::Uuid => f.write_str("uuid"),
             DataType::Json => f.write_str("json"),
             DataType::Jsonb => f.write_str("jsonb"),
+            DataType::Packed(packed) => f.write_str(packed.name()),
             DataType::Enum(labels) => f.write_str(labels.name()),
             DataType::System(system) => f.write_str(system.name()),
         }

@@ -73,6 +73,8 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         }
         (Value::Number(text), DataType::Number) => push_number_key(text, out),
         (Value::Text(value), DataType::Text | DataType::Varchar(_)) => push_text(out, value),
+        (Value::Text(value), DataType::System(system)) if system.is_text() => push_text(out, value),
+        (Value::BigInt(value), DataType::System(system)) if system.is_number() => push_bigint(out, *value),
         (Value::Text(value), DataType::Char(_)) => push_text(out, value.trim_end_matches(' ')),
         (Value::Date(days), DataType::Date) => push_integer(out, *days),
         (Value::Timestamp(moment), DataType::Timestamp(_)) => push_bigint(out, *moment),
@@ -81,6 +83,9 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Interval(interval), DataType::Interval(_)) => push_wide(out, interval.span()),
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
+        (Value::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => {
+            push_bytes(out, packed.borrow().bytes());
+        }
         (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => {
             push_bigint(out, value.position);
         }

@@ -25,6 +25,7 @@ mod key;
 mod literal;
 mod number;
 mod operator;
+mod packed;
 mod precision;
 mod system_type;
 mod text;
@@ -53,6 +54,8 @@ pub use number::{
     Number, NumberSum, Spread, compare_numbers, number_from_binary, number_to_binary, push_number_key,
 };
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
+pub use packed::network::{push_abbreviated, push_host};
+pub use packed::{Network, Packed, PackedRef, PackedType};
 pub use precision::{IntervalFields, IntervalLimit, Precision};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};

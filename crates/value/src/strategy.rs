@@ -1,7 +1,7 @@
 //! Random values of every type, for property tests.
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
-use crate::{DataType, Decimal, Interval, Number, Precision, Value};
+use crate::{DataType, Decimal, Interval, Network, Number, PackedType, Precision, Value};
 use proptest::prelude::*;
 
 /// Any type, with modifiers that random values can reach.
@@ -28,6 +28,7 @@ pub(crate) fn data_type() -> BoxedStrategy<DataType> {
         Just(DataType::INTERVAL),
         Just(DataType::Bytea),
         Just(DataType::Uuid),
+        proptest::sample::select(PackedType::ALL.to_vec()).prop_map(DataType::Packed),
     ]
     .boxed()
 }
@@ -61,10 +62,31 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             .boxed(),
         DataType::Uuid => any::<[u8; 16]>().prop_map(Value::Uuid).boxed(),
         DataType::Json | DataType::Jsonb => document().prop_map(Value::text).boxed(),
+        DataType::Packed(packed) => {
+            let stored = move |network: Network| match packed {
+                PackedType::Inet => Value::Packed(network.packed(packed)),
+                PackedType::Cidr => Value::Packed(network.network().packed(packed)),
+            };
+            network().prop_map(stored).boxed()
+        }
         DataType::Enum(_) | DataType::System(_) => {
             unreachable!("no column is of a type of the system catalog")
         }
     }
+}
+
+/// An address; equal and neighbouring ones occur.
+pub(crate) fn network() -> BoxedStrategy<Network> {
+    let octet = || prop_oneof![Just(0u8), Just(10), Just(255), any::<u8>()];
+    let address = proptest::array::uniform16(octet());
+    let any = (any::<bool>(), prop_oneof![Just(0u8), Just(8), Just(24), 0u8..=128], address);
+    any.prop_map(|(is_v6, bits, mut address)| {
+        if !is_v6 {
+            address[4..].fill(0);
+        }
+        Network { is_v6, bits: bits.min(if is_v6 { 128 } else { 32 }), address }
+    })
+    .boxed()
 }
 
 /// The canonical text of a numeric of any length.

@@ -4,7 +4,7 @@
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
 //! query has written it already, a text in the form `{1,2}` that clients see.
 
-use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION};
+use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -84,6 +84,8 @@ pub enum ListType {
     Bytea,
     /// `uuid[]`
     Uuid,
+    /// Of a packed type, such as `inet[]`.
+    Packed(PackedType),
     /// Of a type of labels.
     Enum(EnumType),
 }
@@ -93,7 +95,7 @@ const ITEM_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECIS
 
 impl ListType {
     /// All of them but the vectors and those of types that users make: what PostgreSQL calls arrays.
-    pub const ARRAYS: [ListType; 20] = {
+    pub const ARRAYS: [ListType; 22] = {
         use ListType::*;
         [
             Boolean,
@@ -116,6 +118,8 @@ impl ListType {
             Interval,
             Bytea,
             Uuid,
+            Packed(PackedType::Inet),
+            Packed(PackedType::Cidr),
         ]
     };
 
@@ -140,6 +144,7 @@ impl ListType {
             ListType::Interval => DataType::INTERVAL,
             ListType::Bytea => DataType::Bytea,
             ListType::Uuid => DataType::Uuid,
+            ListType::Packed(packed) => DataType::Packed(packed),
             ListType::Enum(labels) => DataType::Enum(labels),
         }
     }
@@ -163,7 +168,7 @@ impl ListType {
 
 impl SystemType {
     /// All of them but the lists of types that users make.
-    pub const ALL: [SystemType; 30] = {
+    pub const ALL: [SystemType; 32] = {
         use ListType as L;
         use ObjectKind as K;
         use SystemType::{Char, List, Name, Object, Oid};
@@ -198,6 +203,8 @@ impl SystemType {
             List(L::Interval),
             List(L::Bytea),
             List(L::Uuid),
+            List(L::Packed(PackedType::Inet)),
+            List(L::Packed(PackedType::Cidr)),
         ]
     };
 
@@ -234,6 +241,7 @@ impl SystemType {
             SystemType::List(ListType::Interval) => "interval[]",
             SystemType::List(ListType::Bytea) => "bytea[]",
             SystemType::List(ListType::Uuid) => "uuid[]",
+            SystemType::List(ListType::Packed(packed)) => packed.list_name(),
             SystemType::List(ListType::Enum(labels)) => labels.list_name(),
         }
     }

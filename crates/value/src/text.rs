@@ -59,6 +59,7 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
             Value::text(text)
         }
         DataType::Jsonb => Value::text(json::to_jsonb(text)?),
+        DataType::Packed(packed) => Value::Packed(packed.parse(text)?),
         DataType::Enum(labels) => Value::Enum(labels.value(text)?),
         DataType::System(system) if system.is_number() => Value::BigInt(parse_oid(text)?),
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
@@ -92,6 +93,7 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
             push_hex(bytes, out);
         }
         ValueRef::Array(array) => array_text::format_array(array, out),
+        ValueRef::Packed(packed) => packed.push_text(out),
         ValueRef::Enum(value) => out.push_str(value.label()),
         ValueRef::Uuid(bytes) => {
             for (i, group) in

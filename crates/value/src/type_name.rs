@@ -1,6 +1,8 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
-use crate::{DataType, EnumType, IntervalFields, IntervalLimit, MAX_NUMERIC_PRECISION, Precision};
+use crate::{
+    DataType, EnumType, IntervalFields, IntervalLimit, MAX_NUMERIC_PRECISION, PackedType, Precision,
+};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
@@ -43,6 +45,7 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "uuid" => DataType::Uuid,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
+        packed if let Some(packed) = PackedType::by_name(packed) => DataType::Packed(packed),
         kept if let Some(labels) = kept_enum(kept) => DataType::Enum(labels),
         _ => {
             let message = format!("type \"{name}\" does not exist");

@@ -1,6 +1,6 @@
 //! One cell outside of storage.
 
-use crate::{Array, Decimal, EnumValue, Interval, Number};
+use crate::{Array, Decimal, EnumValue, Interval, Number, Packed};
 
 /// A value, or NULL. Its type is told by the column or expression it belongs to; `text`, `varchar`, `char`, `json` and
 /// `jsonb` share one variant, and numerics carry their own scale. A numeric is a [`Value::Number`] in columns without a precision, and
@@ -41,6 +41,8 @@ pub enum Value {
     Bytea(Box<[u8]>),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// a value of a packed type, such as `inet`
+    Packed(Packed),
     /// a label of a type of labels
     Enum(EnumValue),
     /// an array
@@ -82,6 +84,7 @@ impl Value {
             Value::Interval(_) => "interval",
             Value::Bytea(_) => "bytea",
             Value::Uuid(_) => "uuid",
+            Value::Packed(packed) => packed.packed_type().name(),
             Value::Enum(value) => value.enum_type.name(),
             Value::Array(array) => array.borrow().type_name(),
         }

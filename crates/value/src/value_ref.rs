@@ -1,6 +1,6 @@
 //! One cell where it lies: a value that is read, not owned.
 
-use crate::{ArrayRef, Decimal, EnumValue, Interval, Value};
+use crate::{ArrayRef, Decimal, EnumValue, Interval, PackedRef, Value};
 
 /// A value, or NULL, that borrows its text or bytes. Results are written to clients from these, so that a text is copied
 /// once, into the client's buffer. Otherwise like [`Value`].
@@ -40,6 +40,8 @@ pub enum ValueRef<'a> {
     Bytea(&'a [u8]),
     /// `uuid`, in the order it is written
     Uuid([u8; 16]),
+    /// a value of a packed type, such as `inet`
+    Packed(PackedRef<'a>),
     /// a label of a type of labels
     Enum(EnumValue),
     /// an array
@@ -72,6 +74,7 @@ impl ValueRef<'_> {
             ValueRef::Interval(interval) => Value::Interval(interval),
             ValueRef::Bytea(bytes) => Value::Bytea(bytes.into()),
             ValueRef::Uuid(bytes) => Value::Uuid(bytes),
+            ValueRef::Packed(packed) => Value::Packed(packed.to_packed()),
             ValueRef::Enum(value) => Value::Enum(value),
             ValueRef::Array(array) => Value::Array(array.to_array()),
         }
@@ -98,6 +101,7 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
             Value::Interval(interval) => ValueRef::Interval(*interval),
             Value::Bytea(bytes) => ValueRef::Bytea(bytes),
             Value::Uuid(bytes) => ValueRef::Uuid(*bytes),
+            Value::Packed(packed) => ValueRef::Packed(packed.borrow()),
             Value::Enum(value) => ValueRef::Enum(*value),
             Value::Array(array) => ValueRef::Array(array.borrow()),
         }

@@ -29,7 +29,7 @@ pub(super) fn bind(prepared: &Prepared, values: &impl Values) -> Result<Vec<Valu
         let value = values.value(position).and_then(|value| parameter(value, types[place]));
         let value = value.map_err(|error| error.at(format!("parameter {}", shown(prepared, place))))?;
         bound[place] = match types[place] {
-            to @ (DataType::Jsonb | DataType::Number) => assign(value.to_value(), to)?,
+            to @ (DataType::Jsonb | DataType::Number | DataType::Packed(_)) => assign(value.to_value(), to)?,
             _ => value.to_value(),
         };
     }

@@ -49,7 +49,7 @@ pub(crate) fn parameter(value: ValueRef<'_>, data_type: DataType) -> Result<Valu
         },
         // Of any form: made canonical where they are bound.
         (ValueRef::Text(_), DataType::Jsonb) => Ok(value),
-        (ValueRef::Text(_), DataType::Number) => Ok(value),
+        (ValueRef::Text(_), DataType::Number | DataType::Packed(_)) => Ok(value),
         (_, DataType::Number) if is_lossless(value, data_type) => Ok(value),
         (_, DataType::Varchar(_) | DataType::Char(_)) => stored(value, DataType::Text),
         _ => stored(value, data_type.of_any_precision()),
@@ -76,9 +76,10 @@ pub(crate) fn number_text(value: ValueRef<'_>, data_type: DataType) -> Result<Op
 fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
     match (value, data_type) {
         (ValueRef::Text(text), DataType::Varchar(_) | DataType::Char(_)) => fitted(text, data_type),
-        (ValueRef::Text(_), DataType::Bytea | DataType::System(SystemType::List(_))) => {
-            Err(mismatch(value, data_type))
-        }
+        (
+            ValueRef::Text(_),
+            DataType::Bytea | DataType::Packed(_) | DataType::System(SystemType::List(_)),
+        ) => Err(mismatch(value, data_type)),
         (ValueRef::Array(array), DataType::System(SystemType::List(list))) if array.list_type() == list => {
             Ok(value)
         }
@@ -90,6 +91,7 @@ fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
         (ValueRef::Text(_), DataType::Jsonb) => Err(not_canonical()),
         (ValueRef::Text(_), _) => copied(assign(value.to_value(), data_type)?),
         (ValueRef::Bytea(_), DataType::Bytea) => Ok(value),
+        (ValueRef::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => Ok(value),
         _ if is_lossless(value, data_type) => copied(assign(value.to_value(), data_type)?),
         _ => Err(mismatch(value, data_type)),
     }
@@ -112,7 +114,11 @@ fn is_lossless(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Interval(_) => matches!(data_type, To::Interval(_)),
         ValueRef::Uuid(_) => data_type == To::Uuid,
         ValueRef::Enum(value) => data_type == To::Enum(value.enum_type),
-        ValueRef::Null | ValueRef::Text(_) | ValueRef::Bytea(_) | ValueRef::Array(_) => false,
+        ValueRef::Null
+        | ValueRef::Text(_)
+        | ValueRef::Bytea(_)
+        | ValueRef::Packed(_)
+        | ValueRef::Array(_) => false,
     }
 }
 
@@ -142,7 +148,7 @@ fn copied<'a>(value: Value) -> Result<ValueRef<'a>> {
         Value::Interval(value) => ValueRef::Interval(value),
         Value::Uuid(value) => ValueRef::Uuid(value),
         Value::Enum(value) => ValueRef::Enum(value),
-        Value::Text(_) | Value::Number(_) | Value::Bytea(_) | Value::Array(_) => {
+        Value::Text(_) | Value::Number(_) | Value::Bytea(_) | Value::Packed(_) | Value::Array(_) => {
             return Err(Error::new(SqlState::InternalError, "a conversion gave what lies elsewhere"));
         }
     })

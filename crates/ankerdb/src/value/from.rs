@@ -132,8 +132,9 @@ direct! {
         ValueRef::Integer(value) => Decimal::from(i64::from(value)),
         ValueRef::BigInt(value) => Decimal::from(value),
     }
-    String, DataType::Number | DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::System(SystemType::List(_)), {
+    String, DataType::Number | DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb | DataType::Packed(_) | DataType::Enum(_) | DataType::System(SystemType::List(_)), {
         ValueRef::Text(text) | ValueRef::Number(text) => text.to_owned(),
+        ValueRef::Packed(packed) => packed.to_text(),
         ValueRef::Enum(value) => value.label().to_owned(),
         // An array of an analytical query is a text already.
         ValueRef::Array(array) => array_text(array),

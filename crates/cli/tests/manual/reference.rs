@@ -4,7 +4,7 @@ use crate::chapter::{blocks, chapter, front_page, quoted, root, table_rows};
 use crate::client::Client;
 use crate::support::server::Server;
 use crate::support::{run, text};
-use ankerdb_engine::{DataType, Database, ObjectKind, SystemType};
+use ankerdb_engine::{DataType, Database, ObjectKind, PackedType, SystemType};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,7 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Uuid => "uuid",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
+        DataType::Packed(packed) => packed.name(),
         // Users give them names.
         DataType::Enum(labels) => labels.name(),
         DataType::System(system) => system.name(),
@@ -81,7 +82,7 @@ fn in_manual(data_type: DataType) -> &'static str {
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 28] = [
+const TYPES: [DataType; 30] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -102,6 +103,8 @@ const TYPES: [DataType; 28] = [
     DataType::Uuid,
     DataType::Json,
     DataType::Jsonb,
+    DataType::Packed(PackedType::Inet),
+    DataType::Packed(PackedType::Cidr),
     DataType::System(SystemType::Oid),
     DataType::System(SystemType::Name),
     DataType::System(SystemType::Char),

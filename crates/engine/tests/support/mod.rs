@@ -432,6 +432,9 @@ pub(crate) fn image_cell(column: &ColumnImage, row: usize, data_type: DataType) 
             let microseconds = i64::from_le_bytes(wide()[8..].try_into().unwrap());
             Value::Interval(Interval::new(part(0), part(4), microseconds))
         }
+        DataType::Packed(packed) => {
+            Value::Packed(PackedRef::new(packed, view_bytes(column, &wide())).to_packed())
+        }
         DataType::Enum(labels) => Value::Enum(labels.at(word())),
         DataType::System(_) => unreachable!("no column is of a type of the system catalog"),
         DataType::Bytea => Value::Bytea(view_bytes(column, &wide()).into()),

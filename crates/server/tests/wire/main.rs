@@ -20,6 +20,7 @@ mod limits;
 mod malformed;
 mod notify;
 mod numerics;
+mod packed;
 mod precision;
 mod psql;
 mod script;

@@ -668,6 +668,7 @@ fn check_castable(from: DataType, to: DataType) -> Result<(), Error> {
         DataType::Interval(_) => Value::Interval(Interval::default()),
         DataType::Bytea => Value::Bytea(Box::default()),
         DataType::Uuid => Value::Uuid([0; 16]),
+        DataType::Packed(packed) => Value::Packed(packed.sample()),
         DataType::Enum(_) if from == to || to.is_text() => return Ok(()),
         DataType::Enum(_) => {
             let message = format!("cannot cast type {from} to {}", type_name(to));

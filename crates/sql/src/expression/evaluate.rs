@@ -278,6 +278,7 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
             for value in values.into_iter().filter(|value| !value.is_null()) {
                 match value {
                     Value::Boolean(value) => text.push(if value { 't' } else { 'f' }),
+                    Value::Packed(packed) => text += &packed.borrow().to_text(),
                     other => text += &into_text(other)?,
                 }
             }

@@ -394,7 +394,7 @@ fn extreme(binder: &mut Binder, function: Function, items: Vec<Typed>) -> Bound<
 /// `concat` writes every type as it is shown: a boolean as a letter, a `char(n)` with its blanks.
 fn concat(binder: &mut Binder, items: Vec<Typed>) -> Bound<Typed> {
     let items = items.into_iter().map(|item| match item.data_type {
-        Some(DataType::Boolean) => Ok(item.expression),
+        Some(DataType::Boolean | DataType::Packed(_)) => Ok(item.expression),
         _ => binder.resolve(super::operator::with_blanks(item), DataType::Text),
     });
     let items = items.collect::<Bound<Vec<_>>>()?;

@@ -91,6 +91,11 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::PGBitwiseXor => "operator #",
         BinaryOperator::PGBitwiseShiftLeft => "operator <<",
         BinaryOperator::PGBitwiseShiftRight => "operator >>",
+        BinaryOperator::Custom(symbol) => match symbol.as_str() {
+            "<<=" => "operator <<=",
+            ">>=" => "operator >>=",
+            _ => return None,
+        },
         BinaryOperator::PGExp => POWER,
         BinaryOperator::PGStartsWith => "operator ^@",
         BinaryOperator::PGOverlap => OVERLAP,

@@ -276,6 +276,16 @@ impl Binder<'_> {
         if [left.data_type, right.data_type].into_iter().flatten().any(DataType::is_document) {
             return Err(no_operator(&left, operator.symbol(), &right).into());
         }
+        if matches!(left.data_type, Some(DataType::Packed(_)))
+            || matches!(right.data_type, Some(DataType::Packed(_)))
+        {
+            let name = match operator {
+                Arithmetic::Add => "operator +",
+                Arithmetic::Subtract => "operator -",
+                _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
+            };
+            return library::call(self, name, vec![left, right]);
+        }
         let (left, right) = self.arithmetic_operands(operator, left, right)?;
         let (left_type, right_type) = match (left.data_type, right.data_type) {
             (Some(left), Some(right)) => (left, right),

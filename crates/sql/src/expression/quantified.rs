@@ -184,6 +184,9 @@ fn order(operand: &Value, item: ValueRef<'_>) -> Result<Option<Ordering>> {
         (Value::Integer(left), ValueRef::Integer(right)) => Ok(Some(left.cmp(&right))),
         (Value::BigInt(left), ValueRef::BigInt(right)) => Ok(Some(left.cmp(&right))),
         (Value::Uuid(left), ValueRef::Uuid(right)) => Ok(Some(left.cmp(&right))),
+        (Value::Packed(left), ValueRef::Packed(right)) if left.packed_type() == right.packed_type() => {
+            Ok(Some(left.borrow().cmp(&right)))
+        }
         (Value::Text(left), ValueRef::Text(right)) => Ok(Some(left.as_bytes().cmp(right.as_bytes()))),
         (left, right) => compare(left, &right.to_value()),
     }

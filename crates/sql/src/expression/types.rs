@@ -1,7 +1,9 @@
 //! PostgreSQL's rules on types: names in SQL, the common type of two operands, implicit conversions.
 
 use super::bind::is_bare_numeric;
-use ankerdb_engine::{DataType, Decimal, EnumType, Error, ListType, Result, SqlState, SystemType, Value};
+use ankerdb_engine::{
+    DataType, Decimal, EnumType, Error, ListType, PackedType, Result, SqlState, SystemType, Value,
+};
 use ankerdb_value::{MAX_NUMERIC_PRECISION, Number, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
 
@@ -81,6 +83,7 @@ pub(crate) enum Family {
     Uuid,
     Json,
     Jsonb,
+    Packed(PackedType),
     Enum(EnumType),
     List(ListType),
 }
@@ -107,6 +110,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Uuid => Family::Uuid,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
+        DataType::Packed(packed) => Family::Packed(packed),
         DataType::Enum(labels) => Family::Enum(labels),
         DataType::System(system) if system.is_number() => Family::BigInt,
         DataType::System(SystemType::List(list)) => Family::List(list),
@@ -149,6 +153,9 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         (Char, Char) => ANY_CHAR,
         // PostgreSQL compares `char` with `text` as text, blanks cut off: the stored form.
         (Text | Char, Text | Char) => DataType::Text,
+        (Family::Packed(left), Family::Packed(right)) if left.is_network() && right.is_network() => {
+            DataType::Packed(PackedType::Inet)
+        }
         (Timestamp, Timestamp) | (TimestampTz, TimestampTz) | (Time, Time) | (Interval, Interval) => {
             left.of_any_precision()
         }
@@ -192,7 +199,15 @@ pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
             (Family::Timestamp | Family::TimestampTz | Family::Interval, Family::Time)
         )
         || (source, target) == (Family::Time, Family::Interval)
+        || is_number_of_object(to) && matches!(source, Family::SmallInt | Family::Integer)
+        || is_number_of_object(from) && target == Family::Integer
         || (from.is_document() && to.is_document())
+        || matches!((source, target), (Family::Packed(from), Family::Packed(to)) if from.is_network() && to.is_network())
+}
+
+/// Whether values are numbers of objects.
+fn is_number_of_object(data_type: DataType) -> bool {
+    matches!(data_type, DataType::System(system) if system.is_number())
 }
 
 /// The value as exactly the same value of another type, if there is one.

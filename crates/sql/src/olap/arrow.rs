@@ -20,14 +20,14 @@
 
 use super::labels;
 use ankerdb_engine::{
-    BlockImage, Bytes, ColumnImage, DataType, Error, ListType, Result, SqlState, SystemType,
+    BlockImage, Bytes, ColumnImage, DataType, Error, ListType, PackedType, Result, SqlState, SystemType,
 };
 use ankerdb_value::{Interval, MAX_NUMERIC_PRECISION};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
-    FixedSizeBinaryArray, Int64Array, LargeBinaryArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    StringViewArray,
+    FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int64Array, LargeBinaryArray, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, StringViewArray,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::filter_record_batch;
@@ -74,6 +74,7 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Interval(_) => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
+        DataType::Packed(packed) => ArrowType::FixedSizeBinary(packed.width() as i32),
         DataType::Enum(labels) => labels::arrow_type(labels),
         DataType::System(system) if system.is_number() => ArrowType::Int64,
         DataType::System(_) => ArrowType::Utf8View,
@@ -198,8 +199,15 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
             return super::stored_list::lists(list, &stored);
         }
-        DataType::System(_) => return Err(Error::internal("a column of a type of the system catalog")),
-        DataType::Text | DataType::Varchar(_) | DataType::Char(_) | DataType::Json | DataType::Jsonb => {
+        DataType::System(system) if system.is_number() => {
+            Arc::new(primitive::<Int64Type>(values, nulls, rows)?)
+        }
+        DataType::Text
+        | DataType::Varchar(_)
+        | DataType::Char(_)
+        | DataType::Json
+        | DataType::Jsonb
+        | DataType::System(_) => {
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap and is UTF-8; it is the engine that wrote both.
             Arc::new(unsafe { StringViewArray::new_unchecked(views, heaps, nulls) })
@@ -210,12 +218,39 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
             Arc::new(LargeBinaryArray::from_iter(stored.iter()))
         }
+        DataType::Packed(packed) => {
+            let (views, heaps) = views(values, column.heaps, rows)?;
+            // SAFETY: a view of lent memory lies in its heap.
+            let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
+            Arc::new(padded(packed, stored.iter())?)
+        }
         DataType::Bytea => {
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap.
             Arc::new(unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) })
         }
     })
+}
+
+/// Packed values, each with zeros up to the width of its type.
+pub(crate) fn padded<'a>(
+    packed: PackedType,
+    stored: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+) -> Result<FixedSizeBinaryArray> {
+    let width = packed.width();
+    let mut padded = FixedSizeBinaryBuilder::with_capacity(stored.len(), width as i32);
+    let mut whole = vec![0; width];
+    for value in stored {
+        let Some(bytes) = value else {
+            padded.append_null();
+            continue;
+        };
+        let length = bytes.len().min(width);
+        whole[..length].copy_from_slice(&bytes[..length]);
+        whole[length..].fill(0);
+        padded.append_value(&whole).map_err(|error| Error::internal(error.to_string()))?;
+    }
+    Ok(padded.finish())
 }
 
 /// An interval column: Arrow's intervals have the parts that ours have, in the same places, but count nanoseconds.

@@ -7,6 +7,8 @@
 use super::aggregate::counted_rows;
 use super::interval_aggregate::{INTERVAL, IntervalExtreme};
 use super::number_aggregate::{NUMBER, NumberExtreme};
+use super::value::{told_type, with_type};
+use ankerdb_engine::{DataType as SqlType, SystemType};
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
@@ -66,7 +68,12 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
-        self.stock.inner().return_field(arguments)
+        let field = self.stock.inner().return_field(arguments)?;
+        let told = arguments.first().and_then(|argument| told_type(argument));
+        Ok(match told {
+            Some(oid @ SqlType::System(SystemType::Oid)) => Arc::new(with_type(field.as_ref().clone(), oid)),
+            _ => field,
+        })
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {

@@ -330,13 +330,19 @@ impl TypePlanner for PostgresTypes {
                 "name" => return Ok(Some(system_type(SystemType::Name))),
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),
                 other => match SystemType::by_name(other.strip_prefix("pg_catalog.").unwrap_or(other)) {
-                    Some(system) if system.is_number() => return Ok(Some(system_type(system))),
+                    Some(system) if system.is_number() || system.is_text() => {
+                        return Ok(Some(system_type(system)));
+                    }
                     _ => {
                         let known = self.renamed(other)?;
-                        return if known.is_none() {
-                            data_type(sql).map(|_| None).map_err(external)
-                        } else {
-                            Ok(known)
+                        return match known {
+                            Some(known) => Ok(Some(known)),
+                            None => Ok(match data_type(sql).map_err(external)? {
+                                packed @ DataType::Packed(_) => {
+                                    Some(Arc::new(Field::new("", wide_type(packed), true)))
+                                }
+                                _ => None,
+                            }),
                         };
                     }
                 },

@@ -163,6 +163,7 @@ impl OverItems {
                 | SqlType::BigInt
                 | SqlType::Text
                 | SqlType::Uuid
+                | SqlType::Packed(_)
                 | SqlType::Date
                 | SqlType::Timestamp(_)
                 | SqlType::TimestampTz(_)

@@ -3,7 +3,9 @@
 
 use super::arrow::{UTC, computed_type, digits, wide_type};
 use super::labels::{self, labels_of};
-use ankerdb_engine::{ArrayRef, DataType, EnumType, Error, ListType, Result, SystemType, Value, ValueRef};
+use ankerdb_engine::{
+    ArrayRef, DataType, EnumType, Error, ListType, PackedType, Result, SystemType, Value, ValueRef,
+};
 use ankerdb_value::{IntervalLimit, Precision};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
@@ -34,7 +36,9 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::LargeBinary => DataType::Number,
         ArrowType::Binary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
-        ArrowType::FixedSizeBinary(_) => DataType::Bytea,
+        ArrowType::FixedSizeBinary(width) => {
+            PackedType::by_width(*width as usize).map_or(DataType::Bytea, DataType::Packed)
+        }
         ArrowType::List(items) => match list_type(items.data_type(), None) {
             Some(list) => DataType::System(SystemType::List(list)),
             None => DataType::Text,
@@ -194,6 +198,10 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
         }
         Value::Bytea(bytes) => ScalarValue::BinaryView(Some(bytes.to_vec())),
         Value::Uuid(bytes) => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
+        Value::Packed(packed) => {
+            let bytes = packed.borrow().padded();
+            ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes))
+        }
         Value::Enum(value) => {
             ScalarValue::TimestampNanosecond(Some(value.position), Some(labels::zone(value.enum_type)))
         }

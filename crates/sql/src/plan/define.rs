@@ -541,6 +541,7 @@ impl NewColumn {
 pub(crate) fn column_type(parsed: &ast::DataType) -> Result<DataType> {
     match data_type(parsed)? {
         array @ DataType::System(SystemType::List(list)) if has_columns(list) => Ok(array),
+        known @ DataType::System(SystemType::Oid | SystemType::Name | SystemType::Char) => Ok(known),
         DataType::System(system) => Err(not_supported(&format!("a column of type {system}"))),
         known => Ok(known),
     }

@@ -9,7 +9,7 @@ use crate::expression::{
 use crate::name::{folded, identifier};
 use ankerdb_engine::{
     ColumnDefinition, ColumnText, DataType, Derivation, Error, Index, Interrupt, KeyFunction, Result,
-    SqlState, TableDefinition, Value,
+    SqlState, SystemType, TableDefinition, Value,
 };
 use ankerdb_value::assign;
 use datafusion::sql::sqlparser::ast::{self, Expr};
@@ -112,7 +112,11 @@ fn bind_part(table: &str, columns: &[ColumnDefinition], part: &Expr) -> Result<(
     let bound = Binder::new(scope, &mut parameters).bind_settled(part).map_err(Refusal::into_error)?;
     check_parameters(&parameters)?;
     let folded = crate::expression::fold(bound.0)?;
-    if let DataType::System(_) | DataType::Json = bound.1 {
+    let has_order = match bound.1 {
+        DataType::System(system) => matches!(system, SystemType::Oid | SystemType::Name | SystemType::Char),
+        other => other != DataType::Json,
+    };
+    if !has_order {
         let message =
             format!("data type {} has no default operator class for access method \"btree\"", bound.1);
         return Err(Error::new(SqlState::UndefinedObject, message));

@@ -13,7 +13,7 @@ use crate::expression::types::assignable;
 use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
 use crate::forms::{columns_of_row, row};
 use crate::name::{folded, quoted, simple_name, undefined_column_of};
-use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, Table};
+use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, SystemType, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -374,9 +374,13 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Uuid => ast::DataType::Uuid,
         DataType::Json => ast::DataType::JSON,
         DataType::Jsonb => ast::DataType::JSONB,
+        DataType::Packed(packed) => crate::user_types::named(packed.name()),
         DataType::Enum(labels) => crate::user_types::kept_type(labels),
         DataType::Numeric { .. } | DataType::Number => ast::DataType::Numeric(ast::ExactNumberInfo::None),
-        // No table stores these.
+        // No table stores most of these.
+        DataType::System(system @ (SystemType::Oid | SystemType::Name)) => {
+            crate::user_types::named(system.name())
+        }
         DataType::System(_) => return None,
     })
 }

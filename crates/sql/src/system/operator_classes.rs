@@ -30,6 +30,7 @@ const CLASSES: &[Class] = &[
     ((3127, 434), (10040, 1999), "timestamptz_ops", 1184),
     ((10022, 1982), (10023, 1983), "interval_ops", 1186),
     ((10065, 2968), (10066, 2969), "uuid_ops", 2950),
+    ((10015, 1974), (10016, 1975), "inet_ops", 869),
     ((10088, 4033), (10089, 4034), "jsonb_ops", 3802),
     ((10044, 1994), (10045, 1995), "varchar_ops", 25),
     ((4217, 2095), (10056, 2229), "text_pattern_ops", 25),
@@ -39,11 +40,13 @@ const CLASSES: &[Class] = &[
 
 const TEXT: u32 = 25;
 const CHARACTER: u32 = 1042;
+const INET: u32 = 869;
 
 /// The type whose classes a type has.
 fn input_of(data_type: DataType) -> u32 {
     match type_of(data_type).0 {
         1043 => TEXT,
+        650 => INET,
         other => other,
     }
 }

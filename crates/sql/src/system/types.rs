@@ -96,6 +96,8 @@ pub(super) const TYPES: &[TypeEntry] = &[
     t(1184, "timestamptz", 8, true, b"bDdp", 0, 1185, 0, (1150, "timestamptz_in")),
     t(1185, "_timestamptz", -1, false, b"bAdx", 1184, 0, 0, (750, "array_in")),
     t(1186, "interval", 16, false, b"bTdp", 0, 1187, 0, (1160, "interval_in")),
+    t(651, "_cidr", -1, false, b"bAix", 650, 0, 0, (750, "array_in")),
+    t(1041, "_inet", -1, false, b"bAix", 869, 0, 0, (750, "array_in")),
     t(1187, "_interval", -1, false, b"bAdx", 1186, 0, 0, (750, "array_in")),
     t(1231, "_numeric", -1, false, b"bAix", 1700, 0, 0, (750, "array_in")),
     t(1266, "timetz", 12, false, b"bDdp", 0, 1270, 0, (1350, "timetz_in")),
@@ -199,6 +201,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Uuid => (2950, -1),
         DataType::Json => (114, -1),
         DataType::Jsonb => (3802, -1),
+        DataType::Packed(packed) => (packed.numbers().0, -1),
         DataType::Enum(labels) => (labels.oid(), -1),
         DataType::System(system) => (system_type(system), -1),
     }
@@ -240,6 +243,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::List(ListType::Interval) => 1187,
         SystemType::List(ListType::Numeric) => 1231,
         SystemType::List(ListType::Uuid) => 2951,
+        SystemType::List(ListType::Packed(packed)) => packed.numbers().1,
         SystemType::List(ListType::Enum(labels)) => labels.list_oid(),
     }
 }

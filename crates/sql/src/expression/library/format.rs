@@ -5,6 +5,7 @@ use super::text::{BYTES_MAX, shown, too_long};
 use crate::system::{quote_ident, quote_literal};
 use ankerdb_engine::DataType::Text;
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
+use ankerdb_value::cast;
 use std::iter::repeat_n;
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -17,8 +18,12 @@ pub(super) const ENTRIES: &[Entry] = &[
 fn quote_nullable(values: &[Value], _: &Interrupt) -> Result<Value> {
     match values {
         [Value::Null] => Ok(Value::text("NULL")),
-        // As a cast writes it, in words.
+        // As casts write them: in words, and with the mask.
         [Value::Boolean(value)] => Ok(Value::text(quote_literal(&value.to_string()))),
+        [packed @ Value::Packed(_)] => match cast(packed.clone(), Text)? {
+            Value::Text(text) => Ok(Value::text(quote_literal(&text))),
+            _ => Err(wrong_argument()),
+        },
         [value] => Ok(Value::text(quote_literal(&shown(value)?))),
         _ => Err(wrong_argument()),
     }

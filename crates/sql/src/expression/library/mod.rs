@@ -19,6 +19,7 @@ mod make;
 mod moment_format;
 mod moment_parse;
 mod moment_picture;
+mod networks;
 mod number_format;
 mod number_picture;
 mod numbers;
@@ -31,7 +32,9 @@ mod text;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
-pub(crate) use json::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW};
+pub(crate) use json::{
+    AGGREGATES, BYTES_KEY, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW,
+};
 pub(crate) use powers::whole_root;
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};
@@ -54,6 +57,7 @@ const TABLES: &[&[Entry]] = &[
     make::ENTRIES,
     moment_format::ENTRIES,
     moment_parse::ENTRIES,
+    networks::ENTRIES,
     number_format::ENTRIES,
     numbers::ENTRIES,
     powers::ENTRIES,

@@ -11,11 +11,11 @@
 use super::entry::{Entry, Returns};
 use super::{Builtin, OPERATOR, named, type_function};
 use crate::expression::bind::{Bound, elsewhere, type_name};
-use crate::expression::notation::SUBSCRIPT;
+use crate::expression::notation::{OVERLAP, SUBSCRIPT};
 use crate::expression::operator::{is_quoted, with_blanks};
 use crate::expression::types::numeric;
 use crate::expression::{Binder, Expression, Function, Typed, document, fold};
-use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Error, PackedType, SqlState, SystemType, Value};
 use ankerdb_value::{Number, cast};
 
 /// Operators that see the blanks of a `char(n)`.
@@ -108,10 +108,10 @@ fn number(binder: &mut Binder, item: Typed, wanted: DataType) -> Bound<Expressio
     }
 }
 
-/// An argument of any type: its text, but booleans, which are shown as letters.
+/// An argument of any type: its text, but of types whose casts to text are not what shows them.
 fn shown(binder: &mut Binder, item: Typed) -> Bound<Expression> {
     match item.data_type {
-        Some(DataType::Boolean) => Ok(item.expression),
+        Some(DataType::Boolean | DataType::Packed(_)) => Ok(item.expression),
         _ => binder.resolve(with_blanks(item), DataType::Text),
     }
 }
@@ -127,7 +127,9 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
         // Lists have these operators, too, on the analytical path.
         let is_list = |item: &Typed| matches!(item.data_type, Some(DataType::System(SystemType::List(_))));
         return match name {
-            "operator @>" | "operator <@" if items.iter().any(is_list) => elsewhere("an operator of lists"),
+            "operator @>" | "operator <@" | OVERLAP if items.iter().any(is_list) => {
+                elsewhere("an operator of lists")
+            }
             _ => Err(missing(name, items).into()),
         };
     }
@@ -250,6 +252,7 @@ enum Kind {
     Number,
     Text,
     Moment,
+    Network,
     Other,
 }
 
@@ -259,6 +262,7 @@ fn kind(data_type: DataType) -> Kind {
         known if known.is_numeric() => Kind::Number,
         known if known.is_text() => Kind::Text,
         DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_) => Kind::Moment,
+        DataType::Packed(packed) if packed.is_network() => Kind::Network,
         _ => Kind::Other,
     }
 }
@@ -266,7 +270,11 @@ fn kind(data_type: DataType) -> Kind {
 fn is_preferred(data_type: DataType) -> bool {
     matches!(
         data_type,
-        DataType::Boolean | DataType::DoublePrecision | DataType::Text | DataType::TimestampTz(_)
+        DataType::Boolean
+            | DataType::DoublePrecision
+            | DataType::Text
+            | DataType::TimestampTz(_)
+            | DataType::Packed(PackedType::Inet)
     )
 }
 
@@ -287,6 +295,7 @@ fn is_taken(item: &Typed, wanted: DataType) -> bool {
         (SmallInt | Integer | BigInt, Numeric { .. } | Number | Real | DoublePrecision) => true,
         (Numeric { .. }, Number | Real | DoublePrecision) | (Number, Real | DoublePrecision) => true,
         (Real, DoublePrecision) => true,
+        (Packed(PackedType::Cidr), Packed(PackedType::Inet)) => true,
         (Date, Timestamp(_) | TimestampTz(_)) | (Timestamp(_), TimestampTz(_)) => true,
         (known, wanted) => is_exactly(known, wanted),
     }

@@ -199,6 +199,7 @@ pub(super) fn shown(value: &Value) -> Result<String> {
     Ok(match value {
         Value::Boolean(value) => if *value { "t" } else { "f" }.to_owned(),
         Value::Text(text) => text.to_string(),
+        Value::Packed(packed) => packed.borrow().to_text(),
         other => match cast(other.clone(), Text)? {
             Value::Text(text) => text.into_string(),
             _ => return Err(wrong_argument()),

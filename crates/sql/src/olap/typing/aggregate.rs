@@ -5,10 +5,16 @@ use super::read::Reader;
 use super::taken::{check_aggregate, takes_doubles};
 use crate::name::not_supported;
 use crate::olap::error::external;
-use crate::olap::number_aggregate;
+use crate::olap::operation::Operation;
+use crate::olap::value::field_type;
+use crate::olap::{computed, number_aggregate};
+use ankerdb_engine::{DataType, PackedType};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Case};
 use datafusion::logical_expr::{Expr, ExprSchemable};
+
+const INET: DataType = DataType::Packed(PackedType::Inet);
+const CIDR: DataType = DataType::Packed(PackedType::Cidr);
 
 impl Reader<'_, '_> {
     pub(super) fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
@@ -17,6 +23,12 @@ impl Reader<'_, '_> {
         let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;
+        // There are no others of networks.
+        if let ("min" | "max", [argument]) = (typed.func.name(), typed.params.args.as_mut_slice())
+            && field_type(&argument.to_field(self.schema.as_ref())?.1) == Some(CIDR)
+        {
+            *argument = computed::call(Operation::Cast(INET), vec![argument.clone()], INET);
+        }
         if takes_doubles(typed.func.name()) {
             for argument in &mut typed.params.args {
                 *argument = keyed::as_double(argument.clone(), self.schema)?;

@@ -13,10 +13,10 @@
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::field_type;
-use crate::expression::library::{Builtin, JSONB_KEY, NUMBER_KEY};
+use crate::expression::library::{BYTES_KEY, Builtin, JSONB_KEY, NUMBER_KEY};
 use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
-use ankerdb_engine::DataType;
+use ankerdb_engine::{DataType, PackedType};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::{Column, DFSchemaRef};
 use datafusion::error::{DataFusionError, Result};
@@ -39,6 +39,36 @@ pub(super) fn ordered(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
     Ok(match is_keyed(&field) {
         true => key(expression, &field),
         false => expression,
+    })
+}
+
+/// What a window is ordered by: DataFusion frames none by bytes, so they are texts there.
+pub(super) fn framed(expression: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    let (_, field) = expression.to_field(schema.as_ref())?;
+    Ok(match field_type(&field) {
+        Some(DataType::Uuid | DataType::Bytea | DataType::Packed(_)) => {
+            let text = Function::Library(Builtin::only(BYTES_KEY), DataType::Text);
+            computed::call(Operation::Call(text), vec![expression], DataType::Text)
+        }
+        _ => expression,
+    })
+}
+
+/// Two operands of which one is a `cidr` and the other an `inet`: both are such.
+fn addresses_alike(
+    (left, left_schema): (Expr, &DFSchemaRef),
+    (right, right_schema): (Expr, &DFSchemaRef),
+) -> Result<(Expr, Expr)> {
+    const INET: DataType = DataType::Packed(PackedType::Inet);
+    const CIDR: DataType = DataType::Packed(PackedType::Cidr);
+    let known = |operand: &Expr, schema: &DFSchemaRef| {
+        Ok::<_, DataFusionError>(field_type(&operand.to_field(schema.as_ref())?.1))
+    };
+    let as_inet = |operand: Expr| computed::call(Operation::Cast(INET), vec![operand], INET);
+    Ok(match (known(&left, left_schema)?, known(&right, right_schema)?) {
+        (Some(INET), Some(CIDR)) => (left, as_inet(right)),
+        (Some(CIDR), Some(INET)) => (as_inet(left), right),
+        _ => (left, right),
     })
 }
 
@@ -81,6 +111,7 @@ pub(super) fn joined(mut join: Join) -> Result<Join> {
     let pairs = std::mem::take(&mut join.on).into_iter();
     let ordered = |(one, other)| {
         let (one, other) = numbers_alike((one, &left), (other, &right))?;
+        let (one, other) = addresses_alike((one, &left), (other, &right))?;
         Ok((self::ordered(one, &left)?, self::ordered(other, &right)?))
     };
     join.on = pairs.map(ordered).collect::<Result<_>>()?;
@@ -107,7 +138,8 @@ pub(super) fn numbers_alike(
     })
 }
 
-/// An operand and a subquery in which it is looked for, of which one has numerics of any length: both do.
+/// An operand and a subquery in which it is looked for, of which one has numerics of any length, or addresses and not networks:
+/// both do.
 pub(super) fn beside_numbers(
     operand: Expr,
     subquery: Subquery,
@@ -120,6 +152,7 @@ pub(super) fn beside_numbers(
     let (qualifier, field) = plan.schema().qualified_field(0);
     let column = Expr::Column(Column::from((qualifier, field)));
     let (operand, item) = numbers_alike((operand, schema), (column.clone(), plan.schema()))?;
+    let (operand, item) = addresses_alike((operand, schema), (item, plan.schema()))?;
     if item == column {
         return Ok((operand, subquery));
     }

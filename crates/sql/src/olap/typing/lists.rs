@@ -2,8 +2,9 @@
 
 use super::read::{Operand, Reader, boolean};
 use super::{refused, undefined_function};
+use crate::expression::notation::OVERLAP;
 use crate::expression::quantified::no_array;
-use crate::expression::{Comparison, Expression, Quantifier, Typed, fold};
+use crate::expression::{Comparison, Expression, Quantifier, Typed, fold, library};
 use crate::name::not_supported;
 use crate::olap::arrow::{computed_type, wide_type};
 use crate::olap::error::external;
@@ -113,6 +114,13 @@ impl Reader<'_, '_> {
     /// `left && right`, of lists.
     pub(super) fn overlap(&mut self, left: &Expr, right: &Expr) -> Result<Operand> {
         let (left, right) = (self.read(left)?, self.read(right)?);
+        let (left, right) = match (left, right) {
+            (Operand::Typed(left), Operand::Typed(right)) => {
+                let overlap = library::call(&mut self.binder(), OVERLAP, vec![left, right]);
+                return overlap.map(Operand::Typed).map_err(refused);
+            }
+            other => other,
+        };
         let (left, right) = self.as_lists(left, right)?;
         let are_lists = matches!((&left, &right), (Operand::Foreign(_), Operand::Foreign(_)));
         if !are_lists {

@@ -7,7 +7,7 @@ use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::list_cast;
 use crate::olap::value::field_type;
-use ankerdb_engine::{DataType, ListType};
+use ankerdb_engine::{DataType, ListType, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -120,15 +120,21 @@ pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         Some(
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
-        Some(known @ (DataType::Json | DataType::Jsonb | DataType::Enum(_) | DataType::Number))
-            if name == "string_agg" =>
-        {
-            known
-        }
+        Some(
+            known @ (DataType::Json
+            | DataType::Jsonb
+            | DataType::Enum(_)
+            | DataType::Packed(_)
+            | DataType::Number),
+        ) if name == "string_agg" => known,
         Some(known @ DataType::Bytea) if name == "string_agg" => {
             return Err(external(not_supported(&format!("{name} of {known}"))));
         }
-        Some(known @ DataType::Enum(_)) if takes_numbers(name) => known,
+        Some(known @ (DataType::Enum(_) | DataType::Packed(_) | DataType::System(SystemType::Oid)))
+            if takes_numbers(name) =>
+        {
+            known
+        }
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
             return Err(external(not_supported(&format!("a list of {known}"))));
         }

@@ -48,7 +48,7 @@ impl Reader<'_, '_> {
         let has_offset = has_offset(&typed.params.window_frame);
         for order in &mut typed.params.order_by {
             let by = self.emitted(&order.expr)?;
-            order.expr = keyed::ordered(by.clone(), self.schema)?;
+            order.expr = keyed::framed(keyed::ordered(by.clone(), self.schema)?, self.schema)?;
             if has_offset && order.expr != by {
                 // What is so far before a value is not told by keys.
                 let known = field_type(&by.to_field(self.schema.as_ref())?.1).unwrap_or(DataType::Text);

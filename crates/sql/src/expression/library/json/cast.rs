@@ -16,7 +16,20 @@ pub(crate) const JSONB_KEY: &str = "operator jsonb key";
 /// The key that orders as numerics of any length do, as a text for the reason that [`JSONB_KEY`] is one.
 pub(crate) const NUMBER_KEY: &str = "operator numeric key";
 
+/// The key that orders as bytes do, as a text for the reason that [`JSONB_KEY`] is one.
+pub(crate) const BYTES_KEY: &str = "operator bytes key";
+
 pub(crate) const ENTRIES: &[Entry] = &[
+    entry(BYTES_KEY, &[], Text, |values, _| {
+        let bytes = match values {
+            [Value::Uuid(bytes)] => &bytes[..],
+            [Value::Bytea(bytes)] => bytes,
+            [Value::Packed(packed)] => packed.borrow().bytes(),
+            _ => return Err(wrong_argument()),
+        };
+        Ok(Value::text(bytes.iter().copied().map(char::from).collect::<String>()))
+    })
+    .and_any(1, 1),
     entry(JSONB_KEY, &[Jsonb], Text, |values, _| {
         let key = json::comparison_key(text(values, 0)?)?;
         Ok(Value::text(key.into_iter().map(char::from).collect::<String>()))

@@ -9,7 +9,7 @@ pub(super) mod make;
 pub(super) mod sets;
 
 pub(crate) use access::MEMBER;
-pub(crate) use cast::{JSONB_KEY, NUMBER_KEY};
+pub(crate) use cast::{BYTES_KEY, JSONB_KEY, NUMBER_KEY};
 pub(crate) use make::{AGGREGATES, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, ROW};
 
 use super::entry::wrong_argument;

@@ -1,0 +1,244 @@
+//! Values whose bytes order as they do, of several types at once: what stores, compares, groups and sends them needs to know
+//! the bytes only, and what reads and writes texts and computes is the type's own.
+//!
+//! ```text
+//! inet, cidr   network.rs   family, bits of the network, length of the mask, whole address unless the mask covers it
+//! ```
+//! docs/design/packed-types.md says why.
+
+pub(crate) mod network;
+
+pub use network::Network;
+
+use ankerdb_base::Result;
+use std::fmt;
+
+/// The most bytes of an address.
+const NETWORK_MAX: usize = 34;
+
+/// A type whose values are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PackedType {
+    /// `inet`: the address of a host, and the length of its network's mask
+    Inet,
+    /// `cidr`: the address of a network, without bits to the right of the mask
+    Cidr,
+}
+
+impl PackedType {
+    /// Bytes of a value where all have as many: one length for each type, by which Arrow's columns tell it.
+    pub fn width(self) -> usize {
+        match self {
+            PackedType::Inet => NETWORK_MAX,
+            PackedType::Cidr => NETWORK_MAX + 1,
+        }
+    }
+
+    /// The type whose values have this width.
+    pub fn by_width(width: usize) -> Option<PackedType> {
+        PackedType::ALL.into_iter().find(|known| known.width() == width)
+    }
+
+    /// All of them.
+    pub const ALL: [PackedType; 2] = [PackedType::Inet, PackedType::Cidr];
+
+    /// The name as PostgreSQL writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PackedType::Inet => "inet",
+            PackedType::Cidr => "cidr",
+        }
+    }
+
+    /// The name of its lists.
+    pub fn list_name(self) -> &'static str {
+        match self {
+            PackedType::Inet => "inet[]",
+            PackedType::Cidr => "cidr[]",
+        }
+    }
+
+    /// PostgreSQL's numbers of the type and of its lists, and the bytes of a value; -1 if they vary.
+    pub fn numbers(self) -> (u32, u32, i16) {
+        match self {
+            PackedType::Inet => (869, 1041, -1),
+            PackedType::Cidr => (650, 651, -1),
+        }
+    }
+
+    /// The type that the name means, in small letters.
+    pub fn by_name(name: &str) -> Option<PackedType> {
+        PackedType::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// Whether values are addresses.
+    pub fn is_network(self) -> bool {
+        matches!(self, PackedType::Inet | PackedType::Cidr)
+    }
+
+    /// The value that the text stands for.
+    ///
+    /// # Errors
+    /// 22P02 for what is none.
+    pub(crate) fn parse(self, text: &str) -> Result<Packed> {
+        match self {
+            PackedType::Inet => Ok(network::parse(text, false)?.packed(self)),
+            PackedType::Cidr => Ok(network::parse(text, true)?.packed(self)),
+        }
+    }
+
+    /// The value that the bytes stand for, as drivers send them.
+    ///
+    /// # Errors
+    /// 22P03 for what is none.
+    pub fn from_wire(self, bytes: &[u8]) -> Result<Packed> {
+        match self {
+            PackedType::Inet | PackedType::Cidr => Ok(network::from_wire(self, bytes)?.packed(self)),
+        }
+    }
+
+    /// Whether these are the bytes of a value.
+    pub fn is_stored_form(self, bytes: &[u8]) -> bool {
+        match self {
+            PackedType::Inet => Network::unpacked(bytes).packed(self).borrow().bytes() == bytes,
+            PackedType::Cidr => Network::unpacked(bytes).network().packed(self).borrow().bytes() == bytes,
+        }
+    }
+
+    /// Some value of the type, for what only looks at types.
+    pub fn sample(self) -> Packed {
+        match self {
+            PackedType::Inet | PackedType::Cidr => Network::default().packed(self),
+        }
+    }
+}
+
+/// A value of a packed type. Two values of one type order as their bytes do.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packed {
+    packed_type: PackedType,
+    bytes: Box<[u8]>,
+}
+
+/// A value of a packed type where it lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PackedRef<'a> {
+    packed_type: PackedType,
+    bytes: &'a [u8],
+}
+
+impl Packed {
+    /// Its type.
+    pub fn packed_type(&self) -> PackedType {
+        self.packed_type
+    }
+
+    /// The value as one that borrows its bytes.
+    pub fn borrow(&self) -> PackedRef<'_> {
+        PackedRef { packed_type: self.packed_type, bytes: &self.bytes }
+    }
+
+    /// The value as one of another packed type; `None` where there is no such conversion.
+    pub(crate) fn cast(&self, target: PackedType) -> Option<Packed> {
+        let value = self.borrow();
+        match (self.packed_type, target) {
+            (PackedType::Inet | PackedType::Cidr, PackedType::Inet) => Some(value.network().packed(target)),
+            (PackedType::Inet | PackedType::Cidr, PackedType::Cidr) => {
+                Some(value.network().network().packed(target))
+            }
+        }
+    }
+}
+
+impl<'a> PackedRef<'a> {
+    /// The value with these bytes, which may have zeros behind them.
+    pub fn new(packed_type: PackedType, bytes: &'a [u8]) -> PackedRef<'a> {
+        let length = match packed_type {
+            PackedType::Inet | PackedType::Cidr => network::packed_length(bytes),
+        };
+        PackedRef { packed_type, bytes: &bytes[..length.min(bytes.len())] }
+    }
+
+    /// Its type.
+    pub fn packed_type(self) -> PackedType {
+        self.packed_type
+    }
+
+    /// Its bytes, as they are stored.
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its bytes, with zeros up to the width of its type.
+    pub fn padded(self) -> Vec<u8> {
+        let mut bytes = self.bytes.to_vec();
+        bytes.resize(self.packed_type.width(), 0);
+        bytes
+    }
+
+    /// A value of its own.
+    pub fn to_packed(self) -> Packed {
+        Packed { packed_type: self.packed_type, bytes: self.bytes.into() }
+    }
+
+    /// Appends its text.
+    pub fn push_text(self, out: &mut String) {
+        match self.packed_type {
+            PackedType::Inet => network::push_inet(self.network(), out),
+            PackedType::Cidr => network::push_full(self.network(), out),
+        }
+    }
+
+    /// Its text.
+    pub fn to_text(self) -> String {
+        let mut text = String::new();
+        self.push_text(&mut text);
+        text
+    }
+
+    /// Appends the text that a cast gives, which is not what shows a value of every type.
+    pub(crate) fn push_cast_text(self, out: &mut String) {
+        match self.packed_type {
+            PackedType::Inet | PackedType::Cidr => network::push_full(self.network(), out),
+        }
+    }
+
+    /// Its bytes as drivers read them.
+    pub fn to_wire(self) -> Vec<u8> {
+        match self.packed_type {
+            PackedType::Inet | PackedType::Cidr => {
+                network::to_wire(self.network(), self.packed_type == PackedType::Cidr)
+            }
+        }
+    }
+
+    /// The address that it is; for types of networks.
+    pub fn network(self) -> Network {
+        Network::unpacked(self.bytes)
+    }
+}
+
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.borrow().fmt(f)
+    }
+}
+
+impl fmt::Debug for PackedRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.packed_type.name(), self.to_text())
+    }
+}
+
+/// Values of one type are compared only.
+impl Ord for PackedRef<'_> {
+    fn cmp(&self, other: &PackedRef<'_>) -> std::cmp::Ordering {
+        self.bytes.cmp(other.bytes)
+    }
+}
+
+impl PartialOrd for PackedRef<'_> {
+    fn partial_cmp(&self, other: &PackedRef<'_>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
