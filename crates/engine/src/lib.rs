@@ -80,7 +80,7 @@ pub use ankerdb_snapshot::{
 pub use ankerdb_table::{
     Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Generation,
     Identity, Index, IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, Materialized, MemoryUse,
-    OnCommit, Reference, ReferentialAction, RowTest, Table, TableDefinition,
+    OnCommit, ReadColumn, ReadRelation, Reference, ReferentialAction, RowTest, Table, TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LoadPart, LockWait, Locked,

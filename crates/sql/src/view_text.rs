@@ -1,10 +1,12 @@
 //! Names of relations in the queries of views.
 //!
 //! A view keeps the relations that it was made over, whatever path is set later: its text names each with its schema. Names that WITH
-//! gives have none, and stay.
+//! gives have none, and stay. Its columns are those of the time when it was made, by their names of then: where relations have others now, queries
+//! that give them these names are put in their places ([`current_query`]).
 
 use crate::name::{folded, identifier};
-use ankerdb_engine::{Error, Result};
+use crate::plain_query::plain_query;
+use ankerdb_engine::{Catalog, Error, ReadColumn, ReadRelation, RelationName, Result, SchemaId, View};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -38,18 +40,142 @@ pub(crate) fn with_names(
     text: &str,
     mut new_name: impl FnMut(&str, &str) -> Option<NewName>,
 ) -> Result<String> {
+    let mut query = parsed(text)?;
+    rename(&mut query, |name| names(name).and_then(|(schema, name)| new_name(&schema, &name)));
+    Ok(query.to_string())
+}
+
+/// The query of a view.
+///
+/// # Errors
+/// `SyntaxError` if it is no query.
+pub(crate) fn parsed(text: &str) -> Result<ast::Query> {
     let statement = crate::parse::parse(text)?.pop().and_then(|statement| statement.ast);
-    let Some(ast::Statement::Query(query)) = statement.as_deref() else {
-        return Err(Error::internal("the query of a view is no query"));
-    };
-    let mut query = query.clone();
-    rename(&mut query, |name| match name.0.as_slice() {
+    match statement.as_deref() {
+        Some(ast::Statement::Query(query)) => Ok((**query).clone()),
+        _ => Err(Error::internal("the query of a view is no query")),
+    }
+}
+
+/// The schema and the name of a relation that is named with both.
+pub(crate) fn names(name: &ObjectName) -> Option<(String, String)> {
+    match name.0.as_slice() {
         [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] => {
-            new_name(&folded(schema), &folded(name))
+            Some((folded(schema), folded(name)))
         }
         _ => None,
-    });
+    }
+}
+
+/// The query of a view over the relations as they are now: each has the columns that it had when the view was made, by their names of
+/// that time, and no others.
+///
+/// # Errors
+/// `SyntaxError` if it is no query.
+pub(crate) fn current_query(view: &View, catalog: &Catalog) -> Result<ast::Query> {
+    let mut query = parsed(&view.query)?;
+    keep_columns(&mut query, view, catalog);
+    Ok(query)
+}
+
+/// Lets a part of the view's query see the columns that there were when the view was made.
+pub(crate) fn keep_columns<T: VisitMut>(part: &mut T, view: &View, catalog: &Catalog) {
+    let differs = |read: &&ReadRelation| {
+        let is_called = read.columns.iter().map(|column| &column.called);
+        let name = RelationName::new(read.schema, read.name.as_str());
+        match (catalog.table(&name), catalog.view(&name)) {
+            (Ok(table), _) => !is_called.eq(table.columns().iter().map(|column| &column.name)),
+            (_, Some(view)) => !is_called.eq(view.columns.iter().map(|column| &column.name)),
+            _ => false,
+        }
+    };
+    let reads = view.reads.iter().filter(differs).collect();
+    let _ = part.visit(&mut Columns { reads, schema_of: |id| catalog.schema_name(id) });
+}
+
+/// The text of a view's query for readers, with other names for its relations; columns that have other names now than the view has
+/// for them are shown with both.
+///
+/// # Errors
+/// `SyntaxError` if it is no query.
+pub(crate) fn shown_query<'a>(
+    view: &View,
+    schema_of: impl Fn(SchemaId) -> &'a str,
+    new_name: impl FnMut(&str, &str) -> Option<NewName>,
+) -> Result<String> {
+    let is_renamed = |read: &&ReadRelation| read.columns.iter().any(|column| column.name != column.called);
+    let reads: Vec<&ReadRelation> = view.reads.iter().filter(is_renamed).collect();
+    if reads.is_empty() {
+        return with_names(&view.query, new_name);
+    }
+    let mut query = parsed(&view.query)?;
+    let _ = query.visit(&mut Columns { reads, schema_of });
+    with_names(&query.to_string(), new_name)
+}
+
+/// The text of a view's query without a column of a relation that is about to go, in the lists of names that it gives to the columns of
+/// that relation.
+///
+/// # Errors
+/// `SyntaxError` if it is no query.
+pub(crate) fn without_name(text: &str, relation: (&str, &str), position: usize) -> Result<String> {
+    let mut query = parsed(text)?;
+    let mut drop_name = |factor: &mut ast::TableFactor| {
+        if let ast::TableFactor::Table { name, alias: Some(alias), args: None, .. } = factor
+            && names(name).is_some_and(|(schema, name)| (schema.as_str(), name.as_str()) == relation)
+            && position < alias.columns.len()
+        {
+            alias.columns.remove(position);
+        }
+    };
+    let _ = query.visit(&mut Factors(&mut drop_name));
     Ok(query.to_string())
+}
+
+struct Factors<'a>(&'a mut dyn FnMut(&mut ast::TableFactor));
+
+impl VisitorMut for Factors<'_> {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<()> {
+        (self.0)(factor);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Puts queries in the places of relations whose columns are to have other names.
+struct Columns<'a, F> {
+    reads: Vec<&'a ReadRelation>,
+    schema_of: F,
+}
+
+impl<'a, F: Fn(SchemaId) -> &'a str> VisitorMut for Columns<'_, F> {
+    type Break = ();
+
+    // What is put there is not visited again, as it would be before its parts are.
+    fn post_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<()> {
+        let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let Some((schema, relation)) = names(name) else { return ControlFlow::Continue(()) };
+        let is_it = |read: &&&ReadRelation| read.name == relation && (self.schema_of)(read.schema) == schema;
+        let Some(read) = self.reads.iter().find(is_it) else { return ControlFlow::Continue(()) };
+        let alias = alias.take().unwrap_or_else(|| ast::TableAlias {
+            explicit: true,
+            name: identifier(&relation),
+            columns: Vec::new(),
+            at: None,
+        });
+        let item = |column: &ReadColumn| ast::SelectItem::ExprWithAlias {
+            expr: ast::Expr::Identifier(identifier(&column.name)),
+            alias: identifier(&column.called),
+        };
+        let items = read.columns.iter().map(item).collect();
+        let from = ast::TableWithJoins { relation: factor.clone(), joins: Vec::new() };
+        let subquery = Box::new(plain_query(None, items, vec![from], None));
+        *factor = ast::TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
+        ControlFlow::Continue(())
+    }
 }
 
 /// The names that the WITH of one query gives.

@@ -57,7 +57,7 @@ pub use header::Header;
 pub use heap::Chunk;
 pub use index::{Index, IndexLife};
 pub use key_run::KeyRun;
-pub use materialized::Materialized;
+pub use materialized::{Materialized, ReadColumn, ReadRelation};
 pub use memory_use::MemoryUse;
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};

@@ -11,9 +11,10 @@ use crate::made_table::source;
 use crate::name::{full_name, object_name, quoted};
 use crate::plan::{InsertPlan, InsertSource, Place, Planner, QueryPlan, WritePlan};
 use crate::refreshing::Refresh;
+use crate::view_text;
 use ankerdb_engine::{
-    ColumnSet, Error, Interrupt, Materialized, NameRef, Result, RowId, SqlState, Table, TableDefinition,
-    Transaction, Value, View,
+    ColumnSet, Error, Interrupt, Materialized, NameRef, RelationName, Result, RowId, SqlState, Table,
+    TableDefinition, Transaction, Value, View,
 };
 use ankerdb_value::format_text;
 use datafusion::sql::sqlparser::ast;
@@ -34,11 +35,10 @@ pub(super) fn create_materialized(defining: &mut Defining, create: &ast::CreateV
     let create = ast::CreateView { query: Box::new(query.clone()), ..create.clone() };
     let View { columns, query, reads, .. } =
         view(&name.name, &create, &catalog, defining).map_err(in_words_of_tables)?;
-    if reads.iter().any(|read| is_temporary(&catalog, read)) {
+    if reads.iter().any(|read| is_temporary(&catalog, &RelationName::new(read.schema, read.name.as_str()))) {
         let message = "materialized views must not use temporary tables or views";
         return Err(Error::new(SqlState::FeatureNotSupported, message));
     }
-    let reads = reads.into_iter().map(|read| (read.schema, read.name)).collect();
     let materialized = Materialized { query, reads, is_populated: with_data };
     let definition = TableDefinition {
         schema,
@@ -76,14 +76,12 @@ fn fill(defining: &mut Defining, table: &Arc<Table>) -> Result<usize> {
 
 fn planned(defining: &mut Defining, table: &Table) -> Result<QueryPlan> {
     let catalog = defining.definitions.catalog()?;
-    let statement =
-        crate::parse::parse(&materialized(table)?.query)?.pop().and_then(|statement| statement.ast);
-    let Some(ast::Statement::Query(query)) = statement.as_deref() else {
-        return Err(Error::internal("the query of a materialized view is no query"));
-    };
+    materialized(table)?;
+    let view = View::of_table(table).ok_or_else(|| Error::internal("a materialized view without a query"))?;
+    let query = view_text::current_query(&view, &catalog)?;
     let runner = defining.runner;
     let planner = Planner::new(&runner.engine, &runner.cancel, &runner.activity, catalog);
-    planner.query(query, &mut Parameters::default()).map(|(plan, _)| plan)
+    planner.query(&query, &mut Parameters::default()).map(|(plan, _)| plan)
 }
 
 /// 0A000 for a table that is no materialized view, as PostgreSQL has it.

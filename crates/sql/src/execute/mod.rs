@@ -20,6 +20,7 @@ mod sequence;
 mod sort;
 mod user_type;
 mod view;
+mod view_columns;
 mod write;
 
 pub(crate) use joined::joined;

@@ -9,8 +9,8 @@ use crate::name::{folded, full_name, not_supported, object_name, quoted};
 use crate::plan::locks_rows;
 use crate::view_text;
 use ankerdb_engine::{
-    Catalog, ColumnDefinition, Definitions, Error, Materialized, NameRef, QualifiedName, RelationName,
-    Result, SchemaId, Sequence, SqlState, Table, Transaction, View,
+    Catalog, ColumnDefinition, Definitions, Error, Materialized, NameRef, QualifiedName, ReadColumn,
+    ReadRelation, RelationName, Result, SchemaId, Sequence, SqlState, Table, Transaction, View,
 };
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> 
     let name = object_name(&create.name)?;
     let mut view = view(&name.name, create, &catalog, defining)?;
     // A view of what goes with the session goes with it, too.
-    let reads_temporary = view.reads.iter().any(|read| is_temporary(&catalog, read));
+    let reads_temporary = view.names_read().any(|read| is_temporary(&catalog, &read));
     view.schema = target(defining.definitions, &name, create.temporary || reads_temporary)?;
     let (name, catalog) = (view.full_name(), defining.definitions.catalog()?);
     if let Some(former) = catalog.view(&name).filter(|_| create.or_replace) {
         check_replaced(former, &view)?;
     }
-    if reads_indirectly(&catalog, &view.reads, &name) {
+    if reads_indirectly(&catalog, &view, &name) {
         let message = format!("infinite recursion detected in rules for relation {}", quoted(&name.name));
         return Err(Error::new(SqlState::InvalidObjectDefinition, message));
     }
@@ -71,11 +71,11 @@ pub(super) fn view(
         query = plain;
     }
     let (schema, name) = (SchemaId::PUBLIC, name.to_owned());
-    Ok(View { schema, name, columns, query: query.to_string(), reads })
+    Ok(View { schema, name, columns, query: query.to_string(), reads, options: Vec::new() })
 }
 
 /// The columns that a query gives. 42P02 if it has parameters.
-fn columns_of(
+pub(super) fn columns_of(
     query: &ast::Query,
     catalog: &Arc<Catalog>,
     defining: &Defining,
@@ -93,8 +93,8 @@ fn columns_of(
 }
 
 /// Names the tables and views of a query with their schemas, and returns them.
-fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<RelationName> {
-    let mut reads = Vec::new();
+fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<ReadRelation> {
+    let mut reads: Vec<ReadRelation> = Vec::new();
     view_text::rename(query, |written| {
         let name = object_name(written).ok()?;
         let found = catalog.path().searched.iter().find_map(|schema| {
@@ -104,15 +104,23 @@ fn name_relations(query: &mut ast::Query, catalog: &Catalog) -> Vec<RelationName
             if is_of_system { Some(None) } else { found.map(Some) }
         });
         let found = found??;
-        if catalog.table(&found).is_err() && catalog.view(&found).is_none() {
-            return None;
-        }
-        if !reads.contains(&found) {
-            reads.push(found.clone());
+        let columns = match (catalog.table(&found), catalog.view(&found)) {
+            (Ok(table), _) => table.columns().iter().map(read_column).collect(),
+            (_, Some(view)) => view.columns.iter().map(read_column).collect(),
+            _ => return None,
+        };
+        let read = ReadRelation { schema: found.schema, name: found.name.clone(), columns };
+        if !reads.contains(&read) {
+            reads.push(read);
         }
         Some((Some(catalog.schema_name(found.schema).to_owned()), found.name))
     });
     reads
+}
+
+/// A column as a query sees it that is written now.
+fn read_column(column: &ColumnDefinition) -> ReadColumn {
+    ReadColumn { name: column.name.clone(), called: column.name.clone() }
 }
 
 /// Lets views read a relation by its new name.
@@ -125,7 +133,10 @@ pub(super) fn follow_relation(defining: &mut Defining, old: &RelationName, new: 
             (schema == old_schema && name == old.name)
                 .then(|| (Some(new_schema.to_owned()), new.name.clone()))
         })?;
-        let reads = view.reads.iter().map(|read| if read == old { new } else { read }.clone()).collect();
+        let mut reads = view.reads.clone();
+        for read in reads.iter_mut().filter(|read| read.schema == old.schema && read.name == old.name) {
+            (read.schema, read.name) = (new.schema, new.name.clone());
+        }
         reader.redefine(View { query, reads, ..view.clone() }, defining)?;
         defining.runner.interrupt().check()?;
     }
@@ -146,24 +157,24 @@ pub(super) fn follow_schema(defining: &mut Defining, old: &str, new: &str) -> Re
         defining.runner.interrupt().check()?;
     }
     all_readers(&catalog)
-        .try_for_each(|reader| reader.view().reads.iter().try_for_each(|read| check_readers(read, defining)))
+        .try_for_each(|reader| reader.view().names_read().try_for_each(|read| check_readers(&read, defining)))
 }
 
 /// What has a query: a view, or a table with the rows of one.
-enum Reader {
+pub(super) enum Reader {
     View(Arc<View>),
     Materialized(Arc<Table>, View),
 }
 
 impl Reader {
-    fn view(&self) -> &View {
+    pub(super) fn view(&self) -> &View {
         match self {
             Reader::View(view) => view,
             Reader::Materialized(_, view) => view,
         }
     }
 
-    fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Reader::View(_) => "view",
             Reader::Materialized(..) => "materialized view",
@@ -171,13 +182,13 @@ impl Reader {
     }
 
     /// Gives it another query, which reads relations by other names.
-    fn redefine(&self, view: View, defining: &mut Defining) -> Result<()> {
+    pub(super) fn redefine(&self, view: View, defining: &mut Defining) -> Result<()> {
         let Defining { definitions, transaction, .. } = defining;
         match self {
             Reader::View(former) => definitions.redefine_view(&former.full_name(), view),
             Reader::Materialized(table, _) => {
                 let mut definition = table.definition().clone();
-                let reads = view.reads.into_iter().map(|read| (read.schema, read.name)).collect();
+                let reads = view.reads;
                 definition.materialized = definition.materialized.map(|materialized| {
                     Arc::new(Materialized { query: view.query, reads, ..(*materialized).clone() })
                 });
@@ -187,12 +198,13 @@ impl Reader {
     }
 
     /// The query whose columns are to stay. A view is asked for by its name, which gives its columns their types.
-    fn query(&self, catalog: &Catalog) -> String {
+    fn query(&self, catalog: &Catalog) -> Result<ast::Query> {
         match self {
-            Reader::View(view) => {
-                format!("SELECT * FROM {}", full_name(catalog.schema_name(view.schema), &view.name))
-            }
-            Reader::Materialized(_, view) => view.query.clone(),
+            Reader::View(view) => view_text::parsed(&format!(
+                "SELECT * FROM {}",
+                full_name(catalog.schema_name(view.schema), &view.name)
+            )),
+            Reader::Materialized(_, view) => view_text::current_query(view, catalog),
         }
     }
 }
@@ -205,9 +217,9 @@ fn all_readers(catalog: &Catalog) -> impl Iterator<Item = Reader> {
 }
 
 /// Whether relations are, or read, the one of this name.
-fn reads_indirectly(catalog: &Catalog, reads: &[RelationName], name: &RelationName) -> bool {
-    reads.iter().any(|read| {
-        read == name || catalog.view(read).is_some_and(|view| reads_indirectly(catalog, &view.reads, name))
+fn reads_indirectly(catalog: &Catalog, view: &View, name: &RelationName) -> bool {
+    view.names_read().any(|read| {
+        read == *name || catalog.view(&read).is_some_and(|view| reads_indirectly(catalog, view, name))
     })
 }
 
@@ -238,8 +250,8 @@ fn check_replaced(former: &View, new: &View) -> Result<()> {
 }
 
 /// The views that read a relation themselves.
-fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Reader> {
-    all_readers(catalog).filter(|reader| reader.view().reads.contains(name)).collect()
+pub(super) fn readers(catalog: &Catalog, name: &RelationName) -> Vec<Reader> {
+    all_readers(catalog).filter(|reader| reader.view().reads_relation(name)).collect()
 }
 
 /// That the views which read a relation still give what they did, after it has changed.
@@ -250,15 +262,11 @@ pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Res
     let catalog = defining.definitions.catalog()?;
     for reader in readers(&catalog, name) {
         let view = reader.view();
-        let statement =
-            crate::parse::parse(&reader.query(&catalog))?.pop().and_then(|statement| statement.ast);
-        let Some(ast::Statement::Query(query)) = statement.as_deref() else {
-            return Err(Error::internal("the query of a view is no query"));
-        };
+        let query = reader.query(&catalog)?;
         let types = |columns: &[ColumnDefinition]| -> Vec<_> {
             columns.iter().map(|column| column.data_type).collect()
         };
-        let stays = match columns_of(query, &catalog, defining) {
+        let stays = match columns_of(&query, &catalog, defining) {
             Ok(columns) => types(&columns) == types(&view.columns),
             Err(error) if error.state() == SqlState::QueryCanceled => return Err(error),
             Err(_) => false,
@@ -278,7 +286,7 @@ pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Res
     Ok(())
 }
 
-fn depends(message: String, (reader, view): (&str, &str), kind: &str, name: &str) -> Error {
+pub(super) fn depends(message: String, (reader, view): (&str, &str), kind: &str, name: &str) -> Error {
     let detail = format!("{reader} {view} depends on {kind} {name}");
     let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
     Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail).with_hint(hint)

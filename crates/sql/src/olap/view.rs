@@ -7,7 +7,8 @@ use super::error::{external, from_datafusion};
 use super::planner::{self, CatalogSources, TableSources};
 use super::view_source::ViewSource;
 use super::{counted_rows, duplicate, merging, same_names, spelling, untyped, wildcard};
-use ankerdb_engine::{Error, Result, SqlState, View};
+use crate::view_text;
+use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource};
 use datafusion::sql::sqlparser::ast::Statement;
@@ -42,7 +43,9 @@ impl WithViews<'_> {
         let ViewSource { view, catalog, oids, live, .. } = source;
         let tables = CatalogSources::new(catalog.clone(), oids.clone(), live.clone());
         let tables = WithViews { state: self.state, tables: &tables };
-        let query = parsed(view).and_then(|query| spelling::respelled(&query)).map_err(external)?;
+        let query = view_text::current_query(view, catalog)
+            .and_then(|query| spelling::respelled(&Statement::Query(Box::new(query))))
+            .map_err(external)?;
         let query =
             counted_rows::written_out(same_names::told_apart(query, &tables), &tables).map_err(external)?;
         let query = wildcard::written_out(query, &tables);
@@ -63,10 +66,4 @@ impl WithViews<'_> {
         let named = named.map(|(field, column)| Expr::Column(field).alias(column.name.as_str()));
         LogicalPlanBuilder::from(plan).project(named.collect::<Vec<_>>())?.build()
     }
-}
-
-fn parsed(view: &View) -> Result<Statement> {
-    let statement = crate::parse::parse(&view.query)?.pop().and_then(|statement| statement.ast);
-    let statement = statement.ok_or_else(|| Error::internal("the query of a view is no statement"))?;
-    Ok((*statement).clone())
 }

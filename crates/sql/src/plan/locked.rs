@@ -168,14 +168,14 @@ pub(crate) fn tables_of(catalog: &Catalog, name: NameRef<'_>) -> Vec<Arc<Table>>
         return vec![table];
     }
     let Some(view) = catalog.view(name) else { return Vec::new() };
-    let (mut open, mut seen, mut tables) = (view.reads.clone(), Vec::new(), Vec::new());
+    let (mut open, mut seen, mut tables) = (view.names_read().collect::<Vec<_>>(), Vec::new(), Vec::new());
     while let Some(read) = open.pop() {
         if seen.contains(&read) {
             continue;
         }
         match (catalog.table(&read), catalog.view(&read)) {
             (Ok(table), _) => tables.push(table),
-            (_, Some(view)) => open.extend(view.reads.iter().cloned()),
+            (_, Some(view)) => open.extend(view.names_read()),
             _ => {}
         }
         seen.push(read);

@@ -244,6 +244,7 @@ pub(crate) struct SystemCatalog {
     comments: comments::Comments,
     /// Schemas that relations of users may be in.
     schemas: Vec<SchemaEntry>,
+    schema_names: HashMap<SchemaId, Arc<str>>,
     /// Where names without a schema are looked for.
     path: Arc<SearchPath>,
     /// Names of relations, by number, and numbers by name.
@@ -374,13 +375,25 @@ impl SystemCatalog {
         };
         let views: Vec<ViewEntry> = catalog.views().filter_map(view).collect();
         let types = user_types::describe(catalog, schema);
+        let schema_names = schemas.iter().map(|(id, schema)| (*id, schema.name.clone())).collect();
         let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
         schemas.sort_by_key(|schema| schema.oid);
         let path = catalog.path().clone();
         let comments = comments::describe(catalog, &mut oids);
         let (names, oids) = (HashMap::new(), HashMap::new());
-        let mut described =
-            SystemCatalog { tables, views, sequences, types, comments, schemas, path, names, oids, live };
+        let mut described = SystemCatalog {
+            tables,
+            views,
+            sequences,
+            types,
+            comments,
+            schemas,
+            schema_names,
+            path,
+            names,
+            oids,
+            live,
+        };
         described.show_types();
         let names = described.all_names();
         let oids = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();

@@ -41,7 +41,8 @@ pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
         let visible = catalog.relation_oid(None, name);
         visible.is_some() && visible == catalog.relation_oid(Some(schema), name)
     };
-    let query = crate::view_text::with_names(&view.query, |schema, name| {
+    let schema_of = |id| catalog.schema_names.get(&id).map_or("", |name| &**name);
+    let query = crate::view_text::shown_query(view, schema_of, |schema, name| {
         shown(schema, name).then(|| (None, name.to_owned()))
     });
     format!(" {};", catalog.shown_types(&query.unwrap_or_else(|_| view.query.clone())))

@@ -2,10 +2,13 @@
 
 use super::{Altering, column, column_exists};
 use crate::drop_expression::drops_expression;
+use crate::execute::view_columns::{check_not_read, follow_column, free_read_column};
 use crate::name::{folded, not_supported};
 use crate::plan::default::{checked, resolved};
 use crate::plan::generation::users_of;
-use ankerdb_engine::{ColumnDefinition, DataType, Error, Identity, Result, SqlState, TableDefinition};
+use ankerdb_engine::{
+    ColumnDefinition, DataType, Error, Identity, RelationName, Result, SqlState, TableDefinition,
+};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation, Expr};
 
 impl Altering<'_, '_> {
@@ -49,6 +52,7 @@ impl Altering<'_, '_> {
 
     fn drop_column(&mut self, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
         self.free_column(name, cascade)?;
+        free_read_column(self.defining, &RelationName::of(&self.table), name, cascade)?;
         let rewriting = self.rewriting()?;
         let users = users_of(&rewriting.definition, name)?;
         if !users.is_empty() && !cascade {
@@ -70,7 +74,9 @@ impl Altering<'_, '_> {
         }
         definition.columns[position].name = new.to_owned();
         super::constraint::rename_in_checks(&mut definition, old, new)?;
-        self.redefine(definition)
+        self.redefine(definition)?;
+        follow_column(self.defining, &RelationName::of(&self.table), old, new)?;
+        self.find_again()
     }
 
     fn alter_column(&mut self, name: &str, action: &AlterColumnOperation) -> Result<()> {
@@ -155,6 +161,8 @@ impl Altering<'_, '_> {
     }
 
     fn set_type(&mut self, name: &str, data_type: DataType, using: Option<&Expr>) -> Result<()> {
+        let relation = RelationName::of(&self.table);
+        check_not_read(self.defining, &relation, name)?;
         let rewriting = self.rewriting()?;
         let position = column(&rewriting.definition, name)?;
         let TableDefinition { foreign_keys, referenced_by, .. } = &rewriting.definition;

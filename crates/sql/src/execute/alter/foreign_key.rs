@@ -159,7 +159,7 @@ impl Altering<'_, '_> {
     }
 
     /// The table after a change that was not made here.
-    fn find_again(&mut self) -> Result<()> {
+    pub(super) fn find_again(&mut self) -> Result<()> {
         self.table = self.catalog()?.table(&RelationName::of(&self.table))?;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod constraint;
 mod copy;
 mod foreign_key;
 mod naming;
+mod view;
 
 use crate::execute::defining::Defining;
 use crate::execute::view::{check_readers, kind_of};
@@ -43,6 +44,9 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     };
     if let [AlterTableOperation::OwnerTo { new_owner }] = operations {
         return check_owner(new_owner);
+    }
+    if catalog.view(&name).is_some() {
+        return view::alter_view(defining, &name, operations);
     }
     if kind_of(&catalog, &name) != "table" && kind_of(&catalog, &name) != "materialized view" {
         return catalog.table(&name).map(drop).map_err(|_| not_of_a_table(&catalog, &name, operations));

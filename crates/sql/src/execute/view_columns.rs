@@ -1,0 +1,127 @@
+//! Columns that views read: what becomes of the views when those are renamed, dropped or get other types.
+//!
+//! A view has the columns of what it reads by the names that they had when it was made, and notes their names of today beside those
+//! ([`ankerdb_engine::ReadColumn`]). So another name concerns the note alone. Whether a view uses a column is told by binding its query
+//! without it.
+
+use super::defining::Defining;
+use super::schema::shown;
+use super::view::{columns_of, depends, drop_relation, readers};
+use crate::view_text;
+use ankerdb_engine::{Error, RelationName, Result, SqlState, View};
+
+/// Lets the views that read a relation find a column by its new name.
+pub(super) fn follow_column(
+    defining: &mut Defining,
+    relation: &RelationName,
+    old: &str,
+    new: &str,
+) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for reader in readers(&catalog, relation) {
+        let mut view = reader.view().clone();
+        for column in columns_read(&mut view, relation).flatten().filter(|column| column.name == old) {
+            new.clone_into(&mut column.name);
+        }
+        reader.redefine(view, defining)?;
+        defining.runner.interrupt().check()?;
+    }
+    Ok(())
+}
+
+/// Lets go a column of a relation: the views that use it are dropped, the others forget it.
+///
+/// # Errors
+/// `DependentObjectsStillExist` if there are views that use it, and it does not cascade.
+pub(super) fn free_read_column(
+    defining: &mut Defining,
+    relation: &RelationName,
+    column: &str,
+    cascade: bool,
+) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for reader in readers(&catalog, relation) {
+        defining.runner.interrupt().check()?;
+        let name = reader.view().full_name();
+        if !defining.definitions.catalog()?.has_relation(&name) {
+            // It has gone with another one.
+            continue;
+        }
+        let Some(without) = without_column(reader.view(), relation, column, defining)? else { continue };
+        if !uses(&without, defining)? {
+            reader.redefine(without, defining)?;
+            continue;
+        }
+        let table = shown(&catalog, relation);
+        if !cascade {
+            let message =
+                format!("cannot drop column {column} of table {table} because other objects depend on it");
+            let what = format!("column {column} of table");
+            return Err(depends(message, (reader.kind(), &shown(&catalog, &name)), &what, &table));
+        }
+        let changing = (&mut *defining.definitions, Some(&mut *defining.transaction));
+        drop_relation(changing, reader.kind(), &name, &[], true)?;
+    }
+    Ok(())
+}
+
+/// That no view uses a column whose type is to change.
+///
+/// # Errors
+/// `FeatureNotSupported` if one does, as on PostgreSQL.
+pub(super) fn check_not_read(defining: &mut Defining, relation: &RelationName, column: &str) -> Result<()> {
+    let catalog = defining.definitions.catalog()?;
+    for reader in readers(&catalog, relation) {
+        defining.runner.interrupt().check()?;
+        let Some(without) = without_column(reader.view(), relation, column, defining)? else { continue };
+        if uses(&without, defining)? {
+            let message = "cannot alter type of a column used by a view or rule";
+            let (kind, name) = (reader.kind(), shown(&catalog, &reader.view().full_name()));
+            let detail = format!("rule _RETURN on {kind} {name} depends on column \"{column}\"");
+            return Err(Error::new(SqlState::FeatureNotSupported, message).with_detail(detail));
+        }
+    }
+    Ok(())
+}
+
+/// The view as if a column of a relation that it reads had not been there; `None` if it was not.
+fn without_column(
+    view: &View,
+    relation: &RelationName,
+    column: &str,
+    defining: &mut Defining,
+) -> Result<Option<View>> {
+    let catalog = defining.definitions.catalog()?;
+    let mut without = view.clone();
+    let mut found = None;
+    for columns in columns_read(&mut without, relation) {
+        let position = columns.iter().position(|known| known.name == column);
+        found = found.or(position);
+        columns.retain(|known| known.name != column);
+    }
+    let Some(position) = found else { return Ok(None) };
+    let relation = (catalog.schema_name(relation.schema), relation.name.as_str());
+    without.query = view_text::without_name(&without.query, relation, position)?;
+    Ok(Some(without))
+}
+
+/// Whether the view, which is without a column already, needs that one.
+fn uses(without: &View, defining: &mut Defining) -> Result<bool> {
+    let catalog = defining.definitions.catalog()?;
+    match view_text::current_query(without, &catalog).and_then(|query| columns_of(&query, &catalog, defining))
+    {
+        Ok(columns) => Ok(columns.len() != without.columns.len()),
+        Err(error) if error.state() == SqlState::QueryCanceled => Err(error),
+        Err(_) => Ok(true),
+    }
+}
+
+fn columns_read<'a>(
+    view: &'a mut View,
+    relation: &'a RelationName,
+) -> impl Iterator<Item = &'a mut Vec<ankerdb_engine::ReadColumn>> {
+    let is_it = |read: &&mut ankerdb_engine::ReadRelation| {
+        read.schema == relation.schema && read.name == relation.name
+    };
+    view.reads.iter_mut().filter(is_it).map(|read| &mut read.columns)
+}
