@@ -104,6 +104,8 @@ sql_states! {
     UniqueViolation = "23505",
     /// A row violates a CHECK constraint.
     CheckViolation = "23514",
+    /// A new row is none that the view shows through which it is written.
+    WithCheckOptionViolation = "44000",
     /// A transaction is open where none may be.
     ActiveSqlTransaction = "25001",
     /// No transaction is open where one must be.

@@ -19,6 +19,7 @@
 
 mod activity;
 mod advisory;
+mod aggregates;
 mod altered_sequence;
 mod channels;
 mod clauses;
@@ -62,8 +63,10 @@ mod size;
 mod syntax_error;
 mod system;
 mod table_locks;
+mod updatable;
 mod user_types;
 mod version;
+mod view_options;
 mod view_text;
 mod visit;
 mod words;

@@ -56,7 +56,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// The place of the first word of the query: behind AS, outside of parentheses.
-fn query_of(tokens: &[TokenWithSpan], places: &[usize], table: usize) -> Option<usize> {
+pub(crate) fn query_of(tokens: &[TokenWithSpan], places: &[usize], table: usize) -> Option<usize> {
     let mut depth = 0;
     for (place, &at) in places.iter().enumerate().skip(table + 1) {
         match &tokens[at].token {

@@ -115,20 +115,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         check_operators(piece)?;
         check_calls(piece)?;
         let mut tokens = piece.to_vec();
-        crate::altered_sequence::rewrite(&mut tokens);
-        crate::sequence_options::reorder(&mut tokens);
-        crate::clauses::rewrite(&mut tokens);
-        crate::naming::rewrite(&mut tokens);
-        crate::refreshing::rewrite(&mut tokens);
-        crate::drop_expression::rewrite(&mut tokens);
-        crate::commenting::rewrite(&mut tokens);
-        crate::made_table::rewrite(&mut tokens);
-        crate::like_clause::rewrite(&mut tokens);
-        crate::rewrite::write_out_tables(&mut tokens);
-        crate::rewrite::leave_out_deferrable(&mut tokens);
-        crate::rewrite::write_rows_from(&mut tokens);
-        crate::written_forms::rewrite(&mut tokens);
-        crate::copy::extra::rewrite(&mut tokens);
+        write_known_forms(&mut tokens);
         let names = match names {
             ParameterNames::Allowed => number_parameters(&mut tokens)?,
             ParameterNames::Refused => Vec::new(),
@@ -157,6 +144,25 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         statements.push(Statement { ast, command, sql: text.into(), before, names: names.into() });
     }
     Ok(statements)
+}
+
+/// Writes a statement in the ways that the parser knows.
+fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
+    crate::altered_sequence::rewrite(tokens);
+    crate::sequence_options::reorder(tokens);
+    crate::clauses::rewrite(tokens);
+    crate::view_options::rewrite(tokens);
+    crate::naming::rewrite(tokens);
+    crate::refreshing::rewrite(tokens);
+    crate::drop_expression::rewrite(tokens);
+    crate::commenting::rewrite(tokens);
+    crate::made_table::rewrite(tokens);
+    crate::like_clause::rewrite(tokens);
+    crate::rewrite::write_out_tables(tokens);
+    crate::rewrite::leave_out_deferrable(tokens);
+    crate::rewrite::write_rows_from(tokens);
+    crate::written_forms::rewrite(tokens);
+    crate::copy::extra::rewrite(tokens);
 }
 
 /// Gives parameters with names their numbers, in the order in which the names come first. 42601 if others have numbers.

@@ -86,6 +86,14 @@ fn compute_keys(table: &Table, changed: Option<ColumnSet>, value: &dyn Fn(usize)
         .try_for_each(|derivation| derivation.function.key(value).map(drop))
 }
 
+impl Transaction {
+    /// A row that a condition from above refuses, as messages show those that a constraint refuses.
+    #[cold]
+    pub fn failing_row(&self, table: &Arc<Table>, row: RowId) -> String {
+        failing_row(table, &|column| self.value(table, row, column))
+    }
+}
+
 fn test(table: &Table, check: &Check, value: &dyn Fn(usize) -> Value) -> Result<()> {
     if (check.test)(value)? { Ok(()) } else { Err(violated(table, check, value)) }
 }

@@ -71,7 +71,13 @@ impl CopyIn {
         options: CopyOptions,
         file: Option<&str>,
     ) -> Result<CopyIn> {
-        let table = session.catalog().table(&crate::name::object_name(table)?)?;
+        let (name, catalog) = (crate::name::object_name(table)?, session.catalog());
+        if let Some(view) = catalog.view(&name) {
+            let message = format!("cannot copy to view \"{}\"", view.name);
+            let hint = "To enable copying to a view, provide an INSTEAD OF INSERT trigger.";
+            return Err(Error::new(SqlState::WrongObjectType, message).with_hint(hint));
+        }
+        let table = catalog.table(&name)?;
         crate::materialized_table::check_changeable(&table, "copy to")?;
         session.check_writable("COPY FROM")?;
         let columns = targets(&table, columns, &options)?;

@@ -63,7 +63,8 @@ pub(super) fn create_table_as(
     }
     let places = (0..output.len()).map(Place::Of).collect();
     let (source, subqueries) = (InsertSource::Query(plan, places), Vec::new());
-    let plan = InsertPlan { table, source, conflict: None, returning: None, subqueries };
+    let (conflict, returning, checks) = (None, None, Vec::new());
+    let plan = InsertPlan { table, source, conflict, returning, checks, subqueries };
     let plan = WritePlan::Insert(Box::new(plan));
     let Defining { transaction, now, .. } = defining;
     let done = runner.run_write(&plan, transaction, &[], *now, true)?;

@@ -4,7 +4,7 @@
 //! and if one has changed meanwhile the query runs again; so do the statements on one table. Then each is written, once.
 
 use super::select::values;
-use super::write::{assigned, changes, lock_all};
+use super::write::{assigned, changes, check_view, lock_all};
 use super::{Done, Environment, until_stable};
 use crate::expression::{evaluate, is_true};
 use crate::olap::target::row_of;
@@ -145,6 +145,7 @@ fn write(
                 changes(table, assignments, &environment.context(&column))?
             };
             transaction.update(table, row, changes)?;
+            check_view(&plan.checks, table, row, transaction, environment)?;
             give_back(plan, found, found.row, transaction, environment, done)
         }
         (Action::Delete, Some(row)) => {

@@ -68,7 +68,8 @@ fn fill(defining: &mut Defining, table: &Arc<Table>) -> Result<usize> {
     let plan = planned(defining, table)?;
     let places = (0..table.columns().len()).map(Place::Of).collect();
     let (source, subqueries) = (InsertSource::Query(plan, places), Vec::new());
-    let plan = InsertPlan { table: table.clone(), source, conflict: None, returning: None, subqueries };
+    let (conflict, returning, checks) = (None, None, Vec::new());
+    let plan = InsertPlan { table: table.clone(), source, conflict, returning, checks, subqueries };
     let Defining { transaction, now, runner, .. } = defining;
     let done = runner.run_write(&WritePlan::Insert(Box::new(plan)), transaction, &[], *now, true)?;
     Ok(done.count)

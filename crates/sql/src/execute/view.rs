@@ -7,6 +7,8 @@ use crate::expression::Parameters;
 use crate::expression::bind::type_name;
 use crate::name::{folded, full_name, not_supported, object_name, quoted};
 use crate::plan::locks_rows;
+use crate::updatable::{check_option, why_not_written};
+use crate::view_options;
 use crate::view_text;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, Definitions, Error, Materialized, NameRef, QualifiedName, ReadColumn,
@@ -22,9 +24,16 @@ pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> 
     // A view of what goes with the session goes with it, too.
     let reads_temporary = view.names_read().any(|read| is_temporary(&catalog, &read));
     view.schema = target(defining.definitions, &name, create.temporary || reads_temporary)?;
+    if let ast::CreateTableOptions::With(options) = &create.options {
+        view.options = view_options::read(options)?;
+    }
     let (name, catalog) = (view.full_name(), defining.definitions.catalog()?);
+    check_checked(&view, &catalog)?;
     if let Some(former) = catalog.view(&name).filter(|_| create.or_replace) {
         check_replaced(former, &view)?;
+        for (column, former) in view.columns.iter_mut().zip(&former.columns) {
+            column.default.clone_from(&former.default);
+        }
     }
     if reads_indirectly(&catalog, &view, &name) {
         let message = format!("infinite recursion detected in rules for relation {}", quoted(&name.name));
@@ -223,6 +232,17 @@ fn reads_indirectly(catalog: &Catalog, view: &View, name: &RelationName) -> bool
     })
 }
 
+/// 0A000 for a view that is to check new rows, and through which none can be written.
+pub(super) fn check_checked(view: &View, catalog: &Catalog) -> Result<()> {
+    match (check_option(view), why_not_written(view, catalog)?) {
+        (Some(_), Some(reason)) => {
+            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+            Err(Error::new(SqlState::FeatureNotSupported, message).with_hint(reason))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// 42P16 unless the new view has the columns of the former one, and perhaps more.
 fn check_replaced(former: &View, new: &View) -> Result<()> {
     let wrong = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
@@ -286,7 +306,7 @@ pub(super) fn check_readers(name: &RelationName, defining: &mut Defining) -> Res
     Ok(())
 }
 
-pub(super) fn depends(message: String, (reader, view): (&str, &str), kind: &str, name: &str) -> Error {
+fn depends(message: String, (reader, view): (&str, &str), kind: &str, name: &str) -> Error {
     let detail = format!("{reader} {view} depends on {kind} {name}");
     let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
     Error::new(SqlState::DependentObjectsStillExist, message).with_detail(detail).with_hint(hint)

@@ -6,7 +6,7 @@
 
 use super::defining::Defining;
 use super::schema::shown;
-use super::view::{columns_of, depends, drop_relation, readers};
+use super::view::{columns_of, drop_relation, readers};
 use crate::view_text;
 use ankerdb_engine::{Error, RelationName, Result, SqlState, View};
 
@@ -40,27 +40,38 @@ pub(super) fn free_read_column(
     cascade: bool,
 ) -> Result<()> {
     let catalog = defining.definitions.catalog()?;
+    let (mut users, mut others) = (Vec::new(), Vec::new());
     for reader in readers(&catalog, relation) {
         defining.runner.interrupt().check()?;
-        let name = reader.view().full_name();
-        if !defining.definitions.catalog()?.has_relation(&name) {
-            // It has gone with another one.
-            continue;
-        }
         let Some(without) = without_column(reader.view(), relation, column, defining)? else { continue };
-        if !uses(&without, defining)? {
-            reader.redefine(without, defining)?;
-            continue;
+        match uses(&without, defining)? {
+            true => users.push(reader),
+            false => others.push((reader, without)),
         }
-        let table = shown(&catalog, relation);
-        if !cascade {
-            let message =
-                format!("cannot drop column {column} of table {table} because other objects depend on it");
-            let what = format!("column {column} of table");
-            return Err(depends(message, (reader.kind(), &shown(&catalog, &name)), &what, &table));
+    }
+    let table = shown(&catalog, relation);
+    if !users.is_empty() && !cascade {
+        let message =
+            format!("cannot drop column {column} of table {table} because other objects depend on it");
+        let detail = users.iter().map(|reader| {
+            let name = shown(&catalog, &reader.view().full_name());
+            format!("{} {name} depends on column {column} of table {table}", reader.kind())
+        });
+        let detail = detail.collect::<Vec<_>>().join("\n");
+        let hint = "Use DROP ... CASCADE to drop the dependent objects too.";
+        let state = SqlState::DependentObjectsStillExist;
+        return Err(Error::new(state, message).with_detail(detail).with_hint(hint));
+    }
+    for (reader, without) in others {
+        reader.redefine(without, defining)?;
+    }
+    for reader in users {
+        let name = reader.view().full_name();
+        // It may have gone with another one.
+        if defining.definitions.catalog()?.has_relation(&name) {
+            let changing = (&mut *defining.definitions, Some(&mut *defining.transaction));
+            drop_relation(changing, reader.kind(), &name, &[], true)?;
         }
-        let changing = (&mut *defining.definitions, Some(&mut *defining.transaction));
-        drop_relation(changing, reader.kind(), &name, &[], true)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::select::project;
 use super::{Done, Environment, until_stable};
 use crate::explain::{Actual, Stage, address};
 use crate::expression::{Expression, evaluate, is_true};
-use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan};
+use crate::plan::{Conflict, ConflictAction, DeletePlan, InsertPlan, Returning, UpdatePlan, ViewCheck};
 use ankerdb_engine::{
     ColumnSet, Error, LockWait, Locked, Result, RowId, SqlState, Table, Transaction, Value,
 };
@@ -102,6 +102,7 @@ fn insert_assigned(
             written.insert(row);
         }
         done.count += 1;
+        check_view(&plan.checks, &plan.table, row, transaction, environment)?;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
     }
     if let Some(meter) = environment.meter.filter(|_| plan.conflict.is_some()) {
@@ -164,6 +165,12 @@ fn resolve(
             None => transaction.value(table, row, column),
         };
         let context = environment.context(&column);
+        for shown in &conflict.visible {
+            if !is_true(&shown.condition, &context)? {
+                let message = format!("conflicting row is not visible through view \"{}\"", shown.view);
+                return Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message));
+            }
+        }
         if let Some(condition) = condition
             && !is_true(condition, &context)?
         {
@@ -217,6 +224,7 @@ pub(crate) fn update(
         environment.interrupt.check()?;
         environment.may_write(&plan.table, row);
         transaction.update(&plan.table, row, changes)?;
+        check_view(&plan.checks, &plan.table, row, transaction, environment)?;
         give_back(plan.returning.as_ref(), &plan.table, row, transaction, environment, &mut done)?;
     }
     Ok(done)
@@ -271,6 +279,25 @@ pub(super) fn lock_all(
         }
     }
     Ok(unchanged)
+}
+
+/// 44000 if a row that was written through a view is none that it may show.
+pub(super) fn check_view(
+    checks: &[ViewCheck],
+    table: &Arc<Table>,
+    row: RowId,
+    transaction: &Transaction,
+    environment: &Environment,
+) -> Result<()> {
+    for check in checks {
+        let column = |column: usize| transaction.value(table, row, column);
+        if !is_true(&check.condition, &environment.context(&column))? {
+            let message = format!("new row violates check option for view \"{}\"", check.view);
+            let detail = transaction.failing_row(table, row);
+            return Err(Error::new(SqlState::WithCheckOptionViolation, message).with_detail(detail));
+        }
+    }
+    Ok(())
 }
 
 fn give_back(

@@ -138,11 +138,29 @@ struct Relation<'a> {
     columns: &'a [ColumnDefinition],
     /// The position of its first column.
     offset: usize,
+    /// What its columns are, if they are not those of a table: `None` for one that the OLTP path does not know.
+    values: Option<&'a [Option<Typed>]>,
 }
 
 impl Relation<'_> {
     fn is_meant(&self, schema: Option<&str>, name: &str) -> bool {
         self.name == name && (schema.is_none() || self.schema.as_deref() == schema)
+    }
+
+    /// The column of this name, if there is one.
+    fn find(&self, name: &str) -> Option<Bound<Typed>> {
+        let position = self.columns.iter().position(|column| column.name == name)?;
+        Some(self.at(position))
+    }
+
+    fn at(&self, position: usize) -> Bound<Typed> {
+        match self.values.map(|values| &values[position]) {
+            None => {
+                Ok(Typed::new(Expression::Column(self.offset + position), self.columns[position].data_type))
+            }
+            Some(Some(value)) => Ok(value.clone()),
+            Some(None) => elsewhere("a column of a view that is computed in this way"),
+        }
     }
 }
 
@@ -154,8 +172,23 @@ impl<'a> Scope<'a> {
 
     /// Adds a table under a name. Its columns follow those of the tables before.
     pub(crate) fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
-        self.relations.push(Relation { name: name.into(), schema: None, columns, offset: self.next });
+        let (name, offset) = (name.into(), self.next);
+        self.relations.push(Relation { name, schema: None, columns, offset, values: None });
         self.next += columns.len();
+        self
+    }
+
+    /// Adds a relation whose columns are these values, over a table of so many columns that follow those of the tables before.
+    pub(crate) fn with_values(
+        mut self,
+        name: impl Into<String>,
+        columns: &'a [ColumnDefinition],
+        values: &'a [Option<Typed>],
+        width: usize,
+    ) -> Scope<'a> {
+        let (name, offset) = (name.into(), self.next);
+        self.relations.push(Relation { name, schema: None, columns, offset, values: Some(values) });
+        self.next += width;
         self
     }
 
@@ -181,10 +214,9 @@ impl<'a> Scope<'a> {
             .into());
         }
         let mut typed = Vec::new();
-        for Relation { columns, offset, .. } in meant {
-            for (position, column) in columns.iter().enumerate() {
-                let expression = Expression::Column(offset + position);
-                typed.push((column.name.clone(), Typed::new(expression, column.data_type)));
+        for relation in meant {
+            for (position, column) in relation.columns.iter().enumerate() {
+                typed.push((column.name.clone(), relation.at(position)?));
             }
         }
         Ok(typed)
@@ -192,14 +224,13 @@ impl<'a> Scope<'a> {
 
     /// The column that a name without a relation means. 42702 if several relations have one.
     fn column(&self, name: &str) -> Bound<Option<Typed>> {
-        let mut found =
-            self.relations.iter().filter_map(|relation| find(relation.columns, relation.offset, name));
+        let mut found = self.relations.iter().filter_map(|relation| relation.find(name));
         match (found.next(), found.next()) {
             (Some(_), Some(_)) => {
                 let message = format!("column reference {} is ambiguous", quoted(name));
                 Err(Error::new(SqlState::AmbiguousColumn, message).into())
             }
-            (one, _) => Ok(one),
+            (one, _) => one.transpose(),
         }
     }
 
@@ -212,16 +243,11 @@ impl<'a> Scope<'a> {
         let Some(found) = self.relations.iter().find(|known| known.is_meant(schema, relation)) else {
             return Err(missing_from(relation).into());
         };
-        find(found.columns, found.offset, name).ok_or_else(|| {
+        found.find(name).unwrap_or_else(|| {
             let message = format!("column {relation}.{name} does not exist");
-            Error::new(SqlState::UndefinedColumn, message).into()
+            Err(Error::new(SqlState::UndefinedColumn, message).into())
         })
     }
-}
-
-fn find(columns: &[ColumnDefinition], offset: usize, name: &str) -> Option<Typed> {
-    let position = columns.iter().position(|column| column.name == name)?;
-    Some(Typed::new(Expression::Column(offset + position), columns[position].data_type))
 }
 
 fn missing_from(name: &str) -> Error {

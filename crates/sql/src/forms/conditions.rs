@@ -6,8 +6,8 @@
 //! WHERE i.a = sum(o.x)    WHERE i.a = (SELECT sum(o.x))
 //! ```
 
+use crate::aggregates::is_aggregate;
 use crate::plain_query::plain_query;
-use crate::plan::generation::is_aggregate;
 use datafusion::sql::sqlparser::ast::{Expr, Function, Query, SelectItem, SetExpr, visit_expressions};
 use std::ops::ControlFlow;
 

@@ -7,9 +7,9 @@
 //! and the empty list in place of NULL.
 
 use super::spelling::{OR_EMPTY, call};
+use crate::aggregates::is_aggregate;
 use crate::name::{folded, not_supported};
 use crate::plain_query::plain_query;
-use crate::plan::generation::is_aggregate;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByExpr, OrderByKind,

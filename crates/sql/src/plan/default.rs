@@ -136,6 +136,16 @@ pub(crate) fn foreign_schemas(text: &str) -> Result<Vec<String>> {
     Ok(schemas)
 }
 
+/// Whether a default counts by a sequence.
+pub(crate) fn counts(text: &str) -> Result<bool> {
+    let (mut expr, mut counts) = (parsed(text)?, false);
+    name_sequences(&mut expr, |name| {
+        counts = true;
+        Ok(name)
+    })?;
+    Ok(counts)
+}
+
 /// The expression that a table keeps as text.
 pub(crate) fn parsed(text: &str) -> Result<Expr> {
     let statement = crate::parse::parse(&format!("SELECT {text}"))?.pop();

@@ -432,7 +432,10 @@ fn create_view(create: &ast::CreateView) -> Result<Definition> {
         if_not_exists: create.materialized && create.if_not_exists,
         secure: false,
         name_before_not_exists: false,
-        options: ast::CreateTableOptions::None,
+        options: match &create.options {
+            options @ ast::CreateTableOptions::With(_) if !create.materialized => options.clone(),
+            _ => ast::CreateTableOptions::None,
+        },
         cluster_by: Vec::new(),
         comment: None,
         with_no_schema_binding: false,

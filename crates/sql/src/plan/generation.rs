@@ -2,6 +2,7 @@
 
 use super::default::parsed;
 use super::derivation::{is_immutable, normal};
+use crate::aggregates::aggregates;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, columns_of, evaluate};
 use crate::name::{folded, identifier, quoted};
 use ankerdb_engine::{
@@ -89,22 +90,6 @@ fn generation(table: &TableDefinition, column: &ColumnDefinition, expr: &Expr) -
     Ok(Generation { text: text(expr), sources, compute })
 }
 
-/// The aggregate functions that are told from functions of a row by their names.
-const AGGREGATES: [&str; 12] = [
-    "sum",
-    "count",
-    "avg",
-    "min",
-    "max",
-    "bool_and",
-    "bool_or",
-    "every",
-    "string_agg",
-    "array_agg",
-    "stddev",
-    "variance",
-];
-
 /// That it is an expression about one row; PostgreSQL's words for what is not.
 ///
 /// # Errors
@@ -115,7 +100,7 @@ fn check_form(expr: &Expr) -> Result<()> {
         Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
             refused(SqlState::FeatureNotSupported, "cannot use subquery in column generation expression")
         }
-        Expr::Function(call) if call.over.is_none() && is_aggregate(&call.name) => {
+        Expr::Function(call) if aggregates(call) => {
             let message = "aggregate functions are not allowed in column generation expressions";
             refused(SqlState::GroupingError, message)
         }
@@ -125,12 +110,6 @@ fn check_form(expr: &Expr) -> Result<()> {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
-}
-
-/// Whether it is an aggregate's name.
-pub(crate) fn is_aggregate(name: &ast::ObjectName) -> bool {
-    let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
-    name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
 }
 
 fn computed(expression: &Expression, data_type: DataType, value: &dyn Fn(usize) -> Value) -> Result<Value> {

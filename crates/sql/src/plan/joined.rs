@@ -6,7 +6,10 @@
 //! `docs/design/joined-writes.md`.
 
 use super::select::bind_projection;
-use super::write::{WritePlan, assigned_column, assigned_pairs, bind_new_value, leave_out_computed};
+use super::target::{Shown, Target, ViewCheck};
+use super::write::{
+    WritePlan, assigned_column, assigned_pairs, bind_new_value, is_default, leave_out_computed,
+};
 use super::{Planner, Returning};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::types::assignable;
@@ -15,7 +18,8 @@ use crate::name::{folded, quoted};
 use crate::olap::OlapPlan;
 use crate::olap::target::{ROW_IDENTITY, TARGET, hidden};
 use crate::plain_query::plain_query;
-use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, SqlState, Table};
+use crate::updatable::Verb;
+use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, SqlState, Table, Value};
 use datafusion::sql::sqlparser::ast::{self, Expr, Ident, SelectItem};
 use std::sync::Arc;
 
@@ -31,6 +35,8 @@ pub(crate) struct JoinedPlan {
     /// Columns of the table that the expressions read.
     pub columns: ColumnSet,
     pub returning: Option<Returning>,
+    /// What changed rows have to fulfil to be in the view that they are written through.
+    pub checks: Vec<ViewCheck>,
 }
 
 /// What is done with some rows of the join.
@@ -118,8 +124,8 @@ impl Planner<'_> {
             Some(ast::UpdateTableFromKind::AfterSet(from)) => from.as_slice(),
             Some(ast::UpdateTableFromKind::BeforeSet(_)) => return elsewhere("FROM before SET"),
         };
-        let (table, alias) = self.written_table(&update.table)?;
-        let mut join = Join::new(self, table, alias, with, parameters);
+        let target = self.written_target(&update.table, Verb::Update)?;
+        let mut join = Join::new(self, target, with, parameters)?;
         join.learn(from)?;
         let assignments = join.assignments(&update.assignments)?;
         let returning = join.returning(update.returning.as_deref())?;
@@ -141,8 +147,8 @@ impl Planner<'_> {
         };
         let [target] = target.as_slice() else { return elsewhere("DELETE from several tables") };
         let using = delete.using.as_deref().unwrap_or_default();
-        let (table, alias) = self.written_table(target)?;
-        let mut join = Join::new(self, table, alias, with, parameters);
+        let target = self.written_target(target, Verb::Delete)?;
+        let mut join = Join::new(self, target, with, parameters)?;
         join.learn(using)?;
         let returning = join.returning(delete.returning.as_deref())?;
         let clause = Clause { matched: true, condition: None, action: Action::Delete };
@@ -172,8 +178,9 @@ pub(super) enum Names {
 /// values that the query computes.
 pub(super) struct Join<'a> {
     planner: &'a Planner<'a>,
-    pub table: Arc<Table>,
-    alias: String,
+    pub target: Target,
+    /// What it is over a row of its table.
+    shown: Shown,
     with: Option<&'a ast::With>,
     parameters: &'a mut Parameters,
     /// The other relations.
@@ -183,26 +190,22 @@ pub(super) struct Join<'a> {
 }
 
 impl<'a> Join<'a> {
-    /// The schema of the table.
-    pub(super) fn schema(&self) -> &'a str {
-        self.planner.catalog.schema_of(&self.table)
-    }
-
     pub(super) fn new(
         planner: &'a Planner<'a>,
-        table: Arc<Table>,
-        alias: String,
+        target: Target,
         with: Option<&'a ast::With>,
         parameters: &'a mut Parameters,
-    ) -> Join<'a> {
-        Join { planner, table, alias, with, parameters, relations: Vec::new(), computed: Vec::new() }
+    ) -> Bound<Join<'a>> {
+        let shown = target.show(parameters, None)?;
+        let (relations, computed) = (Vec::new(), Vec::new());
+        Ok(Join { planner, target, shown, with, parameters, relations, computed })
     }
 
     /// Finds out which columns the other relations have.
     pub(super) fn learn(&mut self, from: &[ast::TableWithJoins]) -> Bound<()> {
         let mut names = Vec::new();
         from.iter().try_for_each(|item| names_of(item, &mut names))?;
-        let mut known = vec![self.alias.clone()];
+        let mut known = vec![self.target.alias.clone()];
         for name in names {
             if known.contains(&name) {
                 let message = format!("table name {} specified more than once", quoted(&name));
@@ -227,14 +230,14 @@ impl<'a> Join<'a> {
     }
 
     fn plan(&self, query: ast::Query) -> Bound<OlapPlan> {
-        let tables = self.planner.relations(Some(self.table.clone()));
+        let tables = self.planner.relations(Some(self.target.table.clone()));
         let known = self.parameters.known().to_vec();
         let statement = ast::Statement::Query(Box::new(query));
         Ok(self.planner.engine.olap().plan_apart(statement, tables, known, self.planner.cancel)?)
     }
 
     fn width(&self) -> usize {
-        self.table.columns().len()
+        self.target.table.columns().len()
     }
 
     /// The number of the first computed value.
@@ -246,9 +249,10 @@ impl<'a> Join<'a> {
     fn bind<T>(&mut self, names: Names, bind: impl FnOnce(&mut Binder) -> Bound<T>) -> Bound<T> {
         let mut scope = match names {
             Names::All => {
-                Scope::default().with(self.alias.clone(), self.table.columns()).in_schema(self.schema())
+                let scope = self.target.scope(Scope::default(), &self.target.alias, &self.shown);
+                scope.in_schema(self.target.named_schema(&self.planner.catalog))
             }
-            Names::Others => Scope::starting_at(self.table.columns().len()),
+            Names::Others => Scope::starting_at(self.target.table.columns().len()),
         };
         for (name, columns) in &self.relations {
             scope = scope.with(name.clone(), columns);
@@ -278,7 +282,7 @@ impl<'a> Join<'a> {
 
     /// A new value for a column.
     pub(super) fn value(&mut self, expr: &Expr, column: usize, names: Names) -> Bound<Expression> {
-        let table = self.table.clone();
+        let table = self.target.table.clone();
         let definition = &table.columns()[column];
         let bound = self.bind(names, |binder| binder.bind_assigned(expr, definition));
         self.or_computed(bound, expr, Some(definition))
@@ -295,16 +299,18 @@ impl<'a> Join<'a> {
         let mut bound: Vec<(usize, Expression)> = Vec::new();
         for assignment in assignments {
             for (name, value) in assigned_pairs(assignment)? {
-                let column = assigned_column(&self.table, name)?;
+                let column = assigned_column(&self.target, name)?;
                 let taken = bound.iter().any(|(other, _)| *other == column);
-                let given =
-                    bind_new_value((&self.table.clone(), self.schema()), column, &value, taken, || {
-                        self.value(&value, column, Names::All)
-                    })?;
+                let given = match is_default(&value) {
+                    true => Expression::Literal(Value::Null),
+                    false => self.value(&value, column, Names::All)?,
+                };
+                let catalog = &self.planner.catalog;
+                let given = bind_new_value(&self.target, catalog, column, &value, taken, || Ok(given))?;
                 bound.push((column, given));
             }
         }
-        leave_out_computed(&self.table, &mut bound);
+        leave_out_computed(&self.target.table, &mut bound);
         Ok(bound)
     }
 
@@ -340,7 +346,7 @@ impl<'a> Join<'a> {
             other => width + 1 + used.binary_search(&other).expect("collected above"),
         };
         expressions.into_iter().for_each(|expression| renumber(expression, &place));
-        let mut items = vec![item(compound(&self.alias, hidden(ROW_IDENTITY)), 0)];
+        let mut items = vec![item(compound(&self.target.alias, hidden(ROW_IDENTITY)), 0)];
         for &column in &used {
             let (relation, name) = self.name(column);
             items.push(item(compound(relation, Ident::with_quote('"', name)), items.len()));
@@ -351,7 +357,7 @@ impl<'a> Join<'a> {
         let query = match tables {
             Tables::Listed(from, condition) => {
                 let mut from = from.to_vec();
-                from.insert(0, ast::TableWithJoins { relation: target(&self.alias), joins: Vec::new() });
+                from.insert(0, ast::TableWithJoins { relation: self.target.factor(), joins: Vec::new() });
                 plain_query(self.with, items, from, condition.cloned())
             }
             Tables::Merged(source, on, keeps_all) => {
@@ -360,7 +366,7 @@ impl<'a> Join<'a> {
                     true => ast::JoinOperator::LeftOuter(constraint),
                     false => ast::JoinOperator::Inner(constraint),
                 };
-                let join = ast::Join { relation: target(&self.alias), global: false, join_operator };
+                let join = ast::Join { relation: self.target.factor(), global: false, join_operator };
                 let from = ast::TableWithJoins { relation: source.clone(), joins: vec![join] };
                 plain_query(self.with, items, vec![from], None)
             }
@@ -369,8 +375,9 @@ impl<'a> Join<'a> {
         self.check_computed(&plan.output()[1 + used.len()..])?;
         self.parameters.merge(plan.parameters());
         let columns = ColumnSet::of(&columns);
-        let (table, query) = (self.table, Arc::new(plan));
-        Ok(WritePlan::Joined(Box::new(JoinedPlan { command, table, query, clauses, columns, returning })))
+        let (table, query, checks) = (self.target.table, Arc::new(plan), self.shown.checks);
+        let plan = JoinedPlan { command, table, query, clauses, columns, returning, checks };
+        Ok(WritePlan::Joined(Box::new(plan)))
     }
 
     /// The relation and the name of another relation's column.
@@ -418,7 +425,7 @@ impl Clause {
     }
 }
 
-fn renumber(expression: &mut Expression, place: &impl Fn(usize) -> usize) {
+pub(super) fn renumber(expression: &mut Expression, place: &impl Fn(usize) -> usize) {
     if let Expression::Column(column) = expression {
         *column = place(*column);
     }
@@ -466,7 +473,7 @@ fn item(expr: Expr, position: usize) -> SelectItem {
 }
 
 /// The target, as the query reads it.
-fn target(alias: &str) -> ast::TableFactor {
+pub(super) fn target(alias: &str) -> ast::TableFactor {
     let alias = ast::TableAlias {
         explicit: true,
         name: Ident::with_quote('"', alias),

@@ -6,6 +6,7 @@
 use super::{Definition, PlanKind};
 use crate::name::object_name;
 use crate::table_locks::{Claim, Hold, Mode};
+use crate::updatable::table_beneath;
 use ankerdb_engine::{Catalog, NameRef, ReferentialAction, Table};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, Query, Statement, TableFactor, Visit, Visitor};
 use std::ops::ControlFlow;
@@ -67,7 +68,14 @@ impl Used<'_> {
     /// A table whose rows come (`adds`), or go or lose their keys (`removes`), and those at the other ends of its foreign keys.
     fn written(&mut self, name: &ObjectName, adds: bool, removes: bool) {
         let Ok(name) = object_name(name) else { return };
-        let Ok(table) = self.catalog.table(&name) else { return };
+        let beneath = || table_beneath(self.catalog.view(&name)?, self.catalog);
+        let Some(table) = self.catalog.table(&name).ok().or_else(beneath) else { return };
+        if self.catalog.view(&name).is_some() {
+            // What the conditions of the view read.
+            tables_of(self.catalog, (&name).into())
+                .iter()
+                .for_each(|table| self.add(table, Claim::Use(Mode::AccessShare)));
+        }
         self.add(&table, Claim::Use(Mode::RowExclusive));
         if adds {
             for parent in

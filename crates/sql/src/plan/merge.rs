@@ -7,6 +7,7 @@ use super::{Planner, joined};
 use crate::clauses::{DEFAULTS, NOTHING};
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::{Expression, Parameters};
+use crate::updatable::Verb;
 use ankerdb_engine::{Error, SqlState};
 use datafusion::sql::sqlparser::ast::{self, MergeAction, MergeClauseKind};
 
@@ -24,8 +25,8 @@ impl Planner<'_> {
         let target = ast::TableWithJoins { relation: merge.table.clone(), joins: Vec::new() };
         let source = ast::TableWithJoins { relation: merge.source.clone(), joins: Vec::new() };
         self.check_merged(&merge.table)?;
-        let (table, alias) = self.written_table(&target)?;
-        let mut join = Join::new(self, table, alias, with, parameters);
+        let target = self.written_target(&target, Verb::Merge)?;
+        let mut join = Join::new(self, target, with, parameters)?;
         join.learn(std::slice::from_ref(&source))?;
         check_reachable(&merge.clauses)?;
         let clauses = merge.clauses.iter().map(|clause| join.clause(clause)).collect::<Bound<Vec<_>>>()?;
@@ -95,20 +96,20 @@ impl joined::Join<'_> {
         if insert.insert_predicate.is_some() {
             return elsewhere("WHERE in a clause of MERGE");
         }
-        let table = self.table.clone();
+        let table = self.target.table.clone();
         if named(insert, DEFAULTS) {
-            return defaults(&table, self.schema(), |_| true);
+            return defaults(&table, &self.target.schema, |_| true);
         }
         let ast::MergeInsertKind::Values(values) = &insert.kind else { return elsewhere("INSERT ROW") };
         let [row] = values.rows.as_slice() else {
             return Err(Error::new(SqlState::SyntaxError, "MERGE inserts one row at a time").into());
         };
-        let targets = target_columns(&table, &insert.columns)?;
+        let targets = target_columns(&self.target, &insert.columns)?;
         check_width(row.content.len(), targets.len(), !insert.columns.is_empty())?;
         let given: Vec<(usize, &ast::Expr)> =
             targets.into_iter().zip(&row.content).filter(|(_, expr)| !is_default(expr)).collect();
         let mut values =
-            defaults(&table, self.schema(), |column| given.iter().all(|(other, _)| *other != column))?;
+            defaults(&table, &self.target.schema, |column| given.iter().all(|(other, _)| *other != column))?;
         for (column, expr) in given {
             check_given(&table.columns()[column])?;
             values[column] = self.value(expr, column, Names::Others)?;

@@ -23,6 +23,7 @@ mod merge;
 mod select;
 mod sequence;
 mod source_column;
+mod target;
 mod user_type;
 mod with;
 mod write;
@@ -41,6 +42,7 @@ pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use locked::tables_of;
 pub(crate) use select::SelectPlan;
 pub(crate) use sequence::{SequenceOwner, altered};
+pub(crate) use target::ViewCheck;
 pub(crate) use user_type::{LabelPlace, TypeChange};
 pub(crate) use with::{LastStep, WithPlan};
 pub(crate) use write::{
@@ -287,9 +289,6 @@ impl<'a> Planner<'a> {
     /// The table that a name stands for. 42P01 if there is none.
     fn table(&self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let name = object_name(name)?;
-        if self.catalog.view(&name).is_some() {
-            return Err(not_supported("writing to a view"));
-        }
         let table = self.catalog.table(&name)?;
         check_changeable(&table, "change")?;
         Ok(table)

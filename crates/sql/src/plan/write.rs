@@ -1,19 +1,23 @@
 //! INSERT, UPDATE and DELETE.
 
 use super::access::{Access, choose};
-use super::default::{default, defaults};
+use super::default::defaults;
 use super::derivation::inference;
 use super::select::bind_projection;
+use super::target::{Shown, Target, ViewCheck};
 use super::with::below;
 use super::{JoinedPlan, LastStep, Planner, QueryPlan, SubqueryPlans, WithPlan};
 use crate::OutputColumn;
 use crate::clauses::{SYSTEM_VALUES, USER_VALUES};
 use crate::expression::bind::{Bound, elsewhere};
 use crate::expression::types::assignable;
-use crate::expression::{Binder, Expression, Parameters, Scope, columns_of};
+use crate::expression::{Binder, Expression, Parameters, Refusal, Scope, columns_of};
 use crate::forms::{columns_of_row, row};
-use crate::name::{folded, quoted, simple_name, undefined_column_of};
-use ankerdb_engine::{ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, SystemType, Table};
+use crate::name::{folded, quoted, simple_name};
+use crate::updatable::Verb;
+use ankerdb_engine::{
+    Catalog, ColumnDefinition, ColumnSet, DataType, Error, Identity, SqlState, SystemType, Table,
+};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -82,6 +86,8 @@ pub(crate) struct InsertPlan {
     pub source: InsertSource,
     pub conflict: Option<Conflict>,
     pub returning: Option<Returning>,
+    /// What new rows have to fulfil to be in the view that they are written through.
+    pub checks: Vec<ViewCheck>,
     pub subqueries: Vec<QueryPlan>,
 }
 
@@ -105,6 +111,8 @@ pub(crate) struct Conflict {
     /// Positions of the unique indexes in which a row with the same key is a conflict.
     pub indexes: Vec<usize>,
     pub action: ConflictAction,
+    /// What a row that exists has to fulfil to be changed through the view.
+    pub visible: Vec<ViewCheck>,
 }
 
 /// What to do with a row whose key exists.
@@ -122,6 +130,8 @@ pub(crate) struct UpdatePlan {
     pub columns: ColumnSet,
     pub assignments: Vec<(usize, Expression)>,
     pub returning: Option<Returning>,
+    /// What changed rows have to fulfil to be in the view that they are written through.
+    pub checks: Vec<ViewCheck>,
     pub subqueries: Vec<QueryPlan>,
 }
 
@@ -169,48 +179,24 @@ impl Planner<'_> {
         if other {
             return elsewhere("this form of INSERT");
         }
-        let table = self.table(name)?;
-        let alias = insert.table_alias.as_ref().map_or(table.name().to_owned(), |alias| folded(&alias.alias));
+        let alias = insert.table_alias.as_ref().map(|alias| &alias.alias);
+        let target = self.target(name, alias, Verb::Insert)?;
         let (overriding, columns) = overriding(&insert.columns);
-        let is_named = !columns.is_empty();
-        let targets = Targets { columns: target_columns(&table, columns)?, overriding };
+        let targets = Targets::new(&target, columns, overriding)?;
         let mut subqueries = SubqueryPlans::below(self, with);
-        let source = match &insert.source {
-            None => InsertSource::Values(vec![defaults(&table, self.catalog.schema_of(&table), |_| true)?]),
-            Some(query) => match &*query.body {
-                ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
-                    let mut binder = Binder::new(Scope::default(), parameters);
-                    binder.subqueries = Some(&mut subqueries);
-                    let schema = self.catalog.schema_of(&table);
-                    InsertSource::Values(bind_rows(&mut binder, &table, schema, &targets, values, is_named)?)
-                }
-                _ => {
-                    let query = typed_items(&table, &targets.columns, query);
-                    let (plan, output) = self.query(&below(with, &query), parameters)?;
-                    check_query(&table, &targets, &plan, &output, is_named)?;
-                    InsertSource::Query(
-                        plan,
-                        placed(&table, self.catalog.schema_of(&table), &targets, output.len())?,
-                    )
-                }
-            },
-        };
+        let shown = self.shown(&target, parameters, &mut subqueries)?;
+        let context = Writing { planner: self, target: &target, shown: &shown };
+        let source = context.source(insert.source.as_deref(), &targets, with, parameters, &mut subqueries)?;
         let conflict = match &insert.on {
             None => None,
             Some(ast::OnInsert::OnConflict(clause)) => {
-                let schema = self.catalog.schema_of(&table);
-                let scope = Scope::default().with(alias.clone(), table.columns());
-                let scope = scope.in_schema(schema).with("excluded", table.columns());
-                let mut binder = Binder::new(scope, parameters);
-                binder.subqueries = Some(&mut subqueries);
-                Some(bind_conflict(&mut binder, (&table, schema), clause)?)
+                Some(context.conflict(clause, parameters, &mut subqueries)?)
             }
             Some(_) => return elsewhere("ON DUPLICATE KEY"),
         };
-        let returning =
-            bind_returning(&table, alias, parameters, &mut subqueries, insert.returning.as_deref())?;
-        let subqueries = subqueries.plans;
-        Ok(InsertPlan { table, source, conflict, returning, subqueries })
+        let returning = context.returning(parameters, &mut subqueries, insert.returning.as_deref())?;
+        let (subqueries, checks) = (subqueries.plans, shown.checks);
+        Ok(InsertPlan { table: target.table, source, conflict, returning, checks, subqueries })
     }
 
     /// Plans an UPDATE.
@@ -222,26 +208,25 @@ impl Planner<'_> {
         {
             return elsewhere("UPDATE with FROM, ORDER BY or LIMIT");
         }
-        let (table, alias) = self.written_table(&update.table)?;
+        let target = self.written_target(&update.table, Verb::Update)?;
         let mut subqueries = SubqueryPlans::in_rows(self);
-        let scope =
-            Scope::default().with(alias.clone(), table.columns()).in_schema(self.catalog.schema_of(&table));
-        let mut binder = Binder::new(scope, parameters);
+        let shown = self.shown(&target, parameters, &mut subqueries)?;
+        let context = Writing { planner: self, target: &target, shown: &shown };
+        let mut binder = Binder::new(context.scope(), parameters);
         binder.subqueries = Some(&mut subqueries);
-        let assignments =
-            bind_assignments(&mut binder, (&table, self.catalog.schema_of(&table)), &update.assignments)?;
+        let assignments = bind_assignments(&mut binder, &context, &update.assignments)?;
         let condition = match &update.selection {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
         };
-        let returning =
-            bind_returning(&table, alias, parameters, &mut subqueries, update.returning.as_deref())?;
+        let returning = context.returning(parameters, &mut subqueries, update.returning.as_deref())?;
+        let condition = shown.within(condition)?;
         let read = condition.iter().chain(assignments.iter().map(|(_, value)| value));
-        let columns = columns_of(read, table.columns().len());
-        let choice = choose(&self.catalog, &table, condition, &[]);
+        let columns = columns_of(read, target.table.columns().len());
+        let choice = choose(&self.catalog, &target.table, condition, &[]);
         let (access, filter) = (choice.access, choice.filter.map(Arc::new));
-        let subqueries = subqueries.plans;
-        Ok(UpdatePlan { table, access, filter, columns, assignments, returning, subqueries })
+        let (table, subqueries, checks) = (target.table.clone(), subqueries.plans, shown.checks);
+        Ok(UpdatePlan { table, access, filter, columns, assignments, returning, checks, subqueries })
     }
 
     /// Plans a DELETE.
@@ -253,35 +238,156 @@ impl Planner<'_> {
             ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => from,
         };
         let [from] = from.as_slice() else { return elsewhere("DELETE from several tables") };
-        let (table, alias) = self.written_table(from)?;
+        let target = self.written_target(from, Verb::Delete)?;
         let mut subqueries = SubqueryPlans::in_rows(self);
-        let scope =
-            Scope::default().with(alias.clone(), table.columns()).in_schema(self.catalog.schema_of(&table));
-        let mut binder = Binder::new(scope, parameters);
+        let shown = self.shown(&target, parameters, &mut subqueries)?;
+        let context = Writing { planner: self, target: &target, shown: &shown };
+        let mut binder = Binder::new(context.scope(), parameters);
         binder.subqueries = Some(&mut subqueries);
         let condition = match &delete.selection {
             Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
             None => None,
         };
-        let returning =
-            bind_returning(&table, alias, parameters, &mut subqueries, delete.returning.as_deref())?;
-        let columns = columns_of(&condition, table.columns().len());
-        let choice = choose(&self.catalog, &table, condition, &[]);
+        let returning = context.returning(parameters, &mut subqueries, delete.returning.as_deref())?;
+        let condition = shown.within(condition)?;
+        let columns = columns_of(&condition, target.table.columns().len());
+        let choice = choose(&self.catalog, &target.table, condition, &[]);
         let (access, filter) = (choice.access, choice.filter.map(Arc::new));
-        let subqueries = subqueries.plans;
+        let (table, subqueries) = (target.table.clone(), subqueries.plans);
         Ok(DeletePlan { table, access, filter, columns, returning, subqueries })
     }
 
-    pub(super) fn written_table(&self, from: &ast::TableWithJoins) -> Bound<(Arc<Table>, String)> {
+    pub(super) fn written_target(&self, from: &ast::TableWithJoins, verb: Verb) -> Bound<Target> {
         let ast::TableFactor::Table { name, alias, args: None, .. } = &from.relation else {
             return elsewhere("writing to something other than a table");
         };
         if !from.joins.is_empty() {
             return elsewhere("writing to a join");
         }
-        let table = self.table(name)?;
-        let alias = alias.as_ref().map_or_else(|| table.name().to_owned(), |alias| folded(&alias.name));
-        Ok((table, alias))
+        self.target(name, alias.as_ref().map(|alias| &alias.name), verb)
+    }
+
+    /// What the target is over a row of its table. Subqueries of a view that depend on the row are left to a join.
+    fn shown(
+        &self,
+        target: &Target,
+        parameters: &mut Parameters,
+        subqueries: &mut SubqueryPlans,
+    ) -> Bound<Shown> {
+        let is_in_rows = std::mem::replace(&mut subqueries.is_in_rows, true);
+        let shown = target.show(parameters, Some(&mut *subqueries));
+        subqueries.is_in_rows = is_in_rows;
+        shown
+    }
+}
+
+impl Shown {
+    /// The condition together with those of the views.
+    fn within(&self, condition: Option<Expression>) -> Bound<Option<Expression>> {
+        if let Some(reason) = &self.unknown {
+            return elsewhere(reason.as_str());
+        }
+        let all = self.conditions.iter().map(|shown| shown.condition.clone()).chain(condition);
+        Ok(all.reduce(|left, right| Expression::And(vec![left, right])))
+    }
+}
+
+/// A statement that writes to rows of one target.
+struct Writing<'p, 'a> {
+    planner: &'p Planner<'a>,
+    target: &'p Target,
+    shown: &'p Shown,
+}
+
+impl Writing<'_, '_> {
+    fn scope(&self) -> Scope<'_> {
+        let scope = self.target.scope(Scope::default(), &self.target.alias, self.shown);
+        scope.in_schema(self.target.named_schema(&self.planner.catalog))
+    }
+
+    /// Where the new rows of an INSERT come from.
+    fn source(
+        &self,
+        source: Option<&ast::Query>,
+        targets: &Targets,
+        with: Option<&ast::With>,
+        parameters: &mut Parameters,
+        subqueries: &mut SubqueryPlans,
+    ) -> Bound<InsertSource> {
+        let Some(query) = source else { return Ok(InsertSource::Values(vec![self.defaults(|_| true)?])) };
+        match &*query.body {
+            ast::SetExpr::Values(values) if query.order_by.is_none() && query.limit_clause.is_none() => {
+                let mut binder = Binder::new(Scope::default(), parameters);
+                binder.subqueries = Some(subqueries);
+                Ok(InsertSource::Values(self.bind_rows(&mut binder, targets, values)?))
+            }
+            _ => {
+                let table = &self.target.table;
+                let query = typed_items(table, &targets.columns, query);
+                let (plan, output) = self.planner.query(&below(with, &query), parameters)?;
+                check_query(table, targets, &plan, &output)?;
+                Ok(InsertSource::Query(plan, self.placed(targets, output.len())?))
+            }
+        }
+    }
+
+    /// The defaults of the columns that are wanted; NULL for the others.
+    fn defaults(&self, is_wanted: impl Fn(usize) -> bool) -> Bound<Vec<Expression>> {
+        if self.target.view.is_none() {
+            return defaults(&self.target.table, &self.target.schema, is_wanted);
+        }
+        let each = (0..self.target.table.columns().len()).map(|position| match is_wanted(position) {
+            true => self.target.default(position, &self.planner.catalog),
+            false => Ok(Expression::Literal(ankerdb_engine::Value::Null)),
+        });
+        each.collect()
+    }
+
+    fn conflict(
+        &self,
+        clause: &ast::OnConflict,
+        parameters: &mut Parameters,
+        subqueries: &mut SubqueryPlans,
+    ) -> Bound<Conflict> {
+        let indexes = conflict_indexes(self.target, clause.conflict_target.as_ref())?;
+        let update = match &clause.action {
+            ast::OnConflictAction::DoNothing => {
+                return Ok(Conflict { indexes, action: ConflictAction::Nothing, visible: Vec::new() });
+            }
+            ast::OnConflictAction::DoUpdate(update) => update,
+        };
+        if clause.conflict_target.is_none() {
+            let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            return Err(Error::new(SqlState::SyntaxError, message).into());
+        }
+        let excluded = self.shown.behind(self.target.table.columns().len());
+        let scope = self.target.scope(self.scope(), "excluded", &excluded);
+        let mut binder = Binder::new(scope, parameters);
+        binder.subqueries = Some(subqueries);
+        let assignments = bind_assignments(&mut binder, self, &update.assignments)?;
+        let condition = match &update.selection {
+            Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
+            None => None,
+        };
+        if let Some(reason) = &self.shown.unknown {
+            return elsewhere(format!("ON CONFLICT of a view with {reason}"));
+        }
+        let (action, visible) =
+            (ConflictAction::Update(assignments, condition), self.shown.conditions.clone());
+        Ok(Conflict { indexes, action, visible })
+    }
+
+    fn returning(
+        &self,
+        parameters: &mut Parameters,
+        subqueries: &mut SubqueryPlans,
+        items: Option<&[SelectItem]>,
+    ) -> Bound<Option<Returning>> {
+        let Some(items) = items else { return Ok(None) };
+        let mut binder = Binder::new(self.scope(), parameters);
+        binder.subqueries = Some(subqueries);
+        let (projection, output) = bind_projection(&mut binder, items)?;
+        Ok(Some(Returning { projection, output: output.into() }))
     }
 }
 
@@ -298,11 +404,38 @@ enum Overriding {
 
 /// The columns that an INSERT gives values for.
 struct Targets {
+    /// By their positions in the table.
     columns: Vec<usize>,
+    /// Whether the statement names them.
+    is_named: bool,
+    /// How many columns the target has, and the error for a value for one behind `columns`, where some of a view cannot be written.
+    all: usize,
+    refused: Option<Error>,
     overriding: Overriding,
 }
 
 impl Targets {
+    fn new(target: &Target, names: &[ast::ObjectName], overriding: Overriding) -> Bound<Targets> {
+        let all = if names.is_empty() { target.columns().len() } else { names.len() };
+        let (mut columns, mut refused) = (Vec::with_capacity(all), None);
+        if names.is_empty() {
+            for position in 0..all {
+                match target.written(position) {
+                    Ok(column) => columns.push(column),
+                    Err(Refusal::Failed(error)) => {
+                        refused = Some(error);
+                        break;
+                    }
+                    Err(other) => return Err(other),
+                }
+            }
+        } else {
+            columns = named_columns(target, names)?;
+        }
+        check_once(target, &columns)?;
+        Ok(Targets { columns, is_named: !names.is_empty(), all, refused, overriding })
+    }
+
     /// Whether the value given for the column is left alone.
     fn is_ignored(&self, column: &ColumnDefinition) -> bool {
         self.overriding == Overriding::User && column.identity.is_some()
@@ -315,6 +448,44 @@ impl Targets {
             Overriding::System | Overriding::User => check_not_computed(column),
         }
     }
+
+    /// That so many values are no more than there are columns for.
+    fn check_width(&self, values: usize) -> Bound<()> {
+        check_width(values, self.all, self.is_named)?;
+        match &self.refused {
+            Some(error) if values > self.columns.len() => Err(error.clone().into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// 42601 if a column of the table is written twice, through several columns of a view.
+fn check_once(target: &Target, columns: &[usize]) -> Bound<()> {
+    let twice = columns.iter().enumerate().find(|(at, column)| columns[..*at].contains(column));
+    match twice {
+        None => Ok(()),
+        Some((_, column)) => {
+            let name = quoted(&target.table.columns()[*column].name);
+            let message = format!("multiple assignments to same column {name}");
+            Err(Error::new(SqlState::SyntaxError, message).into())
+        }
+    }
+}
+
+/// Positions in the table of the columns that an INSERT names.
+fn named_columns(target: &Target, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+    let mut known: Vec<String> = Vec::with_capacity(names.len());
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let name = simple_name(name)?;
+        columns.push(target.column_position(&name)?);
+        if known.contains(&name) {
+            let message = format!("column {} specified more than once", quoted(&name));
+            return Err(Error::new(SqlState::DuplicateColumn, message).into());
+        }
+        known.push(name);
+    }
+    Ok(columns)
 }
 
 /// Takes OVERRIDING out of the list of columns, where it is a column ([`crate::clauses`]).
@@ -386,63 +557,66 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
 }
 
 /// Positions of the columns that an INSERT names; all of them if it names none.
-pub(super) fn target_columns(table: &Table, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
-    if names.is_empty() {
-        return Ok((0..table.columns().len()).collect());
+pub(super) fn target_columns(target: &Target, names: &[ast::ObjectName]) -> Bound<Vec<usize>> {
+    match names {
+        [] => Ok((0..target.table.columns().len()).collect()),
+        names => named_columns(target, names),
     }
-    let mut targets = Vec::with_capacity(names.len());
-    for name in names {
-        let column = column_position(table, &simple_name(name)?)?;
-        if targets.contains(&column) {
-            let message =
-                format!("column {} specified more than once", quoted(&table.columns()[column].name));
-            return Err(Error::new(SqlState::DuplicateColumn, message).into());
-        }
-        targets.push(column);
-    }
-    Ok(targets)
 }
 
-pub(super) fn column_position(table: &Table, name: &str) -> Bound<usize> {
-    table.column_position(name).ok_or_else(|| undefined_column_of(name, table.name()).into())
-}
-
-fn bind_rows(
-    binder: &mut Binder,
-    table: &Table,
-    schema: &str,
-    targets: &Targets,
-    values: &ast::Values,
-    named: bool,
-) -> Bound<Vec<Vec<Expression>>> {
-    let width = values.rows.first().map_or(0, |row| row.content.len());
-    let columns = &targets.columns;
-    let is_given = |position: usize| {
-        let ignored = targets.is_ignored(&table.columns()[position]);
-        !ignored && columns[..width.min(columns.len())].contains(&position)
-    };
-    let asks = |position: usize| {
-        let place = columns.iter().position(|target| *target == position);
-        place
-            .is_some_and(|place| values.rows.iter().any(|row| row.content.get(place).is_some_and(is_default)))
-    };
-    let defaults = defaults(table, schema, |position| !is_given(position) || asks(position))?;
-    let mut rows = Vec::with_capacity(values.rows.len());
-    for row in &values.rows {
-        if row.content.len() != width {
-            return Err(Error::new(SqlState::SyntaxError, "VALUES lists must all be the same length").into());
-        }
-        check_width(width, columns.len(), named)?;
-        let mut expressions = defaults.clone();
-        for (expr, &column) in row.content.iter().zip(columns) {
-            if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
-                targets.check_given(&table.columns()[column])?;
-                expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
+impl Writing<'_, '_> {
+    fn bind_rows(
+        &self,
+        binder: &mut Binder,
+        targets: &Targets,
+        values: &ast::Values,
+    ) -> Bound<Vec<Vec<Expression>>> {
+        let table = &self.target.table;
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let columns = &targets.columns;
+        let is_given = |position: usize| {
+            let ignored = targets.is_ignored(&table.columns()[position]);
+            !ignored && columns[..width.min(columns.len())].contains(&position)
+        };
+        let asks = |position: usize| {
+            let place = columns.iter().position(|target| *target == position);
+            place.is_some_and(|place| {
+                values.rows.iter().any(|row| row.content.get(place).is_some_and(is_default))
+            })
+        };
+        let defaults = self.defaults(|position| !is_given(position) || asks(position))?;
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for row in &values.rows {
+            if row.content.len() != width {
+                let message = "VALUES lists must all be the same length";
+                return Err(Error::new(SqlState::SyntaxError, message).into());
             }
+            targets.check_width(width)?;
+            let mut expressions = defaults.clone();
+            for (expr, &column) in row.content.iter().zip(columns) {
+                if !is_default(expr) && !targets.is_ignored(&table.columns()[column]) {
+                    targets.check_given(&table.columns()[column])?;
+                    expressions[column] = binder.bind_assigned(expr, &table.columns()[column])?;
+                }
+            }
+            rows.push(expressions);
         }
-        rows.push(expressions);
+        Ok(rows)
     }
-    Ok(rows)
+
+    /// For each column of the table the result's column that it takes, or its default.
+    fn placed(&self, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
+        let table = &self.target.table;
+        let given = targets.columns.iter().take(width).enumerate();
+        let given: Vec<(usize, usize)> = given
+            .filter(|(_, target)| !targets.is_ignored(&table.columns()[**target]))
+            .map(|(source, target)| (source, *target))
+            .collect();
+        let defaults = self.defaults(|position| given.iter().all(|(_, target)| *target != position))?;
+        let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
+        given.into_iter().for_each(|(source, target)| places[target] = Place::Of(source));
+        Ok(places)
+    }
 }
 
 /// Fewer values than columns are fine only where no columns were named.
@@ -488,14 +662,8 @@ pub(super) fn is_default(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
 }
 
-fn check_query(
-    table: &Table,
-    targets: &Targets,
-    query: &QueryPlan,
-    output: &[OutputColumn],
-    named: bool,
-) -> Bound<()> {
-    check_width(output.len(), targets.columns.len(), named)?;
+fn check_query(table: &Table, targets: &Targets, query: &QueryPlan, output: &[OutputColumn]) -> Bound<()> {
+    targets.check_width(output.len())?;
     for (position, (column, &target)) in output.iter().zip(&targets.columns).enumerate() {
         let target = &table.columns()[target];
         targets.check_given(target)?;
@@ -514,37 +682,25 @@ fn check_query(
     Ok(())
 }
 
-/// For each column of the table the result's column that it takes, or its default.
-fn placed(table: &Table, schema: &str, targets: &Targets, width: usize) -> Bound<Vec<Place>> {
-    let given = targets.columns.iter().take(width).enumerate();
-    let given: Vec<(usize, usize)> = given
-        .filter(|(_, target)| !targets.is_ignored(&table.columns()[**target]))
-        .map(|(source, target)| (source, *target))
-        .collect();
-    let defaults = defaults(table, schema, |position| given.iter().all(|(_, target)| *target != position))?;
-    let mut places: Vec<Place> = defaults.into_iter().map(Place::Default).collect();
-    given.into_iter().for_each(|(source, target)| places[target] = Place::Of(source));
-    Ok(places)
-}
-
 fn bind_assignments(
     binder: &mut Binder,
-    (table, schema): (&Table, &str),
+    writing: &Writing,
     assignments: &[ast::Assignment],
 ) -> Bound<Vec<(usize, Expression)>> {
+    let (target, catalog) = (writing.target, &writing.planner.catalog);
     let mut bound: Vec<(usize, Expression)> = Vec::with_capacity(assignments.len());
     for assignment in assignments {
         for (name, value) in assigned_pairs(assignment)? {
-            let column = assigned_column(table, name)?;
+            let column = assigned_column(target, name)?;
             let taken = bound.iter().any(|(other, _)| *other == column);
-            let definition = &table.columns()[column];
-            let value = bind_new_value((table, schema), column, &value, taken, || {
+            let definition = &target.table.columns()[column];
+            let value = bind_new_value(target, catalog, column, &value, taken, || {
                 binder.bind_assigned(&value, definition)
             })?;
             bound.push((column, value));
         }
     }
-    leave_out_computed(table, &mut bound);
+    leave_out_computed(&target.table, &mut bound);
     Ok(bound)
 }
 
@@ -554,9 +710,9 @@ pub(super) fn leave_out_computed(table: &Table, assignments: &mut Vec<(usize, Ex
 }
 
 /// The column that SET names. What stands before a dot would be a column of a composite type.
-pub(super) fn assigned_column(table: &Table, name: &ast::ObjectName) -> Bound<usize> {
+pub(super) fn assigned_column(target: &Target, name: &ast::ObjectName) -> Bound<usize> {
     match name.0.first().and_then(|part| part.as_ident()) {
-        Some(first) => column_position(table, &folded(first)).and_then(|column| match name.0.len() {
+        Some(first) => target.column_position(&folded(first)).and_then(|column| match name.0.len() {
             1 => Ok(column),
             _ => elsewhere("assigning to a part of a column"),
         }),
@@ -591,21 +747,22 @@ pub(super) fn assigned_pairs(assignment: &ast::Assignment) -> Bound<Vec<(&ast::O
     Ok(names.iter().zip(values).collect())
 }
 
-/// The value that SET gives a column of a table in a schema: its default, or what `bind` makes of it; `taken`: the column has got one before.
+/// The value that SET gives a column of the table: its default, or what `bind` makes of it; `taken`: the column has got one before.
 pub(super) fn bind_new_value(
-    (table, schema): (&Table, &str),
+    target: &Target,
+    catalog: &Catalog,
     column: usize,
     value: &Expr,
     taken: bool,
     bind: impl FnOnce() -> Bound<Expression>,
 ) -> Bound<Expression> {
-    let definition = &table.columns()[column];
+    let definition = &target.table.columns()[column];
     if taken {
         let message = format!("multiple assignments to same column {}", quoted(&definition.name));
         return Err(Error::new(SqlState::SyntaxError, message).into());
     }
     if is_default(value) {
-        return default(definition, schema);
+        return target.default(column, catalog);
     }
     if definition.identity == Some(Identity::Always) || definition.generation.is_some() {
         let message = format!("column {} can only be updated to DEFAULT", quoted(&definition.name));
@@ -614,31 +771,8 @@ pub(super) fn bind_new_value(
     bind()
 }
 
-fn bind_conflict(
-    binder: &mut Binder,
-    (table, schema): (&Arc<Table>, &str),
-    clause: &ast::OnConflict,
-) -> Bound<Conflict> {
-    let indexes = conflict_indexes(table, clause.conflict_target.as_ref())?;
-    let action = match &clause.action {
-        ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
-        ast::OnConflictAction::DoUpdate(update) => {
-            if clause.conflict_target.is_none() {
-                let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
-                return Err(Error::new(SqlState::SyntaxError, message).into());
-            }
-            let assignments = bind_assignments(binder, (table, schema), &update.assignments)?;
-            let condition = match &update.selection {
-                Some(expr) => Some(binder.bind_condition(expr, "WHERE")?),
-                None => None,
-            };
-            ConflictAction::Update(assignments, condition)
-        }
-    };
-    Ok(Conflict { indexes, action })
-}
-
-fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) -> Bound<Vec<usize>> {
+fn conflict_indexes(written: &Target, target: Option<&ast::ConflictTarget>) -> Bound<Vec<usize>> {
+    let table = &written.table;
     let unique = table.usable_indexes().filter(|(_, index)| index.definition().unique);
     let matching: Vec<usize> = match target {
         None => unique.map(|(position, _)| position).collect(),
@@ -654,13 +788,16 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
             found
         }
         Some(ast::ConflictTarget::Columns(names)) if let Some(target) = conflict_target(names) => {
+            if written.view.is_some() {
+                return elsewhere("ON CONFLICT by an expression or a part of the rows of a view");
+            }
             let inference = inference(table.definition(), target)?;
             unique.filter(|(_, index)| inference.fits(index)).map(|(position, _)| position).collect()
         }
         Some(ast::ConflictTarget::Columns(names)) => {
             let mut wanted = Vec::with_capacity(names.len());
             for name in names {
-                wanted.push(column_position(table, &folded(name))?);
+                wanted.push(written.column_position(&folded(name))?);
             }
             wanted.sort_unstable();
             let same = |columns: &[usize]| {
@@ -685,20 +822,4 @@ fn conflict_indexes(table: &Arc<Table>, target: Option<&ast::ConflictTarget>) ->
 fn conflict_target(names: &[ast::Ident]) -> Option<&str> {
     let [name] = names else { return None };
     name.value.strip_prefix(crate::clauses::TARGET)
-}
-
-fn bind_returning(
-    table: &Table,
-    alias: String,
-    parameters: &mut Parameters,
-    subqueries: &mut SubqueryPlans,
-    items: Option<&[SelectItem]>,
-) -> Bound<Option<Returning>> {
-    let Some(items) = items else { return Ok(None) };
-    let catalog = &subqueries.planner.catalog;
-    let scope = Scope::default().with(alias, table.columns()).in_schema(catalog.schema_of(table));
-    let mut binder = Binder::new(scope, parameters);
-    binder.subqueries = Some(subqueries);
-    let (projection, output) = bind_projection(&mut binder, items)?;
-    Ok(Some(Returning { projection, output: output.into() }))
 }

@@ -23,6 +23,10 @@ impl SqlSession {
     ) -> Result<Vec<RelationName>> {
         let catalog = self.runner.catalog();
         let find = |name| {
+            if let Some(view) = catalog.view(name) {
+                let message = format!("\"{}\" is not a table", view.name);
+                return Err(Error::new(SqlState::WrongObjectType, message));
+            }
             let table = catalog.table(name)?;
             match table.definition().materialized {
                 None => Ok(RelationName::of(&table)),

@@ -52,7 +52,7 @@ pub(super) fn classes(catalog: &SystemCatalog) -> Rows {
         kind: 'v',
         is_populated: true,
         columns: entry.view.columns.len(),
-        options: Vec::new(),
+        options: entry.view.options.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         checks: 0,
         has_triggers: false,
     }));

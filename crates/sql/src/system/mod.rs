@@ -41,6 +41,7 @@ pub(crate) use operator_classes::{operator_class, sortable_collation};
 pub(crate) use quoting::{quote_ident, quote_literal};
 
 use crate::activity::Live;
+use crate::updatable::written_columns;
 use ankerdb_engine::{
     Catalog, ColumnDefinition, DataType, ForeignKey, IndexDefinition, ListType, ObjectKind, PUBLIC,
     Reference, RelationName, Schema, SchemaId, SearchPath, Sequence, SequenceDefinition, SystemType, Table,
@@ -293,6 +294,15 @@ struct ViewEntry {
     oid: u32,
     schema: SchemaEntry,
     view: Arc<View>,
+    /// Which of its columns can be written, if rows can be deleted through it.
+    written: Option<Vec<bool>>,
+}
+
+impl ViewEntry {
+    /// Whether rows can be inserted and changed through it.
+    fn is_written(&self) -> bool {
+        self.written.as_ref().is_some_and(|columns| columns.contains(&true))
+    }
 }
 
 #[derive(Debug)]
@@ -371,6 +381,7 @@ impl SystemCatalog {
                 schema: schema(view.schema)?,
                 oid: oids.of(ObjectKey::View(view.full_name()), || view.into()),
                 view: view.clone(),
+                written: written_columns(view, catalog),
             })
         };
         let views: Vec<ViewEntry> = catalog.views().filter_map(view).collect();

@@ -44,7 +44,10 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
         let kind = if relation.definition.is_view { "VIEW" } else { "BASE TABLE" };
         table(relation.schema, relation.name(), kind, false)
     });
-    let views = catalog.views.iter().map(|entry| table(&entry.schema.name, &entry.view.name, "VIEW", false));
+    let views = catalog
+        .views
+        .iter()
+        .map(|entry| table(&entry.schema.name, &entry.view.name, "VIEW", entry.is_written()));
     own.chain(views).chain(system).collect()
 }
 
@@ -52,7 +55,10 @@ pub(super) fn tables(catalog: &SystemCatalog) -> Rows {
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {
     let view = |entry: &super::ViewEntry| {
         let (name, text) = (entry.view.name.as_str(), super::views::text(catalog, &entry.view));
-        row![DATABASE, &*entry.schema.name, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"]
+        let check = crate::updatable::check_option(&entry.view).map_or("NONE".to_owned(), str::to_uppercase);
+        // Those that rows can only be deleted through count as not updatable.
+        let written = yes_or_no(entry.is_written());
+        row![DATABASE, &*entry.schema.name, name, text, check, written, written, "NO", "NO", "NO"]
     };
     catalog.views.iter().map(view).collect()
 }
@@ -134,7 +140,9 @@ pub(super) fn columns(catalog: &SystemCatalog) -> Rows {
         let columns = entry.view.columns.iter().enumerate();
         columns.map(move |(position, column)| {
             let place = (&*entry.schema.name, entry.view.name.as_str(), column.name.as_str(), position);
-            column_row(catalog, place, column.data_type, NULL, true, last_columns(None, NULL, false))
+            let is_written = entry.written.as_ref().is_some_and(|columns| columns[position]);
+            let default = column.default.as_deref().map_or(NULL, Datum::from);
+            column_row(catalog, place, column.data_type, default, true, last_columns(None, NULL, is_written))
         })
     });
     own.chain(of_views).chain(system).collect()

@@ -2,10 +2,11 @@
 
 use super::{column_exists, not_of_a_table};
 use crate::execute::defining::Defining;
-use crate::execute::view::check_readers;
+use crate::execute::view::{check_checked, check_readers};
 use crate::execute::view_columns::follow_column;
-use crate::name::{folded, quoted, undefined_column_of};
-use crate::plan::default::{checked, resolved};
+use crate::name::{folded, not_supported, quoted, undefined_column_of};
+use crate::plan::default::{checked, counts};
+use crate::view_options;
 use ankerdb_engine::{Error, RelationName, Result, SqlState, View};
 use datafusion::sql::sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
@@ -34,11 +35,21 @@ pub(super) fn alter_view(
                 new.columns[at].default = match op {
                     AlterColumnOperation::SetDefault { value } => {
                         let text = checked(value, &new.columns[at])?;
-                        Some(resolved(&text, new.schema, &catalog)?)
+                        if counts(&text)? {
+                            return Err(not_supported(
+                                "a default of a view's column that counts by a sequence",
+                            ));
+                        }
+                        Some(text)
                     }
                     AlterColumnOperation::DropDefault => None,
                     _ => return Err(refused(name, operation)),
                 };
+                defining.definitions.redefine_view(name, new)?;
+            }
+            AlterTableOperation::SetOptionsParens { options } => {
+                new.options = view_options::altered(&new.options, options)?;
+                check_checked(&new, &catalog)?;
                 defining.definitions.redefine_view(name, new)?;
             }
             other => return Err(refused(name, other)),
