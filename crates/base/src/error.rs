@@ -82,8 +82,12 @@ sql_states! {
     InvalidTablesampleArgument = "2202H",
     /// A position outside of a byte string.
     ArraySubscriptError = "2202E",
+    /// A value that cannot be made of the given ones.
+    DataException = "22000",
     /// Text is not valid in the server's encoding.
     CharacterNotInRepertoire = "22021",
+    /// A clock is too far from Greenwich.
+    InvalidTimeZoneDisplacement = "22009",
     /// An argument is outside of what the function takes.
     InvalidParameterValue = "22023",
     /// A pattern's escape character is none, or stands in front of nothing.

@@ -90,7 +90,7 @@ pub use ankerdb_transaction::{
 pub use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType,
     EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind, Packed, PackedRef, PackedType,
-    SystemType, Value, ValueRef,
+    RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};

@@ -134,6 +134,7 @@ fn type_name(data_type: &DataType) -> String {
         "timestamp with time zone" => "timestamptz",
         "timestamp without time zone" => "timestamp",
         interval if interval.starts_with("interval ") => "interval",
+        "time with time zone" => "timetz",
         "time without time zone" => "time",
         other => other,
     }

@@ -10,7 +10,9 @@ use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::{check_real, parse_double, parse_real};
 use crate::interval_math::add_to_time;
 use crate::zone::Zone;
-use crate::{DataType, Decimal, Interval, Number, SystemType, Value, format_text, parse_text};
+use crate::{
+    DataType, Decimal, Interval, Number, PackedType, SystemType, TimeTz, Value, format_text, parse_text,
+};
 use ankerdb_base::{Error, Result, SqlState};
 
 /// `CAST(value AS data_type)`. Text longer than `char(n)` or `varchar(n)` is cut silently.
@@ -114,6 +116,8 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
     }
 }
 
+const TIMETZ: DataType = DataType::Packed(PackedType::TimeTz);
+
 /// The conversions of dates, times and intervals; `None` where there is none.
 fn between_times(value: &Value, data_type: DataType) -> Result<Option<Value>> {
     let zone = Zone::current();
@@ -130,6 +134,15 @@ fn between_times(value: &Value, data_type: DataType) -> Result<Option<Value>> {
             return between_times(&Value::Timestamp(zone.local(*moment)?), data_type);
         }
         // 64 bits of microseconds are far fewer days than an i32 counts.
+        (Value::TimestampTz(moment), TIMETZ) => {
+            let east = zone.east(*moment)?;
+            let local = zone.local(*moment)?;
+            Value::Packed(TimeTz::new(local.rem_euclid(MICROSECONDS_PER_DAY), east).packed())
+        }
+        (Value::Time(time), TIMETZ) => Value::Packed(TimeTz::new(*time, zone.east_today()?).packed()),
+        (Value::Packed(packed), DataType::Time(_)) if packed.packed_type() == PackedType::TimeTz => {
+            Value::Time(packed.borrow().time_tz().time)
+        }
         (Value::Timestamp(moment), DataType::Date) => {
             Value::Date(moment.div_euclid(MICROSECONDS_PER_DAY) as i32)
         }

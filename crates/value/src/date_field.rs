@@ -4,7 +4,7 @@ use crate::cast::midnight;
 use crate::datetime::{MICROSECONDS_PER_DAY, civil_from_days, days_from_civil};
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR};
 use crate::zone::Zone;
-use crate::{Decimal, Value};
+use crate::{Decimal, PackedType, Value};
 use ankerdb_base::{Error, Result, SqlState};
 
 const SECOND: i64 = 1_000_000;
@@ -137,6 +137,17 @@ fn part(known: Field, value: &Value) -> Option<Decimal> {
             Field::Epoch => Some(Decimal::new(i128::from(*time), 6)),
             known => of_time(known, *time),
         },
+        Value::Packed(packed) if packed.packed_type() == PackedType::TimeTz => {
+            let time = packed.borrow().time_tz();
+            let east = -i64::from(time.west);
+            match known {
+                Field::Epoch => Some(Decimal::new(i128::from(time.universal()), 6)),
+                Field::Zone => Some(whole(east)),
+                Field::ZoneHour => Some(whole(east / 3600)),
+                Field::ZoneMinute => Some(whole(east / 60 % 60)),
+                known => of_time(known, time.time),
+            }
+        }
         Value::Interval(interval) => of_interval(known, *interval),
         _ => None,
     }

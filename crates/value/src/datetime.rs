@@ -148,8 +148,30 @@ pub(crate) fn parse_time_of_day(text: &str) -> Result<i64> {
     parsed.map_err(|refusal| refused(refusal, text, "time"))
 }
 
-/// `HH:MM[:SS[.fraction]]` or `HHMMSS`, `AM` or `PM`, and a zone.
+/// Reads a time of day as [`parse_time_of_day`] does, and how many seconds east of Greenwich its clock is: what is written, or the
+/// thread's zone on that day, or today.
+pub(crate) fn parse_time_with_zone(text: &str) -> Result<(i64, i64)> {
+    let body = trim(text);
+    let (moment, has_day) = match parse_clock_and_zone(body) {
+        Err(Refusal::Malformed) if body.contains([' ', 'T', 't']) => (parse_parts(body), true),
+        other => (other, false),
+    };
+    let moment = moment.map_err(|refusal| refused(refusal, text, "time with time zone"))?;
+    let zone = Zone::current();
+    let east = match (moment.zone_seconds, moment.microseconds(0)) {
+        (Some(seconds), _) => return Ok((moment.time, seconds)),
+        (None, Some(local)) if has_day => zone.east(zone.instant(local)?)?,
+        _ => zone.east_today()?,
+    };
+    Ok((moment.time, east / MICROSECONDS_PER_SECOND))
+}
+
 fn parse_clock(body: &str) -> Result<i64, Refusal> {
+    parse_clock_and_zone(body).map(|moment| moment.time)
+}
+
+/// `HH:MM[:SS[.fraction]]` or `HHMMSS`, `AM` or `PM`, and a zone.
+fn parse_clock_and_zone(body: &str) -> Result<Moment, Refusal> {
     let mut cursor = Cursor { rest: body };
     let digits = body.bytes().take_while(u8::is_ascii_digit).count();
     let time = match digits {
@@ -176,8 +198,9 @@ fn parse_clock(body: &str) -> Result<i64, Refusal> {
         cursor.rest = &cursor.rest[2..];
         cursor.skip_blanks();
     }
-    parse_zone(cursor.rest)?;
-    Ok(time)
+    let zone_seconds = parse_zone(cursor.rest)?;
+    let zone_seconds = Some(zone_seconds).filter(|_| !cursor.rest.is_empty());
+    Ok(Moment { days: 0, time, zone_seconds })
 }
 
 /// Reads a timestamp; a zone is checked and dropped, as PostgreSQL does.
@@ -240,10 +263,14 @@ fn parse_moment(text: &str, type_name: &str) -> Result<Moment> {
 
 fn refused(refusal: Refusal, text: &str, type_name: &str) -> Error {
     match refusal {
-        Refusal::Malformed if type_name != "time" && is_field_too_large(trim(text)) => Error::new(
-            SqlState::DatetimeFieldOverflow,
-            format!("date/time field value out of range: \"{text}\""),
-        ),
+        Refusal::Malformed
+            if !type_name.starts_with("time ") && type_name != "time" && is_field_too_large(trim(text)) =>
+        {
+            Error::new(
+                SqlState::DatetimeFieldOverflow,
+                format!("date/time field value out of range: \"{text}\""),
+            )
+        }
         Refusal::Malformed => Error::new(
             SqlState::InvalidDatetimeFormat,
             format!("invalid input syntax for type {type_name}: \"{text}\""),
@@ -253,7 +280,7 @@ fn refused(refusal: Refusal, text: &str, type_name: &str) -> Error {
             format!("date/time field value out of range: \"{text}\""),
         ),
         Refusal::NoSuchZone => Error::new(
-            SqlState::DatetimeFieldOverflow,
+            SqlState::InvalidTimeZoneDisplacement,
             format!("time zone displacement out of range: \"{text}\""),
         ),
     }
@@ -499,7 +526,7 @@ mod tests {
         }
         assert_eq!(
             parse_timestamptz("2024-01-02 03:04+16").unwrap_err().state(),
-            SqlState::DatetimeFieldOverflow
+            SqlState::InvalidTimeZoneDisplacement
         );
     }
 

@@ -1,7 +1,10 @@
 //! Random values of every type, for property tests.
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
-use crate::{DataType, Decimal, Interval, Network, Number, PackedType, Precision, Value};
+use crate::{
+    Bound, DataType, Decimal, Interval, Network, Number, PackedType, Precision, Range, RangeType, TimeTz,
+    Value,
+};
 use proptest::prelude::*;
 
 /// Any type, with modifiers that random values can reach.
@@ -66,6 +69,12 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             let stored = move |network: Network| match packed {
                 PackedType::Inet => Value::Packed(network.packed(packed)),
                 PackedType::Cidr => Value::Packed(network.network().packed(packed)),
+                PackedType::Range(kind) => Value::Packed(range(kind, network).packed()),
+                PackedType::TimeTz => {
+                    let time = i64::from(network.address[0]) * 300_000_000;
+                    let west = (i32::from(network.address[1]) - 128) * 400;
+                    Value::Packed(TimeTz { time, west }.packed())
+                }
             };
             network().prop_map(stored).boxed()
         }
@@ -73,6 +82,17 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             unreachable!("no column is of a type of the system catalog")
         }
     }
+}
+
+/// A range made of the bytes of an address; equal and neighbouring ones occur.
+pub(crate) fn range(kind: RangeType, network: Network) -> Range {
+    let [low, high, ends, ..] = network.address;
+    let bound = |value: u8, endless: u8, inclusive: u8| Bound {
+        value: (ends & endless == 0).then(|| i64::from(value) - 100),
+        is_inclusive: ends & inclusive == 0,
+    };
+    let (lower, upper) = (bound(low.min(high), 1, 2), bound(high.max(low), 4, 8));
+    Range::new(kind, lower, upper).expect("the bounds are in order")
 }
 
 /// An address; equal and neighbouring ones occur.

@@ -4,7 +4,7 @@
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
 //! query has written it already, a text in the form `{1,2}` that clients see.
 
-use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType};
+use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -95,7 +95,7 @@ const ITEM_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECIS
 
 impl ListType {
     /// All of them but the vectors and those of types that users make: what PostgreSQL calls arrays.
-    pub const ARRAYS: [ListType; 22] = {
+    pub const ARRAYS: [ListType; 28] = {
         use ListType::*;
         [
             Boolean,
@@ -120,6 +120,12 @@ impl ListType {
             Uuid,
             Packed(PackedType::Inet),
             Packed(PackedType::Cidr),
+            Packed(PackedType::TimeTz),
+            Packed(PackedType::Range(RangeType::Integer)),
+            Packed(PackedType::Range(RangeType::BigInt)),
+            Packed(PackedType::Range(RangeType::Date)),
+            Packed(PackedType::Range(RangeType::Timestamp)),
+            Packed(PackedType::Range(RangeType::TimestampTz)),
         ]
     };
 
@@ -168,7 +174,7 @@ impl ListType {
 
 impl SystemType {
     /// All of them but the lists of types that users make.
-    pub const ALL: [SystemType; 32] = {
+    pub const ALL: [SystemType; 38] = {
         use ListType as L;
         use ObjectKind as K;
         use SystemType::{Char, List, Name, Object, Oid};
@@ -205,6 +211,12 @@ impl SystemType {
             List(L::Uuid),
             List(L::Packed(PackedType::Inet)),
             List(L::Packed(PackedType::Cidr)),
+            List(L::Packed(PackedType::TimeTz)),
+            List(L::Packed(PackedType::Range(RangeType::Integer))),
+            List(L::Packed(PackedType::Range(RangeType::BigInt))),
+            List(L::Packed(PackedType::Range(RangeType::Date))),
+            List(L::Packed(PackedType::Range(RangeType::Timestamp))),
+            List(L::Packed(PackedType::Range(RangeType::TimestampTz))),
         ]
     };
 

@@ -39,6 +39,14 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "date" => DataType::Date,
         "timestamp" | "timestamp without time zone" => return seconds(modifiers).map(DataType::Timestamp),
         "timestamptz" | "timestamp with time zone" => return seconds(modifiers).map(DataType::TimestampTz),
+        "timetz" | "time with time zone" => {
+            let is_whole = matches!(seconds(modifiers)?.declared(), None | Some(6));
+            let known = DataType::Packed(PackedType::TimeTz);
+            return is_whole.then_some(known).ok_or_else(|| {
+                let message = "a precision of a time with time zone other than 6 is not supported";
+                Error::new(SqlState::FeatureNotSupported, message)
+            });
+        }
         "time" | "time without time zone" => return seconds(modifiers).map(DataType::Time),
         name if let Some(fields) = interval_fields(name) => return interval(fields, modifiers),
         "bytea" => DataType::Bytea,

@@ -95,6 +95,21 @@ impl Zone {
         }
     }
 
+    /// How far east of Greenwich clocks are now.
+    ///
+    /// # Errors
+    /// Those of [`east`](Self::east).
+    pub fn east_today(self) -> Result<i64> {
+        match self {
+            Zone::Utc => Ok(0),
+            Zone::East(east) => Ok(east),
+            Zone::Place(_) => {
+                let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+                self.east(since.map_or(0, |since| since.as_micros() as i64))
+            }
+        }
+    }
+
     /// What clocks show at an instant.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use crate::chapter::{blocks, chapter, front_page, quoted, root, table_rows};
 use crate::client::Client;
 use crate::support::server::Server;
 use crate::support::{run, text};
-use ankerdb_engine::{DataType, Database, ObjectKind, PackedType, SystemType};
+use ankerdb_engine::{DataType, Database, ObjectKind, PackedType, RangeType, SystemType};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +74,7 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Uuid => "uuid",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
-        DataType::Packed(packed) => packed.name(),
+        DataType::Packed(packed) => packed.catalog_name(),
         // Users give them names.
         DataType::Enum(labels) => labels.name(),
         DataType::System(system) => system.name(),
@@ -82,7 +82,7 @@ fn in_manual(data_type: DataType) -> &'static str {
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 30] = [
+const TYPES: [DataType; 36] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -105,6 +105,12 @@ const TYPES: [DataType; 30] = [
     DataType::Jsonb,
     DataType::Packed(PackedType::Inet),
     DataType::Packed(PackedType::Cidr),
+    DataType::Packed(PackedType::TimeTz),
+    DataType::Packed(PackedType::Range(RangeType::Integer)),
+    DataType::Packed(PackedType::Range(RangeType::BigInt)),
+    DataType::Packed(PackedType::Range(RangeType::Date)),
+    DataType::Packed(PackedType::Range(RangeType::Timestamp)),
+    DataType::Packed(PackedType::Range(RangeType::TimestampTz)),
     DataType::System(SystemType::Oid),
     DataType::System(SystemType::Name),
     DataType::System(SystemType::Char),

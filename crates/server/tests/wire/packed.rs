@@ -9,11 +9,18 @@ fn send(client: &mut Client, messages: &[Vec<u8>]) -> Reply {
 }
 
 /// A type, its number, a text of it and the bytes that drivers send for that.
-const VALUES: [(&str, u32, &str, &[u8]); 4] = [
+const VALUES: [(&str, u32, &str, &[u8]); 9] = [
     ("inet", 869, "192.168.1.5", &[2, 32, 0, 4, 192, 168, 1, 5]),
     ("inet", 869, "10.1.2.3/8", &[2, 8, 0, 4, 10, 1, 2, 3]),
     ("inet", 869, "2001:db8::1/64", &[3, 64, 0, 16, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
     ("cidr", 650, "10.1.0.0/16", &[2, 16, 1, 4, 10, 1, 0, 0]),
+    // An hour, and a clock two hours and a half east of Greenwich.
+    ("timetz", 1266, "01:00:00+02:30", &[0, 0, 0, 0, 0xd6, 0x93, 0xa4, 0, 0xff, 0xff, 0xdc, 0xd8]),
+    ("int4range", 3904, "[1,5)", &[2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 5]),
+    ("int8range", 3926, "(,2)", &[8, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 2]),
+    // Dates are counted from 2000.
+    ("daterange", 3912, "[2000-01-02,)", &[18, 0, 0, 0, 4, 0, 0, 0, 1]),
+    ("tsrange", 3908, "empty", &[1]),
 ];
 
 #[test]

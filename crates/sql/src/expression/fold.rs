@@ -139,7 +139,11 @@ fn computed(expression: Expression) -> Result<Expression> {
 fn is_immutable(expression: &Expression) -> bool {
     let is_time = |data_type: DataType| {
         use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
-        matches!(data_type, Date | Timestamp(_) | TimestampTz(_) | Time(_) | Interval(_))
+        match data_type {
+            Date | Timestamp(_) | TimestampTz(_) | Time(_) | Interval(_) => true,
+            DataType::Packed(packed) => !packed.is_network(),
+            _ => false,
+        }
     };
     match expression {
         Expression::Column(_) | Expression::Parameter(_) | Expression::Literal(_) => false,
@@ -148,6 +152,9 @@ fn is_immutable(expression: &Expression) -> bool {
             Expression::Literal(
                 Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_) | Value::Interval(_),
             ) => !target.is_text(),
+            Expression::Literal(Value::Packed(ref packed)) if !packed.packed_type().is_network() => {
+                !target.is_text()
+            }
             Expression::Literal(Value::Text(_)) => !is_time(*target),
             _ => true,
         },

@@ -8,7 +8,7 @@ use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
 use crate::name::DATABASE;
 use crate::version::VERSION;
-use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Error, ListType, PackedType, SqlState, SystemType, Value};
 use datafusion::sql::sqlparser::ast;
 
 /// A function whose arguments have the types it takes.
@@ -295,6 +295,12 @@ fn is_pattern(items: &[Typed]) -> bool {
     items.len() > 1 && items.iter().all(may_be_text)
 }
 
+/// Whether the first argument is a range.
+fn is_range(items: &[Typed]) -> bool {
+    let known = items.first().and_then(|item| item.data_type);
+    matches!(known, Some(DataType::Packed(PackedType::Range(_))))
+}
+
 /// A call with bound arguments: their types decide, and the result's.
 pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
     let constant = |value, data_type| Ok(Typed::new(Expression::Literal(value), data_type));
@@ -338,6 +344,8 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
             numeric_call(binder, name, items)
         }
         "concat" => concat(binder, items),
+        "lower" if is_range(&items) => library::call(binder, library::LOWER, items),
+        "upper" if is_range(&items) => library::call(binder, library::UPPER, items),
         "substring" if is_pattern(&items) => library::call(binder, library::SUBSTRING, items),
         "nextval" | "currval" | "setval" | "lastval" => sequence_call(binder, name, items),
         _ if is_exact(&items) && library::is_known(name, items.len()) && Math::known_name(name).is_some() => {

@@ -91,9 +91,12 @@ fn binary(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Option<(&'sta
         BinaryOperator::PGBitwiseXor => "operator #",
         BinaryOperator::PGBitwiseShiftLeft => "operator <<",
         BinaryOperator::PGBitwiseShiftRight => "operator >>",
+        BinaryOperator::AndLt => "operator &<",
+        BinaryOperator::AndGt => "operator &>",
         BinaryOperator::Custom(symbol) => match symbol.as_str() {
             "<<=" => "operator <<=",
             ">>=" => "operator >>=",
+            "-|-" => "operator -|-",
             _ => return None,
         },
         BinaryOperator::PGExp => POWER,

@@ -282,6 +282,7 @@ impl Binder<'_> {
             let name = match operator {
                 Arithmetic::Add => "operator +",
                 Arithmetic::Subtract => "operator -",
+                Arithmetic::Multiply => "operator *",
                 _ => return Err(no_operator(&left, operator.symbol(), &right).into()),
             };
             return library::call(self, name, vec![left, right]);

@@ -1,11 +1,11 @@
 //! Functions of dates, times and intervals.
 
-use super::bind::{Bound, Typed, elsewhere};
+use super::bind::{Bound, Typed};
 use super::function::no_function;
 use super::types::numeric;
 use super::zone::{self, Zone};
 use super::{Binder, Expression, Function};
-use ankerdb_engine::{DataType, Decimal, Error, Interval, Result, SqlState, Value};
+use ankerdb_engine::{DataType, Decimal, Error, Interval, PackedType, Result, SqlState, Value};
 use ankerdb_value::{DateField, age, date_trunc, extract};
 
 /// A function of dates, times or intervals.
@@ -26,6 +26,8 @@ pub(crate) enum Temporal {
     /// The length of an interval as a number, by which DataFusion compares, groups and sorts intervals. No client can call it.
     Span,
 }
+
+const TIMETZ: DataType = DataType::Packed(PackedType::TimeTz);
 
 /// Names, the fewest and the most arguments, functions.
 const FUNCTIONS: [(&str, usize, usize, Temporal); 9] = [
@@ -130,6 +132,9 @@ fn at_time_zone(zone: &Value, moment: &Value) -> Result<Value> {
     match moment {
         Value::Timestamp(local) => zone.instant(*local).map(Value::TimestampTz),
         Value::TimestampTz(instant) => zone.local(*instant).map(Value::Timestamp),
+        Value::Packed(packed) if packed.packed_type() == PackedType::TimeTz => {
+            Ok(Value::Packed(packed.borrow().time_tz().moved(zone.east_today()?).packed()))
+        }
         _ => Err(Error::internal("a time zone of something that is no moment")),
     }
 }
@@ -151,14 +156,16 @@ pub(super) fn temporal_call(
         items.iter().map(|item| item.data_type.map(DataType::of_any_precision)).collect();
     let is_text = |position: usize| types[position].is_none_or(DataType::is_text);
     let (wanted, result) = match (function, types.as_slice()) {
-        (Temporal::Extract, [_, Some(known @ (Date | TIMESTAMP | TIMESTAMPTZ | TIME | SPAN))])
+        (Temporal::Extract, [_, Some(known @ (Date | TIMESTAMP | TIMESTAMPTZ | TIME | TIMETZ | SPAN))])
             if is_text(0) =>
         {
             let scale = field_scale(&items[0], *known == Date);
             (vec![Text, *known], numeric(scale))
         }
         (Temporal::DatePart, [_, Some(Date)]) if is_text(0) => (vec![Text, TIMESTAMP], DoublePrecision),
-        (Temporal::DatePart, [_, Some(known @ (TIMESTAMP | TIMESTAMPTZ | TIME | SPAN))]) if is_text(0) => {
+        (Temporal::DatePart, [_, Some(known @ (TIMESTAMP | TIMESTAMPTZ | TIME | TIMETZ | SPAN))])
+            if is_text(0) =>
+        {
             (vec![Text, *known], DoublePrecision)
         }
         (Temporal::DateTrunc, [_, known]) if is_text(0) => match known {
@@ -196,7 +203,7 @@ pub(super) fn temporal_call(
             match known {
                 Some(TIMESTAMP) => (vec![zone, TIMESTAMP], TIMESTAMPTZ),
                 Some(TIMESTAMPTZ | Date) | None => (vec![zone, TIMESTAMPTZ], TIMESTAMP),
-                Some(TIME) => return elsewhere("a time with time zone"),
+                Some(TIME | TIMETZ) => (vec![zone, TIMETZ], TIMETZ),
                 Some(_) => return Err(no_function(name, &items).into()),
             }
         }

@@ -159,6 +159,9 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
         (Timestamp, Timestamp) | (TimestampTz, TimestampTz) | (Time, Time) | (Interval, Interval) => {
             left.of_any_precision()
         }
+        (Time, Family::Packed(PackedType::TimeTz)) | (Family::Packed(PackedType::TimeTz), Time) => {
+            DataType::Packed(PackedType::TimeTz)
+        }
         (Date, Timestamp) | (Timestamp, Date) => DataType::TIMESTAMP,
         (Date | Timestamp, TimestampTz) | (TimestampTz, Date | Timestamp) => DataType::TIMESTAMPTZ,
         _ => return None,
@@ -199,6 +202,11 @@ pub(crate) fn assignable(from: DataType, to: DataType) -> bool {
             (Family::Timestamp | Family::TimestampTz | Family::Interval, Family::Time)
         )
         || (source, target) == (Family::Time, Family::Interval)
+        || matches!(
+            (source, target),
+            (Family::Time | Family::TimestampTz, Family::Packed(PackedType::TimeTz))
+        )
+        || (source, target) == (Family::Packed(PackedType::TimeTz), Family::Time)
         || is_number_of_object(to) && matches!(source, Family::SmallInt | Family::Integer)
         || is_number_of_object(from) && target == Family::Integer
         || (from.is_document() && to.is_document())

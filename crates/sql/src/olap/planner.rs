@@ -298,6 +298,9 @@ impl TypePlanner for PostgresTypes {
         };
         let arrow = match sql {
             Sql::Timestamp(None, info) => ArrowType::Timestamp(TimeUnit::Microsecond, zone(info)),
+            Sql::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
+                wide_type(data_type(sql).map_err(external)?)
+            }
             Sql::Timestamp(Some(_), _) | Sql::Time(Some(_), _) | Sql::Interval { .. } => {
                 let data_type = data_type(sql).map_err(external)?;
                 let field = Field::new("", wide_type(data_type), true);

@@ -296,9 +296,13 @@ pub(super) fn is_immutable(expression: &Expression, columns: &[ColumnDefinition]
         Expression::Cast(operand, target) => is_immutable_cast(type_of(operand, columns), *target),
         Expression::Call(Function::Temporal(function, _), operands) => {
             let is_with_zone = |operand| matches!(type_of(operand, columns), Some(DataType::TimestampTz(_)));
-            matches!(function, Temporal::TimeZone)
-                || (operands.len() > 1 || !matches!(function, Temporal::Age))
-                    && !operands.iter().any(is_with_zone)
+            let is_time = |operand| matches!(type_of(operand, columns), Some(DataType::Packed(_)));
+            // Clocks are changed, and a time of day does not say when it is.
+            match function {
+                Temporal::TimeZone => !operands.iter().any(is_time),
+                Temporal::Age if operands.len() < 2 => false,
+                _ => !operands.iter().any(is_with_zone),
+            }
         }
         Expression::Call(function, _) => function.is_immutable(),
         _ => true,
@@ -325,14 +329,17 @@ fn type_of(expression: &Expression, columns: &[ColumnDefinition]) -> Option<Data
 /// Casts between moments with and without a zone, and from and to texts, go by settings.
 fn is_immutable_cast(from: Option<DataType>, to: DataType) -> bool {
     use DataType::{Date, Interval, Time, Timestamp, TimestampTz};
-    let is_time = |data_type: DataType| {
-        matches!(data_type, Date | Time(_) | Timestamp(_) | TimestampTz(_) | Interval(_))
+    let is_time = |data_type: DataType| match data_type {
+        Date | Time(_) | Timestamp(_) | TimestampTz(_) | Interval(_) => true,
+        DataType::Packed(packed) => !packed.is_network(),
+        _ => false,
     };
     match from {
         None => !is_time(to),
         Some(from) if from == to => true,
         Some(TimestampTz(_)) => false,
-        Some(from) if is_time(from) => !matches!(to, TimestampTz(_)) && !to.is_text(),
+        // A time becomes one of the session's zone.
+        Some(from) if is_time(from) => !matches!(to, TimestampTz(_) | DataType::Packed(_)) && !to.is_text(),
         Some(_) => !is_time(to),
     }
 }

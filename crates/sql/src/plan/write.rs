@@ -545,7 +545,7 @@ fn sql_type(data_type: DataType) -> Option<ast::DataType> {
         DataType::Uuid => ast::DataType::Uuid,
         DataType::Json => ast::DataType::JSON,
         DataType::Jsonb => ast::DataType::JSONB,
-        DataType::Packed(packed) => crate::user_types::named(packed.name()),
+        DataType::Packed(packed) => crate::user_types::named(packed.catalog_name()),
         DataType::Enum(labels) => crate::user_types::kept_type(labels),
         DataType::Numeric { .. } | DataType::Number => ast::DataType::Numeric(ast::ExactNumberInfo::None),
         // No table stores most of these.

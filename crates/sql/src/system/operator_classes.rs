@@ -29,6 +29,8 @@ const CLASSES: &[Class] = &[
     ((3128, 434), (10046, 2040), "timestamp_ops", 1114),
     ((3127, 434), (10040, 1999), "timestamptz_ops", 1184),
     ((10022, 1982), (10023, 1983), "interval_ops", 1186),
+    ((10041, 2000), (10042, 2001), "timetz_ops", 1266),
+    ((10076, 3901), (10077, 3903), "range_ops", RANGE),
     ((10065, 2968), (10066, 2969), "uuid_ops", 2950),
     ((10015, 1974), (10016, 1975), "inet_ops", 869),
     ((10088, 4033), (10089, 4034), "jsonb_ops", 3802),
@@ -41,12 +43,14 @@ const CLASSES: &[Class] = &[
 const TEXT: u32 = 25;
 const CHARACTER: u32 = 1042;
 const INET: u32 = 869;
+const RANGE: u32 = 3831;
 
 /// The type whose classes a type has.
 fn input_of(data_type: DataType) -> u32 {
     match type_of(data_type).0 {
         1043 => TEXT,
         650 => INET,
+        3904 | 3908 | 3910 | 3912 | 3926 => RANGE,
         other => other,
     }
 }

@@ -48,6 +48,11 @@ const FUNCTIONS: &[(u32, [(u32, &str); 3])] = &[
     (2278, [(2299, "void_out"), (3120, "void_recv"), (3121, "void_send")]),
     (2950, [(2953, "uuid_out"), (2961, "uuid_recv"), (2962, "uuid_send")]),
     (3802, [(3804, "jsonb_out"), (3805, "jsonb_recv"), (3803, "jsonb_send")]),
+    (3904, [(3835, "range_out"), (3836, "range_recv"), (3837, "range_send")]),
+    (3908, [(3835, "range_out"), (3836, "range_recv"), (3837, "range_send")]),
+    (3910, [(3835, "range_out"), (3836, "range_recv"), (3837, "range_send")]),
+    (3912, [(3835, "range_out"), (3836, "range_recv"), (3837, "range_send")]),
+    (3926, [(3835, "range_out"), (3836, "range_recv"), (3837, "range_send")]),
     (4089, [(4085, "regnamespaceout"), (4087, "regnamespacerecv"), (4088, "regnamespacesend")]),
     (4096, [(4092, "regroleout"), (4094, "regrolerecv"), (4095, "regrolesend")]),
 ];

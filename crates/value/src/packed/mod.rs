@@ -2,13 +2,19 @@
 //! the bytes only, and what reads and writes texts and computes is the type's own.
 //!
 //! ```text
+//! ranges       range.rs     lower bound, upper bound
+//! timetz       time_tz.rs   time at Greenwich, place of the clock
 //! inet, cidr   network.rs   family, bits of the network, length of the mask, whole address unless the mask covers it
 //! ```
 //! docs/design/packed-types.md says why.
 
 pub(crate) mod network;
+mod range;
+mod time_tz;
 
 pub use network::Network;
+pub use range::{Bound, Range, RangeType};
+pub use time_tz::TimeTz;
 
 use ankerdb_base::Result;
 use std::fmt;
@@ -23,6 +29,10 @@ pub enum PackedType {
     Inet,
     /// `cidr`: the address of a network, without bits to the right of the mask
     Cidr,
+    /// `timetz`: a time of day, and how far from Greenwich the clock is
+    TimeTz,
+    /// A type of ranges, such as `int4range`
+    Range(RangeType),
 }
 
 impl PackedType {
@@ -31,6 +41,13 @@ impl PackedType {
         match self {
             PackedType::Inet => NETWORK_MAX,
             PackedType::Cidr => NETWORK_MAX + 1,
+            PackedType::TimeTz => time_tz::LENGTH,
+            // Two flags for each bound, one for the whole, and the values.
+            PackedType::Range(RangeType::Integer) => 13,
+            PackedType::Range(RangeType::Date) => 14,
+            PackedType::Range(RangeType::BigInt) => 21,
+            PackedType::Range(RangeType::Timestamp) => 22,
+            PackedType::Range(RangeType::TimestampTz) => 23,
         }
     }
 
@@ -40,13 +57,36 @@ impl PackedType {
     }
 
     /// All of them.
-    pub const ALL: [PackedType; 2] = [PackedType::Inet, PackedType::Cidr];
+    pub const ALL: [PackedType; 8] = [
+        PackedType::Inet,
+        PackedType::Cidr,
+        PackedType::TimeTz,
+        PackedType::Range(RangeType::Integer),
+        PackedType::Range(RangeType::BigInt),
+        PackedType::Range(RangeType::Date),
+        PackedType::Range(RangeType::Timestamp),
+        PackedType::Range(RangeType::TimestampTz),
+    ];
 
     /// The name as PostgreSQL writes it.
     pub fn name(self) -> &'static str {
         match self {
             PackedType::Inet => "inet",
             PackedType::Cidr => "cidr",
+            PackedType::TimeTz => "time with time zone",
+            PackedType::Range(RangeType::Integer) => "int4range",
+            PackedType::Range(RangeType::BigInt) => "int8range",
+            PackedType::Range(RangeType::Date) => "daterange",
+            PackedType::Range(RangeType::Timestamp) => "tsrange",
+            PackedType::Range(RangeType::TimestampTz) => "tstzrange",
+        }
+    }
+
+    /// The name in `pg_type`, which is one word.
+    pub fn catalog_name(self) -> &'static str {
+        match self {
+            PackedType::TimeTz => "timetz",
+            other => other.name(),
         }
     }
 
@@ -55,6 +95,12 @@ impl PackedType {
         match self {
             PackedType::Inet => "inet[]",
             PackedType::Cidr => "cidr[]",
+            PackedType::TimeTz => "time with time zone[]",
+            PackedType::Range(RangeType::Integer) => "int4range[]",
+            PackedType::Range(RangeType::BigInt) => "int8range[]",
+            PackedType::Range(RangeType::Date) => "daterange[]",
+            PackedType::Range(RangeType::Timestamp) => "tsrange[]",
+            PackedType::Range(RangeType::TimestampTz) => "tstzrange[]",
         }
     }
 
@@ -63,12 +109,18 @@ impl PackedType {
         match self {
             PackedType::Inet => (869, 1041, -1),
             PackedType::Cidr => (650, 651, -1),
+            PackedType::TimeTz => (1266, 1270, 12),
+            PackedType::Range(RangeType::Integer) => (3904, 3905, -1),
+            PackedType::Range(RangeType::BigInt) => (3926, 3927, -1),
+            PackedType::Range(RangeType::Date) => (3912, 3913, -1),
+            PackedType::Range(RangeType::Timestamp) => (3908, 3909, -1),
+            PackedType::Range(RangeType::TimestampTz) => (3910, 3911, -1),
         }
     }
 
     /// The type that the name means, in small letters.
     pub fn by_name(name: &str) -> Option<PackedType> {
-        PackedType::ALL.into_iter().find(|known| known.name() == name)
+        PackedType::ALL.into_iter().find(|known| known.name() == name || known.catalog_name() == name)
     }
 
     /// Whether values are addresses.
@@ -84,6 +136,8 @@ impl PackedType {
         match self {
             PackedType::Inet => Ok(network::parse(text, false)?.packed(self)),
             PackedType::Cidr => Ok(network::parse(text, true)?.packed(self)),
+            PackedType::TimeTz => Ok(time_tz::parse(text)?.packed()),
+            PackedType::Range(range) => Ok(range::parse(range, text)?.packed()),
         }
     }
 
@@ -94,6 +148,8 @@ impl PackedType {
     pub fn from_wire(self, bytes: &[u8]) -> Result<Packed> {
         match self {
             PackedType::Inet | PackedType::Cidr => Ok(network::from_wire(self, bytes)?.packed(self)),
+            PackedType::TimeTz => Ok(time_tz::from_wire(bytes)?.packed()),
+            PackedType::Range(range) => Ok(range::from_wire(range, bytes)?.packed()),
         }
     }
 
@@ -102,6 +158,8 @@ impl PackedType {
         match self {
             PackedType::Inet => Network::unpacked(bytes).packed(self).borrow().bytes() == bytes,
             PackedType::Cidr => Network::unpacked(bytes).network().packed(self).borrow().bytes() == bytes,
+            PackedType::TimeTz => bytes.len() == time_tz::LENGTH && TimeTz::unpacked(bytes).check().is_ok(),
+            PackedType::Range(range) => range::is_stored_form(range, bytes),
         }
     }
 
@@ -109,6 +167,8 @@ impl PackedType {
     pub fn sample(self) -> Packed {
         match self {
             PackedType::Inet | PackedType::Cidr => Network::default().packed(self),
+            PackedType::TimeTz => TimeTz::default().packed(),
+            PackedType::Range(range) => Range::empty(range).packed(),
         }
     }
 }
@@ -146,6 +206,8 @@ impl Packed {
             (PackedType::Inet | PackedType::Cidr, PackedType::Cidr) => {
                 Some(value.network().network().packed(target))
             }
+            (known, target) if known == target => Some(self.clone()),
+            _ => None,
         }
     }
 }
@@ -155,6 +217,8 @@ impl<'a> PackedRef<'a> {
     pub fn new(packed_type: PackedType, bytes: &'a [u8]) -> PackedRef<'a> {
         let length = match packed_type {
             PackedType::Inet | PackedType::Cidr => network::packed_length(bytes),
+            PackedType::TimeTz => time_tz::LENGTH,
+            PackedType::Range(range) => Range::unpacked(range, bytes).1,
         };
         PackedRef { packed_type, bytes: &bytes[..length.min(bytes.len())] }
     }
@@ -186,6 +250,8 @@ impl<'a> PackedRef<'a> {
         match self.packed_type {
             PackedType::Inet => network::push_inet(self.network(), out),
             PackedType::Cidr => network::push_full(self.network(), out),
+            PackedType::TimeTz => time_tz::push(self.time_tz(), out),
+            PackedType::Range(kind) => range::push(Range::unpacked(kind, self.bytes).0, out),
         }
     }
 
@@ -200,6 +266,7 @@ impl<'a> PackedRef<'a> {
     pub(crate) fn push_cast_text(self, out: &mut String) {
         match self.packed_type {
             PackedType::Inet | PackedType::Cidr => network::push_full(self.network(), out),
+            PackedType::TimeTz | PackedType::Range(_) => self.push_text(out),
         }
     }
 
@@ -209,12 +276,27 @@ impl<'a> PackedRef<'a> {
             PackedType::Inet | PackedType::Cidr => {
                 network::to_wire(self.network(), self.packed_type == PackedType::Cidr)
             }
+            PackedType::TimeTz => time_tz::to_wire(self.time_tz()),
+            PackedType::Range(kind) => range::to_wire(Range::unpacked(kind, self.bytes).0),
         }
     }
 
     /// The address that it is; for types of networks.
     pub fn network(self) -> Network {
         Network::unpacked(self.bytes)
+    }
+
+    /// The range that it is; `None` for other types.
+    pub fn range(self) -> Option<Range> {
+        match self.packed_type {
+            PackedType::Range(range) => Some(Range::unpacked(range, self.bytes).0),
+            _ => None,
+        }
+    }
+
+    /// The time that it is; for `timetz`.
+    pub fn time_tz(self) -> TimeTz {
+        TimeTz::unpacked(self.bytes)
     }
 }
 

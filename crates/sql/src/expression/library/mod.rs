@@ -25,10 +25,12 @@ mod number_picture;
 mod numbers;
 mod powers;
 mod random;
+mod ranges;
 mod regexp;
 mod resolve;
 mod sets;
 mod text;
+mod times;
 mod zone;
 
 pub(crate) use entry::{Entry, Volatility};
@@ -36,6 +38,7 @@ pub(crate) use json::{
     AGGREGATES, BYTES_KEY, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW,
 };
 pub(crate) use powers::whole_root;
+pub(crate) use ranges::{LOWER, UPPER};
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};
 pub(crate) use sets::{SetColumns, SetValues, column, columns};
@@ -62,9 +65,15 @@ const TABLES: &[&[Entry]] = &[
     numbers::ENTRIES,
     powers::ENTRIES,
     random::ENTRIES,
+    ranges::INTEGERS,
+    ranges::BIGINTS,
+    ranges::DATES,
+    ranges::TIMESTAMPS,
+    ranges::INSTANTS,
     regexp::ENTRIES,
     sets::ENTRIES,
     text::ENTRIES,
+    times::ENTRIES,
     zone::ENTRIES,
 ];
 

@@ -120,6 +120,7 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
     let takes = |entry: &&'static Entry| {
         entry.takes(items.len())
             && items.iter().zip(entry.arguments).all(|(item, wanted)| is_taken(item, *wanted))
+            && (!is_of_ranges(entry) || is_exactly_taken(items, entry))
     };
     let mut left: Vec<&'static Entry> = named(name).filter(takes).collect();
     keep_short(&mut left, items);
@@ -156,6 +157,19 @@ fn resolved(name: &str, items: &[Typed]) -> Bound<&'static Entry> {
             None => Err(ambiguous(name, items).into()),
         },
     }
+}
+
+/// Whether it is an operator of ranges, whose other operand is of their own type or that of their bounds, and converted to neither.
+fn is_of_ranges(entry: &Entry) -> bool {
+    let is_range = |wanted: &DataType| matches!(wanted, DataType::Packed(PackedType::Range(_)));
+    entry.name.starts_with(OPERATOR) && entry.arguments.iter().any(is_range)
+}
+
+fn is_exactly_taken(items: &[Typed], entry: &Entry) -> bool {
+    let is_exact = |(item, wanted): (&Typed, &DataType)| {
+        item.data_type.is_none_or(|known| is_exactly(known.of_any_precision(), *wanted))
+    };
+    items.iter().zip(entry.arguments).all(is_exact)
 }
 
 /// Numerics of any length have functions of their own: without one among the arguments, those of declared digits are meant.

@@ -9,12 +9,22 @@ use crate::olap::operation::Operation;
 use crate::olap::value::field_type;
 use crate::olap::{computed, number_aggregate};
 use ankerdb_engine::{DataType, PackedType};
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Case};
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
 const INET: DataType = DataType::Packed(PackedType::Inet);
 const CIDR: DataType = DataType::Packed(PackedType::Cidr);
+
+/// Values that are told apart, in a form that DataFusion has a table for: it keeps bytes of one length each in an object of its own.
+fn counted(argument: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    Ok(match argument.get_type(schema.as_ref())? {
+        ArrowType::FixedSizeBinary(_) => cast(argument, ArrowType::Binary),
+        _ => argument,
+    })
+}
 
 impl Reader<'_, '_> {
     pub(super) fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
@@ -63,7 +73,7 @@ impl Reader<'_, '_> {
             && typed.func.name() == "count"
             && let [argument] = typed.params.args.as_mut_slice()
         {
-            *argument = keyed::ordered(argument.clone(), self.schema)?;
+            *argument = counted(keyed::ordered(argument.clone(), self.schema)?, self.schema)?;
         }
         if let (true, [argument]) = (typed.params.distinct, typed.params.args.as_slice())
             && number_aggregate::is_number(&argument.to_field(self.schema.as_ref())?.1)

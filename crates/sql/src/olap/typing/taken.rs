@@ -7,7 +7,7 @@ use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::list_cast;
 use crate::olap::value::field_type;
-use ankerdb_engine::{DataType, ListType, SystemType};
+use ankerdb_engine::{DataType, ListType, PackedType, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable};
@@ -135,6 +135,7 @@ pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         {
             known
         }
+        Some(known @ DataType::Packed(PackedType::Range(_))) if matches!(name, "min" | "max") => known,
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
             return Err(external(not_supported(&format!("a list of {known}"))));
         }
