@@ -474,9 +474,11 @@ impl Connection {
 
     fn ready(&mut self) -> Served {
         let status = self.session.transaction_status();
+        // Portals live as long as their transaction; those that are cursors, also behind an error in it, as it may go back to a savepoint.
         if status != TransactionStatus::InTransaction {
-            // Portals live as long as their transaction.
-            self.portals.drain().for_each(|(name, _)| self.session.release_portal(&name));
+            let is_failed = status == TransactionStatus::Failed;
+            let gone = |_: &String, portal: &mut Portal| !(is_failed && portal.is_cursor());
+            self.portals.extract_if(gone).for_each(|(name, _)| self.session.release_portal(&name));
         }
         self.session.end_message();
         self.send_notices()?;

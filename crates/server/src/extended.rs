@@ -101,13 +101,40 @@ impl Connection {
         // Taken out of the map while it runs; put back only if it may be executed again.
         let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
         let limit = if max_rows == 0 { usize::MAX } else { max_rows };
-        let ran = self.run_portal(&mut portal, limit);
+        let ran = match self.run_cursor(name, &mut portal, limit) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.run_portal(&mut portal, limit),
+            Err(error) => Err(error),
+        };
         if ran.is_err() {
             self.session.release_portal(name);
         }
         ran?;
         self.portals.insert(name.to_owned(), portal);
         Ok(())
+    }
+
+    /// Runs a query that has a name and stands in a transaction, where SQL may read it on; whether it is one.
+    fn run_cursor(&mut self, name: &str, portal: &mut Portal, limit: usize) -> Served<bool> {
+        let parameters = match portal.state {
+            State::Bound => Some(std::mem::take(&mut portal.parameters)),
+            State::Cursor => None,
+            State::Running(_) | State::Finished => return Ok(false),
+        };
+        let prepared = portal.statement.prepared.clone();
+        let rows =
+            self.run(|session| session.execute_portal(name, &prepared, parameters.as_deref(), limit as u64));
+        self.send_notices()?;
+        let Some(rows) = rows? else {
+            portal.parameters = parameters.unwrap_or_default();
+            return Ok(false);
+        };
+        portal.state = State::Cursor;
+        match RunningRows::new(rows, portal.formats.clone()).send(&mut self.wire, limit)? {
+            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag))?,
+            Progress::Suspended => self.wire.send(&PortalSuspended::new())?,
+        }
+        Ok(true)
     }
 
     fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {
@@ -117,7 +144,7 @@ impl Connection {
         }
         let mut running = match std::mem::replace(&mut portal.state, State::Finished) {
             State::Running(running) => running,
-            State::Finished => {
+            State::Finished | State::Cursor => {
                 let message = "portal has been run to completion and cannot be run again";
                 return Err(Error::new(SqlState::InvalidCursorName, message).into());
             }
@@ -162,7 +189,10 @@ impl Connection {
             Target::Statement if name.is_empty() => self.unnamed = None,
             Target::Statement => drop(self.session.forget_statement(name)),
             Target::Portal => match self.portals.remove(name) {
-                Some(_) => self.session.release_portal(name),
+                Some(_) => {
+                    self.session.release_portal(name);
+                    self.session.close_cursor(name);
+                }
                 None => drop(self.session.close_cursor(name)),
             },
         }

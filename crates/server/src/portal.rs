@@ -115,10 +115,19 @@ pub(crate) struct Portal {
     pub state: State,
 }
 
+impl Portal {
+    /// Whether the session has its rows.
+    pub(crate) fn is_cursor(&self) -> bool {
+        matches!(self.state, State::Cursor)
+    }
+}
+
 /// How far a portal is.
 pub(crate) enum State {
     /// Not executed yet.
     Bound,
+    /// A cursor of the session's, which has the portal's name.
+    Cursor,
     /// Some rows were sent.
     Running(Box<RunningRows>),
     /// All was sent.

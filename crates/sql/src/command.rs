@@ -38,6 +38,13 @@ pub(crate) enum Command {
         names: Vec<String>,
         is_deferred: bool,
     },
+    /// The first half of a two-phase commit.
+    PrepareTransaction,
+    /// COMMIT PREPARED and ROLLBACK PREPARED: the tag, and the name of the transaction.
+    EndPrepared {
+        tag: &'static str,
+        name: String,
+    },
     /// VACUUM, ANALYZE and CHECKPOINT, which there is nothing to do for: the tag, and the tables and columns that must exist.
     Maintain {
         tag: &'static str,
@@ -116,7 +123,8 @@ impl Command {
             Command::Listen(_) => "LISTEN",
             Command::Unlisten(_) => "UNLISTEN",
             Command::Notify { .. } => "NOTIFY",
-            Command::Maintain { tag, .. } => tag,
+            Command::Maintain { tag, .. } | Command::EndPrepared { tag, .. } => tag,
+            Command::PrepareTransaction => "PREPARE TRANSACTION",
             Command::SetConstraints { .. } => "SET CONSTRAINTS",
             Command::Close(None) => "CLOSE CURSOR ALL",
             Command::Close(Some(_)) => "CLOSE CURSOR",
@@ -141,6 +149,10 @@ pub(crate) enum Kind {
     Analyze,
     Checkpoint,
     SetConstraints,
+    PrepareTransaction,
+    CommitPrepared,
+    RollbackPrepared,
+    Do,
 }
 
 /// The kind of the command that the tokens of one statement are; `None` if it is none of these.
@@ -151,7 +163,11 @@ pub(crate) fn kind(tokens: &[TokenWithSpan]) -> Option<Kind> {
         _ => String::new(),
     };
     Some(match word().as_str() {
-        "prepare" if word() != "transaction" => Kind::Prepare,
+        "prepare" if word() == "transaction" => Kind::PrepareTransaction,
+        "prepare" => Kind::Prepare,
+        "commit" if word() == "prepared" => Kind::CommitPrepared,
+        "rollback" if word() == "prepared" => Kind::RollbackPrepared,
+        "do" => Kind::Do,
         "execute" => Kind::Execute,
         "deallocate" => Kind::Deallocate,
         "declare" => Kind::Declare,
@@ -191,6 +207,13 @@ pub(crate) fn read(kind: Kind, parser: &mut Parser<'_>) -> Result<Command> {
         Kind::Analyze => reader.maintain("ANALYZE", &["verbose"]),
         Kind::SetConstraints => reader.set_constraints(),
         Kind::Checkpoint => Ok(Command::Maintain { tag: "CHECKPOINT", tables: Vec::new() }),
+        Kind::PrepareTransaction => {
+            reader.expect("transaction")?;
+            reader.text().map(|_| Command::PrepareTransaction)
+        }
+        Kind::CommitPrepared => reader.end_prepared("COMMIT PREPARED"),
+        Kind::RollbackPrepared => reader.end_prepared("ROLLBACK PREPARED"),
+        Kind::Do => Err(crate::name::not_supported("DO")),
     }
 }
 
@@ -215,6 +238,11 @@ impl Reader<'_, '_> {
             return Err(near(inner.to_string().split(' ').next().unwrap_or_default()));
         }
         Ok(Command::Prepare { name, types, statement: Arc::new(inner) })
+    }
+
+    fn end_prepared(&mut self, tag: &'static str) -> Result<Command> {
+        self.expect("prepared")?;
+        Ok(Command::EndPrepared { tag, name: self.text()? })
     }
 
     fn execute(&mut self) -> Result<Command> {
@@ -440,6 +468,11 @@ impl Reader<'_, '_> {
     fn name(&mut self) -> Result<String> {
         let ident = self.parser.parse_identifier().map_err(syntax_error)?;
         Ok(crate::name::folded(&ident))
+    }
+
+    /// A constant in quotes.
+    fn text(&mut self) -> Result<String> {
+        self.parser.parse_literal_string().map_err(syntax_error)
     }
 
     fn skip(&mut self) {

@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
-/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`,
-/// and `:=` an operator where it names an argument; it has no `BETWEEN SYMMETRIC`, and no constants of types whose names it does not know.
+/// In the library's dialect `a IS DISTINCT FROM b AND c` is `a IS DISTINCT FROM (b AND c)`, `ON` an alias in `SELECT 1 ON CONFLICT`
+/// and `FOR` in `SELECT 1 FOR UPDATE`, `top` none in `SELECT 1 top`, and `:=` an operator where it names an argument; it has no
+/// `BETWEEN SYMMETRIC`, and no constants of types whose names it does not know.
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
@@ -32,6 +33,15 @@ fn typed_text(parser: &mut Parser) -> Result<Expr, ParserError> {
     let value = parser.parse_value()?;
     Ok(Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false }))
 }
+/// Words that name a column only behind AS: those of PostgreSQL's `pg_get_keywords()` whose `barelabel` is false.
+const ONLY_BEHIND_AS: &[Keyword] = {
+    use Keyword::*;
+    &[
+        ARRAY, AS, CHAR, CHARACTER, CREATE, DAY, EXCEPT, FETCH, FILTER, FOR, FROM, GRANT, GROUP, HAVING,
+        HOUR, INTERSECT, INTO, LIMIT, MINUTE, MONTH, OFFSET, ON, ORDER, OVER, OVERLAPS, PRECISION, RETURNING,
+        SECOND, TO, UNION, VARYING, WHERE, WINDOW, WITH, WITHIN, WITHOUT, YEAR,
+    ]
+};
 
 /// Methods of the library's dialect.
 macro_rules! stock {
@@ -83,8 +93,8 @@ impl Dialect for Postgres {
         true
     }
 
-    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
-        *keyword != Keyword::ON && STOCK.is_column_alias(keyword, parser)
+    fn is_column_alias(&self, keyword: &Keyword, _: &mut Parser) -> bool {
+        !ONLY_BEHIND_AS.contains(keyword)
     }
 
     fn dialect(&self) -> TypeId {

@@ -59,6 +59,7 @@ mod sample;
 mod sequence_options;
 mod session;
 mod session_sequences;
+mod signs;
 mod size;
 mod syntax_error;
 mod system;

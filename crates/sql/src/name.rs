@@ -80,6 +80,13 @@ pub(crate) fn name_parts(text: &str) -> Result<Vec<String>> {
     let mut characters = text.trim().chars().peekable();
     while let Some(character) = characters.next() {
         match character {
+            // Around dots; elsewhere they are letters of a name that there is not.
+            ' ' | '\t' | '\n' if !is_quoted => {
+                while characters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                if characters.peek() != Some(&'.') && !part.is_empty() {
+                    return Err(Error::new(SqlState::InvalidName, "invalid name syntax"));
+                }
+            }
             '"' if is_quoted && characters.peek() == Some(&'"') => part.extend(characters.next()),
             '"' => is_quoted = !is_quoted,
             '.' if !is_quoted => parts.push(std::mem::take(&mut part)),

@@ -114,6 +114,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         counted = start;
         check_operators(piece)?;
         check_calls(piece)?;
+        check_brackets(sql, piece)?;
         let mut tokens = piece.to_vec();
         write_known_forms(&mut tokens);
         let names = match names {
@@ -148,6 +149,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
 
 /// Writes a statement in the ways that the parser knows.
 fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
+    crate::signs::split(tokens);
     crate::altered_sequence::rewrite(tokens);
     crate::sequence_options::reorder(tokens);
     crate::clauses::rewrite(tokens);
@@ -257,6 +259,37 @@ fn check_calls(tokens: &[TokenWithSpan]) -> Result<()> {
         if !matches!(token.token, Token::Whitespace(_)) {
             after_name = matches!(&token.token, Token::Word(word) if !precedes_parenthesis(word.keyword));
         }
+    }
+    Ok(())
+}
+
+/// Refuses lists of values in brackets without ARRAY, which the parser takes.
+fn check_brackets(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    // Whether each open bracket is an array's; the others are of subscripts and types.
+    let mut open: Vec<bool> = Vec::new();
+    let mut before: Option<&Token> = None;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::LBracket => {
+                let is_array = match before {
+                    Some(Token::Word(word)) if word.keyword == Keyword::ARRAY => true,
+                    Some(Token::LBracket | Token::Comma) if open.last() == Some(&true) => true,
+                    Some(Token::Word(word)) if !precedes_parenthesis(word.keyword) => false,
+                    Some(Token::Word(word)) if word.quote_style.is_some() => false,
+                    Some(Token::RParen | Token::RBracket | Token::Placeholder(_)) => false,
+                    Some(Token::SingleQuotedString(_)) => false,
+                    _ => {
+                        let position = offset(sql, token.span.start) + 1;
+                        return Err(near("[").with_position(position));
+                    }
+                };
+                open.push(is_array);
+            }
+            Token::RBracket => drop(open.pop()),
+            _ => {}
+        }
+        before = Some(&token.token);
     }
     Ok(())
 }

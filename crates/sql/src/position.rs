@@ -43,6 +43,10 @@ enum Wanted {
     Qualifier(String),
     Function(String),
     Type(String),
+    /// The text of a constant.
+    Constant(String),
+    /// `$1`
+    Parameter(String),
     /// An operator or another token that there is no second one of.
     Only(String),
 }
@@ -78,6 +82,17 @@ impl Wanted {
                     Some(Wanted::Function(name.trim_end_matches(" does not exist").to_owned()))
                 }
             },
+            SqlState::InvalidTextRepresentation
+            | SqlState::InvalidDatetimeFormat
+            | SqlState::DatetimeFieldOverflow
+            | SqlState::NumericValueOutOfRange => {
+                let (_, value) = message.split_once('"')?;
+                let (value, _) = value.rsplit_once('"')?;
+                Some(Wanted::Constant(value.to_owned()))
+            }
+            SqlState::UndefinedParameter => {
+                Some(Wanted::Parameter(message.strip_prefix("there is no parameter ")?.to_owned()))
+            }
             SqlState::UndefinedObject if message.starts_with("type \"") => in_quotes().map(Wanted::Type),
             SqlState::SyntaxError if message.contains(" at or near \"") => {
                 let (_, token) = message.split_once(" at or near \"")?;
@@ -110,6 +125,16 @@ impl Wanted {
             Wanted::Qualifier(name) => is(this, name) && is_dot(next) && !is_dot(before),
             Wanted::Function(name) => is(this, name) && next == Some(&Token::LParen) && !is_dot(before),
             Wanted::Type(name) => is(this, name) && !is_dot(before) && !is_dot(next),
+            Wanted::Constant(text) => match this {
+                Some(
+                    Token::SingleQuotedString(own)
+                    | Token::EscapedStringLiteral(own)
+                    | Token::UnicodeStringLiteral(own),
+                ) => own == text,
+                Some(Token::DollarQuotedString(own)) => own.value == *text,
+                _ => false,
+            },
+            Wanted::Parameter(name) => matches!(this, Some(Token::Placeholder(own)) if own == name),
             Wanted::Only(text) => this.is_some_and(|token| token.to_string().eq_ignore_ascii_case(text)),
         }
     }
@@ -123,8 +148,8 @@ impl Wanted {
         match self {
             Wanted::Column(_, _, all_wrong) => *all_wrong && in_order,
             Wanted::Relation(_) => true,
-            Wanted::Qualifier(_) | Wanted::Function(_) => in_order,
-            Wanted::Type(_) | Wanted::Only(_) => false,
+            Wanted::Qualifier(_) | Wanted::Function(_) | Wanted::Parameter(_) => in_order,
+            Wanted::Type(_) | Wanted::Constant(_) | Wanted::Only(_) => false,
         }
     }
 }
@@ -213,5 +238,16 @@ mod tests {
             |sql| position(sql, SqlState::UndefinedFunction, "operator does not exist: text + text");
         assert_eq!((operator("select a + b"), operator("select a + b + c")), (Some(10), None));
         assert_eq!(position("select 1", SqlState::DivisionByZero, "division by zero"), None);
+    }
+
+    #[test]
+    fn constants_and_parameters_have_places() {
+        let message = "invalid input syntax for type integer: \"a'b\"";
+        let constant = |sql| position(sql, SqlState::InvalidTextRepresentation, message);
+        assert_eq!((constant("select 'a''b'::int"), constant("select E'a\\'b'::int")), (Some(8), Some(8)));
+        // Which of two is no number cannot be seen.
+        assert_eq!((constant("select 'a''b', 'a''b'::int"), constant("select $1::int")), (None, None));
+        let parameter = |sql| position(sql, SqlState::UndefinedParameter, "there is no parameter $2");
+        assert_eq!((parameter("select $1, $2"), parameter("select 1")), (Some(12), None));
     }
 }

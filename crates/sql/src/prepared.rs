@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::expression::SessionFunction;
 use crate::parse::Statement;
-use crate::plan::{PlanKind, Planned, Planner, Utility};
+use crate::plan::{PlanKind, Planned, Planner, QueryPlan, Utility};
 use crate::position::located;
 use crate::runner::Runner;
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
@@ -128,6 +128,14 @@ impl Prepared {
     /// Whether it may call functions of the session.
     pub(crate) fn calls_session(&self) -> bool {
         self.calls_session
+    }
+
+    /// Whether it gives the rows of a query, and does nothing else.
+    pub(crate) fn is_query(&self, runner: &Runner) -> Result<bool> {
+        let planned = self.current(runner)?;
+        let is_query =
+            matches!(planned.kind, PlanKind::Query(QueryPlan::Select(_) | QueryPlan::Analytical(_)));
+        Ok(is_query && self.command().is_none() && planned.kind.writes().is_none())
     }
 
     /// The statement's text, shared.

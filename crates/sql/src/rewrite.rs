@@ -145,6 +145,7 @@ impl VisitorMut for Rewriter {
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         fetch_as_limit(query);
+        ties_as_fetch(query);
         ControlFlow::Continue(())
     }
 
@@ -160,6 +161,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        unqualify(factor);
         name_series(factor);
         join_as_query(factor);
         no_ancestors_among(factor);
@@ -264,6 +266,20 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
+/// A limit WITH TIES that has no order to have ties in, as it was written: it is refused as that.
+fn ties_as_fetch(query: &mut ast::Query) {
+    let Some(ast::LimitClause::LimitOffset { limit: limit @ Some(_), .. }) = &mut query.limit_clause else {
+        return;
+    };
+    let is_it = |count: &Expr| match count {
+        Expr::Function(function) => function.name.to_string().contains(TIES),
+        _ => false,
+    };
+    if query.order_by.is_none() && limit.as_ref().is_some_and(is_it) {
+        query.fetch = Some(ast::Fetch { with_ties: true, percent: false, quantity: limit.take() });
+    }
+}
+
 fn fetch_as_limit(query: &mut ast::Query) {
     let Some(ast::Fetch { with_ties, percent: false, quantity }) = &query.fetch else { return };
     if *with_ties && query.order_by.is_none() {
@@ -337,6 +353,16 @@ fn join_as_query(factor: &mut TableFactor) {
     let item = SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
     let subquery = Box::new(plain_query(None, vec![item], vec![table_with_joins.as_ref().clone()], None));
     *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+}
+
+/// Takes the system's schema off the name of a function in FROM.
+fn unqualify(factor: &mut TableFactor) {
+    if let TableFactor::Table { name, args: Some(_), .. } = factor
+        && let [schema, _] = name.0.as_slice()
+        && schema.as_ident().is_some_and(|schema| folded(schema) == "pg_catalog")
+    {
+        name.0.remove(0);
+    }
 }
 
 /// Names the column of a series in FROM as its relation, if it has no name of its own, and makes one of integers a series of

@@ -194,6 +194,11 @@ impl ResultRows {
         ResultRows { columns, tag: None, verb: "FETCH", is_binary, source: Source::Pulled(pull) }
     }
 
+    /// The same rows, as those of a query.
+    pub(crate) fn of_select(self) -> ResultRows {
+        ResultRows { verb: "SELECT", ..self }
+    }
+
     /// Rows of a query that `start` begins. It runs on `threads`; a task on `watch` ends it, and tells `end`, when it is
     /// canceled or its reader is gone.
     pub(crate) fn spawn(

@@ -10,6 +10,7 @@
 //! | `ROWS 1 PRECEDING EXCLUDE NO OTHERS` | `ROWS 1 PRECEDING` |
 //! | `GROUPING SETS (a, GROUPING SETS (b))` | `GROUPING SETS (a, b)` |
 //! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
+//! | `FETCH FIRST (1 + 1) ROWS ONLY` | `LIMIT (1 + 1)` |
 //! | `IN ((SELECT ...), a)` | `IN (coalesce((SELECT ...)), a)` |
 //! | `interval(3) '1 s'` | `CAST('1 s' AS interval(3))` |
 
@@ -17,6 +18,7 @@ use crate::expression::library;
 use crate::forms::DISTINCT;
 use crate::name::folded;
 use crate::plain_query::plain_select;
+use crate::rewrite::TIES;
 use crate::words::{places, word};
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -33,6 +35,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     write_groups(tokens);
     write_members(tokens);
     write_intervals(tokens);
+    write_counts(tokens);
+    name_intervals(tokens);
 }
 
 /// `ABORT [WORK | TRANSACTION] [AND [NO] CHAIN]`
@@ -164,6 +168,64 @@ fn leave_out_no_others(tokens: &mut [TokenWithSpan]) {
     let found: Vec<usize> = (0..significant.len()).filter(is_it).collect();
     for place in found {
         significant[place..place + 3].iter().for_each(|&at| tokens[at].token = blank());
+    }
+}
+
+/// `INTERVAL '1' days` is an interval of one second that is called days: the parser knows more units than PostgreSQL.
+fn name_intervals(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let is_constant = |place: usize| {
+        significant.get(place).is_some_and(|&at| matches!(tokens[at].token, Token::SingleQuotedString(_)))
+    };
+    let is_name = |place: usize| {
+        let word = word(tokens, &significant, place);
+        let singular = word.strip_suffix('s').unwrap_or(&word);
+        let units = ["year", "month", "day", "hour", "minute", "second"];
+        let foreign = ["week", "quarter", "decade", "century", "centurie", "millennium", "millenium"];
+        let small = ["millisecond", "microsecond", "nanosecond", "dow", "epoch"];
+        foreign.contains(&singular)
+            || small.contains(&singular)
+            || (units.contains(&singular) && singular != word)
+    };
+    let found: Vec<usize> = (2..significant.len())
+        .filter(|&place| {
+            word(tokens, &significant, place - 2) == "interval" && is_constant(place - 1) && is_name(place)
+        })
+        .map(|place| significant[place])
+        .collect();
+    for at in found.into_iter().rev() {
+        let (name, span) = (Token::make_keyword("AS"), tokens[at].span);
+        tokens.insert(at, TokenWithSpan { token: blank(), span });
+        tokens.insert(at, TokenWithSpan { token: name, span });
+    }
+}
+
+/// The counts of FETCH that are no constants.
+fn write_counts(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let is = |place: usize, wanted: &[&str]| wanted.contains(&word(tokens, &significant, place).as_str());
+    let opens = |place: usize| significant.get(place).is_some_and(|&at| tokens[at].token == Token::LParen);
+    let mut found = Vec::new();
+    for place in 0..significant.len() {
+        if !is(place, &["fetch"]) || !is(place + 1, &["first", "next"]) || !opens(place + 2) {
+            continue;
+        }
+        let Some(close) = closing(tokens, &significant, place + 2) else { continue };
+        let ends = match is(close + 1, &["row", "rows"]) {
+            true if is(close + 2, &["only"]) => close + 2,
+            true if is(close + 2, &["with"]) && is(close + 3, &["ties"]) => close + 3,
+            _ => continue,
+        };
+        found.push((place, close, ends));
+    }
+    for (place, close, ends) in found {
+        let has_ties = ends == close + 3;
+        tokens[significant[place]].token = Token::make_keyword("LIMIT");
+        tokens[significant[place + 1]].token = match has_ties {
+            true => Token::make_word(TIES, Some('"')),
+            false => blank(),
+        };
+        significant[close + 1..=ends].iter().for_each(|&at| tokens[at].token = blank());
     }
 }
 

@@ -41,7 +41,7 @@ pub enum DataType {
     Number,
     /// `text`
     Text,
-    /// `varchar(n)`: at most n characters
+    /// `varchar(n)`: at most n characters; without a length it is [`ANY_VARCHAR`](DataType::ANY_VARCHAR)
     Varchar(u32),
     /// `char(n)`: n characters; stored without trailing blanks, shown with them
     Char(u32),
@@ -72,6 +72,8 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// `varchar` without a length. (No text has as many characters.)
+    pub const ANY_VARCHAR: DataType = DataType::Varchar(u32::MAX);
     /// `timestamp` without a precision
     pub const TIMESTAMP: DataType = DataType::Timestamp(Precision::NONE);
     /// `timestamptz` without a precision
@@ -139,6 +141,7 @@ impl fmt::Display for DataType {
             DataType::Number => f.write_str("numeric"),
             DataType::Numeric { precision, scale } => write!(f, "numeric({precision},{scale})"),
             DataType::Text => f.write_str("text"),
+            DataType::Varchar(u32::MAX) => f.write_str("character varying"),
             DataType::Varchar(length) => write!(f, "character varying({length})"),
             DataType::Char(length) => write!(f, "character({length})"),
             DataType::Date => f.write_str("date"),

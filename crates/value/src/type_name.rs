@@ -30,7 +30,7 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "numeric" | "decimal" | "dec" => return numeric(modifiers),
         "text" => DataType::Text,
         "varchar" | "character varying" | "char varying" => {
-            return Ok(length("varchar", modifiers)?.map_or(DataType::Text, DataType::Varchar));
+            return Ok(length("varchar", modifiers)?.map_or(DataType::ANY_VARCHAR, DataType::Varchar));
         }
         "char" | "character" => {
             return Ok(DataType::Char(length("char", modifiers)?.unwrap_or(1)));
@@ -171,7 +171,7 @@ mod tests {
             ("numeric", &[5], DataType::Numeric { precision: 5, scale: 0 }),
             ("numeric", &[], DataType::Number),
             ("character varying", &[16], DataType::Varchar(16)),
-            ("varchar", &[], DataType::Text),
+            ("varchar", &[], DataType::ANY_VARCHAR),
             ("char", &[], DataType::Char(1)),
             ("bpchar", &[9], DataType::Char(9)),
             ("timestamp with time zone", &[], DataType::TIMESTAMPTZ),

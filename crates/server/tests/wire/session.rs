@@ -107,6 +107,32 @@ fn portals_and_cursors_share_their_names() {
 }
 
 #[test]
+fn portals_with_names_are_cursors_in_a_transaction() {
+    let (_server, mut client) = start();
+    let query = "SELECT n FROM many WHERE n > 0 ORDER BY n";
+    client.run("BEGIN");
+    let messages = [parse("", query, &[]), bind("p", "", &[]), execute("p", 1)];
+    assert_eq!(send(&mut client, &messages).ok().text(), [["1"]]);
+    client.run("SAVEPOINT s");
+    assert_eq!(client.run("MOVE 3 IN p").tags, ["MOVE 3"]);
+    assert_eq!(send(&mut client, &[execute("p", 2)]).ok().text(), [["5"], ["6"]]);
+    assert_eq!(client.run("FETCH 2 FROM p").text(), [["7"], ["8"]]);
+    // As PostgreSQL has it, such a cursor goes forward only.
+    assert_eq!(client.query("FETCH BACKWARD 1 FROM p").code(), "55000");
+    client.run("ROLLBACK TO s");
+    assert_eq!(send(&mut client, &[execute("p", 1)]).ok().text(), [["9"]]);
+    assert_eq!(client.run("SELECT name, is_scrollable FROM pg_cursors").text(), [["p", "f"]]);
+    client.run("CLOSE p");
+    assert_eq!(send(&mut client, &[execute("p", 1)]).code(), "34000");
+    client.run("ROLLBACK");
+    // Without rows that are read in between it ends with its transaction.
+    client.run("BEGIN");
+    send(&mut client, &messages).ok();
+    client.run("COMMIT");
+    assert_eq!(client.query("FETCH p").code(), "34000");
+}
+
+#[test]
 fn prepared_statements_of_sql_and_of_the_protocol_share_their_names() {
     let (_server, mut client) = start();
     send(&mut client, &[parse("p", "SELECT n + $1 FROM many WHERE n = $2", &[23, 23])]).ok();

@@ -539,7 +539,8 @@ impl<'a> Binder<'a> {
         };
         let modified = matches!(target, DataType::Varchar(_) | DataType::Char(_) | DataType::Numeric { .. })
             || target != target.of_any_precision();
-        let expression = if !modified && operand.data_type == Some(target) {
+        let is_any = target == DataType::ANY_VARCHAR && operand.data_type.is_some_and(DataType::is_text);
+        let expression = if is_any || !modified && operand.data_type == Some(target) {
             operand.expression
         } else {
             fold_cast(operand.expression, target)?

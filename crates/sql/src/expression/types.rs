@@ -50,7 +50,7 @@ fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Resu
     };
     let list = match (&**items, data_type(items)?) {
         (_, array @ DataType::System(SystemType::List(list))) if !list.is_vector() => return Ok(array),
-        (ast::DataType::Varchar(None) | ast::DataType::CharacterVarying(None), _) => Some(ListType::Varchar),
+        (_, DataType::ANY_VARCHAR) => Some(ListType::Varchar),
         // Lengths and precisions of items are not kept.
         (_, DataType::Varchar(_) | DataType::Char(_)) => None,
         (_, item) if item != item.of_any_precision() => None,
@@ -134,6 +134,11 @@ pub(crate) fn scale_of(data_type: DataType) -> u8 {
 /// The type that two operands are brought to before they are compared or merged; `None` if they do not fit.
 pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
     use Family::*;
+    if let (DataType::Varchar(_), DataType::Varchar(_)) = (left, right)
+        && left != right
+    {
+        return Some(DataType::ANY_VARCHAR);
+    }
     if left == right {
         return Some(left);
     }

@@ -26,6 +26,12 @@ pub(super) fn is_checked(operator: Arithmetic, left: &DataType, right: &DataType
     operator != Arithmetic::Modulo && (both(&integer) || both(&floating))
 }
 
+/// Whether the call is a division.
+pub(super) fn is_division(call: &ScalarFunction) -> bool {
+    let checked = call.func.inner().downcast_ref::<Checked>();
+    checked.is_some_and(|checked| checked.operation == Arithmetic::Divide)
+}
+
 /// `left operator right`, checked.
 pub(super) fn call(operator: Arithmetic, left: Expr, right: Expr) -> Expr {
     use Arithmetic::*;

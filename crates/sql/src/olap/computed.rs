@@ -24,6 +24,11 @@ pub(super) fn call(operation: Operation, arguments: Vec<Expr>, result: DataType)
     Expr::ScalarFunction(Computed::new(operation, result, true).call(arguments))
 }
 
+/// What the call computes; `None` if it is one of another function.
+pub(super) fn operation(call: &ScalarFunction) -> Option<&Operation> {
+    call.func.inner().downcast_ref::<Computed>().map(|computed| &computed.operation)
+}
+
 /// This call with a field that does not tell its text type; `None` if the field does not anyway.
 pub(super) fn without_text_type(call: &ScalarFunction) -> Option<ScalarFunction> {
     let computed = call.func.inner().downcast_ref::<Computed>()?;

@@ -162,7 +162,7 @@ fn from_plan_message(message: &str) -> Error {
                 "columns must appear in the GROUP BY clause or be used in an aggregate function".to_owned()
             }
         };
-        return Error::new(SqlState::GroupingError, message).with_detail(first_line);
+        return Error::new(SqlState::GroupingError, message);
     }
     if lower.contains("not allowed in the where clause") {
         return Error::new(SqlState::GroupingError, "aggregate functions are not allowed in WHERE");

@@ -8,9 +8,9 @@ use super::aggregate::counted_rows;
 use super::interval_aggregate::{INTERVAL, IntervalExtreme};
 use super::number_aggregate::{NUMBER, NumberExtreme};
 use super::value::{told_type, with_type};
-use ankerdb_engine::{DataType as SqlType, SystemType};
+use ankerdb_engine::DataType;
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
+use datafusion::arrow::datatypes::{DataType as ArrowType, FieldRef, Float32Type, Float64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -59,19 +59,22 @@ impl AggregateUDFImpl for Extreme {
         self.stock.signature()
     }
 
-    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+    fn coerce_types(&self, arguments: &[ArrowType]) -> Result<Vec<ArrowType>> {
         self.stock.inner().coerce_types(arguments)
     }
 
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
         self.stock.inner().return_type(arguments)
     }
 
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
         let field = self.stock.inner().return_field(arguments)?;
-        let told = arguments.first().and_then(|argument| told_type(argument));
-        Ok(match told {
-            Some(oid @ SqlType::System(SystemType::Oid)) => Arc::new(with_type(field.as_ref().clone(), oid)),
+        // The greatest `varchar` and `name` are texts.
+        Ok(match arguments.first().and_then(|argument| told_type(argument)) {
+            Some(kept @ DataType::Char(_)) => Arc::new(with_type(field.as_ref().clone(), kept)),
+            Some(kept @ DataType::System(system)) if system.is_number() => {
+                Arc::new(with_type(field.as_ref().clone(), kept))
+            }
             _ => field,
         })
     }
@@ -102,8 +105,8 @@ impl AggregateUDFImpl for Extreme {
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         match args.return_field.data_type() {
-            DataType::Float32 => Ok(Box::new(Groups::<Float32Type>::new(self.wanted))),
-            DataType::Float64 => Ok(Box::new(Groups::<Float64Type>::new(self.wanted))),
+            ArrowType::Float32 => Ok(Box::new(Groups::<Float32Type>::new(self.wanted))),
+            ArrowType::Float64 => Ok(Box::new(Groups::<Float64Type>::new(self.wanted))),
             _ => self.stock.create_groups_accumulator(args),
         }
     }
@@ -124,7 +127,7 @@ impl AggregateUDFImpl for Extreme {
         ReversedUDAF::Identical
     }
 
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+    fn set_monotonicity(&self, data_type: &ArrowType) -> SetMonotonicity {
         self.stock.inner().set_monotonicity(data_type)
     }
 }

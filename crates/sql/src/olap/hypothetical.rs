@@ -12,8 +12,8 @@ use crate::name::{folded, not_supported};
 use crate::plain_query::{function, function_call};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, OrderByExpr, UnaryOperator, Value,
+    BinaryOperator, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, OrderByExpr, UnaryOperator, Value,
 };
 
 /// The call in other words; `None` for other calls.
@@ -135,7 +135,7 @@ fn double(value: Expr) -> Expr {
     Expr::Cast {
         kind: datafusion::sql::sqlparser::ast::CastKind::Cast,
         expr: Box::new(value),
-        data_type: DataType::Double(ExactNumberInfo::None),
+        data_type: DataType::DoublePrecision,
         array: false,
         format: None,
     }

@@ -42,6 +42,7 @@ mod kernel;
 pub(crate) mod labels;
 mod limited;
 mod list_cast;
+mod list_of;
 mod list_order;
 mod list_query;
 mod lists;
@@ -78,7 +79,9 @@ mod stored_list;
 mod system;
 pub(crate) mod target;
 mod ties;
+mod told_casts;
 mod typing;
+mod unknown_function;
 mod unnesting;
 mod untyped;
 pub(crate) mod value;
@@ -519,6 +522,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     builder.scalar_functions().get_or_insert_default().extend(lists::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
+    builder.aggregate_functions().get_or_insert_default().push(list_of::function());
     builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());
     builder.aggregate_functions().get_or_insert_default().extend(ordered_set::functions());
     Ok(builder.build())

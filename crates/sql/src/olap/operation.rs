@@ -5,15 +5,17 @@
 //! for a row: common operations have kernels beside this (`kernel/mod.rs`), which must give the same.
 
 use super::arrow::computed_type;
-use super::error::external;
-use super::value::scalar;
+use super::error::{external, from_datafusion};
+use super::system::list_texts;
+use super::value::{list_type, scalar};
 use crate::columns::Cells;
 use crate::expression::library::Volatility;
 use crate::expression::{
     Arithmetic, Context, Expression, Function, Like, PatternSyntax, Sequences, evaluate,
 };
 use ankerdb_engine::{DataType, Error, Interrupt, SqlState, Value};
-use datafusion::arrow::array::new_empty_array;
+use datafusion::arrow::array::{ArrayRef, new_empty_array};
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -111,10 +113,10 @@ enum Argument {
 impl Argument {
     fn new(argument: &ColumnarValue) -> ankerdb_engine::Result<Argument> {
         Ok(match argument {
-            ColumnarValue::Array(array) => Argument::Cells(Cells::new(array)?),
+            ColumnarValue::Array(array) => Argument::Cells(Cells::new(&plain(array)?)?),
             ColumnarValue::Scalar(value) => {
-                let array = value.to_array().map_err(|error| Error::internal(error.to_string()))?;
-                Argument::Constant(Cells::new(&array)?.value(0).to_value())
+                let array = value.to_array().map_err(from_datafusion)?;
+                Argument::Constant(Cells::new(&plain(&array)?)?.value(0).to_value())
             }
         })
     }
@@ -124,6 +126,17 @@ impl Argument {
             Argument::Constant(value) => value.clone(),
             Argument::Cells(cells) => cells.value(row).to_value(),
         }
+    }
+}
+
+/// The values as functions of single values take them: arrays as their texts.
+fn plain(array: &ArrayRef) -> ankerdb_engine::Result<ArrayRef> {
+    match array.data_type() {
+        ArrowType::List(items) => match list_type(items.data_type(), None) {
+            Some(list) => list_texts(list, array).map_err(from_datafusion),
+            None => Ok(array.clone()),
+        },
+        _ => Ok(array.clone()),
     }
 }
 

@@ -18,6 +18,7 @@ use super::sequence_order;
 use super::sets;
 use super::system::{self, SystemTable};
 use super::ties;
+use super::unknown_function;
 use super::value::{field_type, scalar, sql_type, with_type};
 use super::view_source::ViewSource;
 use super::{typing, written};
@@ -32,7 +33,7 @@ use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeU
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ScalarValue, TableReference};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::{
@@ -40,6 +41,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, Statement};
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
 
 /// Where a plan's tables come from.
@@ -137,23 +139,42 @@ pub(super) fn relational(
     query: &Statement,
     declared: &[Option<DataType>],
 ) -> Result<LogicalPlan> {
-    let names = Names { state, tables };
+    let names = Names { state, tables, unknown: RefCell::default() };
     let options = ParserOptions::from(&state.config_options().sql_parser);
     let planner = SqlToRel::new_with_options(&names, options);
     let fields = super::parameter::fields(declared);
     let mut context = PlannerContext::new().with_prepare_param_data_types(fields);
-    planner.sql_statement_to_plan_with_context(query.clone(), &mut context)
+    let planned = planner.sql_statement_to_plan_with_context(query.clone(), &mut context);
+    planned.map_err(|error| match (error.find_root(), names.unknown.take()) {
+        // Of an unknown function it is not known whether it is an aggregate.
+        (DataFusionError::Plan(_), Some(name)) => {
+            let message = format!("function {name} does not exist");
+            external(Error::new(SqlState::UndefinedFunction, message))
+        }
+        _ => error,
+    })
 }
 
 /// What names mean.
 struct Names<'a> {
     state: &'a SessionState,
     tables: &'a dyn TableSources,
+    /// A function that was asked for and that there is not.
+    unknown: RefCell<Option<String>>,
 }
 
 /// Functions may be called by their schema's name.
 fn unqualified(name: &str) -> &str {
     name.strip_prefix("pg_catalog.").unwrap_or(name)
+}
+
+impl Names<'_> {
+    /// Whether there is a function of this name other than one of single values.
+    fn is_called(&self, name: &str) -> bool {
+        self.get_aggregate_meta(name).is_some()
+            || self.get_window_meta(name).is_some()
+            || self.get_higher_order_meta(name).is_some()
+    }
 }
 
 impl ContextProvider for Names<'_> {
@@ -198,13 +219,20 @@ impl ContextProvider for Names<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         // The library's own of these names change the first one only.
-        let name = match unqualified(name) {
+        let folded = unqualified(name).to_ascii_lowercase();
+        let name = if unqualified(name) == name { name } else { &folded };
+        let name = match name {
             "array_remove" => return self.state.scalar_functions().get("array_remove_all").cloned(),
             "array_replace" => return self.state.scalar_functions().get("array_replace_all").cloned(),
             name => name,
         };
         let known = || self.state.scalar_functions().get(name).filter(|_| is_postgres(name)).cloned();
-        written::function(name).or_else(|| self.tables.function(name)).or_else(known)
+        let found = written::function(name).or_else(|| self.tables.function(name)).or_else(known);
+        if found.is_some() || self.is_called(name) {
+            return found;
+        }
+        self.unknown.borrow_mut().get_or_insert_with(|| name.to_owned());
+        Some(unknown_function::named(name))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -330,6 +358,10 @@ impl TypePlanner for PostgresTypes {
                 ArrowType::Float64
             }
             Sql::Custom(name, _) => match name.to_string().to_ascii_lowercase().as_str() {
+                "bpchar" | "pg_catalog.bpchar" => {
+                    let field = Field::new("", ArrowType::Utf8View, true);
+                    return Ok(Some(Arc::new(with_type(field, data_type(sql).map_err(external)?))));
+                }
                 "name" => return Ok(Some(system_type(SystemType::Name))),
                 "\"char\"" => return Ok(Some(system_type(SystemType::Char))),
                 other => match SystemType::by_name(other.strip_prefix("pg_catalog.").unwrap_or(other)) {
@@ -351,7 +383,8 @@ impl TypePlanner for PostgresTypes {
                 },
             },
             Sql::Regclass => return Ok(Some(system_type(SystemType::Object(ObjectKind::Class)))),
-            _ => return Ok(None),
+            // The library has types that PostgreSQL has not.
+            _ => return data_type(sql).map(|_| None).map_err(external),
         };
         Ok(Some(Arc::new(Field::new("", arrow, true))))
     }

@@ -17,6 +17,7 @@ use super::list_query::list_of_subquery;
 use super::percentiles::as_list;
 use super::quantified;
 use super::sets;
+use super::told_casts;
 use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
@@ -54,7 +55,7 @@ pub(super) fn with_calls(query: &Statement) -> Result<Statement> {
     let mut query = query.clone();
     let mut calls = Calls { refused: None };
     visit(&mut query, &mut calls);
-    calls.refused.map_or(Ok(query), Err)
+    calls.refused.map_or_else(|| Ok(told_casts::told(query)), Err)
 }
 
 struct Calls {
@@ -244,6 +245,19 @@ fn number(text: &str) -> Expr {
     }
 }
 
+/// Whether numbers among the items have different numbers of fractional digits, which each keeps.
+fn have_scales<'e>(items: impl Iterator<Item = &'e Expr>) -> bool {
+    let scale = |item: &Expr| match item {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => Some(text.split_once('.').map_or(0, |(_, digits)| digits.len())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut scales = items.filter_map(scale);
+    scales.next().is_some_and(|first| scales.any(|other| other != first))
+}
+
 /// Numbers in a column of VALUES that has one of any length as such numbers: the planner wants equal types there.
 fn cast_numbers(rows: &mut [&mut [Expr]]) {
     let has_any_length = |item: &Expr| match item {
@@ -255,7 +269,8 @@ fn cast_numbers(rows: &mut [&mut [Expr]]) {
         _ => false,
     };
     for column in 0..rows.first().map_or(0, |row| row.len()) {
-        if !rows.iter().filter_map(|row| row.get(column)).any(has_any_length) {
+        let items = || rows.iter().filter_map(|row| row.get(column));
+        if !items().any(has_any_length) && !have_scales(items()) {
             continue;
         }
         for item in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
@@ -339,7 +354,7 @@ pub(super) fn call(name: &str, argument: Expr, clauses: Vec<FunctionArgumentClau
     calls(name, vec![argument], clauses)
 }
 
-fn calls(name: &str, arguments: Vec<Expr>, clauses: Vec<FunctionArgumentClause>) -> Expr {
+pub(super) fn calls(name: &str, arguments: Vec<Expr>, clauses: Vec<FunctionArgumentClause>) -> Expr {
     let args =
         arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
     Expr::Function(Function {

@@ -298,15 +298,20 @@ impl ScalarUDFImpl for ShownList {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let lists = args.args[0].to_array(args.number_rows)?;
-        let lists = lists.as_list::<i32>();
-        let text = |list: ArrayRef| -> Result<String> {
-            let cells = Cells::new(&list).map_err(external)?;
-            let items: Vec<ValueRef<'_>> = (0..list.len()).map(|item| cells.value(item)).collect();
-            Ok(self.zone.within(|| crate::system::shown_list(self.list, &items)))
-        };
-        let texts = lists.iter().map(|list| list.map(text).transpose()).collect::<Result<Vec<_>>>()?;
-        Ok(ColumnarValue::Array(Arc::new(StringViewArray::from_iter(texts))))
+        Ok(ColumnarValue::Array(self.zone.within(|| list_texts(self.list, &lists))?))
     }
+}
+
+/// The texts of arrays, such as `{1,2}`.
+pub(super) fn list_texts(list: ListType, lists: &ArrayRef) -> Result<ArrayRef> {
+    let text = |items: ArrayRef| -> Result<String> {
+        let cells = Cells::new(&items).map_err(external)?;
+        let items: Vec<ValueRef<'_>> = (0..items.len()).map(|item| cells.value(item)).collect();
+        Ok(crate::system::shown_list(list, &items))
+    };
+    let lists = lists.as_list::<i32>();
+    let texts = lists.iter().map(|list| list.map(text).transpose()).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(StringViewArray::from_iter(texts)))
 }
 
 /// This call with a field that does not tell its type; `None` if the field does not anyway.

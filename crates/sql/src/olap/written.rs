@@ -8,6 +8,8 @@
 use super::arrow::{computed_type, wide_type};
 use super::quantified;
 use super::sets;
+use super::told_casts::CAST;
+use super::unknown_function::{self, OPERATOR};
 use super::value::sql_type;
 use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, labels, library};
@@ -53,6 +55,11 @@ impl ExprPlanner for WrittenOperators {
             // Beside something without a type; otherwise conditions stay what other rewrites look for.
             B::And if is_bare(&expr.left) || is_bare(&expr.right) => ("&&", Rough::Boolean),
             B::Or if is_bare(&expr.left) || is_bare(&expr.right) => ("|||", Rough::Boolean),
+            B::Custom(symbol) => {
+                let unknown = unknown_function::named(&format!("{OPERATOR}{symbol}"));
+                let call = ScalarFunction::new_udf(unknown, vec![expr.left, expr.right]);
+                return Ok(PlannerResult::Planned(Expr::ScalarFunction(call)));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let written = Written::function(symbol, result);
@@ -102,6 +109,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "timezone" => ("timezone", Rough::Moment),
         "extract" => ("extract", Rough::Numeric),
         TIES => (TIES, Rough::Count),
+        CAST => (CAST, Rough::First),
         OVERLAP => (OVERLAP, Rough::Boolean),
         NEGATED => (NEGATED, Rough::Number),
         POSITIVE => (POSITIVE, Rough::Number),
@@ -160,6 +168,8 @@ enum Rough {
     Number,
     /// The type of the operands, or days between dates.
     Difference,
+    /// The type of the first argument.
+    First,
     /// The type of the first argument that has one.
     Argument,
     /// A list of what the first argument that has a type is.
@@ -228,6 +238,7 @@ impl ScalarUDFImpl for Written {
             }
             Rough::Difference if arguments.iter().all(|side| *side == DataType::Date32) => DataType::Int32,
             Rough::Number | Rough::Difference => number(arguments),
+            Rough::First => arguments[0].clone(),
             Rough::Argument => known().unwrap_or(DataType::Utf8),
             Rough::ListOfArgument => DataType::new_list(known().unwrap_or(DataType::Utf8View), true),
             Rough::NumberArgument => known().unwrap_or(DataType::Float64),

@@ -138,6 +138,9 @@ fn query_clauses(query: &ast::Query) -> Result<()> {
         format_clause,
         pipe_operators,
     } = query;
+    for cte in with.iter().filter(|with| with.recursive).flat_map(|with| &with.cte_tables) {
+        recursive_clauses(cte)?;
+    }
     for cte in with.iter().flat_map(|with| &with.cte_tables) {
         let ast::Cte { alias: _, query: _, from, materialized: _, closing_paren_token: _ } = cte;
         foreign(from.is_some(), "FROM")?;
@@ -146,7 +149,10 @@ fn query_clauses(query: &ast::Query) -> Result<()> {
         foreign(interpolate.is_some(), "INTERPOLATE")?;
         match kind {
             ast::OrderByKind::All(_) => foreign(true, "ALL")?,
-            ast::OrderByKind::Expressions(items) => items.iter().try_for_each(order_clauses)?,
+            ast::OrderByKind::Expressions(items) => {
+                items.iter().try_for_each(order_clauses)?;
+                items.iter().try_for_each(|item| constant_place(&item.expr, "ORDER BY"))?;
+            }
         }
     }
     match limit_clause {
@@ -197,6 +203,60 @@ fn set_clauses(body: &ast::SetExpr) -> Result<()> {
     }
 }
 
+/// Constants in place of expressions are positions of columns, and no others mean anything.
+///
+/// # Errors
+/// 42601, and 42P10 for a negative position.
+fn constant_place(item: &Expr, clause: &str) -> Result<()> {
+    let (item, is_negative) = match item {
+        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => (&**expr, true),
+        item => (item, false),
+    };
+    let Expr::Value(value) = item else { return Ok(()) };
+    let position = match &value.value {
+        ast::Value::Placeholder(_) => return Ok(()),
+        ast::Value::Number(number, _) => number.parse::<i32>().ok(),
+        _ if is_negative => return Ok(()),
+        _ => None,
+    };
+    match position {
+        Some(_) if !is_negative => Ok(()),
+        Some(position) => {
+            let message = format!("{clause} position -{position} is not in select list");
+            Err(Error::new(SqlState::InvalidColumnReference, message))
+        }
+        None => Err(Error::new(SqlState::SyntaxError, format!("non-integer constant in {clause}"))),
+    }
+}
+
+/// 0A000 for what PostgreSQL has not for the whole of a recursion.
+fn recursive_clauses(cte: &ast::Cte) -> Result<()> {
+    let ast::Query { body, order_by, limit_clause, locks, .. } = &*cte.query;
+    let (limit, offset) = match limit_clause {
+        Some(ast::LimitClause::LimitOffset { limit, offset, .. }) => (limit.is_some(), offset.is_some()),
+        _ => (false, false),
+    };
+    let said = [
+        (order_by.is_some(), "ORDER BY"),
+        (offset, "OFFSET"),
+        (limit, "LIMIT"),
+        (!locks.is_empty(), "FOR UPDATE/SHARE"),
+    ];
+    let Some((_, clause)) = said.iter().find(|(is_there, _)| *is_there) else { return Ok(()) };
+    let own = folded(&cte.alias.name);
+    let found = ast::visit_relations(body, |relation: &ast::ObjectName| match relation.0.as_slice() {
+        [only] if only.as_ident().is_some_and(|name| folded(name) == own) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            let message = format!("{clause} in a recursive query is not implemented");
+            Err(Error::new(SqlState::FeatureNotSupported, message))
+        }
+    }
+}
+
 fn order_clauses(item: &ast::OrderByExpr) -> Result<()> {
     let ast::OrderByExpr { expr: _, options, with_fill } = item;
     let ast::OrderByOptions { asc: _, nulls_first: _ } = options;
@@ -208,7 +268,7 @@ fn select_clauses(select: &ast::Select) -> Result<()> {
         select_token: _,
         // Comments.
         optimizer_hints: _,
-        distinct: _,
+        distinct,
         select_modifiers,
         top,
         top_before_distinct: _,
@@ -246,7 +306,13 @@ fn select_clauses(select: &ast::Select) -> Result<()> {
     foreign(*flavor != ast::SelectFlavor::Standard, "FROM")?;
     match group_by {
         ast::GroupByExpr::All(_) => foreign(true, "ALL")?,
-        ast::GroupByExpr::Expressions(_, modifiers) => foreign(!modifiers.is_empty(), "WITH")?,
+        ast::GroupByExpr::Expressions(items, modifiers) => {
+            foreign(!modifiers.is_empty(), "WITH")?;
+            items.iter().try_for_each(|item| constant_place(item, "GROUP BY"))?;
+        }
+    }
+    if let Some(ast::Distinct::On(items)) = distinct {
+        items.iter().try_for_each(|item| constant_place(item, "DISTINCT ON"))?;
     }
     projection.iter().try_for_each(select_item)?;
     from.iter().flat_map(|from| &from.joins).try_for_each(join_clauses)

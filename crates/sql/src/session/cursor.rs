@@ -3,9 +3,9 @@
 //! A cursor ends with its transaction, or with the savepoint after which it was declared. One WITH HOLD reads everything that is left
 //! of its rows when its transaction commits, and stays until it is closed.
 
-use super::SqlSession;
+use super::{SqlSession, check_count};
 use crate::activity::{OwnCursor, now};
-use crate::command::{Declaration, Fetch, Scroll};
+use crate::command::{Declaration, Fetch, Motion, Scroll};
 use crate::cursor::{CursorRows, Walk};
 use crate::name::quoted;
 use crate::plan::{PlanKind, QueryPlan};
@@ -60,6 +60,14 @@ pub(super) struct Cursor {
     is_binary: bool,
 }
 
+/// What is said of a cursor when it is opened.
+struct Opened<'a> {
+    name: &'a str,
+    scroll: Scroll,
+    holds: bool,
+    is_binary: bool,
+}
+
 impl SqlSession {
     /// 34000 if there is none.
     pub(super) fn cursor(&self, name: &str) -> Result<&Cursor> {
@@ -78,14 +86,19 @@ impl SqlSession {
             let message = "DECLARE CURSOR can only be used in transaction blocks";
             return Err(Error::new(SqlState::NoActiveSqlTransaction, message));
         }
-        self.check_cursor_name(&declaration.name)?;
+        let Declaration { scroll, holds, is_binary, .. } = *declaration;
+        self.open_cursor(&Opened { name: &declaration.name, scroll, holds, is_binary }, query, parameters)
+    }
+
+    fn open_cursor(&mut self, opened: &Opened<'_>, query: &Prepared, parameters: &[Value]) -> Result<()> {
+        self.check_cursor_name(opened.name)?;
         self.check_room()?;
         let rows = match query.calls_session() {
             true => self.calling_session(|session| session.open_query(query, parameters))?,
             false => self.open_query(query, parameters)?,
         };
         let limit = self.runner.engine.database().memory_limit();
-        let mut cursor = CursorRows::new(rows, declaration.scroll, limit);
+        let mut cursor = CursorRows::new(rows, opened.scroll, limit);
         let is_held = !self.block.is_open();
         if is_held {
             // Its transaction ends here.
@@ -93,20 +106,20 @@ impl SqlSession {
         }
         let number = self.cursors.next;
         self.cursors.next += 1;
-        let (holds, is_binary) = (declaration.holds, declaration.is_binary);
+        let Opened { name, scroll, holds, is_binary } = *opened;
         let columns = query.output().unwrap_or_default().into();
         let cursor = Cursor {
             columns,
             rows: Arc::new(Mutex::new(cursor)),
             text: query.text().clone(),
             declared_at: now(),
-            scrolls: declaration.scroll != Scroll::Never,
+            scrolls: scroll != Scroll::Never,
             number,
             holds,
             is_held,
             is_binary,
         };
-        self.cursors.open.insert(declaration.name.clone(), cursor);
+        self.cursors.open.insert(name.to_owned(), cursor);
         Ok(())
     }
 
@@ -144,6 +157,42 @@ impl SqlSession {
         }
         let pull = Box::new(move || walk.next_batch());
         Ok(Outcome::Rows(ResultRows::fetched(cursor.columns.clone(), cursor.is_binary, pull)))
+    }
+
+    /// Runs a portal that has a name: it is a cursor, which FETCH, MOVE and CLOSE find. Gives at most `limit` rows, the next ones each
+    /// time.
+    ///
+    /// `None`, and nothing has been done, if the statement is no query, or outside of a transaction, where nothing comes between. Costs
+    /// what DECLARE and FETCH do.
+    ///
+    /// # Errors
+    /// Those of the query; 34000 if the cursor has been closed.
+    pub fn execute_portal(
+        &mut self,
+        name: &str,
+        query: &Arc<Prepared>,
+        parameters: Option<&[Value]>,
+        limit: u64,
+    ) -> Result<Option<ResultRows>> {
+        if name.is_empty() || !self.block.is_open() || !query.is_query(&self.runner)? {
+            return Ok(None);
+        }
+        let outcome = self.execute_by(query, |session| {
+            session.check_usable(query)?;
+            if let Some(parameters) = parameters {
+                check_count(query, parameters)?;
+                session.release_portal(name);
+                let scroll = Scroll::Never;
+                let plain = Opened { name, scroll, holds: false, is_binary: false };
+                session.open_cursor(&plain, query, parameters)?;
+            }
+            let (cursor, motion) = (name.to_owned(), Motion::Forward(limit));
+            session.fetch(&Fetch { cursor, motion, is_move: false }, query.output())
+        })?;
+        match outcome {
+            Outcome::Rows(rows) => Ok(Some(rows.of_select())),
+            _ => Err(Error::internal("a cursor without rows")),
+        }
     }
 
     /// The columns of the cursor, and whether its values are asked for in binary form. `None` if there is none.

@@ -245,14 +245,26 @@ impl SqlSession {
     /// Runs the statement. In autocommit the statement is its own transaction and is retried by itself after a
     /// serialization failure. An error in an explicit transaction makes it `Failed`.
     pub fn execute(&mut self, prepared: &Arc<Prepared>, parameters: &[Value]) -> Result<Outcome> {
+        self.execute_by(prepared, |session| session.execute_current(prepared, parameters))
+    }
+
+    /// Runs a statement in the way that is given, and does what belongs to each.
+    fn execute_by(
+        &mut self,
+        prepared: &Prepared,
+        run: impl FnOnce(&mut SqlSession) -> Result<Outcome>,
+    ) -> Result<Outcome> {
         if !std::mem::take(&mut self.has_begun) {
             self.begin_time();
         }
         self.settings.zone.enter();
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
-        let outcome = due.and_then(|()| self.execute_current(prepared, parameters));
-        let outcome = outcome.map_err(|error| self.explain_label(error));
+        let outcome = due.and_then(|()| run(self));
+        let outcome = outcome.map_err(|error| match error.state() {
+            SqlState::UndefinedParameter => prepared.located(error),
+            _ => self.explain_label(error),
+        });
         let goes_on = match &outcome {
             Ok(Outcome::Rows(rows)) => !rows.is_complete(),
             Ok(Outcome::CopyIn(_) | Outcome::CopyOut(_)) => true,

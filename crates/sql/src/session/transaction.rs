@@ -454,6 +454,28 @@ impl SqlSession {
         Ok(Outcome::Command("ROLLBACK".into()))
     }
 
+    /// PREPARE TRANSACTION where none can be kept, as in PostgreSQL with its own settings: the transaction is rolled back.
+    pub(super) fn prepare_transaction(&mut self) -> Result<Outcome> {
+        let is_open = self.block.kind == BlockKind::Explicit;
+        let rolled_back = self.rollback(false)?;
+        if !is_open {
+            return Ok(rolled_back);
+        }
+        let message = "prepared transactions are disabled";
+        Err(Error::new(SqlState::ObjectNotInPrerequisiteState, message)
+            .with_hint("AnKerDB has no two-phase commit."))
+    }
+
+    /// Why COMMIT PREPARED or ROLLBACK PREPARED fails.
+    pub(super) fn no_prepared(&self, command: &str, name: &str) -> Error {
+        if self.block.kind == BlockKind::Explicit {
+            let message = format!("{command} cannot run inside a transaction block");
+            return Error::new(SqlState::ActiveSqlTransaction, message);
+        }
+        let message = format!("prepared transaction with identifier \"{name}\" does not exist");
+        Error::new(SqlState::UndefinedObject, message)
+    }
+
     /// Warns where there is no transaction to end; 25P01 where one is to follow it.
     fn check_ending(&mut self, command: &str, chain: bool) -> Result<()> {
         if self.block.kind == BlockKind::Explicit {

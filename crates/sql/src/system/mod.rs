@@ -200,9 +200,6 @@ fn columns(text: &'static str) -> Vec<SystemColumn> {
     text.split(',').map(column).collect()
 }
 
-/// `character varying` without a length.
-const ANY_VARCHAR: DataType = DataType::Varchar(u32::MAX);
-
 /// What a declared type of PostgreSQL's catalog is here.
 fn column_type(declared: &str) -> DataType {
     use DataType::System;
@@ -228,7 +225,7 @@ fn column_type(declared: &str) -> DataType {
         "name[]" => System(List(ListType::Name)),
         "\"char\"[]" => System(List(ListType::Char)),
         "text[]" | "aclitem[]" | "anyarray" => System(List(ListType::Text)),
-        "character_data" => ANY_VARCHAR,
+        "character_data" => DataType::ANY_VARCHAR,
         "yes_or_no" => DataType::Varchar(3),
         // Texts, and types that have no values here: trees of expressions, addresses, bytes.
         _ => DataType::Text,

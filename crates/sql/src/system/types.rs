@@ -199,7 +199,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Number => (1700, -1),
         DataType::Numeric { precision, scale } => (1700, (i32::from(precision) << 16 | i32::from(scale)) + 4),
         DataType::Text => (25, -1),
-        super::ANY_VARCHAR => (1043, -1),
+        DataType::ANY_VARCHAR => (1043, -1),
         DataType::Varchar(characters) => (1043, length(characters)),
         DataType::Char(characters) => (1042, length(characters)),
         DataType::Date => (1082, -1),

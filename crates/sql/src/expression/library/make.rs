@@ -28,6 +28,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         DataType::TIMESTAMPTZ,
         make_timestamptz,
     ),
+    entry("make_time", &[Integer, Integer, DoublePrecision], DataType::TIME, make_time),
     entry("to_timestamp", &[DoublePrecision], DataType::TIMESTAMPTZ, of_epoch),
     entry("isfinite", &[Date], Boolean, is_finite),
     entry("isfinite", &[DataType::TIMESTAMP], Boolean, is_finite),
@@ -75,8 +76,18 @@ fn make_date(values: &[Value], _: &Interrupt) -> Result<Value> {
 }
 
 fn moment(values: &[Value]) -> Result<i64> {
-    let days = days(values)?;
-    let (hour, minute, second) = (integer(values, 3)?, integer(values, 4)?, double(values, 5)?);
+    let (days, time) = (days(values)?, time_of_day(&values[3..])?);
+    let moment = days.checked_mul(MICROSECONDS_PER_DAY).and_then(|midnight| midnight.checked_add(time));
+    moment.ok_or_else(|| overflow("timestamp out of range"))
+}
+
+fn make_time(values: &[Value], _: &Interrupt) -> Result<Value> {
+    time_of_day(values).map(Value::Time)
+}
+
+/// Microseconds since midnight.
+fn time_of_day(values: &[Value]) -> Result<i64> {
+    let (hour, minute, second) = (integer(values, 0)?, integer(values, 1)?, double(values, 2)?);
     let in_hour = (0..=59).contains(&minute) && (0.0..=60.0).contains(&second);
     let is_midnight = hour == 24 && minute == 0 && second == 0.0;
     if !in_hour || !((0..=23).contains(&hour) || is_midnight) {
@@ -86,10 +97,8 @@ fn moment(values: &[Value]) -> Result<i64> {
         };
         return Err(overflow(format!("time field value out of range: {hour}:{minute:02}:{second}")));
     }
-    let time = (hour * 60 + minute) * 60 * MICROSECONDS_PER_SECOND
-        + (second * MICROSECONDS_PER_SECOND as f64).round_ties_even() as i64;
-    let moment = days.checked_mul(MICROSECONDS_PER_DAY).and_then(|midnight| midnight.checked_add(time));
-    moment.ok_or_else(|| overflow("timestamp out of range"))
+    Ok((hour * 60 + minute) * 60 * MICROSECONDS_PER_SECOND
+        + (second * MICROSECONDS_PER_SECOND as f64).round_ties_even() as i64)
 }
 
 fn make_timestamp(values: &[Value], _: &Interrupt) -> Result<Value> {

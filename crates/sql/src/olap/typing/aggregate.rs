@@ -3,6 +3,8 @@
 use super::keyed;
 use super::read::Reader;
 use super::taken::{check_aggregate, takes_doubles};
+use super::undefined_function;
+use crate::expression::bind::type_name;
 use crate::name::not_supported;
 use crate::olap::error::external;
 use crate::olap::operation::Operation;
@@ -43,6 +45,16 @@ impl Reader<'_, '_> {
             for argument in &mut typed.params.args {
                 *argument = keyed::as_double(argument.clone(), self.schema)?;
             }
+        }
+        if let ("count", [_, _, ..]) = (typed.func.name(), typed.params.args.as_slice())
+            && !typed.params.distinct
+        {
+            let arguments = typed.params.args.iter().map(|argument| {
+                let (_, field) = argument.to_field(self.schema.as_ref())?;
+                Ok(field_type(&field).map_or("unknown".to_owned(), type_name))
+            });
+            let types = arguments.collect::<Result<Vec<_>>>()?.join(", ");
+            return Err(external(undefined_function(&format!("count({types})"))));
         }
         if let [argument, ..] = typed.params.args.as_slice() {
             check_aggregate(typed.func.name(), &argument.to_field(self.schema.as_ref())?.1)?;

@@ -4,6 +4,7 @@ use super::super::checked;
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::{field_type, scalar, sql_type};
+use super::guard::{self, Order};
 use super::keyed;
 use crate::expression::operator::temporal_types;
 use crate::expression::{Arithmetic, Comparison, Expression, Function, Like as BoundLike, PatternSyntax};
@@ -144,16 +145,23 @@ impl Emitter<'_> {
         Expr::Placeholder(Placeholder { id, field })
     }
 
-    fn junction(&self, operands: Vec<Expression>, operator: Operator) -> Result<Expr> {
-        let mut operands = operands.into_iter();
-        let mut whole = match operands.next() {
-            Some(first) => self.emit(first)?,
-            None => return Ok(lit(operator == Operator::And)),
-        };
-        for operand in operands {
-            whole = binary(whole, operator, self.emit(operand)?);
+    /// A condition of WHERE or of a join.
+    pub(super) fn emit_condition(&self, condition: Expression) -> Result<Expr> {
+        match condition {
+            Expression::And(operands) => self.joined(operands, Operator::And, Order::Any),
+            condition => self.emit(condition),
         }
-        Ok(whole)
+    }
+
+    fn junction(&self, operands: Vec<Expression>, operator: Operator) -> Result<Expr> {
+        self.joined(operands, operator, Order::Written)
+    }
+
+    fn joined(&self, operands: Vec<Expression>, operator: Operator, order: Order) -> Result<Expr> {
+        let operands = operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
+        let operands = guard::guarded(operands, operator, order, self.schema)?;
+        let whole = operands.into_iter().reduce(|left, right| binary(left, operator, right));
+        Ok(whole.unwrap_or_else(|| lit(operator == Operator::And)))
     }
 
     /// Conversions that Arrow makes as PostgreSQL does are its; the others are computed.
@@ -279,7 +287,7 @@ impl Emitter<'_> {
             Expression::Literal(Value::Null) => None,
             other => Some(Box::new(self.emit(other)?)),
         };
-        Ok(Expr::Case(Case::new(None, emitted, otherwise)))
+        guard::case(Case::new(None, emitted, otherwise), self.schema)
     }
 
     fn coalesce(&self, items: Vec<Expression>) -> Result<Expr> {

@@ -25,6 +25,7 @@ use datafusion::logical_expr::expr::{GroupingSet, Sort};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, when,
 };
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The name of a column with the key of a group; no client can write it.
@@ -272,6 +273,32 @@ fn sets_by_key(aggregate: Aggregate, set: &GroupingSet) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Aggregate(grouped)).project(output)?.build()
 }
 
+/// The positions of documents among the groups that others of them determine: columns of a table whose primary key is there, which the
+/// planner has added. They cannot be compared, and need not be.
+fn dependent_documents(aggregate: &Aggregate) -> Result<HashSet<usize>> {
+    let schema = aggregate.input.schema();
+    let mut places = Vec::with_capacity(aggregate.group_expr.len());
+    for group in &aggregate.group_expr {
+        places.push(match group {
+            Expr::Column(column) => schema.maybe_index_of_column(column),
+            _ => None,
+        });
+    }
+    let determined = |place: usize| {
+        schema.functional_dependencies().iter().any(|dependence| {
+            dependence.target_indices.contains(&place)
+                && !dependence.source_indices.contains(&place)
+                && dependence.source_indices.iter().all(|source| places.contains(&Some(*source)))
+        })
+    };
+    let is_document = |place: usize| field_type(schema.field(place)) == Some(DataType::Json);
+    let found = places.iter().enumerate().filter_map(|(position, place)| Some((position, (*place)?)));
+    Ok(found
+        .filter(|(_, place)| is_document(*place) && determined(*place))
+        .map(|(position, _)| position)
+        .collect())
+}
+
 fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
     if let [Expr::GroupingSet(set)] = aggregate.group_expr.as_slice() {
         let set = set.clone();
@@ -279,8 +306,13 @@ fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
     }
     let schema = aggregate.input.schema().clone();
     let mut is_found = false;
-    for group in &aggregate.group_expr {
+    let dependent = dependent_documents(&aggregate)?;
+    for (position, group) in aggregate.group_expr.iter().enumerate() {
         let (_, field) = group.to_field(schema.as_ref())?;
+        if dependent.contains(&position) {
+            is_found = true;
+            continue;
+        }
         check_equality(&field)?;
         is_found |= is_keyed(&field);
     }
@@ -293,7 +325,11 @@ fn by_key(aggregate: Aggregate) -> Result<LogicalPlan> {
         let (qualifier, field) = aggregate.schema.qualified_field(position);
         let (qualifier, name) = (qualifier.cloned(), field.name().clone());
         let (_, group_field) = group.to_field(schema.as_ref())?;
-        if is_keyed(&group_field) {
+        if dependent.contains(&position) {
+            let value_name = format!("{KEY} value{position}");
+            values.push(first_value(group.clone().unalias(), Vec::new()).alias(value_name.clone()));
+            output.push(Expr::Column(Column::from_name(value_name)).alias_qualified(qualifier, name));
+        } else if is_keyed(&group_field) {
             let (key_name, value_name) = (format!("{KEY}{position}"), format!("{KEY} value{position}"));
             groups.push(key(group.clone().unalias(), &group_field).alias(key_name));
             values.push(first_value(group.clone().unalias(), Vec::new()).alias(value_name.clone()));

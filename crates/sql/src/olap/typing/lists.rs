@@ -1,6 +1,6 @@
 //! Arrays in DataFusion's expressions, where they are lists: constants, parameters, and comparisons with their items.
 
-use super::read::{Operand, Reader, boolean};
+use super::read::{Operand, Reader, boolean, is_unknown};
 use super::{refused, undefined_function};
 use crate::expression::notation::OVERLAP;
 use crate::expression::quantified::no_array;
@@ -14,7 +14,7 @@ use ankerdb_engine::{DataType, Error, ListType, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 use std::sync::Arc;
 
@@ -60,6 +60,76 @@ impl Reader<'_, '_> {
             _ => None,
         };
         Ok(known.ok_or_else(|| field.data_type().clone()))
+    }
+
+    /// COALESCE and its like over arrays, if it is one.
+    ///
+    /// # Errors
+    /// 42804 for arrays of different types.
+    pub(super) fn merged_lists(&mut self, name: &str, operands: &[Operand]) -> Result<Option<Operand>> {
+        let is_merge = matches!(name, "coalesce" | "nullif" | "greatest" | "least");
+        if !is_merge || !operands.iter().any(|operand| matches!(operand, Operand::Foreign(_))) {
+            return Ok(None);
+        }
+        let Some(function) = (self.typing.functions)(name) else { return Ok(None) };
+        let lists = self.as_one_list(operands.to_vec(), &name.to_uppercase())?;
+        let told = self.common_list(lists.iter())?;
+        let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, lists));
+        self.leaf(match told {
+            Some(list) => told_list(call, list),
+            None => call,
+        })
+        .map(Some)
+    }
+
+    /// The operands, one of which is an array, as arrays of its type.
+    ///
+    /// # Errors
+    /// 42804 for arrays of different types, and for values that are none.
+    pub(super) fn as_one_list(&mut self, operands: Vec<Operand>, what: &str) -> Result<Vec<Expr>> {
+        let mut common: Option<ListType> = None;
+        for operand in &operands {
+            let Operand::Foreign(list) = operand else { continue };
+            let Ok(list) = self.list_type(list)? else { continue };
+            if let Some(common) = common.filter(|common| *common != list) {
+                let (left, right) = (SystemType::List(common), SystemType::List(list));
+                let message = format!("{what} types {left} and {right} cannot be matched");
+                return Err(external(Error::new(SqlState::DatatypeMismatch, message)));
+            }
+            common = Some(list);
+        }
+        let each = operands.into_iter().map(|operand| match (operand, common) {
+            (Operand::Typed(typed), Some(list)) => match typed.data_type {
+                None => self.as_list(typed, list),
+                Some(known) if known == DataType::System(SystemType::List(list)) => {
+                    self.emit(Operand::Typed(typed))
+                }
+                Some(known) => {
+                    let message =
+                        format!("{what} types {} and {known} cannot be matched", SystemType::List(list));
+                    Err(external(Error::new(SqlState::DatatypeMismatch, message)))
+                }
+            },
+            (operand, _) => self.emit(operand),
+        });
+        each.collect()
+    }
+
+    /// The type that those of the expressions have which are not NULL, if all are arrays of one type that Arrow's does not tell.
+    pub(super) fn common_list<'e>(
+        &self,
+        expressions: impl Iterator<Item = &'e Expr>,
+    ) -> Result<Option<ListType>> {
+        let mut common = None;
+        for expression in expressions.filter(|expression| !is_unknown(expression)) {
+            let (_, field) = expression.to_field(self.schema.as_ref())?;
+            let Some(DataType::System(SystemType::List(list))) = told_type(&field) else { return Ok(None) };
+            if common.is_some_and(|common| common != list) {
+                return Ok(None);
+            }
+            common = Some(list);
+        }
+        Ok(common)
     }
 
     /// The comparison of two arrays, if it is one that the library makes otherwise.
@@ -166,4 +236,11 @@ pub(super) fn between_lists(name: &str) -> Option<Operator> {
         "operator <@" => Some(Operator::ArrowAt),
         _ => None,
     }
+}
+
+/// The array as one of the type, which it is.
+pub(super) fn told_list(list: Expr, data_type: ListType) -> Expr {
+    let data_type = DataType::System(SystemType::List(data_type));
+    let field = with_type(Field::new("", computed_type(data_type), true), data_type);
+    Expr::Cast(Cast::new_from_field(Box::new(list), Arc::new(field)))
 }

@@ -16,10 +16,13 @@
 //! subquery within an expression sees the types of the queries around it.
 
 mod aggregate;
+mod case;
 mod emit;
+mod guard;
 mod keyed;
 mod lists;
 mod read;
+mod recursive;
 mod rows;
 mod set;
 mod shed;
@@ -64,8 +67,8 @@ struct Typing<'a> {
 
 impl Typing<'_> {
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let before = plan.schema().clone();
         let plan = match plan {
+            LogicalPlan::RecursiveQuery(query) => return self.recursive(query),
             LogicalPlan::Join(join) => LogicalPlan::Join(self.sides(join)?),
             other => other.map_children(|input| Ok(Transformed::yes(self.plan(input)?)))?.data,
         };
@@ -73,14 +76,6 @@ impl Typing<'_> {
             LogicalPlan::Values(values) => self.values(values),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Join(join) if set::is_set_operation(&join) => self.set_operation(join),
-            LogicalPlan::RecursiveQuery(mut query) => {
-                // The recursive term reads rows of the types that the query was built with.
-                let types: Vec<ArrowType> =
-                    before.fields().iter().map(|field| field.data_type().clone()).collect();
-                query.static_term = Arc::new(with_types(query.static_term.as_ref().clone(), &types)?);
-                query.recursive_term = Arc::new(with_types(query.recursive_term.as_ref().clone(), &types)?);
-                LogicalPlan::RecursiveQuery(query).recompute_schema()
-            }
             other => self.node(other),
         }
     }
@@ -162,7 +157,7 @@ impl Typing<'_> {
     fn condition(&mut self, expression: &Expr, schema: &DFSchemaRef, clause: &str) -> Result<Expr> {
         let mut reader = Reader::new(self, schema);
         let condition = fold(reader.condition(expression, clause)?).map_err(external)?;
-        reader.emitter().emit(condition)
+        reader.emitter().emit_condition(condition)
     }
 
     /// A number of rows.
@@ -248,5 +243,7 @@ fn refused(refusal: Refusal) -> datafusion::error::DataFusionError {
 /// 42883
 fn undefined_function(name: &str) -> Error {
     let message = format!("function {name} does not exist");
-    Error::new(ankerdb_engine::SqlState::UndefinedFunction, message)
+    let hint =
+        "No function matches the given name and argument types. You might need to add explicit type casts.";
+    Error::new(ankerdb_engine::SqlState::UndefinedFunction, message).with_hint(hint)
 }

@@ -3,6 +3,7 @@
 use super::emit::Emitter;
 use super::keyed;
 use super::lists::between_lists;
+use super::set::of_own_scales;
 use super::taken::is_of_labels;
 use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
@@ -20,22 +21,24 @@ use crate::olap::quantified;
 use crate::olap::row_free::without_query;
 use crate::olap::single;
 use crate::olap::system::{input_function, list_text, output_function};
+use crate::olap::told_casts::CAST;
+use crate::olap::unknown_function;
 use crate::olap::value::{field_type, is_told, list_type, told_type, with_type};
 use crate::olap::written::{self, DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, SqlState, SystemType, Value};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::expr::{
-    Between, BinaryExpr, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
-    SetComparison,
+    Between, BinaryExpr, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction, SetComparison,
 };
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator, cast, lit, when};
 use std::sync::Arc;
 
 /// An expression that was read.
+#[derive(Clone)]
 pub(super) enum Operand {
     Typed(Typed),
     /// Of a type that SQL here does not have, such as a list: left to DataFusion.
@@ -57,7 +60,7 @@ fn named_relation<'e>(function: &str, argument: &'e Expr) -> &'e Expr {
 
 /// Reads one expression over the rows of a schema.
 pub(super) struct Reader<'r, 't> {
-    typing: &'r mut Typing<'t>,
+    pub(super) typing: &'r mut Typing<'t>,
     pub(super) schema: &'r DFSchemaRef,
     /// What stands for the columns of bound expressions.
     leaves: Vec<Expr>,
@@ -65,6 +68,12 @@ pub(super) struct Reader<'r, 't> {
 
 /// The numbers of objects.
 const OID: DataType = DataType::System(SystemType::Oid);
+
+/// Whether the function's first argument is a relation, which may be told by its name.
+fn takes_relation(function: &str) -> bool {
+    let sizes = ["pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];
+    function == "pg_get_viewdef" || sizes.contains(&function)
+}
 
 /// Whether the constant takes the type of what it meets.
 pub(super) fn is_unknown(expression: &Expr) -> bool {
@@ -160,6 +169,8 @@ impl<'r, 't> Reader<'r, 't> {
         match all_typed(operands) {
             Ok(typed) => {
                 let (_, common) = self.binder().merge(typed.clone(), what).map_err(refused)?;
+                let types: Vec<Option<DataType>> = typed.iter().map(|item| item.data_type).collect();
+                let common = of_own_scales(common, &types);
                 typed.into_iter().map(|item| self.emit_as(Operand::Typed(item), common)).collect()
             }
             Err(operands) => operands.into_iter().map(|operand| self.emit(operand)).collect(),
@@ -409,6 +420,7 @@ impl<'r, 't> Reader<'r, 't> {
             return self.quantified(comparison, quantifier, call);
         }
         match (name, call.args.as_slice()) {
+            (CAST, [cast, _]) => return self.read(cast),
             (NEGATED, [operand]) => return self.negative(operand),
             (POSITIVE, [operand]) => {
                 return match self.read(operand)? {
@@ -427,13 +439,35 @@ impl<'r, 't> Reader<'r, 't> {
             return self.type_of(argument);
         }
         let operands = call.args.iter().map(|argument| self.read(named_relation(name, argument)));
-        let operands = operands.collect::<Result<Vec<_>>>()?;
+        let mut operands = operands.collect::<Result<Vec<_>>>()?;
+        if takes_relation(name)
+            && let Some(Operand::Typed(relation)) = operands.first()
+            && relation.data_type.is_none_or(DataType::is_text)
+        {
+            operands[0] = self.cast_to_object(relation.clone(), ObjectKind::Class)?;
+        }
+        if let Some(merged) = self.merged_lists(name, &operands)? {
+            return Ok(merged);
+        }
+        let called = self.written_call(name, &operands)?;
+        if unknown_function::is_one(&call.func) {
+            return Err(external(match name.strip_prefix(unknown_function::OPERATOR) {
+                Some(symbol) => self.undefined_operator(symbol, &operands)?,
+                None => undefined_function(&called),
+            }));
+        }
         if let Some(operator) = between_lists(name)
             && operands.iter().any(is_list)
         {
             return self.binary(operator, &call.args[0], &call.args[1]);
         }
         let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
+        // Functions over arrays are the library's where it has them.
+        let takes_values = name.starts_with("concat") || (self.typing.functions)(name).is_none();
+        let operands = match is_ours && takes_values {
+            true => operands.into_iter().map(|operand| self.as_array(operand)).collect::<Result<_>>()?,
+            false => operands,
+        };
         let operands = match all_typed(operands) {
             Ok(typed) if is_ours => match function::call(&mut self.binder(), name, typed.clone()) {
                 Ok(typed) if is_list_type(typed.data_type) => {
@@ -460,7 +494,7 @@ impl<'r, 't> Reader<'r, 't> {
             operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
         let function = match written::function(name) {
             None => call.func.clone(),
-            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(name)))?,
+            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(&called)))?,
         };
         self.without_labels(name, &mut arguments)?;
         self.with_numbers(name, &mut arguments)?;
@@ -468,6 +502,10 @@ impl<'r, 't> Reader<'r, 't> {
         let function =
             lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
         let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
+        let takes = call.get_type(self.schema.as_ref());
+        if matches!(takes, Err(DataFusionError::Plan(_))) && !name.starts_with("array_") {
+            return Err(external(undefined_function(&called)));
+        }
         self.leaf(match name {
             // Integers in PostgreSQL.
             "array_length" | "cardinality" | "array_ndims" | "array_position" => cast(call, ArrowType::Int32),
@@ -578,52 +616,6 @@ impl<'r, 't> Reader<'r, 't> {
         }
     }
 
-    fn case(&mut self, case: &Case) -> Result<Operand> {
-        let mut conditions = Vec::with_capacity(case.when_then_expr.len());
-        let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
-        for (when, _) in &case.when_then_expr {
-            conditions.push(match &subject {
-                None => self.condition(when, "CASE/WHEN")?,
-                Some(Operand::Typed(subject)) => match self.read(when)? {
-                    Operand::Typed(when) => {
-                        let subject = subject.clone();
-                        self.binder().compare(Comparison::Equal, subject, when).map_err(refused)?.expression
-                    }
-                    Operand::Foreign(_) => return self.foreign_case(case),
-                },
-                Some(Operand::Foreign(_)) => return self.foreign_case(case),
-            });
-        }
-        let mut results = Vec::with_capacity(conditions.len() + 1);
-        for (_, then) in &case.when_then_expr {
-            results.push(self.read(then)?);
-        }
-        results.push(match &case.else_expr {
-            Some(otherwise) => self.read(otherwise)?,
-            None => Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }),
-        });
-        let Ok(results) = all_typed(results) else { return self.foreign_case(case) };
-        let (mut results, data_type) = self.binder().merge(results, "CASE").map_err(refused)?;
-        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
-        let branches = conditions.into_iter().zip(results).collect();
-        Ok(Operand::Typed(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type)))
-    }
-
-    /// A CASE with parts that SQL here has no type for.
-    fn foreign_case(&mut self, case: &Case) -> Result<Operand> {
-        let mut part = |expression: &Expr| {
-            let operand = self.read(expression)?;
-            self.emit(operand).map(Box::new)
-        };
-        let subject = case.expr.as_deref().map(&mut part).transpose()?;
-        let mut branches = Vec::with_capacity(case.when_then_expr.len());
-        for (when, then) in &case.when_then_expr {
-            branches.push((part(when)?, part(then)?));
-        }
-        let otherwise = case.else_expr.as_deref().map(&mut part).transpose()?;
-        self.leaf(Expr::Case(Case::new(subject, branches, otherwise)))
-    }
-
     /// A constant text that has its type, so that what is made of it is still made of a constant.
     fn as_constant(&self, operand: Operand) -> Operand {
         match operand {
@@ -726,6 +718,18 @@ impl<'r, 't> Reader<'r, 't> {
         self.leaf(Expr::Cast(Cast::new_from_field(Box::new(emitted), Arc::new(field))))
     }
 
+    /// An array as a value with its type.
+    fn as_array(&mut self, operand: Operand) -> Result<Operand> {
+        let Operand::Foreign(expression) = operand else { return Ok(operand) };
+        Ok(match self.list_type(&expression)? {
+            Ok(list) => {
+                let data_type = DataType::System(SystemType::List(list));
+                Operand::Typed(Typed::new(self.column(expression), data_type))
+            }
+            Err(_) => Operand::Foreign(expression),
+        })
+    }
+
     /// A call of a function of the system catalog.
     fn system_call(&mut self, name: &str, argument: Typed) -> Result<Operand> {
         let argument = self.emit(Operand::Typed(argument))?;
@@ -811,7 +815,7 @@ fn no_operands() -> datafusion::error::DataFusionError {
 }
 
 /// All operands, unless one is foreign.
-fn all_typed(operands: Vec<Operand>) -> std::result::Result<Vec<Typed>, Vec<Operand>> {
+pub(super) fn all_typed(operands: Vec<Operand>) -> std::result::Result<Vec<Typed>, Vec<Operand>> {
     if operands.iter().any(|operand| matches!(operand, Operand::Foreign(_))) {
         return Err(operands);
     }

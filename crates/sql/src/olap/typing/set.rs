@@ -32,6 +32,17 @@ pub(super) fn is_set_operation(join: &Join) -> bool {
         && join.null_equality == NullEquality::NullEqualsNull
 }
 
+/// What values of these types are in one column: numbers of different scales keep theirs.
+pub(super) fn of_own_scales(common: DataType, types: &[Option<DataType>]) -> DataType {
+    let DataType::Numeric { scale: widest, .. } = common else { return common };
+    let has_own = |data_type: &Option<DataType>| match data_type {
+        Some(DataType::Numeric { scale, .. }) => *scale == widest,
+        None => true,
+        Some(_) => false,
+    };
+    if types.iter().all(has_own) { common } else { DataType::Number }
+}
+
 impl Typing<'_> {
     /// All inputs with the same types.
     pub(super) fn union(&mut self, union: Union) -> Result<LogicalPlan> {
@@ -77,7 +88,11 @@ impl Typing<'_> {
     }
 
     /// The inputs with equal types, column by column: constants without a type take that of the others.
-    fn with_common_types(&mut self, inputs: Vec<LogicalPlan>, what: &str) -> Result<Vec<LogicalPlan>> {
+    pub(super) fn with_common_types(
+        &mut self,
+        inputs: Vec<LogicalPlan>,
+        what: &str,
+    ) -> Result<Vec<LogicalPlan>> {
         let width = inputs.first().map_or(0, |input| input.schema().fields().len());
         if inputs.iter().any(|input| input.schema().fields().len() != width) {
             return Ok(inputs);
@@ -126,8 +141,10 @@ impl Typing<'_> {
         {
             return Ok(columns);
         }
+        let types: Vec<Option<DataType>> = items.iter().map(|item| item.data_type).collect();
         let (_, common) =
             Binder::new(Scope::default(), self.parameters).merge(items, what).map_err(refused)?;
+        let common = of_own_scales(common, &types);
         let sides = columns.into_iter().zip(constants).zip(&schemas);
         sides
             .map(|((column, constant), schema)| self.converted(column, constant, schema, position, common))

@@ -8,7 +8,9 @@ use super::super::scan::TableHandle;
 use super::super::single;
 use super::super::step::StepHandle;
 use super::super::system::{self, SystemTable};
-use datafusion::arrow::datatypes::Field;
+use super::recursive::work_table;
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
@@ -35,6 +37,11 @@ pub(in crate::olap) fn without_text_types(plan: LogicalPlan) -> Result<LogicalPl
                 }
                 if let Some(system) = provider.downcast_ref::<SystemTable>() {
                     scan.source = provider_as_source(Arc::new(system.without_text_types()));
+                }
+                if let Some(name) = work_table(&scan) {
+                    let fields = scan.source.schema().fields().iter().map(shed_field).collect::<Vec<_>>();
+                    let shed = CteWorkTable::new(&name, Arc::new(Schema::new(fields)));
+                    scan.source = provider_as_source(Arc::new(shed));
                 }
                 scan.projected_schema = shed_schema(&scan.projected_schema)?;
                 return Ok(Transformed::yes(LogicalPlan::TableScan(scan)));

@@ -120,16 +120,10 @@ pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         Some(
             known @ (DataType::Boolean | DataType::Uuid | DataType::Bytea | DataType::Json | DataType::Jsonb),
         ) if matches!(name, "min" | "max") => known,
-        Some(
-            known @ (DataType::Json
-            | DataType::Jsonb
-            | DataType::Enum(_)
-            | DataType::Packed(_)
-            | DataType::Number),
-        ) if name == "string_agg" => known,
         Some(known @ DataType::Bytea) if name == "string_agg" => {
             return Err(external(not_supported(&format!("{name} of {known}"))));
         }
+        Some(known) if name == "string_agg" && !known.is_text() => known,
         Some(known @ (DataType::Enum(_) | DataType::Packed(_) | DataType::System(SystemType::Oid)))
             if takes_numbers(name) =>
         {

@@ -1,0 +1,97 @@
+//! CASE in the typing pass, and how calls are written in messages.
+
+use super::lists::told_list;
+use super::read::{Operand, Reader, all_typed};
+use super::refused;
+use crate::expression::bind::type_name;
+use crate::expression::{Comparison, Expression, Typed};
+use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::Case;
+
+impl Reader<'_, '_> {
+    pub(super) fn case(&mut self, case: &Case) -> Result<Operand> {
+        let mut conditions = Vec::with_capacity(case.when_then_expr.len());
+        let subject = case.expr.as_ref().map(|subject| self.read(subject)).transpose()?;
+        for (when, _) in &case.when_then_expr {
+            conditions.push(match &subject {
+                None => self.condition(when, "CASE/WHEN")?,
+                Some(Operand::Typed(subject)) => match self.read(when)? {
+                    Operand::Typed(when) => {
+                        let subject = subject.clone();
+                        self.binder().compare(Comparison::Equal, subject, when).map_err(refused)?.expression
+                    }
+                    Operand::Foreign(_) => return self.foreign_case(case),
+                },
+                Some(Operand::Foreign(_)) => return self.foreign_case(case),
+            });
+        }
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        for (_, then) in &case.when_then_expr {
+            results.push(self.read(then)?);
+        }
+        results.push(match &case.else_expr {
+            Some(otherwise) => self.read(otherwise)?,
+            None => Operand::Typed(Typed { expression: Expression::Literal(Value::Null), data_type: None }),
+        });
+        let Ok(results) = all_typed(results) else { return self.foreign_case(case) };
+        let (mut results, data_type) = self.binder().merge(results, "CASE").map_err(refused)?;
+        let otherwise = results.pop().unwrap_or(Expression::Literal(Value::Null));
+        let branches = conditions.into_iter().zip(results).collect();
+        Ok(Operand::Typed(Typed::new(Expression::Case(branches, Box::new(otherwise)), data_type)))
+    }
+
+    /// A CASE with parts that SQL here has no type for.
+    fn foreign_case(&mut self, case: &Case) -> Result<Operand> {
+        let mut results = Vec::with_capacity(case.when_then_expr.len() + 1);
+        for result in case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr) {
+            results.push(self.read(result)?);
+        }
+        let mut results = self.as_one_list(results, "CASE")?.into_iter().map(Box::new);
+        let mut part = |expression: &Expr| {
+            let operand = self.read(expression)?;
+            self.emit(operand).map(Box::new)
+        };
+        let subject = case.expr.as_deref().map(&mut part).transpose()?;
+        let mut branches = Vec::with_capacity(case.when_then_expr.len());
+        for ((when, _), then) in case.when_then_expr.iter().zip(&mut results) {
+            branches.push((part(when)?, then));
+        }
+        let otherwise = results.next();
+        let results = branches.iter().map(|(_, then)| &**then).chain(otherwise.as_deref());
+        let list = self.common_list(results)?;
+        let case = Expr::Case(Case::new(subject, branches, otherwise));
+        self.leaf(match list {
+            Some(list) => told_list(case, list),
+            None => case,
+        })
+    }
+
+    /// The function with the types of its arguments, as messages have it.
+    pub(super) fn written_call(&self, name: &str, operands: &[Operand]) -> Result<String> {
+        Ok(format!("{name}({})", self.written_types(operands)?.join(", ")))
+    }
+
+    /// 42883
+    pub(super) fn undefined_operator(&self, symbol: &str, operands: &[Operand]) -> Result<Error> {
+        let operation = self.written_types(operands)?.join(&format!(" {symbol} "));
+        let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+        let message = format!("operator does not exist: {operation}");
+        Ok(Error::new(SqlState::UndefinedFunction, message).with_hint(hint))
+    }
+
+    fn written_types(&self, operands: &[Operand]) -> Result<Vec<String>> {
+        let mut types = Vec::with_capacity(operands.len());
+        for operand in operands {
+            types.push(match operand {
+                Operand::Typed(typed) => typed.data_type.map_or("unknown".into(), type_name),
+                Operand::Foreign(expression) => match self.list_type(expression)? {
+                    Ok(list) => DataType::System(SystemType::List(list)).to_string(),
+                    Err(arrow) => arrow.to_string(),
+                },
+            });
+        }
+        Ok(types)
+    }
+}
