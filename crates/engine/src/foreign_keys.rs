@@ -9,7 +9,7 @@ use crate::schema::{QualifiedName, RelationName};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_table::{ConstraintTiming, ForeignKey, Reference, ReferentialAction, Table, TableDefinition};
 use ankerdb_transaction::Transaction;
-use ankerdb_value::DataType;
+use ankerdb_value::{DataType, Value};
 use std::sync::Arc;
 
 /// A foreign key that is to be added to a table.
@@ -27,6 +27,10 @@ pub struct NewForeignKey {
     pub on_delete: ReferentialAction,
     /// What follows from another key of a parent's row.
     pub on_update: ReferentialAction,
+    /// The columns that `SetNull` and `SetDefault` of a deletion change; all if there are none.
+    pub set_columns: Vec<String>,
+    /// What `SetDefault` gives the columns, one value for each; none if no action does that.
+    pub defaults: Vec<Value>,
     /// Whether either all columns are NULL or none.
     pub is_full: bool,
     /// When it is tested.
@@ -57,6 +61,13 @@ impl Definitions {
             return Err(Error::new(SqlState::DuplicateObject, message));
         }
         let columns = positions(&new.columns, child.definition())?;
+        let set_columns = positions(&new.set_columns, child.definition())?;
+        if let Some(at) = set_columns.iter().position(|column| !columns.contains(column)) {
+            let name = &new.set_columns[at];
+            let message =
+                format!("column \"{name}\" referenced in ON DELETE SET action must be part of foreign key");
+            return Err(Error::new(SqlState::InvalidColumnReference, message));
+        }
         let parent_columns = self.key_columns(&parent, new)?;
         check_types((&child, &columns), (&parent, &parent_columns), &new.name)?;
         self.close(&child, transaction)?;
@@ -67,6 +78,8 @@ impl Definitions {
             parent: parent.origin(),
             on_delete: new.on_delete,
             on_update: new.on_update,
+            set_columns,
+            defaults: new.defaults.clone(),
             is_full: new.is_full,
             timing: new.timing,
             is_validated: new.is_validated,

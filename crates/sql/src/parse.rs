@@ -154,9 +154,12 @@ fn write_known_forms(tokens: &mut Vec<TokenWithSpan>) {
     crate::sequence_options::reorder(tokens);
     crate::clauses::rewrite(tokens);
     crate::view_options::rewrite(tokens);
+    crate::set_columns::rewrite(tokens);
     crate::naming::rewrite(tokens);
     crate::refreshing::rewrite(tokens);
     crate::drop_expression::rewrite(tokens);
+    crate::identity_actions::rewrite(tokens);
+    crate::null_keys::rewrite(tokens);
     crate::commenting::rewrite(tokens);
     crate::made_table::rewrite(tokens);
     crate::like_clause::rewrite(tokens);

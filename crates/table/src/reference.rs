@@ -4,6 +4,7 @@
 //! [origin](crate::Table::origin). So either table can get another name or other columns, and the other one's definition stays right.
 
 use ankerdb_base::{ColumnSet, TableId};
+use ankerdb_value::Value;
 
 /// What happens to rows that refer to a row which is deleted, or gets another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +18,8 @@ pub enum ReferentialAction {
     Cascade,
     /// Their columns become NULL.
     SetNull,
+    /// Their columns get their defaults.
+    SetDefault,
 }
 
 /// When a constraint is tested.
@@ -44,6 +47,10 @@ pub struct ForeignKey {
     pub on_delete: ReferentialAction,
     /// What follows from another key of a parent's row.
     pub on_update: ReferentialAction,
+    /// The columns that `SetNull` and `SetDefault` of a deletion change; all if there are none.
+    pub set_columns: Vec<usize>,
+    /// What `SetDefault` gives the columns, one value for each; none if no action does that.
+    pub defaults: Vec<Value>,
     /// Whether either all columns are NULL or none (`MATCH FULL`). Else a row refers to nothing if any is.
     pub is_full: bool,
     /// When it is tested.

@@ -167,8 +167,12 @@ impl Transaction {
         let columns = &sides.key.columns;
         match (sides.action(lost), &lost.new_key) {
             (ReferentialAction::SetNull, _) => {
-                let nulls = columns.iter().map(|&column| (column, Value::Null)).collect();
+                let nulls = sides.set_columns(lost).iter().map(|&column| (column, Value::Null)).collect();
                 self.update(&sides.child, row, nulls)?;
+            }
+            (ReferentialAction::SetDefault, _) => {
+                let defaults = sides.defaults(lost)?;
+                self.update(&sides.child, row, defaults)?;
             }
             (_, None) => self.delete(&sides.child, row)?,
             (_, Some(new_key)) => {
@@ -185,10 +189,36 @@ impl Sides {
         if lost.new_key.is_some() { self.key.on_update } else { self.key.on_delete }
     }
 
+    /// The columns of the child that get other values.
+    fn set_columns(&self, lost: &LostKey) -> &[usize] {
+        match &self.key.set_columns[..] {
+            some if lost.new_key.is_none() && !some.is_empty() => some,
+            _ => &self.key.columns,
+        }
+    }
+
+    /// The defaults that columns of the child get. 23503 if the row would refer to the key that is gone again.
+    fn defaults(&self, lost: &LostKey) -> Result<Vec<(usize, Value)>> {
+        let set = self.set_columns(lost);
+        let former = self.in_types_of_child(&lost.key)?;
+        let all = self.key.columns.iter().zip(&self.key.defaults);
+        let stays = all
+            .clone()
+            .zip(&former)
+            .all(|((column, default), former)| !set.contains(column) || default == former);
+        if stays {
+            return Err(still_referenced(&self.parent, &self.reference, &self.child, &lost.key));
+        }
+        Ok(all
+            .filter(|(column, _)| set.contains(column))
+            .map(|(column, value)| (*column, value.clone()))
+            .collect())
+    }
+
     /// 23503 if nothing follows for the rows that refer to a key, so that it cannot go.
     fn check_action(&self, lost: &LostKey) -> Result<()> {
         match self.action(lost) {
-            ReferentialAction::Cascade | ReferentialAction::SetNull => Ok(()),
+            ReferentialAction::Cascade | ReferentialAction::SetNull | ReferentialAction::SetDefault => Ok(()),
             ReferentialAction::NoAction | ReferentialAction::Restrict => {
                 Err(still_referenced(&self.parent, &self.reference, &self.child, &lost.key))
             }

@@ -53,7 +53,7 @@ fn alter(definitions: &mut Definitions, definition: &Definition) -> Result<()> {
 }
 
 /// 22023 if the number that a sequence goes on from is not one of its numbers.
-fn check_last(sequence: &SequenceDefinition, last: i64) -> Result<()> {
+pub(super) fn check_last(sequence: &SequenceDefinition, last: i64) -> Result<()> {
     let (than, limit) = match last {
         last if last < sequence.minimum => ("less than MINVALUE", sequence.minimum),
         last if last > sequence.maximum => ("greater than MAXVALUE", sequence.maximum),

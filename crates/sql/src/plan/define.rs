@@ -16,6 +16,7 @@ use crate::like_clause::like_clause;
 use crate::made_table::{check_untyped, source};
 use crate::name::{ROLE, folded, not_supported, object_name, quoted, schema_name, undefined_column};
 use crate::naming::CONCURRENTLY;
+use crate::null_keys::are_equal;
 use crate::refreshing::{Refresh, refresh};
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Identity, IndexDefinition, IndexKind, IndexStyle, ListType, OnCommit,
@@ -565,7 +566,7 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
     let mut definition = ColumnDefinition::new(name.clone(), data_type);
     definition.nullable = serial.is_none();
     let mut counted = serial.map(|data_type| sequence(String::new(), data_type, &[])).transpose()?;
-    for option in &column.options {
+    for (at, option) in column.options.iter().enumerate() {
         let constraint = option.name.as_ref().map(folded);
         match &option.option {
             ColumnOption::Null => {}
@@ -576,7 +577,7 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
             }
             ColumnOption::Unique(key) => {
                 let (columns, kind) = (vec![name.clone()], IndexKind::Ordered);
-                let nulls_are_equal = nulls_are_equal(key);
+                let nulls_are_equal = nulls_are_equal(key) || are_equal(column.options.get(at + 1));
                 keys.push(Key { name: constraint, columns, primary: false, kind, nulls_are_equal });
             }
             ColumnOption::Default(_) if counted.is_some() || definition.default.is_some() => {
@@ -610,6 +611,9 @@ pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -
                 }
                 generations.push((name.clone(), expr.clone()));
             }
+            // Read with the UNIQUE before it.
+            ColumnOption::Comment(_) if are_equal(Some(option)) => {}
+            ColumnOption::Comment(_) => return Err(crate::syntax_error::near("COMMENT")),
             ColumnOption::Identity(_) => return Err(crate::syntax_error::near("IDENTITY")),
             other => return Err(not_supported(&format!("the column option {other}"))),
         }

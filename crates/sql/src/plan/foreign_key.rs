@@ -1,7 +1,12 @@
 //! REFERENCES and FOREIGN KEY, read.
 
+use super::default::default;
+use crate::expression::{Expression, Refusal};
 use crate::name::{folded, not_supported, object_name};
-use ankerdb_engine::{ConstraintTiming, Error, NewForeignKey, ReferentialAction, Result, SqlState};
+use crate::set_columns::{SET_BY_DELETE, SET_BY_UPDATE};
+use ankerdb_engine::{
+    ConstraintTiming, Error, NewForeignKey, ReferentialAction, Result, SqlState, TableDefinition, Value,
+};
 use datafusion::sql::sqlparser::ast;
 
 /// A foreign key as it is declared. Its name is chosen when it is made, unless it has one.
@@ -42,18 +47,54 @@ pub(crate) fn foreign_key(
         true => columns.to_vec(),
         false => own_columns.iter().map(folded).collect(),
     };
+    let (set_columns, parent_columns) = referred(referred_columns)?;
     let key = NewForeignKey {
         name: name.clone().unwrap_or_default(),
         columns,
         parent: object_name(foreign_table)?,
-        parent_columns: referred_columns.iter().map(folded).collect(),
+        parent_columns,
         on_delete: action(on_delete.as_ref())?,
         on_update: action(on_update.as_ref())?,
+        set_columns,
+        // Those of the table as it is when the key is made.
+        defaults: Vec::new(),
         is_full: *match_kind == Some(ast::ConstraintReferenceMatchKind::Full),
         timing: timing(characteristics.as_ref())?,
         is_validated: true,
     };
     Ok(ForeignKeyClause { is_named: name.is_some(), key })
+}
+
+/// The columns that the action of a deletion sets, and those that are referred to: see [`crate::set_columns`].
+fn referred(columns: &[ast::Ident]) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut set, mut referred) = (Vec::new(), Vec::new());
+    for column in columns {
+        match (column.value.strip_prefix(SET_BY_DELETE), column.value.strip_prefix(SET_BY_UPDATE)) {
+            (Some(name), _) => set.push(name.to_owned()),
+            (None, Some(action)) => {
+                let message = format!("a column list with {action} is only supported for ON DELETE actions");
+                return Err(Error::new(SqlState::FeatureNotSupported, message));
+            }
+            (None, None) => referred.push(folded(column)),
+        }
+    }
+    Ok((set, referred))
+}
+
+/// What SET DEFAULT of a foreign key gives these columns of a table in a schema.
+///
+/// # Errors
+/// `FeatureNotSupported` for a default that is another one for each row.
+pub(crate) fn default_values(table: &TableDefinition, columns: &[usize], schema: &str) -> Result<Vec<Value>> {
+    let value = |&position: &usize| {
+        let column = &table.columns[position];
+        match default(column, schema).map_err(Refusal::into_error)? {
+            Expression::Literal(Value::Null) => Ok(Value::Null),
+            Expression::Literal(value) => ankerdb_value::assign(value, column.data_type),
+            _ => Err(not_supported("SET DEFAULT of a column whose default is computed for each row")),
+        }
+    };
+    columns.iter().map(value).collect()
 }
 
 fn action(action: Option<&ast::ReferentialAction>) -> Result<ReferentialAction> {
@@ -62,9 +103,7 @@ fn action(action: Option<&ast::ReferentialAction>) -> Result<ReferentialAction> 
         Some(ast::ReferentialAction::Restrict) => ReferentialAction::Restrict,
         Some(ast::ReferentialAction::Cascade) => ReferentialAction::Cascade,
         Some(ast::ReferentialAction::SetNull) => ReferentialAction::SetNull,
-        Some(ast::ReferentialAction::SetDefault) => {
-            return Err(not_supported("SET DEFAULT of a foreign key"));
-        }
+        Some(ast::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
     })
 }
 

@@ -36,12 +36,12 @@ pub(crate) use define::{
     new_table, positions, table_key,
 };
 pub(crate) use explain::{Describer, ExplainPlan};
-pub(crate) use foreign_key::{ForeignKeyClause, foreign_key};
+pub(crate) use foreign_key::{ForeignKeyClause, default_values, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
 pub(crate) use joined::{Action, Clause, JoinedPlan};
 pub(crate) use locked::tables_of;
 pub(crate) use select::SelectPlan;
-pub(crate) use sequence::{SequenceOwner, altered};
+pub(crate) use sequence::{SequenceOwner, altered, identity_sequence};
 pub(crate) use target::ViewCheck;
 pub(crate) use user_type::{LabelPlace, TypeChange};
 pub(crate) use with::{LastStep, WithPlan};

@@ -100,7 +100,7 @@ pub(super) fn sequence_owner(owner: &ast::ObjectName) -> Result<SequenceOwner> {
 }
 
 /// The sequence of an identity column.
-pub(super) fn identity_sequence(
+pub(crate) fn identity_sequence(
     data_type: DataType,
     options: Option<&[SequenceOptions]>,
 ) -> Result<SequenceDefinition> {

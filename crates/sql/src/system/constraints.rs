@@ -224,6 +224,10 @@ fn foreign_key_definition(table: &TableEntry, key: &ForeignKeyEntry) -> String {
             text.push_str(&format!(" ON {event} {}", action_name(action)));
         }
     }
+    if !key.definition.set_columns.is_empty() {
+        let set = key.definition.set_columns.iter().map(|&column| table.column_name(column));
+        text.push_str(&format!(" ({})", list(set)));
+    }
     match key.deferral() {
         (false, _) => {}
         (true, false) => text.push_str(" DEFERRABLE"),
@@ -242,6 +246,7 @@ pub(super) fn action_name(action: ReferentialAction) -> &'static str {
         ReferentialAction::Restrict => "RESTRICT",
         ReferentialAction::Cascade => "CASCADE",
         ReferentialAction::SetNull => "SET NULL",
+        ReferentialAction::SetDefault => "SET DEFAULT",
     }
 }
 
@@ -252,6 +257,7 @@ fn action_letter(action: ReferentialAction) -> &'static str {
         ReferentialAction::Restrict => "r",
         ReferentialAction::Cascade => "c",
         ReferentialAction::SetNull => "n",
+        ReferentialAction::SetDefault => "d",
     }
 }
 
@@ -294,6 +300,10 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
         let columns = foreign.parent_columns.iter().map(|&column| column_number(column));
         Datum::from(columns.collect::<Vec<i64>>())
     });
+    let set_columns = match foreign.map_or(&[][..], |foreign| &foreign.definition.set_columns) {
+        [] => NULL,
+        set => Datum::from(set.iter().map(|&column| column_number(column)).collect::<Vec<i64>>()),
+    };
     row![
         constraint.oid(),
         constraint.name(),
@@ -318,7 +328,7 @@ fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum>
         NULL,
         NULL,
         NULL,
-        NULL,
+        set_columns,
         NULL,
         expression,
     ]

@@ -1,10 +1,13 @@
 //! The actions of ALTER TABLE, one by one.
 
+use super::foreign_key::sets_defaults;
 use super::{Altering, column, column_exists};
 use crate::drop_expression::drops_expression;
 use crate::execute::view_columns::{check_not_read, follow_column, free_read_column};
+use crate::identity_actions::identity_action;
 use crate::name::{folded, not_supported};
 use crate::plan::default::{checked, resolved};
+use crate::plan::default_values;
 use crate::plan::generation::users_of;
 use ankerdb_engine::{
     ColumnDefinition, DataType, Error, Identity, RelationName, Result, SqlState, TableDefinition,
@@ -84,6 +87,9 @@ impl Altering<'_, '_> {
             AlterColumnOperation::SetDefault { value } if let Some(if_exists) = drops_expression(value) => {
                 self.drop_expression(name, if_exists)
             }
+            AlterColumnOperation::SetDefault { value } if let Some(action) = identity_action(value) => {
+                self.change_identity(name, &action)
+            }
             AlterColumnOperation::SetDefault { value } => self.set_default(name, Some(value)),
             AlterColumnOperation::DropDefault => self.set_default(name, None),
             AlterColumnOperation::SetNotNull => self.set_nullable(name, false),
@@ -92,8 +98,8 @@ impl Altering<'_, '_> {
                 let data_type = crate::plan::column_type(data_type)?;
                 self.set_type(name, data_type, using.as_ref())
             }
-            AlterColumnOperation::AddGenerated { .. } => {
-                Err(not_supported("ALTER TABLE ... ALTER COLUMN ... ADD GENERATED"))
+            AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                self.add_identity(name, *generated_as, sequence_options.as_deref())
             }
         }
     }
@@ -116,7 +122,22 @@ impl Altering<'_, '_> {
         let catalog = self.catalog()?;
         let text = text.map(|text| resolved(&text, definition.schema, &catalog)).transpose()?;
         definition.columns[position].default = text;
+        self.set_defaults_of_keys(&mut definition, position)?;
         self.redefine(definition)
+    }
+
+    /// The foreign keys over a column that give it its default.
+    fn set_defaults_of_keys(&mut self, definition: &mut TableDefinition, position: usize) -> Result<()> {
+        let catalog = self.catalog()?;
+        let schema = catalog.schema_name(definition.schema);
+        let mut keys = std::mem::take(&mut definition.foreign_keys);
+        for key in &mut keys {
+            if key.columns.contains(&position) && sets_defaults(key.on_delete, key.on_update) {
+                key.defaults = default_values(definition, &key.columns, schema)?;
+            }
+        }
+        definition.foreign_keys = keys;
+        Ok(())
     }
 
     /// The column keeps its values, and takes others from now on.
@@ -163,13 +184,9 @@ impl Altering<'_, '_> {
     fn set_type(&mut self, name: &str, data_type: DataType, using: Option<&Expr>) -> Result<()> {
         let relation = RelationName::of(&self.table);
         check_not_read(self.defining, &relation, name)?;
+        self.lift_foreign_keys(name)?;
         let rewriting = self.rewriting()?;
         let position = column(&rewriting.definition, name)?;
-        let TableDefinition { foreign_keys, referenced_by, .. } = &rewriting.definition;
-        let columns = foreign_keys.iter().map(|key| &key.columns);
-        if columns.chain(referenced_by.iter().map(|side| &side.columns)).any(|key| key.contains(&position)) {
-            return Err(not_supported("ALTER COLUMN ... TYPE of a column of a foreign key"));
-        }
         if let [user, ..] = users_of(&rewriting.definition, name)?.as_slice() {
             let message = "cannot alter type of a column used by a generated column";
             let detail = format!("Column \"{name}\" is used by generated column \"{user}\".");

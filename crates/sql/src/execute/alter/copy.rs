@@ -122,7 +122,8 @@ impl Rewriting {
             let columns = index.columns.iter_mut().chain(&mut index.style.included);
             columns.for_each(|column| *column = moved(*column));
         }
-        let keys = definition.foreign_keys.iter_mut().map(|key| &mut key.columns);
+        let keys =
+            definition.foreign_keys.iter_mut().flat_map(|key| [&mut key.columns, &mut key.set_columns]);
         for columns in keys.chain(definition.referenced_by.iter_mut().map(|side| &mut side.columns)) {
             columns.iter_mut().for_each(|column| *column = moved(*column));
         }

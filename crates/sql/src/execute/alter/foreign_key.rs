@@ -6,10 +6,10 @@ use crate::execute::defining::{Defining, numbered};
 use crate::execute::schema::is_temporary;
 use crate::execute::view::kind_of;
 use crate::name::{full_name, identifier, quoted};
-use crate::plan::ForeignKeyClause;
+use crate::plan::{ForeignKeyClause, default_values};
 use ankerdb_engine::{
-    ColumnDefinition, Error, ForeignKey, NewForeignKey, ReferentialAction, RelationName, Result, SqlState,
-    Table, mixed_nulls, no_parent,
+    Catalog, ColumnDefinition, Error, ForeignKey, NewForeignKey, Object, Part, QualifiedName,
+    ReferentialAction, RelationName, Result, SqlState, Subject, Table, mixed_nulls, no_parent,
 };
 use std::sync::Arc;
 
@@ -40,6 +40,11 @@ pub(in crate::execute) fn add_foreign_key(
         let base = format!("{}_{}_fkey", child.name(), key.columns.join("_"));
         key.name = numbered(base, |name| catalog.has_constraint(&child, name));
     }
+    let positions: Option<Vec<usize>> =
+        key.columns.iter().map(|name| child.definition().position(name)).collect();
+    if let Some(positions) = positions.filter(|_| sets_defaults(key.on_delete, key.on_update)) {
+        key.defaults = default_values(child.definition(), &positions, catalog.schema_of(&child))?;
+    }
     let key: &NewForeignKey = &key;
     let Defining { definitions, transaction, .. } = &mut *defining;
     let (child, parent) = definitions.add_foreign_key(table, key, transaction)?;
@@ -51,6 +56,43 @@ pub(in crate::execute) fn add_foreign_key(
     Ok(child)
 }
 
+/// A foreign key that is not there while its columns get other types.
+pub(super) struct Lifted {
+    child: RelationName,
+    clause: ForeignKeyClause,
+    comment: Option<String>,
+}
+
+/// Whether an action gives columns their defaults.
+pub(super) fn sets_defaults(on_delete: ReferentialAction, on_update: ReferentialAction) -> bool {
+    [on_delete, on_update].contains(&ReferentialAction::SetDefault)
+}
+
+/// A foreign key of a table as it would be declared.
+fn declared(key: &ForeignKey, child: &Table, catalog: &Catalog) -> Option<ForeignKeyClause> {
+    let parent = catalog.by_origin(key.parent)?;
+    let mut sides = parent.definition().referenced_by.iter();
+    let side = sides.find(|side| side.name == key.name && side.child == child.origin())?;
+    let names = |table: &Table, columns: &[usize]| -> Vec<String> {
+        columns.iter().map(|&column| table.columns()[column].name.clone()).collect()
+    };
+    let schema = Some(catalog.schema_of(&parent).to_owned());
+    let new = NewForeignKey {
+        name: key.name.clone(),
+        columns: names(child, &key.columns),
+        parent: QualifiedName { schema, name: parent.name().to_owned() },
+        parent_columns: names(&parent, &side.columns),
+        on_delete: key.on_delete,
+        on_update: key.on_update,
+        set_columns: names(child, &key.set_columns),
+        defaults: Vec::new(),
+        is_full: key.is_full,
+        timing: key.timing,
+        is_validated: key.is_validated,
+    };
+    Some(ForeignKeyClause { is_named: true, key: new })
+}
+
 /// 42601 if the key would write to columns that are computed from others.
 fn check_computed(child: &Table, key: &NewForeignKey) -> Result<()> {
     let is_computed =
@@ -60,7 +102,7 @@ fn check_computed(child: &Table, key: &NewForeignKey) -> Result<()> {
     }
     let writes = |action: ReferentialAction| match action {
         ReferentialAction::NoAction | ReferentialAction::Restrict => false,
-        ReferentialAction::Cascade | ReferentialAction::SetNull => true,
+        ReferentialAction::Cascade | ReferentialAction::SetNull | ReferentialAction::SetDefault => true,
     };
     let clause = match (key.on_update, key.on_delete) {
         (action, _) if writes(action) => "ON UPDATE",
@@ -156,6 +198,50 @@ impl Altering<'_, '_> {
         definitions.rename_foreign_key(&self.table, (old, new), transaction)?;
         self.find_again()?;
         Ok(true)
+    }
+
+    /// Takes away the foreign keys over a column whose type is to change, those of other tables to it, too. They are added again when the
+    /// rows have the new type, which tests them.
+    pub(super) fn lift_foreign_keys(&mut self, column: &str) -> Result<()> {
+        loop {
+            self.rewrite()?;
+            let catalog = self.catalog()?;
+            let Some(position) = self.table.definition().position(column) else { return Ok(()) };
+            let mut own = self.table.definition().foreign_keys.iter();
+            let own =
+                own.find(|key| key.columns.contains(&position)).map(|key| (self.table.clone(), key.clone()));
+            let other = || {
+                let mut sides = self.table.definition().referenced_by.iter();
+                let side = sides.find(|side| side.columns.contains(&position))?;
+                let child = catalog.by_origin(side.child)?;
+                let key = child.definition().foreign_keys.iter().find(|key| key.name == side.name)?.clone();
+                Some((child, key))
+            };
+            let Some((child, key)) = own.or_else(other) else { return Ok(()) };
+            let clause = declared(&key, &child, &catalog);
+            let clause = clause.ok_or_else(|| Error::internal("a foreign key has two sides"))?;
+            let subject = Subject::new(Object::Table(child.origin()), Part::Constraint(key.name.clone()));
+            let comment = catalog.comment(&subject).map(str::to_owned);
+            self.lifted.push(Lifted { child: RelationName::of(&child), clause, comment });
+            let Defining { definitions, transaction, .. } = &mut *self.defining;
+            transaction.check_none_deferred(&child, "ALTER TABLE")?;
+            definitions.drop_foreign_key(&child, &key.name, Some(transaction))?;
+            self.find_again()?;
+        }
+    }
+
+    /// Adds the foreign keys again that were taken away.
+    pub(super) fn restore_foreign_keys(&mut self) -> Result<()> {
+        for Lifted { child, clause, comment } in std::mem::take(&mut self.lifted) {
+            let child = add_foreign_key(self.defining, &child, &clause, false)?;
+            if comment.is_some() {
+                let part = Part::Constraint(clause.key.name.clone());
+                let subject = Subject::new(Object::Table(child.origin()), part);
+                self.defining.definitions.set_comment(subject, comment.as_deref())?;
+            }
+            self.find_again()?;
+        }
+        Ok(())
     }
 
     /// The table after a change that was not made here.

@@ -10,6 +10,7 @@ mod action;
 mod constraint;
 mod copy;
 mod foreign_key;
+mod identity;
 mod naming;
 mod view;
 
@@ -19,6 +20,7 @@ use crate::name::{ROLE, folded, not_supported, object_name, quoted, undefined_co
 use ankerdb_engine::{Catalog, Error, RelationName, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
+use foreign_key::Lifted;
 pub(super) use foreign_key::add_foreign_key;
 use naming::{check_kind, naming, rename};
 use std::sync::Arc;
@@ -60,9 +62,10 @@ pub(super) fn alter(defining: &mut Defining, statement: &ast::AlterTable) -> Res
     if !operations.iter().all(is_naming) {
         defining.transaction.check_none_deferred(&table, "ALTER TABLE")?;
     }
-    let mut altering = Altering { defining, table, rewriting: None };
+    let mut altering = Altering { defining, table, rewriting: None, lifted: Vec::new() };
     operations.iter().try_for_each(|action| altering.act(action))?;
     altering.rewrite()?;
+    altering.restore_foreign_keys()?;
     check_readers(&name, defining)
 }
 
@@ -113,6 +116,7 @@ struct Altering<'a, 'd> {
     table: Arc<Table>,
     /// What it is to become, if that has not been done yet.
     rewriting: Option<Rewriting>,
+    lifted: Vec<Lifted>,
 }
 
 impl Altering<'_, '_> {

@@ -91,7 +91,7 @@ pub(super) fn rename(defining: &mut Defining, old: &RelationName, naming: &Namin
     }
     let table = catalog.table_of_index(old).ok_or_else(|| Error::internal("a relation of no kind"))?;
     let name = RelationName::of(&table);
-    Altering { defining, table, rewriting: None }.rename_key(&old.name, &new.name)?;
+    Altering { defining, table, rewriting: None, lifted: Vec::new() }.rename_key(&old.name, &new.name)?;
     check_readers(&name, defining)
 }
 
