@@ -8,7 +8,8 @@ use crate::types::item_oid;
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, Dimension, Interval, ListType, MAX_NUMERIC_PRECISION,
-    SystemType, Value, ValueRef, number_from_binary, number_to_binary, parse_text,
+    SystemType, Value, ValueRef, is_infinite, is_infinite_date, number_from_binary, number_to_binary,
+    parse_text,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -54,7 +55,11 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
             }
             _ => encode_text(text, data_type, out),
         },
+        ValueRef::Date(days) if is_infinite_date(days) => out.put_i32(days),
         ValueRef::Date(days) => out.put_i32(days.wrapping_sub(EPOCH_DAYS)),
+        ValueRef::Timestamp(infinity) | ValueRef::TimestampTz(infinity) if is_infinite(infinity) => {
+            out.put_i64(infinity);
+        }
         ValueRef::Timestamp(microseconds) | ValueRef::TimestampTz(microseconds) => {
             out.put_i64(microseconds.wrapping_sub(EPOCH_MICROSECONDS))
         }
@@ -284,6 +289,9 @@ fn take_i32(bytes: &mut &[u8]) -> Result<i32> {
 }
 
 fn decode_date(days: i32) -> Result<i32> {
+    if is_infinite_date(days) {
+        return Ok(days);
+    }
     if !DAYS.contains(&days) {
         return Err(Error::new(SqlState::DatetimeFieldOverflow, "date out of range"));
     }
@@ -291,6 +299,9 @@ fn decode_date(days: i32) -> Result<i32> {
 }
 
 fn decode_timestamp(microseconds: i64) -> Result<i64> {
+    if is_infinite(microseconds) {
+        return Ok(microseconds);
+    }
     let shifted = microseconds.checked_add(EPOCH_MICROSECONDS);
     shifted
         .filter(|_| MICROSECONDS.contains(&microseconds))
@@ -457,7 +468,12 @@ mod tests {
         let second = Value::Timestamp(946_684_801_000_000);
         assert_eq!(sent(&second, DataType::TIMESTAMP), 1_000_000i64.to_be_bytes());
         assert_eq!(decode(&1_000_000i64.to_be_bytes(), DataType::TIMESTAMP).unwrap(), second);
-        for bytes in [i64::MAX.to_be_bytes(), i64::MIN.to_be_bytes()] {
+        for infinity in [i64::MAX, i64::MIN] {
+            let value = Value::TimestampTz(infinity);
+            assert_eq!(sent(&value, DataType::TIMESTAMPTZ), infinity.to_be_bytes());
+            assert_eq!(decode(&infinity.to_be_bytes(), DataType::TIMESTAMPTZ).unwrap(), value);
+        }
+        for bytes in [(i64::MAX - 1).to_be_bytes(), (i64::MIN + 1).to_be_bytes()] {
             let error = decode(&bytes, DataType::TIMESTAMPTZ).unwrap_err();
             assert_eq!(error.state(), SqlState::DatetimeFieldOverflow);
         }

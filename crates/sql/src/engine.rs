@@ -4,10 +4,11 @@ use crate::activity::Activities;
 use crate::advisory::AdvisoryLocks;
 use crate::channels::Channels;
 use crate::deadline::Deadlines;
-use crate::expression::function;
+use crate::expression::{function, zone};
 use crate::olap::OlapEngine;
 use crate::{AnalyticalQuery, ForkCounters, MemoryBaseline};
 use ankerdb_engine::{Database, ReadView, Result};
+use ankerdb_value::Zone;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -38,6 +39,7 @@ pub struct SqlOptions {
 impl SqlEngine {
     /// Starts the analytical threads.
     pub fn new(database: Database, options: SqlOptions) -> Result<SqlEngine> {
+        Zone::name_by(zone::in_text);
         let olap = OlapEngine::new(&database, &options)?;
         let (deadlines, channels) = (Deadlines::default(), Arc::default());
         Ok(SqlEngine(Arc::new(EngineParts {

@@ -5,7 +5,10 @@
 //! time zone convert at UTC. NULL stays NULL. Nothing wraps around; what does not fit is 22003 (22008 for dates).
 
 use crate::array::converted;
-use crate::datetime::MICROSECONDS_PER_DAY;
+use crate::datetime::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROSECONDS_PER_DAY, MINUS_INFINITY, is_infinite,
+    is_infinite_date,
+};
 use crate::fit::{cut_text, fit_text, is_stored_form};
 use crate::float::{check_real, parse_double, parse_real};
 use crate::interval_math::add_to_time;
@@ -133,6 +136,11 @@ fn between_times(value: &Value, data_type: DataType) -> Result<Option<Value>> {
         (Value::TimestampTz(moment), DataType::Date | DataType::Time(_)) => {
             return between_times(&Value::Timestamp(zone.local(*moment)?), data_type);
         }
+        (Value::Timestamp(moment), DataType::Date) if is_infinite(*moment) => {
+            Value::Date(if *moment > 0 { DATE_INFINITY } else { DATE_MINUS_INFINITY })
+        }
+        // An infinity has no time of day.
+        (Value::Timestamp(moment), DataType::Time(_)) if is_infinite(*moment) => Value::Null,
         // 64 bits of microseconds are far fewer days than an i32 counts.
         (Value::TimestampTz(moment), TIMETZ) => {
             let east = zone.east(*moment)?;
@@ -194,6 +202,9 @@ pub(crate) fn text_of(value: &Value) -> String {
 
 /// The first instant of a day.
 pub(crate) fn midnight(days: i32) -> Result<i64> {
+    if is_infinite_date(days) {
+        return Ok(if days > 0 { INFINITY } else { MINUS_INFINITY });
+    }
     i64::from(days)
         .checked_mul(MICROSECONDS_PER_DAY)
         .ok_or_else(|| Error::new(SqlState::DatetimeFieldOverflow, "date out of range for timestamp"))

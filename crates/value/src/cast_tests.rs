@@ -83,9 +83,11 @@ fn dates_and_timestamps_meet_at_midnight_utc() {
     assert_eq!(cast(Value::Date(-1), DataType::TIMESTAMP), Ok(Value::Timestamp(-day)));
     assert_eq!(cast(Value::Timestamp(-1), DataType::Date), Ok(Value::Date(-1)));
     assert_eq!(cast(Value::Timestamp(5), DataType::TIMESTAMPTZ), Ok(Value::TimestampTz(5)));
-    assert_eq!(cast(Value::TimestampTz(i64::MIN), DataType::Date), Ok(Value::Date(-106_751_992)));
+    assert_eq!(cast(Value::TimestampTz(i64::MIN + 1), DataType::Date), Ok(Value::Date(-106_751_992)));
+    assert_eq!(cast(Value::Date(i32::MIN), DataType::TIMESTAMP), Ok(Value::Timestamp(i64::MIN)));
+    assert_eq!(cast(Value::Timestamp(i64::MAX), DataType::Date), Ok(Value::Date(i32::MAX)));
     assert_eq!(
-        refusal(cast(Value::Date(i32::MAX), DataType::TIMESTAMPTZ)),
+        refusal(cast(Value::Date(i32::MAX - 1), DataType::TIMESTAMPTZ)),
         "22008 date out of range for timestamp"
     );
     assert_eq!(refusal(cast(Value::Date(1), DataType::Integer)), "42846 cannot cast type date to integer");

@@ -8,9 +8,11 @@
 mod array;
 mod array_order;
 mod array_text;
+mod calendar;
 mod cast;
 mod data_type;
 mod date_field;
+mod date_style;
 mod datetime;
 mod decimal;
 mod digits;
@@ -23,6 +25,8 @@ mod interval_text;
 pub mod json;
 mod key;
 mod literal;
+mod moment_field;
+mod moment_text;
 mod number;
 mod operator;
 mod packed;
@@ -43,7 +47,11 @@ pub use array_text::push_item;
 pub use cast::{assign, cast};
 pub use data_type::{DataType, MAX_NUMERIC_PRECISION, numeric_storage_bits};
 pub use date_field::{DateField, date_trunc, extract};
-pub use datetime::{FIRST_DAY, LAST_DAY, civil_from_days, days_from_civil};
+pub use date_style::{Clocks, DateFormat, DateOrder, DateStyle};
+pub use datetime::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, FIRST_DAY, INFINITY, LAST_DAY, MINUS_INFINITY, civil_from_days,
+    days_from_civil, is_infinite, is_infinite_date,
+};
 pub use decimal::Decimal;
 pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumValue, Label};
 pub use fit::cut;
@@ -62,4 +70,4 @@ pub use text::{format_text, parse_text};
 pub use type_name::{KEPT_ENUM, type_by_name};
 pub use value::Value;
 pub use value_ref::ValueRef;
-pub use zone::{Place, Zone};
+pub use zone::{Place, Zone, ZoneNames};

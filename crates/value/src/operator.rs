@@ -9,7 +9,10 @@
 //! Combinations that PostgreSQL does not know are 42883.
 
 use crate::cast::{midnight, number_of, out_of_range, text_of, to_decimal, to_double};
-use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
+use crate::datetime::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, FIRST_DAY, INFINITY, LAST_DAY, MICROSECONDS_PER_DAY, MINUS_INFINITY,
+    is_infinite_date,
+};
 use crate::float::{check_double, check_real};
 use crate::interval_math::{self, add_to_moment, add_to_time};
 use crate::zone::Zone;
@@ -37,6 +40,9 @@ pub fn add(left: &Value, right: &Value) -> Result<Value> {
 pub fn subtract(left: &Value, right: &Value) -> Result<Value> {
     match (left, right) {
         (Value::Date(days), count) if count.is_day_count() => add_days(*days, count, -1),
+        (Value::Date(left), Value::Date(right)) if is_infinite_date(*left) || is_infinite_date(*right) => {
+            Err(Error::new(SqlState::DatetimeFieldOverflow, "cannot subtract infinite dates"))
+        }
         (Value::Date(left), Value::Date(right)) => {
             left.checked_sub(*right).map(Value::Integer).ok_or_else(|| out_of_range("integer"))
         }
@@ -154,6 +160,13 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
 /// Microseconds since the epoch; wide enough for every date.
 fn moment(value: &Value) -> Option<i128> {
     match value {
+        // Beyond every day, of which some are later than all timestamps.
+        Value::Timestamp(INFINITY) | Value::TimestampTz(INFINITY) | Value::Date(DATE_INFINITY) => {
+            Some(i128::MAX)
+        }
+        Value::Timestamp(MINUS_INFINITY)
+        | Value::TimestampTz(MINUS_INFINITY)
+        | Value::Date(DATE_MINUS_INFINITY) => Some(i128::MIN),
         Value::Timestamp(moment) | Value::TimestampTz(moment) => Some(i128::from(*moment)),
         Value::Date(days) => Some(i128::from(*days) * i128::from(MICROSECONDS_PER_DAY)),
         _ => None,
@@ -208,6 +221,9 @@ fn add_to_instant(moment: i64, interval: Interval) -> Result<i64> {
 }
 
 fn add_days(days: i32, count: &Value, sign: i64) -> Result<Value> {
+    if is_infinite_date(days) && !count.is_null() {
+        return Ok(Value::Date(days));
+    }
     let count = match count {
         Value::SmallInt(count) => i64::from(*count),
         Value::Integer(count) => i64::from(*count),

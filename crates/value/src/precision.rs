@@ -4,7 +4,7 @@
 //! something new have no limit.
 
 use crate::Interval;
-use crate::datetime::MICROSECONDS_PER_DAY;
+use crate::datetime::{MICROSECONDS_PER_DAY, is_infinite};
 use crate::interval::MONTHS_PER_YEAR;
 use std::fmt;
 
@@ -64,6 +64,9 @@ impl Precision {
 
     /// A moment, in microseconds since 1970, rounded.
     pub const fn round_moment(self, moment: i64) -> i64 {
+        if is_infinite(moment) {
+            return moment;
+        }
         match moment.checked_sub(POSTGRES_EPOCH) {
             Some(since) if self.unit() > 1 => match self.round(since).checked_add(POSTGRES_EPOCH) {
                 Some(rounded) => rounded,

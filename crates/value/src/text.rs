@@ -84,7 +84,7 @@ pub fn format_text<'a>(value: impl Into<ValueRef<'a>>, data_type: DataType, out:
         ValueRef::Number(text) => out.push_str(text),
         ValueRef::Text(value) => push_text(value, data_type, out),
         ValueRef::Date(days) => datetime::format_date(days, out),
-        ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, "", out),
+        ValueRef::Timestamp(microseconds) => datetime::format_timestamp(microseconds, out),
         ValueRef::TimestampTz(microseconds) => datetime::format_timestamptz(microseconds, out),
         ValueRef::Time(microseconds) => datetime::push_time(microseconds, out),
         ValueRef::Interval(interval) => interval_text::format_interval(interval, out),

@@ -6,9 +6,11 @@
 //!
 //! Not here: names of zones and the rules of places, which come with a [`Place`].
 
+use crate::calendar::is_infinite;
 use ankerdb_base::{Error, Result, SqlState};
 use std::cell::Cell;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// A place whose clocks are changed. All times in microseconds, since 1970-01-01 where they are moments.
 pub trait Place: fmt::Debug + Send + Sync {
@@ -47,6 +49,12 @@ impl PartialEq for Zone {
 
 impl Eq for Zone {}
 
+/// Finds a zone by its name, an abbreviation or an offset as POSIX writes it.
+pub type ZoneNames = fn(&str) -> Option<Zone>;
+
+/// How texts find zones: whoever knows names and rules of places says so once for the process.
+static NAMES: OnceLock<ZoneNames> = OnceLock::new();
+
 thread_local! {
     static CURRENT: Cell<Zone> = const { Cell::new(Zone::Utc) };
 }
@@ -65,6 +73,20 @@ fn out_of_range() -> Error {
 }
 
 impl Zone {
+    /// From here on texts of timestamps may name zones. Only the first call counts.
+    pub fn name_by(names: ZoneNames) {
+        NAMES.get_or_init(|| names);
+    }
+
+    /// The zone of a name; universal time has one always.
+    pub(crate) fn named(name: &str) -> Option<Zone> {
+        match (name, NAMES.get()) {
+            ("z" | "zulu" | "utc" | "gmt" | "ut" | "uct", _) => Some(Zone::Utc),
+            (name, Some(names)) => names(name),
+            (_, None) => None,
+        }
+    }
+
     /// The zone of the work that the thread does; universal time where nobody has said.
     #[inline]
     pub fn current() -> Zone {
@@ -115,6 +137,9 @@ impl Zone {
     /// # Errors
     /// 22008 for times out of range.
     pub fn local(self, instant: i64) -> Result<i64> {
+        if is_infinite(instant) {
+            return Ok(instant);
+        }
         instant.checked_add(self.east(instant)?).ok_or_else(out_of_range)
     }
 
@@ -124,6 +149,9 @@ impl Zone {
     /// # Errors
     /// 22008 for times out of range.
     pub fn instant(self, local: i64) -> Result<i64> {
+        if is_infinite(local) {
+            return Ok(local);
+        }
         match self {
             Zone::Utc => Ok(local),
             Zone::East(east) => local.checked_sub(east).ok_or_else(out_of_range),
@@ -163,6 +191,7 @@ pub(crate) fn push_offset(seconds: i64, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cast::text_of;
     use crate::{DataType, Value, cast, date_trunc, extract, format_text, parse_text};
 
     const HOUR: i64 = 3_600_000_000;
@@ -186,8 +215,8 @@ mod tests {
                 Ok(Value::TimestampTz(5 * HOUR + HOUR / 2))
             );
             assert_eq!(cast(Value::TimestampTz(0), DataType::Date), Ok(Value::Date(-1)));
-            assert_eq!(extract("hour", &noon).unwrap().to_string(), "6");
-            assert_eq!(extract("timezone", &noon).unwrap().to_string(), "-19800");
+            assert_eq!(text_of(&extract("hour", &noon).unwrap()), "6");
+            assert_eq!(text_of(&extract("timezone", &noon).unwrap()), "-19800");
             let day = date_trunc("day", &noon).unwrap();
             assert_eq!(shown(&day), "2024-01-01 00:00:00-05:30");
         });

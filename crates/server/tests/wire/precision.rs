@@ -74,3 +74,28 @@ fn what_comes_in_binary_is_rounded_where_it_is_stored_and_nowhere_else() {
         }
     }
 }
+
+#[test]
+fn infinities_have_the_extremes_in_binary() {
+    const DATE: u32 = 1082;
+    const TIMESTAMPTZ: u32 = 1184;
+    let server = TestServer::start();
+    let mut client = Client::connect(&server);
+    client.run("CREATE TABLE span (id int PRIMARY KEY, d date, z timestamptz)");
+    for (id, days, moment, text) in
+        [(1, i32::MAX, i64::MAX, "infinity"), (2, i32::MIN, i64::MIN, "-infinity")]
+    {
+        let (days, moment) = (days.to_be_bytes(), moment.to_be_bytes());
+        let insert = format!("INSERT INTO span VALUES ({id}, $1, $2)");
+        let bound = bind_as("", "", 1, &[Some(&days), Some(&moment)], 0);
+        send(&mut client, &[parse("", &insert, &[DATE, TIMESTAMPTZ]), bound, execute("", 0)]).ok();
+        for select in ["SELECT d, z FROM span WHERE id = ", "SELECT max(d), max(z) FROM span WHERE id = "] {
+            let select = format!("{select}{id}");
+            let shown = client.run(&select);
+            assert_eq!(shown.rows[0], [Some(text.as_bytes().to_vec()), Some(text.as_bytes().to_vec())]);
+            let asked = [parse("", &select, &[]), bind_as("", "", 1, &[], 1), execute("", 0)];
+            let reply = send(&mut client, &asked).ok();
+            assert_eq!(reply.rows[0], [Some(days.to_vec()), Some(moment.to_vec())]);
+        }
+    }
+}

@@ -220,6 +220,11 @@ fn reset_goes_back_to_what_the_client_connected_with() {
     let noon = "SELECT timestamptz '2024-07-01 12:00+00'";
     client.run("SET TIME ZONE 'UTC'");
     assert_eq!(client.run(noon).cell(), "2024-07-01 12:00:00+00");
+    // Clients are told how dates are written.
+    assert_eq!(client.parameters["DateStyle"], "ISO, MDY");
+    assert_eq!(client.query("SET DateStyle = german").kinds, "CSZ");
+    assert_eq!(client.query("SET DateStyle = german").kinds, "CZ");
+    assert_eq!(client.query("RESET DateStyle").kinds, "CSZ");
     client.run("RESET TimeZone");
     assert_eq!(client.run(noon).cell(), "2024-07-01 14:00:00+02");
     client.run("SET work_mem = '1MB'");

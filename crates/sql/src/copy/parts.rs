@@ -18,7 +18,7 @@
 use super::shape::{LineReader, Shape};
 use super::skipped::Skipped;
 use ankerdb_engine::{Error, Interrupt, LoadPart, ROWS_PER_BLOCK, Result, Transaction};
-use ankerdb_value::Zone;
+use ankerdb_value::Clocks;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -103,11 +103,11 @@ impl Helper {
     /// None if the system has no thread to give.
     fn start(parts: &Parts, results: &Sender<(usize, Result<Filled>)>) -> Option<Helper> {
         let (pieces, given) = mpsc::sync_channel::<Piece>(1);
-        let (results, zone) = (results.clone(), Zone::current());
+        let (results, clocks) = (results.clone(), Clocks::current());
         let (interrupt, over) = (parts.interrupt.clone(), parts.over.clone());
         let mut reader = LineReader::new(parts.shape.clone());
         let work = move || {
-            zone.enter();
+            clocks.enter();
             let stop = || match over.load(Ordering::Relaxed) {
                 true => Err(Error::internal("a COPY that has ended is read on")),
                 false => interrupt.check(),

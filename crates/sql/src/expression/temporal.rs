@@ -6,7 +6,7 @@ use super::types::numeric;
 use super::zone::{self, Zone};
 use super::{Binder, Expression, Function};
 use ankerdb_engine::{DataType, Decimal, Error, Interval, PackedType, Result, SqlState, Value};
-use ankerdb_value::{DateField, age, date_trunc, extract};
+use ankerdb_value::{DateField, age, cast, date_trunc, extract};
 
 /// A function of dates, times or intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,9 +70,9 @@ impl Temporal {
     /// The function's value. None of the arguments is NULL.
     pub(crate) fn of(self, values: &[Value]) -> Result<Value> {
         Ok(match (self, values) {
-            (Temporal::Extract, [Value::Text(field), value]) => Value::Numeric(extract(field, value)?),
+            (Temporal::Extract, [Value::Text(field), value]) => extract(field, value)?,
             (Temporal::DatePart, [Value::Text(field), value]) => {
-                Value::Double(extract(field, value)?.to_string().parse().unwrap_or(f64::NAN))
+                cast(extract(field, value)?, DataType::DoublePrecision)?
             }
             (Temporal::DateTrunc, [Value::Text(field), value]) => date_trunc(field, value)?,
             (Temporal::Age, [later, earlier]) => Value::Interval(age(shown(later)?, shown(earlier)?)?),

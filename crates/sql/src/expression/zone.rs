@@ -75,6 +75,11 @@ pub(crate) fn named(name: &str) -> Result<Zone> {
     })
 }
 
+/// The zone of a name in a text; `None` if there is none.
+pub(crate) fn in_text(name: &str) -> Option<Zone> {
+    named(name).ok()
+}
+
 /// The zone of a setting, with the name that the setting gets: a place, an offset as POSIX writes it, or a number of hours east of
 /// Greenwich. `None` if there is none.
 pub(crate) fn of_setting(value: &str) -> Option<(Zone, String)> {

@@ -7,7 +7,7 @@ use super::value::{is_told, with_type};
 use crate::expression::{Function, NoSequences, Sequences, fold};
 use crate::rows::RunEnd;
 use ankerdb_engine::DataType;
-use ankerdb_value::Zone;
+use ankerdb_value::Clocks;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -77,16 +77,16 @@ impl Hash for Run {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The time zone in which a call computes. A plan has one for all of its calls, so that they do not differ by it.
+/// The clocks by which a call computes. A plan has one for all of its calls, so that they do not differ by it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InZone(Zone);
+pub(super) struct InZone(Clocks);
 
 impl InZone {
     pub(super) fn current() -> InZone {
-        InZone(Zone::current())
+        InZone(Clocks::current())
     }
 
-    /// Does work in this zone.
+    /// Does work by them.
     pub(super) fn within<T>(self, work: impl FnOnce() -> T) -> T {
         self.0.within(work)
     }

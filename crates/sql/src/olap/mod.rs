@@ -108,7 +108,7 @@ use ankerdb_engine::{
     Catalog, ColumnSet, Configuration, DataType, Database, Error, ReadView, Result, Table, Value,
 };
 use ankerdb_memory::account;
-use ankerdb_value::Zone;
+use ankerdb_value::Clocks;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -234,7 +234,7 @@ pub(crate) struct OlapPlan {
     /// Whether it reads what the session has to show before.
     shows_session: bool,
     /// The time zone that it was planned for.
-    zone: Zone,
+    clocks: Clocks,
 }
 
 impl OlapPlan {
@@ -339,7 +339,7 @@ impl OlapEngine {
             output: names::output(query, &told, &optimized)?,
             tables: tables_read(&optimized).map_err(from_datafusion)?,
             shows_session: shows_session(&optimized).map_err(from_datafusion)?,
-            zone: Zone::current(),
+            clocks: Clocks::current(),
             bound,
             optimized,
             parameters,
@@ -349,7 +349,7 @@ impl OlapEngine {
     /// The logical plan of one run: parameters and clock put in, optimized, tables as the view shows them.
     fn instantiate(&self, plan: &OlapPlan, parameters: &[Value], view: &ReadView) -> Result<LogicalPlan> {
         plan.tables.iter().try_for_each(|(table, _)| check_populated(table))?;
-        let optimized = plan.zone.within(|| self.optimized(plan, parameters))?;
+        let optimized = plan.clocks.within(|| self.optimized(plan, parameters))?;
         bind_view(optimized, view, view).map_err(from_datafusion)
     }
 
@@ -390,10 +390,10 @@ impl OlapEngine {
         cancel: &CancelHandle,
     ) -> Result<OlapPlan> {
         let engine = self.clone();
-        let (interrupt, zone) = (cancel.interrupt().clone(), Zone::current());
+        let (interrupt, clocks) = (cancel.interrupt().clone(), Clocks::current());
         self.wait_unless(cancel, async move {
             let plan = || engine.plan_over(&query, &tables, &declared);
-            zone.within(|| fold::interruptible(&interrupt, plan))
+            clocks.within(|| fold::interruptible(&interrupt, plan))
         })
     }
 

@@ -142,6 +142,10 @@ fn plain(array: &ArrayRef) -> ankerdb_engine::Result<ArrayRef> {
 
 /// The value in exactly the column's type: a numeric with its scale, or 22003 where the digits have no room.
 pub(super) fn exact(value: Value, data_type: DataType) -> Result<ScalarValue> {
+    if let (Value::Number(text), DataType::Numeric { .. }) = (&value, data_type) {
+        let message = format!("numeric value \"{text}\" is not supported in such a query");
+        return Err(external(Error::new(SqlState::FeatureNotSupported, message)));
+    }
     let (Value::Numeric(decimal), DataType::Numeric { precision, scale }) = (&value, data_type) else {
         return match scalar(&value, Some(data_type)) {
             Ok(found) if found.data_type() == computed_type(data_type) => Ok(found),

@@ -13,7 +13,7 @@ use crate::expression::{Expression, Parameters};
 use crate::name::not_supported;
 use crate::olap::{OlapEngine, OlapPlan};
 use ankerdb_engine::{Direction, Result, Table};
-use ankerdb_value::Zone;
+use ankerdb_value::Clocks;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Planner<'_> {
         let explained = Box::new(Planned {
             version,
             path,
-            zone: Zone::current(),
+            clocks: Clocks::current(),
             kind,
             parameters: Vec::new(),
             output,

@@ -65,15 +65,15 @@ use crate::table_locks::Hold;
 use crate::user_types;
 use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
-use ankerdb_value::Zone;
+use ankerdb_value::Clocks;
 use datafusion::sql::sqlparser::ast;
 use std::sync::Arc;
 
-/// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`, in sessions of that time zone.
+/// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`, in sessions of these clocks.
 pub(crate) struct Planned {
     pub version: u64,
     pub path: Arc<SearchPath>,
-    pub zone: Zone,
+    pub clocks: Clocks,
     pub kind: PlanKind,
     /// Types of $1, $2, ...
     pub parameters: Vec<DataType>,
@@ -122,10 +122,10 @@ impl PlanKind {
 }
 
 impl Planned {
-    /// Whether it is good for this version of the catalog along this path, in the time zone that the thread works in.
+    /// Whether it is good for this version of the catalog along this path, by the clocks that the thread works by.
     pub(crate) fn is_for(&self, version: u64, path: &Arc<SearchPath>) -> bool {
         self.version == version
-            && self.zone == Zone::current()
+            && self.clocks == Clocks::current()
             && (Arc::ptr_eq(&self.path, path) || self.path == *path)
     }
 }
@@ -177,7 +177,7 @@ impl<'a> Planner<'a> {
         Ok(Planned {
             version,
             path,
-            zone: Zone::current(),
+            clocks: Clocks::current(),
             kind,
             parameters: parameters.finish(),
             output,

@@ -25,6 +25,7 @@ pub(super) type KeptSettings = Option<(Settings, Settings)>;
 /// Settings that the protocol reports, as it writes their names.
 const REPORTED: &[(&str, &str)] = &[
     ("application_name", "application_name"),
+    ("DateStyle", "datestyle"),
     ("TimeZone", "timezone"),
     ("default_transaction_read_only", "default_transaction_read_only"),
 ];
@@ -82,7 +83,7 @@ impl SqlSession {
     /// Settings may have changed.
     fn note_settings(&mut self) {
         self.has_set = true;
-        self.settings.zone.enter();
+        self.settings.clocks.enter();
         self.publisher.set_application(&self.settings.get("application_name").unwrap_or_default());
     }
 

@@ -182,7 +182,7 @@ impl SqlSession {
             // Forgets interrupts of an earlier statement, whose caller does without `begin_message`.
             self.runner.interrupt().clear();
         }
-        self.settings.zone.enter();
+        self.settings.clocks.enter();
         self.publisher.begin(&statement.sql);
         let due = self.runner.interrupt().check().and_then(|()| self.check_alive(&statement));
         let due = due.and_then(|()| if ends_block(&statement) { Ok(()) } else { self.catch_up() });
@@ -257,7 +257,7 @@ impl SqlSession {
         if !std::mem::take(&mut self.has_begun) {
             self.begin_time();
         }
-        self.settings.zone.enter();
+        self.settings.clocks.enter();
         self.publisher.begin(prepared.text());
         let due = self.runner.interrupt().check();
         let outcome = due.and_then(|()| run(self));

@@ -15,7 +15,7 @@ use crate::prepared::Prepared;
 use crate::user_types::resolved_type;
 use crate::{Outcome, OutputColumn};
 use ankerdb_engine::{ConstraintTiming, DataType, Error, Result, SqlState, Value};
-use ankerdb_value::{MAX_NUMERIC_PRECISION, Zone, cast};
+use ankerdb_value::{Clocks, MAX_NUMERIC_PRECISION, cast};
 use datafusion::sql::sqlparser::ast::{self, Expr};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -121,8 +121,15 @@ impl SqlSession {
             _ => {}
         }
         let (kind, path) = (PlanKind::Command, self.runner.path.clone());
-        let planned =
-            Planned { version: 0, path, zone: Zone::Utc, kind, parameters, output, locks: Arc::default() };
+        let planned = Planned {
+            version: 0,
+            path,
+            clocks: Clocks::default(),
+            kind,
+            parameters,
+            output,
+            locks: Arc::default(),
+        };
         Ok(Prepared::of_command(statement.clone(), planned, inner))
     }
 

@@ -11,7 +11,7 @@ use crate::name::not_supported;
 use crate::plan::Setting;
 use crate::version::SERVER_VERSION;
 use ankerdb_engine::{DataType, Error, Interval, Isolation, Result, SearchPath, SqlState, Value};
-use ankerdb_value::Zone;
+use ankerdb_value::{Clocks, DateStyle, Zone};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,8 +118,8 @@ pub(super) struct Settings {
     pub limits: Limits,
     /// What `search_path` stands for.
     pub path: Arc<SearchPath>,
-    /// What `timezone` stands for.
-    pub zone: Zone,
+    /// What `timezone` and `datestyle` stand for.
+    pub clocks: Clocks,
     /// The schema of the session's temporary relations.
     temporary: Arc<str>,
     /// Those that differ from their defaults.
@@ -133,7 +133,7 @@ impl Settings {
         Settings {
             path: Arc::new(path::parse(DEFAULT_PATH, temporary).unwrap_or_default()),
             temporary: temporary.into(),
-            zone: Zone::Utc,
+            clocks: Clocks::default(),
             initial: None,
             default_isolation,
             default_read_only: false,
@@ -172,7 +172,15 @@ impl Settings {
                 }
                 if name == "timezone" {
                     let (zone, shown) = time_zone(&value)?;
-                    (self.zone, value) = (zone, shown);
+                    (self.clocks.zone, value) = (zone, shown);
+                }
+                if name == "datestyle" {
+                    let usual =
+                        self.initial.as_ref().map_or_else(DateStyle::default, |first| first.clocks.style);
+                    let changed = self.clocks.style.changed(&value, usual);
+                    self.clocks.style =
+                        changed.map_err(|detail| invalid_value("DateStyle", &value).with_detail(detail))?;
+                    value = self.clocks.style.to_string();
                 }
                 if name == "search_path" {
                     self.path =
@@ -203,7 +211,10 @@ impl Settings {
                     self.path = initial.path.clone();
                 }
                 if name == "timezone" {
-                    self.zone = initial.zone;
+                    self.clocks.zone = initial.clocks.zone;
+                }
+                if name == "datestyle" {
+                    self.clocks.style = initial.clocks.style;
                 }
                 match initial.changed.get(name) {
                     Some(value) => self.changed.insert(name.to_owned(), value.clone()),
@@ -275,20 +286,6 @@ fn checked(name: &str, value: &str) -> Result<String> {
         "client_encoding" => {
             usual(&plain, &[("utf8", "UTF8"), ("unicode", "UTF8")], &["sqlascii", "latin1", "iso88591"])
         }
-        "datestyle" => {
-            let words: Vec<&str> = plain.split(',').map(str::trim).collect();
-            let is_known = |word: &&str| DATE_STYLES.contains(word);
-            match words.iter().all(is_known) {
-                true if words
-                    .iter()
-                    .all(|word| matches!(*word, "iso" | "mdy" | "us" | "noneuro" | "noneuropean")) =>
-                {
-                    Found::Usual("ISO, MDY")
-                }
-                true => Found::Missing,
-                false => Found::Wrong,
-            }
-        }
         "bytea_output" => usual(&plain, &[("hex", "hex")], &["escape"]),
         "intervalstyle" => {
             usual(&plain, &[("postgres", "postgres")], &["postgresverbose", "sqlstandard", "iso8601"])
@@ -324,22 +321,6 @@ fn checked(name: &str, value: &str) -> Result<String> {
         Found::Wrong => Err(invalid_value(name, value)),
     }
 }
-
-/// The words of a date style.
-const DATE_STYLES: &[&str] = &[
-    "iso",
-    "sql",
-    "postgres",
-    "german",
-    "mdy",
-    "us",
-    "noneuro",
-    "noneuropean",
-    "dmy",
-    "euro",
-    "european",
-    "ymd",
-];
 
 /// What a setting's value is.
 enum Found {

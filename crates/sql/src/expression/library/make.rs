@@ -5,7 +5,9 @@ use super::entry::{Entry, double, entry, integer, text, wrong_argument};
 use crate::expression::zone::{Zone, named};
 use ankerdb_engine::DataType::{Boolean, Date, DoublePrecision, Integer, Text};
 use ankerdb_engine::{DataType, Error, Interrupt, Result, SqlState, Value};
-use ankerdb_value::{FIRST_DAY, LAST_DAY, days_from_civil};
+use ankerdb_value::{
+    FIRST_DAY, INFINITY, LAST_DAY, MINUS_INFINITY, days_from_civil, is_infinite, is_infinite_date,
+};
 use std::time::SystemTime;
 
 pub(super) const ENTRIES: &[Entry] = &[
@@ -124,6 +126,9 @@ fn of_epoch(values: &[Value], _: &Interrupt) -> Result<Value> {
     if seconds.is_nan() {
         return Err(overflow("timestamp cannot be NaN"));
     }
+    if seconds.is_infinite() {
+        return Ok(Value::TimestampTz(if seconds > 0.0 { INFINITY } else { MINUS_INFINITY }));
+    }
     let range = FIRST_DAY as f64 * 86_400.0..9_223_372_036_854.775;
     if !range.contains(&seconds) {
         return Err(overflow(format!("timestamp out of range: \"{seconds}\"")));
@@ -132,10 +137,10 @@ fn of_epoch(values: &[Value], _: &Interrupt) -> Result<Value> {
     Ok(Value::TimestampTz(moment as i64))
 }
 
-/// There are no infinite moments.
 fn is_finite(values: &[Value], _: &Interrupt) -> Result<Value> {
     match values {
-        [Value::Date(_) | Value::Timestamp(_) | Value::TimestampTz(_)] => Ok(Value::Boolean(true)),
+        [Value::Date(days)] => Ok(Value::Boolean(!is_infinite_date(*days))),
+        [Value::Timestamp(moment) | Value::TimestampTz(moment)] => Ok(Value::Boolean(!is_infinite(*moment))),
         _ => Err(wrong_argument()),
     }
 }

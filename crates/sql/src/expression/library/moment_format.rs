@@ -6,7 +6,7 @@ use super::moment_picture::{Field, Letters, MONTHS, Part, Place, ROMAN_MONTHS, W
 use super::number_picture::ordinal;
 use ankerdb_engine::DataType::Text;
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
-use ankerdb_value::Zone;
+use ankerdb_value::{Zone, is_infinite, is_infinite_date};
 
 pub(super) const ENTRIES: &[Entry] = &[
     entry("to_char", &[DataType::TIMESTAMP, Text], Text, to_char).stable(),
@@ -16,6 +16,14 @@ pub(super) const ENTRIES: &[Entry] = &[
 fn to_char(values: &[Value], _: &Interrupt) -> Result<Value> {
     let picture = text(values, 1)?;
     if picture.is_empty() {
+        return Ok(Value::Null);
+    }
+    let is_infinity = match values.first() {
+        Some(Value::Date(days)) => is_infinite_date(*days),
+        Some(Value::Timestamp(moment) | Value::TimestampTz(moment)) => is_infinite(*moment),
+        _ => false,
+    };
+    if is_infinity {
         return Ok(Value::Null);
     }
     let parts = Parts::of(values.first())?;

@@ -6,7 +6,9 @@ use super::{Call, Kernel, shared};
 use crate::columns::Cells;
 use crate::olap::arrow::UTC;
 use ankerdb_engine::{DataType, Value};
-use ankerdb_value::{Decimal, cast, cut, format_text, parse_text};
+use ankerdb_value::{
+    DATE_INFINITY, DATE_MINUS_INFINITY, Decimal, INFINITY, MINUS_INFINITY, cast, cut, format_text, parse_text,
+};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Int32Array, PrimitiveArray, PrimitiveBuilder,
     StringViewBuilder, TimestampMicrosecondArray,
@@ -177,7 +179,11 @@ fn truth(call: &Call<'_>) -> Option<ArrayRef> {
 fn day(target: DataType) -> Option<Kernel> {
     /// The first instants of days.
     fn midnights(call: &Call<'_>) -> Option<TimestampMicrosecondArray> {
-        call.mapped::<Date32Type, _>(|days| i64::from(days).checked_mul(MICROSECONDS_PER_DAY))
+        call.mapped::<Date32Type, _>(|days| match days {
+            DATE_INFINITY => Some(INFINITY),
+            DATE_MINUS_INFINITY => Some(MINUS_INFINITY),
+            days => i64::from(days).checked_mul(MICROSECONDS_PER_DAY),
+        })
     }
     Some(match target {
         DataType::Timestamp(_) => |call| shared(midnights(call)),
@@ -194,7 +200,11 @@ fn moment(target: DataType) -> Option<Kernel> {
     }
     Some(match target {
         DataType::Date => |call| {
-            let day = |moment: i64| Some(moment.div_euclid(MICROSECONDS_PER_DAY) as i32);
+            let day = |moment: i64| match moment {
+                INFINITY => Some(DATE_INFINITY),
+                MINUS_INFINITY => Some(DATE_MINUS_INFINITY),
+                moment => Some(moment.div_euclid(MICROSECONDS_PER_DAY) as i32),
+            };
             shared::<Date32Type>(call.mapped::<TimestampMicrosecondType, _>(day))
         },
         DataType::Timestamp(_) => {

@@ -5,7 +5,7 @@ use crate::expression::evaluate::{at_digit, decimal_call, double_call};
 use crate::expression::{Arithmetic, Function};
 use crate::olap::operation::Operation;
 use ankerdb_engine::{DataType, Result, Value};
-use ankerdb_value::{Decimal, add, subtract};
+use ankerdb_value::{Decimal, add, is_infinite_date, subtract};
 use datafusion::arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, PrimitiveArray};
 use datafusion::arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type,
@@ -34,9 +34,13 @@ pub(super) fn operator(operator: Arithmetic, left: &ArrowType, right: &ArrowType
             let difference = |day, count| date(subtract(&Value::Date(day), &Value::Integer(count)));
             shared::<Date32Type>(call.combined::<Date32Type, Int32Type, _>(difference))
         },
-        (Subtract, Date32, Date32) => {
-            |call| shared::<Int32Type>(call.combined::<Date32Type, Date32Type, _>(i32::checked_sub))
-        }
+        (Subtract, Date32, Date32) => |call| {
+            // An infinity has no distance.
+            let days = |left: i32, right: i32| {
+                left.checked_sub(right).filter(|_| !is_infinite_date(left) && !is_infinite_date(right))
+            };
+            shared::<Int32Type>(call.combined::<Date32Type, Date32Type, _>(days))
+        },
         _ => return None,
     })
 }

@@ -5,8 +5,8 @@ use super::{TEXTS, texts};
 use crate::expression::document::TO_JSON;
 use ankerdb_engine::DataType::{Json, Jsonb, Text};
 use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
-use ankerdb_value::format_text;
 use ankerdb_value::json::{self, Kind};
+use ankerdb_value::{DateStyle, format_text};
 
 pub(crate) const ENTRIES: &[Entry] = &[
     entry(TO_JSON, &[], Json, |values, _| match values {
@@ -76,7 +76,7 @@ fn of_value(value: &Value) -> String {
     let mut written = String::new();
     match value {
         Value::Boolean(value) => return value.to_string(),
-        other => format_text(other, DataType::Text, &mut written),
+        other => DateStyle::iso(|| format_text(other, DataType::Text, &mut written)),
     }
     let is_number = match value {
         Value::Real(value) => value.is_finite(),
