@@ -194,7 +194,7 @@ impl ResultRows {
         ResultRows { columns, tag: None, verb: "FETCH", is_binary, source: Source::Pulled(pull) }
     }
 
-    /// The same rows, as those of a query.
+    /// These rows, as a query gives them.
     pub(crate) fn of_select(self) -> ResultRows {
         ResultRows { verb: "SELECT", ..self }
     }

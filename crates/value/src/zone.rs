@@ -52,7 +52,7 @@ impl Eq for Zone {}
 /// Finds a zone by its name, an abbreviation or an offset as POSIX writes it.
 pub type ZoneNames = fn(&str) -> Option<Zone>;
 
-/// How texts find zones: whoever knows names and rules of places says so once for the process.
+/// What finds the zones of texts. Whoever knows names and rules of places says so once for the process.
 static NAMES: OnceLock<ZoneNames> = OnceLock::new();
 
 thread_local! {
