@@ -52,7 +52,7 @@ impl Eq for Zone {}
 /// Finds a zone by its name, an abbreviation or an offset as POSIX writes it.
 pub type ZoneNames = fn(&str) -> Option<Zone>;
 
-/// What finds the zones of texts. Whoever knows names and rules of places says so once for the process.
+/// Finds the zones that texts name; set once for the process by those who know places and their rules.
 static NAMES: OnceLock<ZoneNames> = OnceLock::new();
 
 thread_local! {

@@ -773,7 +773,6 @@ mod tests {
         assert_eq!(state("create table t (a text generated always as identity)"), "22023");
         assert_eq!(state("create sequence s increment 0"), "22023");
         assert_eq!(state("create sequence s as text"), "22023");
-        assert_eq!(state("create table t (a int references u on delete set default)"), "0A000");
         assert_eq!(state("create table t (a int check (a + 1))"), "42804");
         assert_eq!(state("create table t (a int check (b > 0))"), "42703");
         assert_eq!(state("create table t (a int check (a > (select 1)))"), "0A000");
