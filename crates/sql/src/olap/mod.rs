@@ -129,7 +129,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use step::StepRows;
 use tokio::runtime::Runtime;
-use view::WithViews;
+use view::{PlannedViews, WithViews};
 
 /// Plans and runs analytical queries, on threads of its own. Clones share everything.
 #[derive(Clone)]
@@ -319,7 +319,8 @@ impl OlapEngine {
         tables: &dyn TableSources,
         declared: &[Option<DataType>],
     ) -> Result<OlapPlan> {
-        let tables: &dyn TableSources = &WithViews { state: &self.state, tables };
+        let planned = PlannedViews::default();
+        let tables: &dyn TableSources = &WithViews { state: &self.state, tables, planned: &planned };
         let query = same_names::told_apart(spelling::respelled(query)?, tables);
         let mut query = counted_rows::written_out(query, tables)?;
         read_twice::check(&mut query)?;

@@ -8,24 +8,42 @@ use super::planner::{self, CatalogSources, TableSources};
 use super::view_source::ViewSource;
 use super::{counted_rows, duplicate, merging, same_names, spelling, untyped, wildcard};
 use crate::view_text;
-use ankerdb_engine::{Error, Result, SqlState};
+use ankerdb_engine::{Error, Result, SqlState, View};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource};
 use datafusion::sql::sqlparser::ast::Statement;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The relations of a statement, with the plans of those that are views.
 pub(super) struct WithViews<'a> {
     pub(super) state: &'a SessionState,
     pub(super) tables: &'a dyn TableSources,
+    pub(super) planned: &'a PlannedViews,
+}
+
+/// The views that a statement mentions, itself or through others, each planned once: a relation is looked up several times, and a
+/// view over a view would be planned as often for each of its levels.
+#[derive(Default)]
+pub(super) struct PlannedViews(RefCell<Vec<(Arc<View>, Arc<ViewSource>)>>);
+
+impl PlannedViews {
+    fn find(&self, view: &Arc<View>) -> Option<Arc<ViewSource>> {
+        let planned = self.0.borrow();
+        planned.iter().find(|(known, _)| Arc::ptr_eq(known, view)).map(|(_, source)| source.clone())
+    }
 }
 
 impl TableSources for WithViews<'_> {
     fn source(&self, schema: Option<&str>, name: &str) -> Result<Arc<dyn TableSource>> {
         let source = self.tables.source(schema, name)?;
         let Some(view) = source.downcast_ref::<ViewSource>() else { return Ok(source) };
-        let plan = self.plan(view).map_err(from_datafusion)?;
-        Ok(Arc::new(view.bound(plan)))
+        if let Some(planned) = self.planned.find(&view.view) {
+            return Ok(planned);
+        }
+        let bound = Arc::new(view.bound(self.plan(view).map_err(from_datafusion)?));
+        self.planned.0.borrow_mut().push((view.view.clone(), bound.clone()));
+        Ok(bound)
     }
 
     fn schema_of(&self, name: &str) -> Option<String> {
@@ -42,7 +60,7 @@ impl WithViews<'_> {
     fn plan(&self, source: &ViewSource) -> datafusion::error::Result<LogicalPlan> {
         let ViewSource { view, catalog, oids, live, .. } = source;
         let tables = CatalogSources::new(catalog.clone(), oids.clone(), live.clone());
-        let tables = WithViews { state: self.state, tables: &tables };
+        let tables = WithViews { state: self.state, tables: &tables, planned: self.planned };
         let query = view_text::current_query(view, catalog)
             .and_then(|query| spelling::respelled(&Statement::Query(Box::new(query))))
             .map_err(external)?;
