@@ -201,7 +201,7 @@ fn name_intervals(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// The counts of FETCH that are no constants.
-fn write_counts(tokens: &mut Vec<TokenWithSpan>) {
+fn write_counts(tokens: &mut [TokenWithSpan]) {
     let significant = places(tokens);
     let is = |place: usize, wanted: &[&str]| wanted.contains(&word(tokens, &significant, place).as_str());
     let opens = |place: usize| significant.get(place).is_some_and(|&at| tokens[at].token == Token::LParen);

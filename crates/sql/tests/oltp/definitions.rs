@@ -62,6 +62,22 @@ fn definitions_are_their_transactions_own_until_it_commits() {
     b.check(&[("select count(*) from t", "1")]);
 }
 
+/// A view is planned once for a statement: this would not end if each level planned the one beneath it several times.
+#[test]
+fn views_over_views_are_planned_once() {
+    let mut client = Client::new();
+    client.check(&[
+        ("create table t (a int)", "CREATE TABLE"),
+        ("insert into t values (7)", "INSERT 0 1"),
+        ("create view v0 as select * from t", "CREATE VIEW"),
+    ]);
+    for level in 1..24 {
+        let view = format!("create view v{level} as select * from v{}", level - 1);
+        client.check(&[(view.as_str(), "CREATE VIEW")]);
+    }
+    client.check(&[("select a from v23", "7"), ("select count(*) from v23 natural join v22", "1")]);
+}
+
 /// Of two transactions that make or change the same relation, one commits.
 #[test]
 fn the_first_to_commit_a_relation_has_it() {

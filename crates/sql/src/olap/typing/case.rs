@@ -1,11 +1,10 @@
-//! CASE in the typing pass, and how calls are written in messages.
+//! CASE in the typing pass.
 
 use super::lists::told_list;
 use super::read::{Operand, Reader, all_typed};
 use super::refused;
-use crate::expression::bind::type_name;
 use crate::expression::{Comparison, Expression, Typed};
-use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
+use ankerdb_engine::Value;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Case;
@@ -66,32 +65,5 @@ impl Reader<'_, '_> {
             Some(list) => told_list(case, list),
             None => case,
         })
-    }
-
-    /// The function with the types of its arguments, as messages have it.
-    pub(super) fn written_call(&self, name: &str, operands: &[Operand]) -> Result<String> {
-        Ok(format!("{name}({})", self.written_types(operands)?.join(", ")))
-    }
-
-    /// 42883
-    pub(super) fn undefined_operator(&self, symbol: &str, operands: &[Operand]) -> Result<Error> {
-        let operation = self.written_types(operands)?.join(&format!(" {symbol} "));
-        let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
-        let message = format!("operator does not exist: {operation}");
-        Ok(Error::new(SqlState::UndefinedFunction, message).with_hint(hint))
-    }
-
-    fn written_types(&self, operands: &[Operand]) -> Result<Vec<String>> {
-        let mut types = Vec::with_capacity(operands.len());
-        for operand in operands {
-            types.push(match operand {
-                Operand::Typed(typed) => typed.data_type.map_or("unknown".into(), type_name),
-                Operand::Foreign(expression) => match self.list_type(expression)? {
-                    Ok(list) => DataType::System(SystemType::List(list)).to_string(),
-                    Err(arrow) => arrow.to_string(),
-                },
-            });
-        }
-        Ok(types)
     }
 }

@@ -16,6 +16,7 @@
 //! subquery within an expression sees the types of the queries around it.
 
 mod aggregate;
+mod call;
 mod case;
 mod emit;
 mod guard;

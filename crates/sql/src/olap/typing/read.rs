@@ -9,13 +9,12 @@ use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold, function, labels,
+    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold,
 };
 use crate::name::not_supported;
-use crate::olap::arrow::{computed_type, wide_type};
+use crate::olap::arrow::wide_type;
 use crate::olap::error::external;
 use crate::olap::list_cast;
-use crate::olap::lists;
 use crate::olap::planner::UNCONSTRAINED_NUMERIC;
 use crate::olap::quantified;
 use crate::olap::row_free::without_query;
@@ -29,7 +28,7 @@ use ankerdb_engine::{DataType, Decimal, Error, Interval, ListType, ObjectKind, S
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{DFSchemaRef, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction, SetComparison,
@@ -87,7 +86,7 @@ fn is_list(operand: &Operand) -> bool {
     }
 }
 
-fn is_list_type(data_type: Option<DataType>) -> bool {
+pub(super) fn is_list_type(data_type: Option<DataType>) -> bool {
     matches!(data_type, Some(DataType::System(SystemType::List(_))))
 }
 
@@ -414,30 +413,10 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     fn function(&mut self, call: &ScalarFunction) -> Result<Operand> {
+        if let Some(done) = self.operator_call(call)? {
+            return Ok(done);
+        }
         let name = call.func.name();
-        if let (Some((comparison, quantifier, _)), [_, _]) = (quantified::by_name(name), call.args.as_slice())
-        {
-            return self.quantified(comparison, quantifier, call);
-        }
-        match (name, call.args.as_slice()) {
-            (CAST, [cast, _]) => return self.read(cast),
-            (NEGATED, [operand]) => return self.negative(operand),
-            (POSITIVE, [operand]) => {
-                return match self.read(operand)? {
-                    Operand::Typed(typed) => typed_or_error(self.binder().number_operand("+", typed)),
-                    foreign => Ok(foreign),
-                };
-            }
-            (DISTINCT, [left, right]) => return self.binary(Operator::IsDistinctFrom, left, right),
-            (NOT_DISTINCT, [left, right]) => return self.binary(Operator::IsNotDistinctFrom, left, right),
-            _ => {}
-        }
-        if let (OVERLAP, [left, right]) = (name, call.args.as_slice()) {
-            return self.overlap(left, right);
-        }
-        if let ("pg_typeof", [argument]) = (name, call.args.as_slice()) {
-            return self.type_of(argument);
-        }
         let operands = call.args.iter().map(|argument| self.read(named_relation(name, argument)));
         let mut operands = operands.collect::<Result<Vec<_>>>()?;
         if takes_relation(name)
@@ -461,56 +440,33 @@ impl<'r, 't> Reader<'r, 't> {
         {
             return self.binary(operator, &call.args[0], &call.args[1]);
         }
-        let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
-        // Functions over arrays are the library's where it has them.
-        let takes_values = name.starts_with("concat") || (self.typing.functions)(name).is_none();
-        let operands = match is_ours && takes_values {
-            true => operands.into_iter().map(|operand| self.as_array(operand)).collect::<Result<_>>()?,
-            false => operands,
-        };
-        let operands = match all_typed(operands) {
-            Ok(typed) if is_ours => match function::call(&mut self.binder(), name, typed.clone()) {
-                Ok(typed) if is_list_type(typed.data_type) => {
-                    let expression = fold(typed.expression).map_err(external)?;
-                    let list = self.emitter().emit(expression)?;
-                    let known = typed.data_type.map(computed_type);
-                    return match (list.get_type(self.schema.as_ref())?, known) {
-                        (ArrowType::Null, Some(known)) => self.leaf(cast(list, known)),
-                        _ => self.leaf(list),
-                    };
-                }
-                Ok(typed) if name == labels::RANGE => {
-                    let range = self.emitter().emit(typed.expression)?;
-                    return self.leaf(range);
-                }
-                Ok(typed) => return Ok(Operand::Typed(typed)),
-                Err(Refusal::Failed(error)) => return Err(external(error)),
-                Err(Refusal::Elsewhere(_)) => typed.into_iter().map(Operand::Typed).collect(),
-            },
-            Ok(typed) => typed.into_iter().map(Operand::Typed).collect(),
-            Err(operands) => operands,
-        };
-        let mut arguments =
-            operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
-        let function = match written::function(name) {
-            None => call.func.clone(),
-            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(&called)))?,
-        };
-        self.without_labels(name, &mut arguments)?;
-        self.with_numbers(name, &mut arguments)?;
-        let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
-        let function =
-            lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
-        let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
-        let takes = call.get_type(self.schema.as_ref());
-        if matches!(takes, Err(DataFusionError::Plan(_))) && !name.starts_with("array_") {
-            return Err(external(undefined_function(&called)));
+        match self.own_call(name, operands)? {
+            Ok(done) => Ok(done),
+            Err(operands) => self.library_call(call, operands, &called),
         }
-        self.leaf(match name {
-            // Integers in PostgreSQL.
-            "array_length" | "cardinality" | "array_ndims" | "array_position" => cast(call, ArrowType::Int32),
-            _ => call,
-        })
+    }
+
+    /// The call, if it is of an operator that is written as one, or looks at its operands otherwise than functions do.
+    fn operator_call(&mut self, call: &ScalarFunction) -> Result<Option<Operand>> {
+        let name = call.func.name();
+        if let (Some((comparison, quantifier, _)), [_, _]) = (quantified::by_name(name), call.args.as_slice())
+        {
+            return self.quantified(comparison, quantifier, call).map(Some);
+        }
+        let done = match (name, call.args.as_slice()) {
+            (CAST, [cast, _]) => self.read(cast),
+            (NEGATED, [operand]) => self.negative(operand),
+            (POSITIVE, [operand]) => match self.read(operand)? {
+                Operand::Typed(typed) => typed_or_error(self.binder().number_operand("+", typed)),
+                foreign => Ok(foreign),
+            },
+            (DISTINCT, [left, right]) => self.binary(Operator::IsDistinctFrom, left, right),
+            (NOT_DISTINCT, [left, right]) => self.binary(Operator::IsNotDistinctFrom, left, right),
+            (OVERLAP, [left, right]) => self.overlap(left, right),
+            ("pg_typeof", [argument]) => self.type_of(argument),
+            _ => return Ok(None),
+        };
+        done.map(Some)
     }
 
     /// The type of an expression, which is not computed.
@@ -719,7 +675,7 @@ impl<'r, 't> Reader<'r, 't> {
     }
 
     /// An array as a value with its type.
-    fn as_array(&mut self, operand: Operand) -> Result<Operand> {
+    pub(super) fn as_array(&mut self, operand: Operand) -> Result<Operand> {
         let Operand::Foreign(expression) = operand else { return Ok(operand) };
         Ok(match self.list_type(&expression)? {
             Ok(list) => {

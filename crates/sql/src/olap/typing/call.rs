@@ -1,0 +1,116 @@
+//! Calls of functions in the typing pass, and how messages have them.
+
+use super::read::{Operand, Reader, all_typed, is_list_type};
+use super::undefined_function;
+use crate::expression::bind::type_name;
+use crate::expression::{Refusal, Typed, fold, function, labels};
+use crate::olap::arrow::computed_type;
+use crate::olap::error::external;
+use crate::olap::lists;
+use crate::olap::written;
+use ankerdb_engine::{DataType, Error, SqlState, SystemType};
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+impl Reader<'_, '_> {
+    /// The call by PostgreSQL's rules, as the OLTP path has it, or its operands, if it is the library's.
+    pub(super) fn own_call(
+        &mut self,
+        name: &str,
+        operands: Vec<Operand>,
+    ) -> Result<std::result::Result<Operand, Vec<Operand>>> {
+        let is_ours = written::function(name).is_some() && function::is_known(name, operands.len());
+        // Functions over arrays are the library's where it has them.
+        let takes_values = name.starts_with("concat") || (self.typing.functions)(name).is_none();
+        let operands = match is_ours && takes_values {
+            true => operands.into_iter().map(|operand| self.as_array(operand)).collect::<Result<_>>()?,
+            false => operands,
+        };
+        let typed = match all_typed(operands) {
+            Ok(typed) => typed,
+            Err(operands) => return Ok(Err(operands)),
+        };
+        let again = |typed: Vec<Typed>| Ok(Err(typed.into_iter().map(Operand::Typed).collect()));
+        if !is_ours {
+            return again(typed);
+        }
+        match function::call(&mut self.binder(), name, typed.clone()) {
+            Ok(typed) if is_list_type(typed.data_type) => {
+                let expression = fold(typed.expression).map_err(external)?;
+                let list = self.emitter().emit(expression)?;
+                let known = typed.data_type.map(computed_type);
+                match (list.get_type(self.schema.as_ref())?, known) {
+                    (ArrowType::Null, Some(known)) => self.leaf(cast(list, known)).map(Ok),
+                    _ => self.leaf(list).map(Ok),
+                }
+            }
+            Ok(typed) if name == labels::RANGE => {
+                let range = self.emitter().emit(typed.expression)?;
+                self.leaf(range).map(Ok)
+            }
+            Ok(typed) => Ok(Ok(Operand::Typed(typed))),
+            Err(Refusal::Failed(error)) => Err(external(error)),
+            Err(Refusal::Elsewhere(_)) => again(typed),
+        }
+    }
+
+    /// The call of a function of the library's. `called`: how messages have it.
+    pub(super) fn library_call(
+        &mut self,
+        call: &ScalarFunction,
+        operands: Vec<Operand>,
+        called: &str,
+    ) -> Result<Operand> {
+        let name = call.func.name();
+        let mut arguments =
+            operands.into_iter().map(|operand| self.emit(operand)).collect::<Result<Vec<_>>>()?;
+        let function = match written::function(name) {
+            None => call.func.clone(),
+            Some(_) => (self.typing.functions)(name).ok_or_else(|| external(undefined_function(called)))?,
+        };
+        self.without_labels(name, &mut arguments)?;
+        self.with_numbers(name, &mut arguments)?;
+        let first = arguments.first().map(|first| first.to_field(self.schema.as_ref())).transpose()?;
+        let function =
+            lists::settled(function, first.as_ref().map(|(_, field)| field.as_ref()), &mut arguments);
+        let call = Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments));
+        let takes = call.get_type(self.schema.as_ref());
+        if matches!(takes, Err(DataFusionError::Plan(_))) && !name.starts_with("array_") {
+            return Err(external(undefined_function(called)));
+        }
+        self.leaf(match name {
+            // Integers in PostgreSQL.
+            "array_length" | "cardinality" | "array_ndims" | "array_position" => cast(call, ArrowType::Int32),
+            _ => call,
+        })
+    }
+
+    /// The function with the types of its arguments, as messages have it.
+    pub(super) fn written_call(&self, name: &str, operands: &[Operand]) -> Result<String> {
+        Ok(format!("{name}({})", self.written_types(operands)?.join(", ")))
+    }
+
+    /// 42883
+    pub(super) fn undefined_operator(&self, symbol: &str, operands: &[Operand]) -> Result<Error> {
+        let operation = self.written_types(operands)?.join(&format!(" {symbol} "));
+        let hint = "No operator matches the given name and argument types. You might need to add explicit type casts.";
+        let message = format!("operator does not exist: {operation}");
+        Ok(Error::new(SqlState::UndefinedFunction, message).with_hint(hint))
+    }
+
+    fn written_types(&self, operands: &[Operand]) -> Result<Vec<String>> {
+        let mut types = Vec::with_capacity(operands.len());
+        for operand in operands {
+            types.push(match operand {
+                Operand::Typed(typed) => typed.data_type.map_or("unknown".into(), type_name),
+                Operand::Foreign(expression) => match self.list_type(expression)? {
+                    Ok(list) => DataType::System(SystemType::List(list)).to_string(),
+                    Err(arrow) => arrow.to_string(),
+                },
+            });
+        }
+        Ok(types)
+    }
+}
