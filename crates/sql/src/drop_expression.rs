@@ -31,8 +31,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     // Behind the name of the table: [ALTER, COLUMN,] column, DROP, EXPRESSION.
-    let is_column =
-        |name: usize| word(name - 1) == "alter" || word(name - 1) == "column" && word(name - 2) == "alter";
+    let is_column = |name: usize| words::is_altered_column(tokens, &places, name);
     let is_it = |drop: &usize| {
         word(*drop) == "drop" && word(drop + 1) == "expression" && *drop >= 5 && is_column(drop - 1)
     };

@@ -63,8 +63,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
         return;
     }
     // Behind the name of the table: [ALTER, COLUMN,] column, and the action.
-    let is_column =
-        |name: usize| word(name - 1) == "alter" || word(name - 1) == "column" && word(name - 2) == "alter";
+    let is_column = |name: usize| words::is_altered_column(tokens, &places, name);
     let mut found: Vec<(usize, usize, String)> = Vec::new();
     let mut place = 5;
     while place < places.len() {

@@ -16,5 +16,11 @@ pub(crate) fn word(tokens: &[TokenWithSpan], places: &[usize], place: usize) -> 
     }
 }
 
+/// Whether the column that ALTER names among the actions of ALTER TABLE, with COLUMN or without, stands at a place behind the second.
+pub(crate) fn is_altered_column(tokens: &[TokenWithSpan], places: &[usize], place: usize) -> bool {
+    let before = |by: usize| word(tokens, places, place - by);
+    before(1) == "alter" || before(1) == "column" && before(2) == "alter"
+}
+
 /// What stands before the interval of `SET TIME ZONE INTERVAL` in the value of the setting.
 pub(crate) const INTERVAL: &str = "INTERVAL ";

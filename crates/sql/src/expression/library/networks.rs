@@ -9,26 +9,14 @@ const INET: DataType = DataType::Packed(PackedType::Inet);
 const CIDR: DataType = DataType::Packed(PackedType::Cidr);
 
 pub(super) const ENTRIES: &[Entry] = &[
-    entry("operator <<", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| right.bits < left.bits && right.contains(left))
-    }),
-    entry("operator <<=", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| right.contains(left))
-    }),
-    entry("operator >>", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| left.bits < right.bits && left.contains(right))
-    }),
+    entry("operator <<", &[INET, INET], Boolean, |values, _| pair(values, is_within)),
+    entry("operator <<=", &[INET, INET], Boolean, |values, _| pair(values, is_within_or_equal)),
+    entry("operator >>", &[INET, INET], Boolean, |values, _| pair(values, has_within)),
     entry("operator >>=", &[INET, INET], Boolean, |values, _| pair(values, Network::contains)),
     entry("operator &&", &[INET, INET], Boolean, |values, _| pair(values, Network::overlaps)),
-    entry("network_sub", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| right.bits < left.bits && right.contains(left))
-    }),
-    entry("network_subeq", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| right.contains(left))
-    }),
-    entry("network_sup", &[INET, INET], Boolean, |values, _| {
-        pair(values, |left, right| left.bits < right.bits && left.contains(right))
-    }),
+    entry("network_sub", &[INET, INET], Boolean, |values, _| pair(values, is_within)),
+    entry("network_subeq", &[INET, INET], Boolean, |values, _| pair(values, is_within_or_equal)),
+    entry("network_sup", &[INET, INET], Boolean, |values, _| pair(values, has_within)),
     entry("network_supeq", &[INET, INET], Boolean, |values, _| pair(values, Network::contains)),
     entry("network_overlap", &[INET, INET], Boolean, |values, _| pair(values, Network::overlaps)),
     entry("inet_same_family", &[INET, INET], Boolean, |values, _| {
@@ -102,6 +90,19 @@ fn shown(network: Network) -> Value {
 
 fn pair(values: &[Value], holds: fn(Network, Network) -> bool) -> Result<Value> {
     Ok(Value::Boolean(holds(address(values, 0)?, address(values, 1)?)))
+}
+
+/// Whether the network is one of several in the other.
+fn is_within(inner: Network, outer: Network) -> bool {
+    outer.bits < inner.bits && outer.contains(inner)
+}
+
+fn is_within_or_equal(inner: Network, outer: Network) -> bool {
+    outer.contains(inner)
+}
+
+fn has_within(outer: Network, inner: Network) -> bool {
+    is_within(inner, outer)
 }
 
 /// The address with a mask that covers it.
