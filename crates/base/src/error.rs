@@ -66,6 +66,8 @@ sql_states! {
     InvalidArgumentForNtile = "22014",
     /// `nth_value` of a place that is none.
     InvalidArgumentForNthValue = "22016",
+    /// How far a bound of a window's frame is away is negative.
+    InvalidPrecedingOrFollowingSize = "22013",
     /// A pattern of SIMILAR TO has too many parts.
     InvalidUseOfEscapeCharacter = "2200C",
     /// A sequence has no further number.

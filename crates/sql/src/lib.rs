@@ -73,6 +73,7 @@ mod version;
 mod view_options;
 mod view_text;
 mod visit;
+mod window_frames;
 mod words;
 mod written_forms;
 

@@ -7,6 +7,7 @@
 //! | `a NOT LIKE ALL (b)` | `a !~~ ALL (b)` |
 //! | `BETWEEN ASYMMETRIC` | `BETWEEN` |
 //! | `ORDER BY a USING <` | `ORDER BY a ASC` |
+//! | `(ORDER BY a ROWS 1 PRECEDING EXCLUDE TIES)` | `(PARTITION BY "operator frame"('ties') ORDER BY a ROWS 1 PRECEDING)` |
 //! | `ROWS 1 PRECEDING EXCLUDE NO OTHERS` | `ROWS 1 PRECEDING` |
 //! | `GROUPING SETS (a, GROUPING SETS (b))` | `GROUPING SETS (a, b)` |
 //! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
@@ -31,7 +32,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     write_patterns(tokens);
     leave_out_asymmetric(tokens);
     write_directions(tokens);
-    leave_out_no_others(tokens);
+    crate::window_frames::write_exclusions(tokens);
+    crate::window_frames::enclose_casts(tokens);
     write_groups(tokens);
     write_members(tokens);
     write_intervals(tokens);
@@ -149,25 +151,6 @@ fn write_directions(tokens: &mut [TokenWithSpan]) {
     for (place, direction) in found {
         tokens[significant[place]].token = Token::make_keyword(direction);
         tokens[significant[place + 1]].token = blank();
-    }
-}
-
-/// What the frame of a window has without it, too.
-fn leave_out_no_others(tokens: &mut [TokenWithSpan]) {
-    let excludes = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::EXCLUDE);
-    if !tokens.iter().any(|token| excludes(&token.token)) {
-        return;
-    }
-    let significant = places(tokens);
-    let is_it = |place: &usize| {
-        ["exclude", "no", "others"]
-            .iter()
-            .enumerate()
-            .all(|(behind, wanted)| word(tokens, &significant, *place + behind) == *wanted)
-    };
-    let found: Vec<usize> = (0..significant.len()).filter(is_it).collect();
-    for place in found {
-        significant[place..place + 3].iter().for_each(|&at| tokens[at].token = blank());
     }
 }
 

@@ -1,8 +1,10 @@
 //! Windows that are made of named ones: `OVER (w ORDER BY a)`, `WINDOW w2 AS (w ORDER BY a)`.
 //!
-//! DataFusion knows `OVER w` alone, and reads past a name within parentheses. So what the named window has is written out.
+//! DataFusion knows `OVER w` alone, and reads past a name within parentheses. So what the named window has is written out. Frames that it
+//! does not know are written in another way, too ([`window_frames`](crate::window_frames)).
 
 use crate::name::folded;
+use crate::window_frames::{is_marker, write_bounds};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{Expr, NamedWindowExpr, Query, SetExpr, WindowSpec, WindowType};
 
@@ -23,6 +25,7 @@ fn define(body: &mut SetExpr, windows: &mut Windows) -> Result<()> {
                 NamedWindowExpr::NamedWindow(name) => named(windows, &folded(name))?.clone(),
                 NamedWindowExpr::WindowSpec(spec) => {
                     write_out(spec, windows)?;
+                    write_bounds(spec)?;
                     spec.clone()
                 }
             };
@@ -42,7 +45,10 @@ fn define(body: &mut SetExpr, windows: &mut Windows) -> Result<()> {
 pub(super) fn call(expression: &mut Expr, windows: &Windows) -> Result<()> {
     match expression {
         Expr::Function(function) => match &mut function.over {
-            Some(WindowType::WindowSpec(spec)) => write_out(spec, windows),
+            Some(WindowType::WindowSpec(spec)) => {
+                write_out(spec, windows)?;
+                write_bounds(spec)
+            }
             Some(WindowType::NamedWindow(name)) => named(windows, &folded(name)).map(drop),
             None => Ok(()),
         },
@@ -63,13 +69,14 @@ fn write_out(spec: &mut WindowSpec, windows: &Windows) -> Result<()> {
     if base.window_frame.is_some() {
         return refused(format!("cannot copy window \"{name}\" because it has a frame clause"));
     }
-    if !spec.partition_by.is_empty() {
+    let own = std::mem::take(&mut spec.partition_by);
+    if !own.iter().all(is_marker) {
         return refused(format!("cannot override PARTITION BY clause of window \"{name}\""));
     }
     if !spec.order_by.is_empty() && !base.order_by.is_empty() {
         return refused(format!("cannot override ORDER BY clause of window \"{name}\""));
     }
-    spec.partition_by.clone_from(&base.partition_by);
+    spec.partition_by = own.into_iter().chain(base.partition_by.iter().cloned()).collect();
     if spec.order_by.is_empty() {
         spec.order_by.clone_from(&base.order_by);
     }

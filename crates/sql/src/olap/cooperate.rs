@@ -12,6 +12,7 @@
 //! - One row beside a large inner side may take long, too. So the condition, which the join computes for a batch of pairs at a
 //!   time, fails once the run of the query has ended ([`interruptible`]).
 
+use super::framed::is_own;
 use super::recomputed::is_recomputed;
 use crate::rows::RunEnd;
 use ankerdb_engine::ROWS_PER_BLOCK;
@@ -22,13 +23,15 @@ use datafusion::common::exec_err;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::{ColumnarValue, WindowUDF};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, WindowExpr};
+use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::windows::{
+    BoundedWindowAggExec, WindowAggExec, WindowUDFExpr, create_udwf_window_expr,
+};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
@@ -304,27 +307,41 @@ fn with_end(node: &Arc<dyn ExecutionPlan>, end: &RunEnd) -> Result<Option<Arc<dy
         let sliding = window.as_any().downcast_ref::<SlidingAggregateWindowExpr>();
         sliding.is_some_and(|sliding| is_recomputed(sliding.get_aggregate_expr().fun()))
     };
-    if !windows.iter().any(is_recomputed) {
+    if !windows.iter().any(|window| is_recomputed(window) || framed(window).is_some()) {
         return Ok(None);
     }
+    let schema = node.children()[0].schema();
     let ending = |condition| Arc::new(Interruptible { condition, end: end.clone() }) as Arc<dyn PhysicalExpr>;
     let windows = windows.iter().map(|window| {
         let all = window.all_expressions();
-        let args = all.args.into_iter().map(ending).collect();
+        let args: Vec<_> = all.args.into_iter().map(ending).collect();
+        if let Some(function) = framed(window) {
+            let name = window.name().to_owned();
+            let call = create_udwf_window_expr(function, &args, &schema, name, false)?;
+            let (parts, frame) = (window.partition_by(), window.get_window_frame().clone());
+            return Ok(Arc::new(StandardWindowExpr::new(call, parts, window.order_by(), frame)) as _);
+        }
         let changed = if is_recomputed(window) {
             window.with_new_expressions(args, all.partition_by_exprs, all.order_by_exprs)
         } else {
             None
         };
-        changed.unwrap_or_else(|| window.clone())
+        Ok(changed.unwrap_or_else(|| window.clone()))
     });
-    let (windows, input) = (windows.collect::<Vec<_>>(), node.children()[0].clone());
+    let (windows, input) = (windows.collect::<Result<Vec<_>>>()?, node.children()[0].clone());
     Ok(Some(match bounded {
         Some(node) => {
             Arc::new(BoundedWindowAggExec::try_new(windows, input, node.input_order_mode.clone(), true)?)
         }
         None => Arc::new(WindowAggExec::try_new(windows, input, true)?),
     }))
+}
+
+/// The window's function, if it is one over frames of ours.
+fn framed(window: &Arc<dyn WindowExpr>) -> Option<&Arc<WindowUDF>> {
+    let standard = window.as_any().downcast_ref::<StandardWindowExpr>()?;
+    let call = standard.get_standard_func_expr().as_any().downcast_ref::<WindowUDFExpr>()?;
+    is_own(call.fun()).then(|| call.fun())
 }
 
 /// The end of the run that an expression looks at, and what it computes.

@@ -15,14 +15,17 @@
 //!
 //! The outer query is computed twice, so one that has functions which give something else each time is left.
 
+use super::error::external;
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
 use super::names::HIDDEN;
 use super::outer_aggregate::check_subquery;
+use super::pairs;
 use super::sets;
 use super::single::gives_one_row;
 use super::unnesting::Unnesting;
+use crate::name::not_supported;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinType, NullEquality};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
@@ -71,7 +74,7 @@ fn is_left(subquery: &LogicalPlan, node: &LogicalPlan, schema: &DFSchema) -> Res
 }
 
 /// The node over its input joined with what its subqueries give.
-fn unnested(node: LogicalPlan, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn unnested(node: LogicalPlan, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let columns: Vec<Expr> = node.schema().iter().map(|field| Expr::Column(Column::from(field))).collect();
     let node = match node {
         LogicalPlan::Sort(sort) => LogicalPlan::Sort(with_columns_of_keys(sort)?),
@@ -199,7 +202,7 @@ fn by_keys(
 }
 
 /// Whether a plan may give other rows when it is run again.
-fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {
@@ -216,19 +219,45 @@ fn joined(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
     if let Some(plan) = sets::applied(&join)? {
         return Ok(Transformed::yes(plan));
     }
-    let lateral = lateral(&join, next)?;
-    if let Some(plan) = lateral {
-        return Ok(Transformed::yes(plan));
-    }
-    let conditions = join.filter.iter().chain(join.on.iter().flat_map(|(left, right)| [left, right]));
-    if !conditions.map(has_subquery).collect::<Result<Vec<_>>>()?.contains(&true) {
-        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    if let Some((columns, join)) = lateral(&join, next)? {
+        let plan = with_conditions(join, next)?.data;
+        return Ok(Transformed::yes(LogicalPlanBuilder::from(plan).project(columns)?.build()?));
     }
     with_conditions(join, next)
 }
 
-/// The join whose condition has subqueries over columns of one side, which gets their values.
+/// The join without subqueries in its condition.
 fn with_conditions(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let conditions = join.filter.iter().chain(join.on.iter().flat_map(|(left, right)| [left, right]));
+    if !conditions.map(has_subquery).collect::<Result<Vec<_>>>()?.contains(&true) {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    match is_outer(&join) && mentions_both(&join)? {
+        true => match pairs::joined(&join, next)? {
+            Some(plan) => Ok(Transformed::yes(plan)),
+            None => Err(external(not_supported("a subquery that depends on both sides of such a join"))),
+        },
+        false => with_values_of_sides(join, next),
+    }
+}
+
+fn is_outer(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::Left | JoinType::Right | JoinType::Full)
+}
+
+/// Whether a subquery in the join's condition mentions columns of both of its sides.
+fn mentions_both(join: &Join) -> Result<bool> {
+    let mentions = |subquery: &Subquery| -> Result<bool> {
+        let outer = outer_columns(&subquery.subquery)?;
+        let sides = [&join.left, &join.right];
+        Ok(sides.iter().all(|side| outer.iter().any(|column| side.schema().has_column(column))))
+    };
+    let subqueries = found(&LogicalPlan::Join(join.clone()), &join.schema)?;
+    Ok(subqueries.iter().map(mentions).collect::<Result<Vec<_>>>()?.contains(&true))
+}
+
+/// The join whose condition has subqueries over columns of one side, which gets their values.
+fn with_values_of_sides(join: Join, next: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let columns: Vec<Expr> = join.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
     let node = LogicalPlan::Join(join.clone());
     let (mut sides, mut values) = ([join.left.as_ref().clone(), join.right.as_ref().clone()], Vec::new());
@@ -236,10 +265,10 @@ fn with_conditions(join: Join, next: &mut usize) -> Result<Transformed<LogicalPl
         let outer = outer_columns(&subquery.subquery)?;
         let mut near = outer.iter().filter(|column| join.schema.has_column(column));
         let inputs = [&join.left, &join.right];
-        let side = match join.join_type {
-            JoinType::Right => 1,
-            _ if near.clone().all(|column| join.left.schema().has_column(column)) => 0,
-            _ => 1,
+        // What mentions neither side belongs to the one whose rows are all kept.
+        let side = match near.clone().next() {
+            None => usize::from(join.join_type == JoinType::Right),
+            Some(first) => usize::from(!join.left.schema().has_column(first)),
         };
         if !near.all(|column| inputs[side].schema().has_column(column)) {
             continue;
@@ -258,8 +287,9 @@ fn with_conditions(join: Join, next: &mut usize) -> Result<Transformed<LogicalPl
     Ok(Transformed::yes(LogicalPlanBuilder::from(node).project(columns)?.build()?))
 }
 
-/// The join, if its right side mentions columns of the left one in a way that is not left to DataFusion.
-fn lateral(join: &Join, next: &mut usize) -> Result<Option<LogicalPlan>> {
+/// The join of independent sides and the columns of it that count, if its right side mentions columns of the left one in a way that is
+/// not left to DataFusion.
+fn lateral(join: &Join, next: &mut usize) -> Result<Option<(Vec<Expr>, Join)>> {
     if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
         return Ok(None);
     }
@@ -276,12 +306,14 @@ fn lateral(join: &Join, next: &mut usize) -> Result<Option<LogicalPlan>> {
     };
     let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
     let filter = conjunction(equal.chain(join.filter.clone()));
-    let columns = join.schema.iter().map(|field| Expr::Column(Column::from(field)));
+    let columns = join.schema.iter().map(|field| Expr::Column(Column::from(field))).collect();
     let plan = LogicalPlanBuilder::from(join.left.as_ref().clone())
         .join_detailed(right, join.join_type, (outer, keys), filter, NullEquality::NullEqualsNull)?
-        .project(columns)?
         .build()?;
-    Ok(Some(plan))
+    match plan {
+        LogicalPlan::Join(join) => Ok(Some((columns, join))),
+        _ => internal_err!("a join became another node"),
+    }
 }
 
 /// Whether DataFusion makes the right join of an item of FROM.

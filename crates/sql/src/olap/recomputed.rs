@@ -108,7 +108,7 @@ impl AggregateUDFImpl for Recomputed {
 
 /// What an accumulator is made of.
 #[derive(Debug)]
-struct Made {
+pub(super) struct Made {
     function: Arc<AggregateUDF>,
     return_field: FieldRef,
     schema: Schema,
@@ -122,7 +122,7 @@ struct Made {
 }
 
 impl Made {
-    fn of(function: Arc<AggregateUDF>, arguments: AccumulatorArgs) -> Made {
+    pub(super) fn of(function: Arc<AggregateUDF>, arguments: AccumulatorArgs) -> Made {
         Made {
             function,
             return_field: arguments.return_field,
@@ -138,8 +138,13 @@ impl Made {
         }
     }
 
-    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+    pub(super) fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         self.function.accumulator(self.arguments())
+    }
+
+    /// One that may take rows back.
+    pub(super) fn sliding(&self) -> Result<Box<dyn Accumulator>> {
+        self.function.create_sliding_accumulator(self.arguments())
     }
 
     fn arguments(&self) -> AccumulatorArgs<'_> {

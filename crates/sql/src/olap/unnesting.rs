@@ -162,15 +162,18 @@ impl Unnesting {
     /// The side whose rows are all kept gets the combinations; the other one, too, if it mentions outer columns itself.
     fn over_join(&self, plan: &LogicalPlan, join: &Join, next: &mut usize) -> Result<Unnested> {
         let (in_left, in_right) = (self.is_mentioned(&join.left)?, self.is_mentioned(&join.right)?);
+        // Both sides of a full join keep all rows, so both get the combinations.
+        let is_full = join.join_type == JoinType::Full;
         let is_left = match join.join_type {
             JoinType::Inner => in_left || !in_right,
-            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => true,
+            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Full => true,
             JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => false,
             _ => return Ok(None),
         };
         let (side, other) = if is_left { (&join.left, &join.right) } else { (&join.right, &join.left) };
-        let is_in_other = if is_left { in_right } else { in_left };
+        let is_in_other = is_full || if is_left { in_right } else { in_left };
         let Some((side, places)) = self.over(side, next)? else { return Ok(None) };
+        let mut of_other = Places::new();
         let (other, equal) = match is_in_other {
             false => (other.as_ref().clone(), Vec::new()),
             true => {
@@ -179,7 +182,9 @@ impl Unnesting {
                     let (place, other) = (Expr::Column(place.clone()), Expr::Column(others[outer].clone()));
                     if is_left { (place, other) } else { (other, place) }
                 };
-                (other, places.iter().map(pair).collect())
+                let equal = places.iter().map(pair).collect();
+                of_other = others;
+                (other, equal)
             }
         };
         let replacing = Replacing { places: &places, near: &merge_schema(&plan.inputs()) };
@@ -209,7 +214,32 @@ impl Unnesting {
             nulls,
             join.null_aware,
         )?;
-        Ok(Some((LogicalPlan::Join(joined), places)))
+        let joined = LogicalPlan::Join(joined);
+        match is_full {
+            true => self.with_either(plan, joined, &places, &of_other, next).map(Some),
+            false => Ok(Some((joined, places))),
+        }
+    }
+
+    /// The rows of a full join with one column for each place: that of the side which the row has.
+    fn with_either(
+        &self,
+        plan: &LogicalPlan,
+        joined: LogicalPlan,
+        left: &Places,
+        right: &Places,
+        next: &mut usize,
+    ) -> Result<(LogicalPlan, Places)> {
+        *next += 1;
+        let (mut columns, mut places) = (Vec::new(), Places::new());
+        columns.extend(plan.schema().iter().map(|field| Expr::Column(Column::from(field))));
+        for (position, (outer, place)) in left.iter().enumerate() {
+            let either = [place, &right[outer]].map(|place| Expr::Column(place.clone())).to_vec();
+            let name = format!("{HIDDEN}either {next} {position}");
+            columns.push(datafusion::functions::core::expr_fn::coalesce(either).alias(name.clone()));
+            places.insert(outer.clone(), Column::new_unqualified(name));
+        }
+        Ok((LogicalPlanBuilder::from(joined).project(columns)?.build()?, places))
     }
 
     /// All rows of several plans, under the names of `schema`.

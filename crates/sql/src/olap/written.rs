@@ -14,6 +14,7 @@ use super::value::sql_type;
 use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
+use crate::window_frames::FRAME;
 use ankerdb_engine::DataType as SqlType;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
@@ -109,6 +110,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         "timezone" => ("timezone", Rough::Moment),
         "extract" => ("extract", Rough::Numeric),
         TIES => (TIES, Rough::Count),
+        FRAME => (FRAME, Rough::Boolean),
         CAST => (CAST, Rough::First),
         OVERLAP => (OVERLAP, Rough::Boolean),
         NEGATED => (NEGATED, Rough::Number),
@@ -128,6 +130,12 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
         },
     };
     Some(Written::function(name, result))
+}
+
+/// A call of an operator between values of one type.
+pub(crate) fn function_of_operator(symbol: &'static str) -> Arc<ScalarUDF> {
+    let result = if symbol == "<" { Rough::Boolean } else { Rough::Number };
+    Written::function(symbol, result)
 }
 
 /// The operator's symbol, if the call is one of an operator.

@@ -19,6 +19,7 @@ mod aggregate;
 mod call;
 mod case;
 mod emit;
+mod frames;
 mod guard;
 mod keyed;
 mod lists;

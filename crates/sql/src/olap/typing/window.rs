@@ -1,11 +1,12 @@
 //! Window functions in the typing pass.
 
+use super::frames;
 use super::keyed;
 use super::read::Reader;
 use super::undefined_function;
 use crate::expression::types::common_type;
-use crate::name::not_supported;
 use crate::olap::error::external;
+use crate::olap::framed;
 use crate::olap::offset;
 use crate::olap::recomputed::recompute;
 use crate::olap::value::field_type;
@@ -29,6 +30,8 @@ fn has_offset(frame: &WindowFrame) -> bool {
 impl Reader<'_, '_> {
     pub(super) fn window(&mut self, window: &WindowFunction) -> Result<Expr> {
         let mut typed = window.clone();
+        let mut frame = frames::taken(&mut typed.params)?;
+        let order = typed.params.order_by.first().map(|order| (order.expr.clone(), !order.asc));
         // Offsets and counts stay the literals that the functions look for.
         let is_aggregate = matches!(typed.fun, WindowFunctionDefinition::AggregateUDF(_));
         let count = if is_aggregate { typed.params.args.len() } else { typed.params.args.len().min(1) };
@@ -49,11 +52,12 @@ impl Reader<'_, '_> {
         for order in &mut typed.params.order_by {
             let by = self.emitted(&order.expr)?;
             order.expr = keyed::framed(keyed::ordered(by.clone(), self.schema)?, self.schema)?;
+            if has_offset || frame.as_ref().is_some_and(frames::has_values) {
+                frames::check_counted(&by.to_field(self.schema.as_ref())?.1)?;
+            }
             if has_offset && order.expr != by {
                 // What is so far before a value is not told by keys.
-                let known = field_type(&by.to_field(self.schema.as_ref())?.1).unwrap_or(DataType::Text);
-                let what = format!("RANGE with an offset of a column of type {known}");
-                return Err(external(not_supported(&what)));
+                frame = Some(frames::of_keys(&mut typed.params.window_frame, frame.take()));
             }
         }
         if let Some(filter) = &mut typed.params.filter {
@@ -63,7 +67,10 @@ impl Reader<'_, '_> {
         if let Some(filter) = &typed.params.filter {
             self.compute_only_where(filter, &mut typed.params.args)?;
         }
-        recompute(&mut typed);
+        match frame {
+            Some(frame) if framed::is_framed(&typed.fun) => self.framed(&mut typed, &frame, order)?,
+            _ => recompute(&mut typed),
+        }
         Ok(Expr::WindowFunction(Box::new(typed)))
     }
 
