@@ -61,9 +61,8 @@ pub(crate) fn enclose_casts(tokens: &mut Vec<TokenWithSpan>) {
             continue;
         }
         let ends = |at: &usize| matches!(tokens[significant[*at]].token, Token::LParen | Token::RParen);
-        let is_bound = |at: &usize| {
-            matches!(word(tokens, &significant, *at).as_str(), "preceding" | "following")
-        };
+        let is_bound =
+            |at: &usize| matches!(word(tokens, &significant, *at).as_str(), "preceding" | "following");
         let end = (place + 1..significant.len()).find(|at| ends(at) || is_bound(at));
         if let Some(end) = end.filter(is_bound) {
             enclosed.push((significant[place], significant[end]));
@@ -77,15 +76,10 @@ pub(crate) fn enclose_casts(tokens: &mut Vec<TokenWithSpan>) {
 }
 
 /// What is excluded from a place on, and in how many words.
-fn exclusion(
-    tokens: &[TokenWithSpan],
-    significant: &[usize],
-    place: usize,
-) -> Option<(&'static str, usize)> {
+fn exclusion(tokens: &[TokenWithSpan], significant: &[usize], place: usize) -> Option<(&'static str, usize)> {
     let is = |behind: usize, wanted: &str| word(tokens, significant, place + behind) == wanted;
-    let ends = |behind: usize| {
-        significant.get(place + behind).is_some_and(|&at| tokens[at].token == Token::RParen)
-    };
+    let ends =
+        |behind: usize| significant.get(place + behind).is_some_and(|&at| tokens[at].token == Token::RParen);
     if !is(0, "exclude") {
         return None;
     }
@@ -107,8 +101,7 @@ fn window_of(tokens: &[TokenWithSpan], significant: &[usize], end: usize) -> Opt
             Token::LParen if depth == 0 => return is_framed.then_some(place),
             Token::LParen => depth -= 1,
             _ if depth == 0 => {
-                is_framed |=
-                    matches!(word(tokens, significant, place).as_str(), "rows" | "range" | "groups");
+                is_framed |= matches!(word(tokens, significant, place).as_str(), "rows" | "range" | "groups");
             }
             _ => {}
         }
@@ -117,12 +110,7 @@ fn window_of(tokens: &[TokenWithSpan], significant: &[usize], end: usize) -> Opt
 }
 
 /// The call among the columns of the window that opens at a place, and behind which token it goes.
-fn marker(
-    tokens: &[TokenWithSpan],
-    significant: &[usize],
-    open: usize,
-    what: &str,
-) -> (usize, Vec<Token>) {
+fn marker(tokens: &[TokenWithSpan], significant: &[usize], open: usize, what: &str) -> (usize, Vec<Token>) {
     let call = [
         Token::make_word(FRAME, Some('"')),
         Token::LParen,
@@ -206,7 +194,9 @@ fn call(arguments: Vec<Expr>) -> Expr {
 }
 
 fn arguments(marker: &Expr) -> Vec<Expr> {
-    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = marker else { return Vec::new() };
+    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = marker else {
+        return Vec::new();
+    };
     let argument = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument.clone()),
         _ => None,
@@ -218,9 +208,8 @@ fn arguments(marker: &Expr) -> Vec<Expr> {
 fn check(frame: &WindowFrame, end: &WindowFrameBound, orders: usize) -> Result<()> {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     let start = &frame.start_bound;
-    let has_offset = [start, end]
-        .into_iter()
-        .any(|bound| matches!(bound, Preceding(Some(_)) | Following(Some(_))));
+    let has_offset =
+        [start, end].into_iter().any(|bound| matches!(bound, Preceding(Some(_)) | Following(Some(_))));
     let message = match (start, end) {
         (Following(None), _) => "frame start cannot be UNBOUNDED FOLLOWING",
         (_, Preceding(None)) => "frame end cannot be UNBOUNDED PRECEDING",
@@ -264,7 +253,9 @@ fn is_known(frame: &WindowFrame, end: &WindowFrameBound) -> bool {
         // Between which there are no rows.
         (Some((first, last)), Preceding(Some(_)), Preceding(Some(_))) => first >= last,
         (Some((first, last)), Following(Some(_)), Following(Some(_))) => first <= last,
-        (None, Preceding(Some(_)), Preceding(Some(_))) | (None, Following(Some(_)), Following(Some(_))) => false,
+        (None, Preceding(Some(_)), Preceding(Some(_))) | (None, Following(Some(_)), Following(Some(_))) => {
+            false
+        }
         _ => true,
     }
 }

@@ -15,8 +15,8 @@
 //!
 //! The outer query is computed twice, so one that has functions which give something else each time is left.
 
-use super::error::external;
 use super::correlation::{Role, as_subquery, has_subquery, is_pulled_up, outer_columns};
+use super::error::external;
 use super::names::HIDDEN;
 use super::outer_aggregate::check_subquery;
 use super::pairs;

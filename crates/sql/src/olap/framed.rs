@@ -25,8 +25,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, PartitionEvaluator, Signature, Volatility, WindowFunctionDefinition, WindowUDF,
-    WindowUDFImpl,
+    Accumulator, AggregateUDF, PartitionEvaluator, Signature, Volatility, WindowFunctionDefinition,
+    WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
@@ -115,7 +115,9 @@ impl WindowUDFImpl for Framed {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let WindowFunctionDefinition::AggregateUDF(function) = &self.function else { return Ok(types.to_vec()) };
+        let WindowFunctionDefinition::AggregateUDF(function) = &self.function else {
+            return Ok(types.to_vec());
+        };
         let (own, others) = types.split_at(self.frame.own);
         let own: Vec<FieldRef> =
             own.iter().map(|own| Arc::new(Field::new("", own.clone(), true)) as FieldRef).collect();
@@ -135,7 +137,14 @@ impl WindowUDFImpl for Framed {
                 _ => Kind::Nth,
             },
         };
-        Ok(Box::new(Rows { kind, frame: self.frame, width: arguments.input_exprs().len(), row: 0, partition: None, end }))
+        Ok(Box::new(Rows {
+            kind,
+            frame: self.frame,
+            width: arguments.input_exprs().len(),
+            row: 0,
+            partition: None,
+            end,
+        }))
     }
 
     fn field(&self, arguments: WindowUDFFieldArgs) -> Result<FieldRef> {
@@ -194,8 +203,7 @@ impl Aggregate {
         };
         let made = Made::of(function.clone(), arguments);
         let is_sum = ["sum", "avg", "count"].contains(&function.name());
-        let takes_back =
-            is_sum && !is_inexact && made.sliding()?.supports_retract_batch();
+        let takes_back = is_sum && !is_inexact && made.sliding()?.supports_retract_batch();
         Ok(Aggregate { made, takes_back, set: Vec::new(), whole: None })
     }
 
@@ -454,7 +462,9 @@ fn offset(
     let Bound::Offset { is_preceding, argument } = bound else {
         return Ok(if bound == Bound::Unbounded { Offset::Unbounded } else { Offset::CurrentRow });
     };
-    let refused = |state, what: &str| Err(external(Error::new(state, format!("frame {which} offset must not be {what}"))));
+    let refused = |state, what: &str| {
+        Err(external(Error::new(state, format!("frame {which} offset must not be {what}"))))
+    };
     if units != Units::Range {
         return match count(&arguments[argument], 0)? {
             None => refused(SqlState::NullValueNotAllowed, "null"),

@@ -18,7 +18,9 @@ use datafusion::arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction, WindowFunctionParams};
-use datafusion::logical_expr::{Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, lit};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, WindowFrame, WindowFrameBound, WindowFrameUnits, cast, lit,
+};
 
 /// What is told of a frame.
 pub(super) struct Told {
@@ -62,7 +64,8 @@ pub(super) fn check_counted(order: &Field) -> Result<()> {
             | T::Jsonb
             | T::Enum(_)),
         ) => {
-            let what = format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {known}");
+            let what =
+                format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {known}");
             Err(external(Error::new(SqlState::FeatureNotSupported, what)))
         }
         _ => Ok(()),
@@ -152,15 +155,17 @@ impl Reader<'_, '_> {
         let bounds = match &told.bounds {
             None => None,
             Some((units, [first, last])) => {
-                let mut made = |bound: &ToldBound| -> Result<Bound> { match bound {
-                    ToldBound::Unbounded => Ok(Bound::Unbounded),
-                    ToldBound::CurrentRow => Ok(Bound::CurrentRow),
-                    ToldBound::Offset { is_preceding, offset } => {
-                        let argument = arguments.len();
-                        arguments.extend(self.offset(*units, offset, *is_preceding, order.as_ref())?);
-                        Ok(Bound::Offset { is_preceding: *is_preceding, argument })
+                let mut made = |bound: &ToldBound| -> Result<Bound> {
+                    match bound {
+                        ToldBound::Unbounded => Ok(Bound::Unbounded),
+                        ToldBound::CurrentRow => Ok(Bound::CurrentRow),
+                        ToldBound::Offset { is_preceding, offset } => {
+                            let argument = arguments.len();
+                            arguments.extend(self.offset(*units, offset, *is_preceding, order.as_ref())?);
+                            Ok(Bound::Offset { is_preceding: *is_preceding, argument })
+                        }
                     }
-                }};
+                };
                 Some((*units, made(first)?, made(last)?))
             }
         };
