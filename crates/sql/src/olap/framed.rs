@@ -341,7 +341,7 @@ impl Partition {
         let rows = values.first().map_or(0, |first| first.len());
         let (arguments, order) = values.split_at(width);
         let groups = match order.is_empty() {
-            true => vec![0..rows],
+            true => std::iter::once(0..rows).collect(),
             false => partition(order)?.ranges(),
         };
         let mut group_of = Vec::with_capacity(rows);
@@ -521,7 +521,7 @@ impl Exclusion {
     fn rest(self, frame: Range<usize>, row: usize, peers: Range<usize>) -> Vec<Range<usize>> {
         let excluded = match self {
             Exclusion::Nothing => Vec::new(),
-            Exclusion::CurrentRow => vec![row..row + 1],
+            Exclusion::CurrentRow => std::iter::once(row..row + 1).collect(),
             Exclusion::Group => vec![peers],
             Exclusion::Ties => vec![peers.start..row, row + 1..peers.end],
         };
