@@ -82,6 +82,8 @@ sql_states! {
     InvalidRegularExpression = "2201B",
     /// A share of a table that is none.
     InvalidTablesampleArgument = "2202H",
+    /// A string of bits is longer or shorter than its type says, or than the other one.
+    StringDataLengthMismatch = "22026",
     /// A position outside of a byte string.
     ArraySubscriptError = "2202E",
     /// A value that cannot be made of the given ones.

@@ -88,9 +88,9 @@ pub use ankerdb_transaction::{
     mixed_nulls, no_parent,
 };
 pub use ankerdb_value::{
-    Array, ArrayBuilder, ArrayRef, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType,
-    EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind, Packed, PackedRef, PackedType,
-    RangeType, SystemType, TimeTz, Value, ValueRef,
+    Array, ArrayBuilder, ArrayRef, BitLength, Bits, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace,
+    EnumState, EnumType, EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind, Packed,
+    PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};

@@ -43,7 +43,7 @@ pub(crate) fn wire_type(data_type: DataType) -> WireType {
         DataType::Jsonb => (3802, -1, -1),
         DataType::Packed(packed) => {
             let (oid, _, size) = packed.numbers();
-            (oid, size, -1)
+            (oid, size, packed.length().map_or(-1, |length| length as i32))
         }
         DataType::Enum(labels) => (labels.oid(), 4, -1),
         DataType::System(system) => system_type(system),

@@ -135,6 +135,8 @@ fn type_name(data_type: &DataType) -> String {
         "timestamp without time zone" => "timestamp",
         interval if interval.starts_with("interval ") => "interval",
         "time with time zone" => "timetz",
+        "\"bit\"" => "bit",
+        "bit varying" => "varbit",
         "time without time zone" => "time",
         other => other,
     }

@@ -48,7 +48,7 @@ enum Column {
     TimestampTz(TimestampMicrosecondArray),
     Time(Time64MicrosecondArray),
     Interval(IntervalMonthDayNanoArray),
-    Bytea(BinaryArray),
+    Bits(BinaryArray),
     Number(LargeBinaryArray),
     ByteaView(BinaryViewArray),
     FixedBytes(FixedSizeBinaryArray),
@@ -129,7 +129,9 @@ impl Column {
                 let microseconds = value.nanoseconds / 1000;
                 ValueRef::Interval(Interval::new(value.months, value.days, microseconds))
             }),
-            Column::Bytea(array) => cell(array, row, ValueRef::Bytea),
+            Column::Bits(array) => {
+                cell(array, row, |bytes| ValueRef::Packed(PackedRef::new(PackedType::BITS, bytes)))
+            }
             Column::Number(array) => cell(array, row, |bytes| ValueRef::Number(number_text(bytes))),
             Column::ByteaView(array) => cell(array, row, ValueRef::Bytea),
             Column::Labels(array, labels) => cell(array, row, |position| ValueRef::Enum(labels.at(position))),
@@ -204,7 +206,7 @@ fn column(array: &ArrayRef) -> Result<Column> {
         ArrowType::Utf8 => Column::Text(array.as_string().clone()),
         ArrowType::LargeUtf8 => Column::LargeText(array.as_string().clone()),
         ArrowType::Utf8View => Column::TextView(array.as_string_view().clone()),
-        ArrowType::Binary => Column::Bytea(array.as_binary().clone()),
+        ArrowType::Binary => Column::Bits(array.as_binary().clone()),
         ArrowType::LargeBinary => Column::Number(array.as_binary().clone()),
         ArrowType::BinaryView => Column::ByteaView(array.as_binary_view().clone()),
         ArrowType::FixedSizeBinary(_) => Column::FixedBytes(array.as_fixed_size_binary().clone()),

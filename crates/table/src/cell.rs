@@ -169,7 +169,7 @@ impl<'a> Cell<'a> {
                 Cell::Bytes(value.as_bytes())
             }
             (ValueRef::Number(text), DataType::Number) => Cell::Bytes(text.as_bytes()),
-            (ValueRef::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => {
+            (ValueRef::Packed(packed), DataType::Packed(known)) if packed.is_of(known) => {
                 Cell::Bytes(packed.bytes())
             }
             (ValueRef::Bytea(value), DataType::Bytea) => Cell::Bytes(value),

@@ -330,7 +330,7 @@ impl ArrayBuilder {
             (ListType::Enum(labels), ValueRef::Enum(value)) if value.enum_type == labels => {
                 out.extend_from_slice(&value.position.to_le_bytes());
             }
-            (ListType::Packed(known), ValueRef::Packed(packed)) if packed.packed_type() == known => {
+            (ListType::Packed(known), ValueRef::Packed(packed)) if packed.is_of(known) => {
                 push_counted(packed.bytes(), out)?;
             }
             (ListType::Bytea, ValueRef::Bytea(bytes)) => push_counted(bytes, out)?,

@@ -14,7 +14,7 @@ use crate::float::{check_real, parse_double, parse_real};
 use crate::interval_math::add_to_time;
 use crate::zone::Zone;
 use crate::{
-    DataType, Decimal, Interval, Number, PackedType, SystemType, TimeTz, Value, format_text, parse_text,
+    Bits, DataType, Decimal, Interval, Number, PackedType, SystemType, TimeTz, Value, format_text, parse_text,
 };
 use ankerdb_base::{Error, Result, SqlState};
 
@@ -28,11 +28,38 @@ pub fn cast(value: Value, data_type: DataType) -> Result<Value> {
         (Value::Text(text), DataType::Varchar(_) | DataType::Char(_)) => Ok(cut_text(&text, data_type)),
         (Value::Boolean(value), DataType::Integer) => Ok(Value::Integer(i32::from(value))),
         (Value::Integer(value), DataType::Boolean) => Ok(Value::Boolean(value != 0)),
+        (value, DataType::Packed(target @ (PackedType::Bit(_) | PackedType::Varbit(_)))) => {
+            cast_to_bits(value, target)
+        }
+        (Value::Packed(packed), DataType::Integer | DataType::BigInt) if packed.is_of(PackedType::BITS) => {
+            let bits = packed.borrow().bits();
+            match data_type {
+                DataType::Integer => bits.to_integer(32).map(|value| Value::Integer(value as i32)),
+                _ => bits.to_integer(64).map(Value::BigInt),
+            }
+            .ok_or_else(|| out_of_range(&data_type.to_string()))
+        }
         (value, DataType::Varchar(_) | DataType::Char(_)) if !value.is_null() => {
             Ok(cut_text(&text_of(&value), data_type))
         }
         (value, _) => convert(value, data_type, Context::Cast),
     }
+}
+
+/// A cast to bits, which are cut or filled up with zeros behind; those of an integer are its last ones.
+fn cast_to_bits(value: Value, target: PackedType) -> Result<Value> {
+    let length = target.length().unwrap_or(1) as usize;
+    Ok(match (value, target) {
+        (Value::Integer(value), PackedType::Bit(_)) => {
+            Value::Packed(Bits::of_integer(i64::from(value), 32, length).packed())
+        }
+        (Value::BigInt(value), PackedType::Bit(_)) => {
+            Value::Packed(Bits::of_integer(value, 64, length).packed())
+        }
+        (Value::Text(text), _) => Value::Packed(target.of_any_length().parse(&text)?.cut_bits(target)),
+        (Value::Packed(packed), _) if packed.is_of(target) => Value::Packed(packed.cut_bits(target)),
+        (value, _) => return convert(value, DataType::Packed(target), Context::Cast),
+    })
 }
 
 /// The conversion on the way into a column: as [`cast`], but text too long for the type is an error
@@ -97,6 +124,9 @@ fn convert(value: Value, data_type: DataType, context: Context) -> Result<Value>
         | (value @ Value::Bytea(_), DataType::Bytea)
         | (value @ Value::Uuid(_), DataType::Uuid) => Ok(value),
         (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => Ok(Value::Enum(value)),
+        (Value::Packed(packed), DataType::Packed(target)) if target.is_bits() && packed.is_of(target) => {
+            packed.fit_bits(target).map(Value::Packed)
+        }
         (Value::Packed(packed), DataType::Packed(target)) if let Some(other) = packed.cast(target) => {
             Ok(Value::Packed(other))
         }

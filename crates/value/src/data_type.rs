@@ -83,13 +83,14 @@ impl DataType {
     /// `interval` of all fields, without a precision
     pub const INTERVAL: DataType = DataType::Interval(IntervalLimit::NONE);
 
-    /// The type, of times and intervals without a precision; others are as they are.
+    /// The type, of times and intervals without a precision, of bits without a length; others are as they are.
     pub fn of_any_precision(self) -> DataType {
         match self {
             DataType::Timestamp(_) => DataType::TIMESTAMP,
             DataType::TimestampTz(_) => DataType::TIMESTAMPTZ,
             DataType::Time(_) => DataType::TIME,
             DataType::Interval(_) => DataType::INTERVAL,
+            DataType::Packed(packed) => DataType::Packed(packed.of_any_length()),
             other => other,
         }
     }
@@ -128,6 +129,9 @@ impl DataType {
     }
 }
 
+/// Types are copied everywhere.
+const _: () = assert!(size_of::<DataType>() == 8);
+
 /// The name as PostgreSQL's `format_type` writes it.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,7 +157,7 @@ impl fmt::Display for DataType {
             DataType::Uuid => f.write_str("uuid"),
             DataType::Json => f.write_str("json"),
             DataType::Jsonb => f.write_str("jsonb"),
-            DataType::Packed(packed) => f.write_str(packed.name()),
+            DataType::Packed(packed) => write!(f, "{packed}"),
             DataType::Enum(labels) => f.write_str(labels.name()),
             DataType::System(system) => f.write_str(system.name()),
         }

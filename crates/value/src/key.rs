@@ -83,7 +83,7 @@ pub fn push_value(out: &mut Vec<u8>, value: &Value, data_type: DataType, nullabl
         (Value::Interval(interval), DataType::Interval(_)) => push_wide(out, interval.span()),
         (Value::Bytea(bytes), DataType::Bytea) => push_bytes(out, bytes),
         (Value::Uuid(bytes), DataType::Uuid) => out.extend_from_slice(bytes),
-        (Value::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => {
+        (Value::Packed(packed), DataType::Packed(known)) if packed.is_of(known) => {
             push_bytes(out, packed.borrow().bytes());
         }
         (Value::Enum(value), DataType::Enum(labels)) if value.enum_type == labels => {

@@ -63,7 +63,7 @@ pub use number::{
 };
 pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtract};
 pub use packed::network::{push_abbreviated, push_host};
-pub use packed::{Bound, Network, Packed, PackedRef, PackedType, Range, RangeType, TimeTz};
+pub use packed::{BitLength, Bits, Bound, Network, Packed, PackedRef, PackedType, Range, RangeType, TimeTz};
 pub use precision::{IntervalFields, IntervalLimit, Precision};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};

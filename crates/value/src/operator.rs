@@ -132,7 +132,7 @@ pub fn compare(left: &Value, right: &Value) -> Result<Option<Ordering>> {
         (Value::Interval(left), Value::Interval(right)) => left.compare(*right),
         (Value::Bytea(left), Value::Bytea(right)) => left.cmp(right),
         (Value::Uuid(left), Value::Uuid(right)) => left.cmp(right),
-        (Value::Packed(left), Value::Packed(right)) if left.packed_type() == right.packed_type() => {
+        (Value::Packed(left), Value::Packed(right)) if left.is_of(right.packed_type()) => {
             left.borrow().cmp(&right.borrow())
         }
         (Value::Enum(left), Value::Enum(right)) if left.enum_type == right.enum_type => {

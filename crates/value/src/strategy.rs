@@ -2,8 +2,8 @@
 
 use crate::datetime::{FIRST_DAY, LAST_DAY, MICROSECONDS_PER_DAY};
 use crate::{
-    Bound, DataType, Decimal, Interval, Network, Number, PackedType, Precision, Range, RangeType, TimeTz,
-    Value,
+    Bits, Bound, DataType, Decimal, Interval, Network, Number, PackedType, Precision, Range, RangeType,
+    TimeTz, Value,
 };
 use proptest::prelude::*;
 
@@ -75,6 +75,7 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
                     let west = (i32::from(network.address[1]) - 128) * 400;
                     Value::Packed(TimeTz { time, west }.packed())
                 }
+                PackedType::Bit(_) | PackedType::Varbit(_) => Value::Packed(bits(network).packed()),
             };
             network().prop_map(stored).boxed()
         }
@@ -82,6 +83,11 @@ pub(crate) fn value(data_type: DataType) -> BoxedStrategy<Value> {
             unreachable!("no column is of a type of the system catalog")
         }
     }
+}
+
+/// Bits of an address; equal and neighbouring ones occur.
+pub(crate) fn bits(network: Network) -> Bits {
+    Bits::of_bytes(network.address.to_vec(), usize::from(network.bits))
 }
 
 /// A range made of the bytes of an address; equal and neighbouring ones occur.

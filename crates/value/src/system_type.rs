@@ -4,7 +4,7 @@
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
 //! query has written it already, a text in the form `{1,2}` that clients see.
 
-use crate::{DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType};
+use crate::{BitLength, DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -95,7 +95,7 @@ const ITEM_NUMERIC: DataType = DataType::Numeric { precision: MAX_NUMERIC_PRECIS
 
 impl ListType {
     /// All of them but the vectors and those of types that users make: what PostgreSQL calls arrays.
-    pub const ARRAYS: [ListType; 28] = {
+    pub const ARRAYS: [ListType; 30] = {
         use ListType::*;
         [
             Boolean,
@@ -126,6 +126,8 @@ impl ListType {
             Packed(PackedType::Range(RangeType::Date)),
             Packed(PackedType::Range(RangeType::Timestamp)),
             Packed(PackedType::Range(RangeType::TimestampTz)),
+            Packed(PackedType::Bit(BitLength::ANY)),
+            Packed(PackedType::BITS),
         ]
     };
 
@@ -162,6 +164,7 @@ impl ListType {
             DataType::Varchar(_) => Some(ListType::Varchar),
             DataType::Char(_) => Some(ListType::Bpchar),
             DataType::Enum(labels) => Some(ListType::Enum(labels)),
+            DataType::Packed(packed) => Some(ListType::Packed(packed.of_any_length())),
             other => ListType::ARRAYS.into_iter().find(|list| list.item_type() == other),
         }
     }
@@ -174,7 +177,7 @@ impl ListType {
 
 impl SystemType {
     /// All of them but the lists of types that users make.
-    pub const ALL: [SystemType; 38] = {
+    pub const ALL: [SystemType; 40] = {
         use ListType as L;
         use ObjectKind as K;
         use SystemType::{Char, List, Name, Object, Oid};
@@ -217,6 +220,8 @@ impl SystemType {
             List(L::Packed(PackedType::Range(RangeType::Date))),
             List(L::Packed(PackedType::Range(RangeType::Timestamp))),
             List(L::Packed(PackedType::Range(RangeType::TimestampTz))),
+            List(L::Packed(PackedType::Bit(BitLength::ANY))),
+            List(L::Packed(PackedType::BITS)),
         ]
     };
 

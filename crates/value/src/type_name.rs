@@ -1,11 +1,12 @@
 //! Names of types, with all of PostgreSQL's aliases and length modifiers.
 
 use crate::{
-    DataType, EnumType, IntervalFields, IntervalLimit, MAX_NUMERIC_PRECISION, PackedType, Precision,
+    BitLength, DataType, EnumType, IntervalFields, IntervalLimit, MAX_NUMERIC_PRECISION, PackedType,
+    Precision,
 };
 use ankerdb_base::{Error, Result, SqlState};
 
-/// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`.
+/// PostgreSQL's limit for the length of `char(n)` and `varchar(n)`; those of bits may be eight times as long.
 const LENGTH_MAX: u32 = 10_485_760;
 
 /// The type with this SQL name (`int4`, `integer`, `varchar`, `numeric` ...) and these modifiers, the numbers
@@ -53,6 +54,14 @@ pub fn type_by_name(name: &str, modifiers: &[u32]) -> Result<DataType> {
         "uuid" => DataType::Uuid,
         "json" => DataType::Json,
         "jsonb" => DataType::Jsonb,
+        "bit" => {
+            let length = bits("bit", modifiers)?.unwrap_or(1);
+            return Ok(DataType::Packed(PackedType::Bit(BitLength::new(length))));
+        }
+        "varbit" | "bit varying" => {
+            let length = bits("varbit", modifiers)?.map_or(BitLength::ANY, BitLength::new);
+            return Ok(DataType::Packed(PackedType::Varbit(length)));
+        }
         packed if let Some(packed) = PackedType::by_name(packed) => DataType::Packed(packed),
         kept if let Some(labels) = kept_enum(kept) => DataType::Enum(labels),
         _ => {
@@ -83,12 +92,19 @@ fn invalid(message: impl Into<String>) -> Error {
 
 /// The length of a `char` or `varchar`, if one is given.
 fn length(name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
+    limited(name, modifiers, LENGTH_MAX)
+}
+
+/// The length of a `bit` or `varbit`, if one is given.
+fn bits(name: &str, modifiers: &[u32]) -> Result<Option<u32>> {
+    limited(name, modifiers, 8 * LENGTH_MAX)
+}
+
+fn limited(name: &str, modifiers: &[u32], most: u32) -> Result<Option<u32>> {
     match *modifiers {
         [] => Ok(None),
         [0] => Err(invalid(format!("length for type {name} must be at least 1"))),
-        [length] if length > LENGTH_MAX => {
-            Err(invalid(format!("length for type {name} cannot exceed {LENGTH_MAX}")))
-        }
+        [length] if length > most => Err(invalid(format!("length for type {name} cannot exceed {most}"))),
         [length] => Ok(Some(length)),
         _ => Err(invalid("invalid type modifier")),
     }

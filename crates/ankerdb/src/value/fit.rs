@@ -91,7 +91,10 @@ fn converted(value: ValueRef<'_>, data_type: DataType) -> Result<ValueRef<'_>> {
         (ValueRef::Text(_), DataType::Jsonb) => Err(not_canonical()),
         (ValueRef::Text(_), _) => copied(assign(value.to_value(), data_type)?),
         (ValueRef::Bytea(_), DataType::Bytea) => Ok(value),
-        (ValueRef::Packed(packed), DataType::Packed(known)) if packed.packed_type() == known => Ok(value),
+        (ValueRef::Packed(packed), DataType::Packed(known)) if packed.is_of(known) => match known.is_bits() {
+            true => copied(assign(value.to_value(), data_type)?),
+            false => Ok(value),
+        },
         _ if is_lossless(value, data_type) => copied(assign(value.to_value(), data_type)?),
         _ => Err(mismatch(value, data_type)),
     }

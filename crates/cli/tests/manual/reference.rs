@@ -4,7 +4,7 @@ use crate::chapter::{blocks, chapter, front_page, quoted, root, table_rows};
 use crate::client::Client;
 use crate::support::server::Server;
 use crate::support::{run, text};
-use ankerdb_engine::{DataType, Database, ObjectKind, PackedType, RangeType, SystemType};
+use ankerdb_engine::{BitLength, DataType, Database, ObjectKind, PackedType, RangeType, SystemType};
 use ankerdb_sql::{SqlEngine, SqlOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,8 @@ fn in_manual(data_type: DataType) -> &'static str {
         DataType::Uuid => "uuid",
         DataType::Json => "json",
         DataType::Jsonb => "jsonb",
+        DataType::Packed(PackedType::Bit(_)) => "bit(n)",
+        DataType::Packed(PackedType::Varbit(_)) => "varbit(n)",
         DataType::Packed(packed) => packed.catalog_name(),
         // Users give them names.
         DataType::Enum(labels) => labels.name(),
@@ -82,7 +84,7 @@ fn in_manual(data_type: DataType) -> &'static str {
 }
 
 /// As many as there are, so that the list above has each.
-const TYPES: [DataType; 36] = [
+const TYPES: [DataType; 38] = [
     DataType::Boolean,
     DataType::SmallInt,
     DataType::Integer,
@@ -111,6 +113,8 @@ const TYPES: [DataType; 36] = [
     DataType::Packed(PackedType::Range(RangeType::Date)),
     DataType::Packed(PackedType::Range(RangeType::Timestamp)),
     DataType::Packed(PackedType::Range(RangeType::TimestampTz)),
+    DataType::Packed(PackedType::Bit(BitLength::ANY)),
+    DataType::Packed(PackedType::BITS),
     DataType::System(SystemType::Oid),
     DataType::System(SystemType::Name),
     DataType::System(SystemType::Char),

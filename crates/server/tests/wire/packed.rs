@@ -9,7 +9,7 @@ fn send(client: &mut Client, messages: &[Vec<u8>]) -> Reply {
 }
 
 /// A type, its number, a text of it and the bytes that drivers send for that.
-const VALUES: [(&str, u32, &str, &[u8]); 9] = [
+const VALUES: [(&str, u32, &str, &[u8]); 12] = [
     ("inet", 869, "192.168.1.5", &[2, 32, 0, 4, 192, 168, 1, 5]),
     ("inet", 869, "10.1.2.3/8", &[2, 8, 0, 4, 10, 1, 2, 3]),
     ("inet", 869, "2001:db8::1/64", &[3, 64, 0, 16, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
@@ -21,6 +21,10 @@ const VALUES: [(&str, u32, &str, &[u8]); 9] = [
     // Dates are counted from 2000.
     ("daterange", 3912, "[2000-01-02,)", &[18, 0, 0, 0, 4, 0, 0, 0, 1]),
     ("tsrange", 3908, "empty", &[1]),
+    // How many bits there are, and eight of them in a byte.
+    ("bit(5)", 1560, "10110", &[0, 0, 0, 5, 0xb0]),
+    ("varbit", 1562, "1011101011", &[0, 0, 0, 10, 0xba, 0xc0]),
+    ("varbit(9)", 1562, "", &[0, 0, 0, 0]),
 ];
 
 #[test]

@@ -7,8 +7,8 @@
 use super::notation::as_call;
 use super::operator::is_quoted;
 use super::types::{
-    ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number, numeric,
-    same_representation,
+    ANY_BIT, ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number,
+    numeric, same_representation,
 };
 use super::{Comparison, Expression, Function, PatternSyntax, fold};
 use crate::name::{DATABASE, folded, quoted, undefined_column};
@@ -467,6 +467,8 @@ impl<'a> Binder<'a> {
             ast::Value::Boolean(value) => {
                 Typed::new(Expression::Literal(Value::Boolean(*value)), DataType::Boolean)
             }
+            ast::Value::SingleQuotedByteStringLiteral(digits) => bits('b', digits)?,
+            ast::Value::HexStringLiteral(digits) => bits('x', digits)?,
             ast::Value::Null => Typed { expression: Expression::Literal(Value::Null), data_type: None },
             ast::Value::Placeholder(name) => {
                 let position = placeholder(name)?;
@@ -635,6 +637,12 @@ impl<'a> Binder<'a> {
         let operand = self.comparable(operand, items, "=")?.0;
         Ok(Typed::new(Expression::InSubquery(Box::new(operand), number, negated), DataType::Boolean))
     }
+}
+
+/// A string of bits, `B'101'` or `X'1F'`.
+fn bits(kind: char, digits: &str) -> Result<Typed, Error> {
+    let value = parse_text(ANY_BIT, &format!("{kind}{digits}"))?;
+    Ok(Typed::new(Expression::Literal(value), ANY_BIT))
 }
 
 /// The type of alternatives; `None` if none of them has one.

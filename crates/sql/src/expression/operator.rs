@@ -397,6 +397,11 @@ impl Binder<'_> {
         {
             return library::call(self, "operator ||", vec![left, right]);
         }
+        let is_bits =
+            |known: &Option<DataType>| matches!(known, Some(DataType::Packed(packed)) if packed.is_bits());
+        if types.iter().any(is_bits) && types.iter().all(|known| known.is_none() || is_bits(known)) {
+            return library::call(self, "operator ||", vec![left, right]);
+        }
         if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
             return elsewhere("concatenation of bytea");
         }

@@ -2,7 +2,7 @@
 
 use super::bind::is_bare_numeric;
 use ankerdb_engine::{
-    DataType, Decimal, EnumType, Error, ListType, PackedType, Result, SqlState, SystemType, Value,
+    BitLength, DataType, Decimal, EnumType, Error, ListType, PackedType, Result, SqlState, SystemType, Value,
 };
 use ankerdb_value::{MAX_NUMERIC_PRECISION, Number, cast, compare, type_by_name};
 use datafusion::sql::sqlparser::ast;
@@ -10,6 +10,9 @@ use datafusion::sql::sqlparser::ast;
 /// `char(n)` of any length: the type to which text is converted before it is compared with a `char` column,
 /// where trailing blanks mean nothing.
 pub(crate) const ANY_CHAR: DataType = DataType::Char(10_485_760);
+
+/// `bit` of any length: what constants, functions and operators give.
+pub(crate) const ANY_BIT: DataType = DataType::Packed(PackedType::Bit(BitLength::ANY));
 
 /// The type that a parsed type name stands for. 42704 if there is none.
 pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
@@ -19,6 +22,10 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
     let text = parsed.to_string().to_lowercase();
     if matches!(text.as_str(), "\"char\"" | "pg_catalog.\"char\"") {
         return Ok(DataType::System(SystemType::Char));
+    }
+    // Without a length it has any, where the word without quotes has one bit.
+    if matches!(text.as_str(), "\"bit\"" | "pg_catalog.\"bit\"" | "pg_catalog.bit") {
+        return Ok(ANY_BIT);
     }
     let text = text.replace('"', "");
     let (name, modifiers) = match (text.find('('), text.find(')')) {
@@ -51,7 +58,8 @@ fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Resu
     let list = match (&**items, data_type(items)?) {
         (_, array @ DataType::System(SystemType::List(list))) if !list.is_vector() => return Ok(array),
         (_, DataType::ANY_VARCHAR) => Some(ListType::Varchar),
-        // Lengths and precisions of items are not kept.
+        // Lengths and precisions of items are not kept. (Those of `bit[]` have one bit.)
+        (_, DataType::Packed(PackedType::Bit(_))) => None,
         (_, DataType::Varchar(_) | DataType::Char(_)) => None,
         (_, item) if item != item.of_any_precision() => None,
         (items, DataType::Numeric { .. }) if !is_bare_numeric(items) => None,
@@ -110,7 +118,7 @@ pub(crate) fn family(data_type: DataType) -> Family {
         DataType::Uuid => Family::Uuid,
         DataType::Json => Family::Json,
         DataType::Jsonb => Family::Jsonb,
-        DataType::Packed(packed) => Family::Packed(packed),
+        DataType::Packed(packed) => Family::Packed(packed.of_value()),
         DataType::Enum(labels) => Family::Enum(labels),
         DataType::System(system) if system.is_number() => Family::BigInt,
         DataType::System(SystemType::List(list)) => Family::List(list),
@@ -162,6 +170,10 @@ pub(crate) fn common_type(left: DataType, right: DataType) -> Option<DataType> {
             DataType::Packed(PackedType::Inet)
         }
         (Timestamp, Timestamp) | (TimestampTz, TimestampTz) | (Time, Time) | (Interval, Interval) => {
+            left.of_any_precision()
+        }
+        (Family::Packed(PackedType::BITS), Family::Packed(PackedType::BITS)) => {
+            // Each serves as the other, so the first one stays.
             left.of_any_precision()
         }
         (Time, Family::Packed(PackedType::TimeTz)) | (Family::Packed(PackedType::TimeTz), Time) => {

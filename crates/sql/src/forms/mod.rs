@@ -17,7 +17,7 @@ pub(crate) use rows::{columns_of_row, row};
 
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result};
-use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Query, Statement, TypedString};
 use windows::Windows;
 
 /// Rewrites a statement.
@@ -44,6 +44,14 @@ impl Forms {
     }
 }
 
+/// `bit '101'` is a string of any length, where `'101'::bit` is its first bit.
+fn any_bits(expression: &mut Expr) {
+    if let Expr::TypedString(TypedString { data_type: data_type @ DataType::Bit(None), .. }) = expression {
+        let name = vec![Ident::new("pg_catalog"), Ident::with_quote('"', "bit")];
+        *data_type = DataType::Custom(ObjectName::from(name), Vec::new());
+    }
+}
+
 impl Work for Forms {
     fn query(&mut self, query: &mut Query) {
         if !self.windows.is_empty() {
@@ -67,6 +75,7 @@ impl Work for Forms {
     fn expression(&mut self, expression: &mut Expr) {
         let done = rows::value(expression);
         self.note(done);
+        any_bits(expression);
         if let Some(written) = between::either(expression).or_else(|| patterns::over_items(expression)) {
             *expression = written;
         }

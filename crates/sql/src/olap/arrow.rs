@@ -14,18 +14,20 @@
 //! does not compare with a `bigint`), so plans are made over wide columns, and a column is narrowed where
 //! nothing but our own aggregates looks at it (see `narrow.rs`).
 //!
+//! Strings of bits are `Binary`, and nothing else is.
+//!
 //! A numeric of any length is a `LargeBinary`, its canonical text, since nothing else here is one: a column tells its type by itself, and
 //! no function of texts or bytes takes it for one of its own.
 #![allow(unsafe_code)]
 
 use super::labels;
 use ankerdb_engine::{
-    BlockImage, Bytes, ColumnImage, DataType, Error, ListType, PackedType, Result, SqlState, SystemType,
+    BlockImage, Bytes, ColumnImage, DataType, Error, ListType, Result, SqlState, SystemType,
 };
 use ankerdb_value::{Interval, MAX_NUMERIC_PRECISION};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
-    ArrayRef, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
+    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, Decimal32Array, Decimal64Array, Decimal128Array,
     FixedSizeBinaryArray, FixedSizeBinaryBuilder, Int64Array, LargeBinaryArray, PrimitiveArray, RecordBatch,
     RecordBatchOptions, StringViewArray,
 };
@@ -74,7 +76,10 @@ pub(crate) fn wide_type(data_type: DataType) -> ArrowType {
         DataType::Interval(_) => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Bytea => ArrowType::BinaryView,
         DataType::Uuid => ArrowType::FixedSizeBinary(16),
-        DataType::Packed(packed) => ArrowType::FixedSizeBinary(packed.width() as i32),
+        DataType::Packed(packed) => match packed.width() {
+            Some(width) => ArrowType::FixedSizeBinary(width as i32),
+            None => ArrowType::Binary,
+        },
         DataType::Enum(labels) => labels::arrow_type(labels),
         DataType::System(system) if system.is_number() => ArrowType::Int64,
         DataType::System(_) => ArrowType::Utf8View,
@@ -222,7 +227,10 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
             let (views, heaps) = views(values, column.heaps, rows)?;
             // SAFETY: a view of lent memory lies in its heap.
             let stored = unsafe { BinaryViewArray::new_unchecked(views, heaps, nulls) };
-            Arc::new(padded(packed, stored.iter())?)
+            match packed.width() {
+                Some(width) => Arc::new(padded(width, stored.iter())?),
+                None => Arc::new(BinaryArray::from_iter(stored.iter())),
+            }
         }
         DataType::Bytea => {
             let (views, heaps) = views(values, column.heaps, rows)?;
@@ -232,12 +240,11 @@ fn array(column: ColumnImage, data_type: DataType, wanted: &ArrowType, rows: usi
     })
 }
 
-/// Packed values, each with zeros up to the width of its type.
+/// Packed values, each with zeros up to the width of their type.
 pub(crate) fn padded<'a>(
-    packed: PackedType,
+    width: usize,
     stored: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
 ) -> Result<FixedSizeBinaryArray> {
-    let width = packed.width();
     let mut padded = FixedSizeBinaryBuilder::with_capacity(stored.len(), width as i32);
     let mut whole = vec![0; width];
     for value in stored {

@@ -19,6 +19,7 @@ mod aggregate;
 mod analytical;
 mod apart;
 pub(crate) mod arrow;
+mod bit_aggregate;
 mod checked;
 mod computed;
 mod computed_rows;
@@ -525,6 +526,7 @@ fn session_state(threads: usize, pool: Arc<dyn MemoryPool>, may_spill: bool) -> 
     builder.scalar_functions().get_or_insert_default().extend(lists::functions());
     builder.aggregate_functions().get_or_insert_default().extend(aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().extend(extreme::functions());
+    builder.aggregate_functions().get_or_insert_default().extend(bit_aggregate::functions());
     builder.aggregate_functions().get_or_insert_default().push(list_of::function());
     builder.aggregate_functions().get_or_insert_default().extend(statistics::functions());
     builder.aggregate_functions().get_or_insert_default().extend(ordered_set::functions());

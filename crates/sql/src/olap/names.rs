@@ -60,6 +60,7 @@ fn is_shown_as(told: DataType, computed: DataType) -> bool {
     match told {
         DataType::System(SystemType::Oid) => computed == DataType::BigInt,
         DataType::System(_) | DataType::Json | DataType::Jsonb => computed == DataType::Text,
+        DataType::Packed(packed) => computed == DataType::Packed(packed.of_value()),
         other if other.is_text() => computed.is_text(),
         other => other.of_any_precision() == computed,
     }

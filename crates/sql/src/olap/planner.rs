@@ -311,7 +311,9 @@ struct PostgresTypes;
 impl PostgresTypes {
     /// A type that is written with its schema.
     fn renamed(&self, name: &str) -> Result<Option<FieldRef>> {
-        let Some(own) = name.strip_prefix("pg_catalog.") else { return Ok(None) };
+        // With its schema, or in quotes, the word is no single bit.
+        let own = name.strip_prefix("pg_catalog.").filter(|own| *own != "bit");
+        let Some(own) = own else { return Ok(None) };
         let Ok(data_type) = ankerdb_value::type_by_name(own, &[]) else { return Ok(None) };
         Ok(Some(Arc::new(with_type(Field::new("", wide_type(data_type), true), data_type))))
     }
@@ -329,7 +331,12 @@ impl TypePlanner for PostgresTypes {
             Sql::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => {
                 wide_type(data_type(sql).map_err(external)?)
             }
-            Sql::Timestamp(Some(_), _) | Sql::Time(Some(_), _) | Sql::Interval { .. } => {
+            Sql::Timestamp(Some(_), _)
+            | Sql::Time(Some(_), _)
+            | Sql::Interval { .. }
+            | Sql::Bit(_)
+            | Sql::BitVarying(_)
+            | Sql::VarBit(_) => {
                 let data_type = data_type(sql).map_err(external)?;
                 let field = Field::new("", wide_type(data_type), true);
                 return Ok(Some(Arc::new(with_type(field, data_type))));
@@ -372,12 +379,7 @@ impl TypePlanner for PostgresTypes {
                         let known = self.renamed(other)?;
                         return match known {
                             Some(known) => Ok(Some(known)),
-                            None => Ok(match data_type(sql).map_err(external)? {
-                                packed @ DataType::Packed(_) => {
-                                    Some(Arc::new(Field::new("", wide_type(packed), true)))
-                                }
-                                _ => None,
-                            }),
+                            None => packed_type(sql),
                         };
                     }
                 },
@@ -388,6 +390,16 @@ impl TypePlanner for PostgresTypes {
         };
         Ok(Some(Arc::new(Field::new("", arrow, true))))
     }
+}
+
+/// A packed type; `None` for others.
+fn packed_type(sql: &ast::DataType) -> Result<Option<FieldRef>> {
+    Ok(match data_type(sql).map_err(external)? {
+        packed @ DataType::Packed(_) => {
+            Some(Arc::new(with_type(Field::new("", wide_type(packed), true), packed)))
+        }
+        _ => None,
+    })
 }
 
 /// An array of a type that has values here; `None` for others, which the library knows.

@@ -4,6 +4,7 @@
 //! - `a OPERATOR(pg_catalog.~) b`: `a ~ b`
 //! - `ARRAY(SELECT x FROM ...)`: in `list_query`
 //! - `VALUES ('1'::jsonb), ('2')`: both cast; with subqueries: in `computed_rows`
+//! - `B'101'`: `CAST('b101' AS pg_catalog."bit")`, a string of bits of any length
 //! - `1e100`: `CAST('1e100' AS numeric)`, a number of any length
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
@@ -22,14 +23,14 @@ use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
 use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
-use crate::expression::types::data_type as expression_type;
+use crate::expression::types::{ANY_BIT, data_type as expression_type};
 use crate::name::dotted;
 use crate::visit::{Work, visit};
-use ankerdb_engine::{DataType as SqlType, Error, Result, SqlState};
+use ankerdb_engine::{DataType as SqlType, Error, PackedType, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr,
-    Statement, TimezoneInfo, UnaryOperator, Value,
+    Statement, TimezoneInfo, TypedString, UnaryOperator, Value,
 };
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
@@ -93,10 +94,35 @@ impl Work for Calls {
                     *expression = Expr::value(Value::SingleQuotedString(text.clone()));
                 }
                 Value::Number(text, _) if is_long(text) => *expression = number(text),
+                Value::SingleQuotedByteStringLiteral(digits) => *expression = bits('b', digits),
+                Value::HexStringLiteral(digits) => *expression = bits('x', digits),
                 _ => {}
             }
         }
     }
+}
+
+/// A string of bits as a text that is cast to the type of any length.
+fn bits(kind: char, digits: &str) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::SingleQuotedString(format!("{kind}{digits}")))),
+        data_type: any_bits(),
+        array: false,
+        format: None,
+    }
+}
+
+/// Whether the item is a constant string of bits.
+fn is_of_bits(item: &Expr) -> bool {
+    use Value::{HexStringLiteral, SingleQuotedByteStringLiteral};
+    matches!(item, Expr::Value(value) if matches!(value.value, SingleQuotedByteStringLiteral(_) | HexStringLiteral(_)))
+}
+
+/// The type of strings of any number of bits.
+fn any_bits() -> DataType {
+    let name = vec![Ident::new("pg_catalog"), Ident::with_quote('"', "bit")];
+    DataType::Custom(ObjectName::from(name), Vec::new())
 }
 
 /// Operators as calls whose operands the planner would look at: it knows no numerics of any length.
@@ -153,7 +179,7 @@ impl Work for Spelling {
                 SetExpr::Values(values) => {
                     let rows = values.rows.iter_mut().map(|row| row.content.as_mut_slice());
                     let mut rows = rows.collect::<Vec<_>>();
-                    cast_documents(&mut rows);
+                    cast_constants(&mut rows);
                     cast_numbers(&mut rows);
                     cast_limited(&mut rows);
                 }
@@ -207,19 +233,33 @@ fn local_now() -> Expr {
     }
 }
 
-/// Casts constants without a type in a column of VALUES that has documents, which the planner cannot tell from texts.
-fn cast_documents(rows: &mut [&mut [Expr]]) {
+/// The type that constants without one have beside such an item, if the planner does not find it: of documents, which it cannot tell
+/// from texts, and of packed types.
+fn type_beside(item: &Expr) -> Option<DataType> {
+    if is_of_bits(item) {
+        return Some(any_bits());
+    }
+    let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = item else {
+        return None;
+    };
+    match expression_type(data_type).ok()? {
+        SqlType::Json | SqlType::Jsonb => Some(data_type.clone()),
+        SqlType::Packed(PackedType::Bit(_)) => Some(any_bits()),
+        SqlType::Packed(PackedType::Varbit(_)) => Some(DataType::VarBit(None)),
+        SqlType::Packed(_) => Some(data_type.clone()),
+        _ => None,
+    }
+}
+
+/// Casts constants without a type in a column of VALUES where the planner does not find which they have.
+fn cast_constants(rows: &mut [&mut [Expr]]) {
     let width = rows.first().map_or(0, |row| row.len());
     for column in 0..width {
-        let document = rows.iter().find_map(|row| match row.get(column) {
-            Some(Expr::Cast { data_type: data_type @ (DataType::JSON | DataType::JSONB), .. }) => {
-                Some(data_type.clone())
-            }
-            _ => None,
-        });
-        let Some(data_type) = document else { continue };
+        let known = rows.iter().find_map(|row| row.get(column).and_then(type_beside));
+        let Some(data_type) = known else { continue };
         for item in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
-            if matches!(item, Expr::Value(_)) {
+            let is_untyped = |value: &Value| matches!(value, Value::SingleQuotedString(_) | Value::Null);
+            if matches!(item, Expr::Value(value) if is_untyped(&value.value)) {
                 let expr = Box::new(item.clone());
                 let (kind, data_type) = (CastKind::Cast, data_type.clone());
                 *item = Expr::Cast { kind, expr, data_type, array: false, format: None };
@@ -288,9 +328,11 @@ fn cast_numbers(rows: &mut [&mut [Expr]]) {
 /// Hides several lengths or precisions of types in a column of VALUES: the planner wants equal types there, too.
 fn cast_limited(rows: &mut [&mut [Expr]]) {
     let limit = |item: &Expr| match item {
+        item if is_of_bits(item) => Some(ANY_BIT),
         Expr::Cast { data_type, .. } => {
             let known = expression_type(data_type).ok()?;
-            (matches!(known, SqlType::Varchar(_)) || known != known.of_any_precision()).then_some(known)
+            let is_limited = matches!(known, SqlType::Varchar(_) | SqlType::Packed(PackedType::Bit(_)));
+            (is_limited || known != known.of_any_precision()).then_some(known)
         }
         _ => None,
     };

@@ -4,7 +4,7 @@
 use super::arrow::{UTC, computed_type, digits, wide_type};
 use super::labels::{self, labels_of};
 use ankerdb_engine::{
-    ArrayRef, DataType, EnumType, Error, ListType, PackedType, Result, SystemType, Value, ValueRef,
+    ArrayRef, BitLength, DataType, EnumType, Error, ListType, PackedType, Result, SystemType, Value, ValueRef,
 };
 use ankerdb_value::{IntervalLimit, Precision};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
@@ -34,7 +34,8 @@ pub(crate) fn sql_type(arrow: &ArrowType) -> DataType {
         ArrowType::Time64(_) => DataType::TIME,
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::INTERVAL,
         ArrowType::LargeBinary => DataType::Number,
-        ArrowType::Binary | ArrowType::BinaryView => DataType::Bytea,
+        ArrowType::Binary => DataType::Packed(PackedType::BITS),
+        ArrowType::BinaryView => DataType::Bytea,
         ArrowType::FixedSizeBinary(16) => DataType::Uuid,
         ArrowType::FixedSizeBinary(width) => {
             PackedType::by_width(*width as usize).map_or(DataType::Bytea, DataType::Packed)
@@ -54,6 +55,7 @@ const TOLD_TYPE: &str = "ankerdb.type";
 /// Whether the type shows in a field only if the field tells it.
 pub(crate) fn is_told(data_type: DataType) -> bool {
     matches!(data_type, DataType::Varchar(_) | DataType::Char(_) | DataType::System(_))
+        || matches!(data_type, DataType::Packed(PackedType::Bit(_)))
         || data_type.is_document()
         || data_type != data_type.of_any_precision()
 }
@@ -72,6 +74,14 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
                 None => return field,
             }
         }
+        DataType::Packed(PackedType::Bit(length)) => match length.declared() {
+            Some(length) => format!("bit {length}"),
+            None => "bits any".to_owned(),
+        },
+        DataType::Packed(PackedType::Varbit(length)) => match length.declared() {
+            Some(length) => format!("varbit {length}"),
+            None => return field,
+        },
         DataType::Interval(limit) if limit != IntervalLimit::NONE => format!("interval {}", limit.modifier()),
         _ => return field,
     };
@@ -112,6 +122,9 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
         ("interval", Ok(modifier)) if matches!(field.data_type(), ArrowType::Interval(_)) => {
             Some(DataType::Interval(IntervalLimit::of_modifier(modifier as i32)))
         }
+        ("bits", _) => Some(DataType::Packed(PackedType::Bit(BitLength::ANY))),
+        ("bit", Ok(length)) => Some(DataType::Packed(PackedType::Bit(BitLength::new(length)))),
+        ("varbit", Ok(length)) => Some(DataType::Packed(PackedType::Varbit(BitLength::new(length)))),
         ("document", _) if rest == "json" => Some(DataType::Json),
         ("document", _) => Some(DataType::Jsonb),
         _ => None,
@@ -200,7 +213,10 @@ pub(crate) fn scalar(value: &Value, data_type: Option<DataType>) -> Result<Scala
         Value::Uuid(bytes) => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
         Value::Packed(packed) => {
             let bytes = packed.borrow().padded();
-            ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes))
+            match packed.packed_type().width() {
+                Some(width) => ScalarValue::FixedSizeBinary(width as i32, Some(bytes)),
+                None => ScalarValue::Binary(Some(bytes)),
+            }
         }
         Value::Enum(value) => {
             ScalarValue::TimestampNanosecond(Some(value.position), Some(labels::zone(value.enum_type)))

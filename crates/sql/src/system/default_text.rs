@@ -2,11 +2,13 @@
 
 use super::quoting::quote_literal;
 use super::{SystemCatalog, TableEntry};
+use crate::expression::types::ANY_BIT;
 use crate::name::{folded, sequence_name};
-use ankerdb_engine::{ColumnDefinition, DataType, QualifiedName};
+use ankerdb_engine::{ColumnDefinition, DataType, PackedType, QualifiedName};
+use ankerdb_value::parse_text;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
-    UnaryOperator, Value,
+    UnaryOperator, Value as Written,
 };
 
 /// The default of a table's column, or what computes it; `None` if it has none.
@@ -48,19 +50,31 @@ fn parsed(text: &str) -> Option<Expr> {
 fn shown(expression: &Expr, data_type: DataType, names: Names<'_>) -> Option<String> {
     match expression {
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) if data_type.is_numeric() || data_type == DataType::Boolean => {
+            Written::SingleQuotedString(text) if data_type.is_numeric() || data_type == DataType::Boolean => {
                 Some(text.trim().to_owned())
             }
-            Value::SingleQuotedString(text) => {
+            Written::SingleQuotedString(text) => {
                 Some(format!("{}::{}", quote_literal(text), plain_type(data_type)))
             }
-            Value::Boolean(value) => Some(value.to_string()),
+            Written::SingleQuotedByteStringLiteral(digits) => bits('b', digits),
+            Written::HexStringLiteral(digits) => bits('x', digits),
+            Written::Boolean(value) => Some(value.to_string()),
             _ => None,
         },
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_integer(data_type) => {
             Some(format!("'-{expr}'::{}", plain_type(DataType::Integer)))
         }
         Expr::Function(function) => sequence_call(function, names),
+        _ => None,
+    }
+}
+
+/// A string of bits by its zeros and ones.
+fn bits(kind: char, digits: &str) -> Option<String> {
+    match parse_text(ANY_BIT, &format!("{kind}{digits}")) {
+        Ok(ankerdb_engine::Value::Packed(packed)) => {
+            Some(format!("'{}'::{}", packed.borrow().to_text(), plain_type(ANY_BIT)))
+        }
         _ => None,
     }
 }
@@ -73,6 +87,8 @@ fn is_integer(data_type: DataType) -> bool {
 fn plain_type(data_type: DataType) -> String {
     match data_type {
         DataType::Char(_) => "bpchar".to_owned(),
+        // The word without quotes is a single bit.
+        DataType::Packed(PackedType::Bit(_)) => "\"bit\"".to_owned(),
         DataType::Enum(labels) => crate::user_types::kept_type(labels).to_string(),
         other => {
             let mut name = other.of_any_precision().to_string();
@@ -93,7 +109,7 @@ fn sequence_call(function: &Function, names: Names<'_>) -> Option<String> {
     };
     let Expr::Value(value) = argument else { return None };
     match (&value.value, name.as_str()) {
-        (Value::SingleQuotedString(text), "nextval") => {
+        (Written::SingleQuotedString(text), "nextval") => {
             let sequence = names(&sequence_name(text).ok()?);
             Some(format!("nextval({}::regclass)", quote_literal(&sequence)))
         }

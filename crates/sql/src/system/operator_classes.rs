@@ -33,6 +33,8 @@ const CLASSES: &[Class] = &[
     ((10076, 3901), (10077, 3903), "range_ops", RANGE),
     ((10065, 2968), (10066, 2969), "uuid_ops", 2950),
     ((10015, 1974), (10016, 1975), "inet_ops", 869),
+    ((10002, 423), (0, 0), "bit_ops", 1560),
+    ((10043, 2002), (0, 0), "varbit_ops", 1562),
     ((10088, 4033), (10089, 4034), "jsonb_ops", 3802),
     ((10044, 1994), (10045, 1995), "varchar_ops", 25),
     ((4217, 2095), (10056, 2229), "text_pattern_ops", 25),
@@ -123,14 +125,17 @@ pub(crate) fn sortable_collation(name: &str, data_type: DataType) -> Result<Opti
 /// `pg_opclass`.
 pub(super) fn operator_classes(_: &SystemCatalog) -> Rows {
     let of_method = |kind: IndexKind, method: u32| {
-        CLASSES.iter().enumerate().map(move |(position, class)| {
+        // There are no hash tables of bits in PostgreSQL.
+        let known = CLASSES.iter().enumerate().filter(move |(_, class)| numbers(class, kind).0 != 0);
+        known.map(move |(position, class)| {
             let ((oid, family), (.., name, input)) = (numbers(class, kind), class);
             let is_own = CLASSES[..position].iter().all(|(.., before)| before != input);
             row![oid, method, *name, PG_CATALOG_OID, OWNER_OID, family, *input, is_own, 0]
         })
     };
     let methods = [IndexKind::Ordered, IndexKind::Hash];
-    methods.into_iter().flat_map(|kind| of_method(kind, super::classes::method_oid(kind))).collect()
+    let methods = methods.into_iter();
+    methods.flat_map(|kind| of_method(kind, super::classes::method_oid(kind))).collect()
 }
 
 #[cfg(test)]

@@ -100,6 +100,9 @@ fn limits(data_type: DataType) -> Limits {
             octets: Some(i64::from(length) * CHARACTER_OCTETS),
             ..Limits::default()
         },
+        DataType::Packed(packed) => {
+            Limits { characters: packed.length().map(i64::from), ..Limits::default() }
+        }
         DataType::Date => Limits { datetime: Some(0), ..Limits::default() },
         DataType::Timestamp(precision) | DataType::TimestampTz(precision) | DataType::Time(precision) => {
             Limits { datetime: Some(precision.kept().into()), ..Limits::default() }

@@ -103,6 +103,8 @@ pub(super) const TYPES: &[TypeEntry] = &[
     t(1266, "timetz", 12, false, b"bDdp", 0, 1270, 0, (1350, "timetz_in")),
     t(1270, "_timetz", -1, false, b"bAdx", 1266, 0, 0, (750, "array_in")),
     t(1560, "bit", -1, false, b"bVix", 0, 1561, 0, (1564, "bit_in")),
+    t(1561, "_bit", -1, false, b"bAix", 1560, 0, 0, (750, "array_in")),
+    t(1563, "_varbit", -1, false, b"bAix", 1562, 0, 0, (750, "array_in")),
     t(1562, "varbit", -1, false, b"bVix", 0, 1563, 0, (1579, "varbit_in")),
     t(1700, "numeric", -1, false, b"bNim", 0, 1231, 0, (1701, "numeric_in")),
     t(2205, "regclass", 4, true, b"bNip", 0, 2210, 0, (2218, "regclassin")),
@@ -211,7 +213,7 @@ pub(super) fn type_of(data_type: DataType) -> (u32, i32) {
         DataType::Uuid => (2950, -1),
         DataType::Json => (114, -1),
         DataType::Jsonb => (3802, -1),
-        DataType::Packed(packed) => (packed.numbers().0, -1),
+        DataType::Packed(packed) => (packed.numbers().0, packed.length().map_or(-1, |length| length as i32)),
         DataType::Enum(labels) => (labels.oid(), -1),
         DataType::System(system) => (system_type(system), -1),
     }
@@ -271,6 +273,8 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
         // Without its length it would be read as character(1).
         ("bpchar", Some(-1)) => "bpchar".to_owned(),
         ("bpchar" | "varchar", Some(packed @ 4..)) => format!("{name}({})", packed - 4),
+        ("bit", Some(-1)) => "\"bit\"".to_owned(),
+        ("bit" | "varbit", Some(length @ 0..)) => format!("{name}({length})"),
         ("numeric", Some(packed @ 4..)) => {
             format!("{name}({},{})", (packed - 4) >> 16, (packed - 4) & 0xffff)
         }

@@ -5,13 +5,16 @@
 //! ranges       range.rs     lower bound, upper bound
 //! timetz       time_tz.rs   time at Greenwich, place of the clock
 //! inet, cidr   network.rs   family, bits of the network, length of the mask, whole address unless the mask covers it
+//! bit, varbit  bits.rs      six bits a byte
 //! ```
 //! docs/design/packed-types.md says why.
 
+mod bits;
 pub(crate) mod network;
 mod range;
 mod time_tz;
 
+pub use bits::{BitLength, Bits};
 pub use network::Network;
 pub use range::{Bound, Range, RangeType};
 pub use time_tz::TimeTz;
@@ -33,12 +36,47 @@ pub enum PackedType {
     TimeTz,
     /// A type of ranges, such as `int4range`
     Range(RangeType),
+    /// `bit(n)`: as many bits
+    Bit(BitLength),
+    /// `bit varying(n)`: at most as many bits
+    Varbit(BitLength),
 }
 
 impl PackedType {
-    /// Bytes of a value where all have as many: one length for each type, by which Arrow's columns tell it.
-    pub fn width(self) -> usize {
+    /// The type of all strings of bits, whichever type their column has.
+    pub const BITS: PackedType = PackedType::Varbit(BitLength::ANY);
+
+    /// The type that values of this one are of by themselves: they do not know the length that was declared.
+    pub fn of_value(self) -> PackedType {
+        if self.is_bits() { PackedType::BITS } else { self }
+    }
+
+    /// The type without a length.
+    pub fn of_any_length(self) -> PackedType {
         match self {
+            PackedType::Bit(_) => PackedType::Bit(BitLength::ANY),
+            PackedType::Varbit(_) => PackedType::BITS,
+            other => other,
+        }
+    }
+
+    /// Whether values are strings of bits.
+    pub fn is_bits(self) -> bool {
+        matches!(self, PackedType::Bit(_) | PackedType::Varbit(_))
+    }
+
+    /// The length that was declared.
+    pub fn length(self) -> Option<u32> {
+        match self {
+            PackedType::Bit(length) | PackedType::Varbit(length) => length.declared(),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a value where all have as many: one length for each type, by which Arrow's columns tell it. `None` for strings of bits,
+    /// which have any number.
+    pub fn width(self) -> Option<usize> {
+        Some(match self {
             PackedType::Inet => NETWORK_MAX,
             PackedType::Cidr => NETWORK_MAX + 1,
             PackedType::TimeTz => time_tz::LENGTH,
@@ -48,16 +86,17 @@ impl PackedType {
             PackedType::Range(RangeType::BigInt) => 21,
             PackedType::Range(RangeType::Timestamp) => 22,
             PackedType::Range(RangeType::TimestampTz) => 23,
-        }
+            PackedType::Bit(_) | PackedType::Varbit(_) => return None,
+        })
     }
 
     /// The type whose values have this width.
     pub fn by_width(width: usize) -> Option<PackedType> {
-        PackedType::ALL.into_iter().find(|known| known.width() == width)
+        PackedType::ALL.into_iter().find(|known| known.width() == Some(width))
     }
 
-    /// All of them.
-    pub const ALL: [PackedType; 8] = [
+    /// All of them, of any length.
+    pub const ALL: [PackedType; 10] = [
         PackedType::Inet,
         PackedType::Cidr,
         PackedType::TimeTz,
@@ -66,9 +105,11 @@ impl PackedType {
         PackedType::Range(RangeType::Date),
         PackedType::Range(RangeType::Timestamp),
         PackedType::Range(RangeType::TimestampTz),
+        PackedType::Bit(BitLength::ANY),
+        PackedType::BITS,
     ];
 
-    /// The name as PostgreSQL writes it.
+    /// The name as PostgreSQL writes it, without a length.
     pub fn name(self) -> &'static str {
         match self {
             PackedType::Inet => "inet",
@@ -79,6 +120,8 @@ impl PackedType {
             PackedType::Range(RangeType::Date) => "daterange",
             PackedType::Range(RangeType::Timestamp) => "tsrange",
             PackedType::Range(RangeType::TimestampTz) => "tstzrange",
+            PackedType::Bit(_) => "bit",
+            PackedType::Varbit(_) => "bit varying",
         }
     }
 
@@ -86,6 +129,7 @@ impl PackedType {
     pub fn catalog_name(self) -> &'static str {
         match self {
             PackedType::TimeTz => "timetz",
+            PackedType::Varbit(_) => "varbit",
             other => other.name(),
         }
     }
@@ -101,6 +145,8 @@ impl PackedType {
             PackedType::Range(RangeType::Date) => "daterange[]",
             PackedType::Range(RangeType::Timestamp) => "tsrange[]",
             PackedType::Range(RangeType::TimestampTz) => "tstzrange[]",
+            PackedType::Bit(_) => "bit[]",
+            PackedType::Varbit(_) => "bit varying[]",
         }
     }
 
@@ -115,6 +161,8 @@ impl PackedType {
             PackedType::Range(RangeType::Date) => (3912, 3913, -1),
             PackedType::Range(RangeType::Timestamp) => (3908, 3909, -1),
             PackedType::Range(RangeType::TimestampTz) => (3910, 3911, -1),
+            PackedType::Bit(_) => (1560, 1561, -1),
+            PackedType::Varbit(_) => (1562, 1563, -1),
         }
     }
 
@@ -131,13 +179,14 @@ impl PackedType {
     /// The value that the text stands for.
     ///
     /// # Errors
-    /// 22P02 for what is none.
+    /// 22P02 for what is none, 22026 and 22001 for bits of another length.
     pub(crate) fn parse(self, text: &str) -> Result<Packed> {
         match self {
             PackedType::Inet => Ok(network::parse(text, false)?.packed(self)),
             PackedType::Cidr => Ok(network::parse(text, true)?.packed(self)),
             PackedType::TimeTz => Ok(time_tz::parse(text)?.packed()),
             PackedType::Range(range) => Ok(range::parse(range, text)?.packed()),
+            PackedType::Bit(_) | PackedType::Varbit(_) => bits::parse(text)?.packed().fit_bits(self),
         }
     }
 
@@ -150,6 +199,7 @@ impl PackedType {
             PackedType::Inet | PackedType::Cidr => Ok(network::from_wire(self, bytes)?.packed(self)),
             PackedType::TimeTz => Ok(time_tz::from_wire(bytes)?.packed()),
             PackedType::Range(range) => Ok(range::from_wire(range, bytes)?.packed()),
+            PackedType::Bit(_) | PackedType::Varbit(_) => bits::from_wire(bytes)?.packed().fit_bits(self),
         }
     }
 
@@ -160,6 +210,7 @@ impl PackedType {
             PackedType::Cidr => Network::unpacked(bytes).network().packed(self).borrow().bytes() == bytes,
             PackedType::TimeTz => bytes.len() == time_tz::LENGTH && TimeTz::unpacked(bytes).check().is_ok(),
             PackedType::Range(range) => range::is_stored_form(range, bytes),
+            PackedType::Bit(_) | PackedType::Varbit(_) => bits::is_stored_form(self, bytes),
         }
     }
 
@@ -169,28 +220,58 @@ impl PackedType {
             PackedType::Inet | PackedType::Cidr => Network::default().packed(self),
             PackedType::TimeTz => TimeTz::default().packed(),
             PackedType::Range(range) => Range::empty(range).packed(),
+            PackedType::Bit(_) | PackedType::Varbit(_) => Packed { packed_type: self, bytes: Box::default() },
         }
     }
 }
 
+/// The name as PostgreSQL's `format_type` writes it.
+impl fmt::Display for PackedType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        self.length().map_or(Ok(()), |length| write!(f, "({length})"))
+    }
+}
+
 /// A value of a packed type. Two values of one type order as their bytes do.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Packed {
     packed_type: PackedType,
     bytes: Box<[u8]>,
 }
 
 /// A value of a packed type where it lies.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct PackedRef<'a> {
     packed_type: PackedType,
     bytes: &'a [u8],
 }
 
+impl PartialEq for PackedRef<'_> {
+    fn eq(&self, other: &PackedRef<'_>) -> bool {
+        self.is_of(other.packed_type) && self.bytes == other.bytes
+    }
+}
+
+impl Eq for PackedRef<'_> {}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Packed) -> bool {
+        self.borrow() == other.borrow()
+    }
+}
+
+impl Eq for Packed {}
+
 impl Packed {
     /// Its type.
     pub fn packed_type(&self) -> PackedType {
         self.packed_type
+    }
+
+    /// Whether it is a value of the type, of any length.
+    pub fn is_of(&self, known: PackedType) -> bool {
+        self.borrow().is_of(known)
     }
 
     /// The value as one that borrows its bytes.
@@ -206,7 +287,7 @@ impl Packed {
             (PackedType::Inet | PackedType::Cidr, PackedType::Cidr) => {
                 Some(value.network().network().packed(target))
             }
-            (known, target) if known == target => Some(self.clone()),
+            (_, target) if self.is_of(target) => Some(self.clone()),
             _ => None,
         }
     }
@@ -219,6 +300,7 @@ impl<'a> PackedRef<'a> {
             PackedType::Inet | PackedType::Cidr => network::packed_length(bytes),
             PackedType::TimeTz => time_tz::LENGTH,
             PackedType::Range(range) => Range::unpacked(range, bytes).1,
+            PackedType::Bit(_) | PackedType::Varbit(_) => bytes.len(),
         };
         PackedRef { packed_type, bytes: &bytes[..length.min(bytes.len())] }
     }
@@ -228,15 +310,22 @@ impl<'a> PackedRef<'a> {
         self.packed_type
     }
 
+    /// Whether it is a value of the type, of any length.
+    pub fn is_of(self, known: PackedType) -> bool {
+        self.packed_type.of_value() == known.of_value()
+    }
+
     /// Its bytes, as they are stored.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Its bytes, with zeros up to the width of its type.
+    /// Its bytes, with zeros up to the width of its type if that has one.
     pub fn padded(self) -> Vec<u8> {
         let mut bytes = self.bytes.to_vec();
-        bytes.resize(self.packed_type.width(), 0);
+        if let Some(width) = self.packed_type.width() {
+            bytes.resize(width, 0);
+        }
         bytes
     }
 
@@ -252,6 +341,7 @@ impl<'a> PackedRef<'a> {
             PackedType::Cidr => network::push_full(self.network(), out),
             PackedType::TimeTz => time_tz::push(self.time_tz(), out),
             PackedType::Range(kind) => range::push(Range::unpacked(kind, self.bytes).0, out),
+            PackedType::Bit(_) | PackedType::Varbit(_) => bits::push(self.bytes, out),
         }
     }
 
@@ -266,7 +356,7 @@ impl<'a> PackedRef<'a> {
     pub(crate) fn push_cast_text(self, out: &mut String) {
         match self.packed_type {
             PackedType::Inet | PackedType::Cidr => network::push_full(self.network(), out),
-            PackedType::TimeTz | PackedType::Range(_) => self.push_text(out),
+            _ => self.push_text(out),
         }
     }
 
@@ -278,6 +368,7 @@ impl<'a> PackedRef<'a> {
             }
             PackedType::TimeTz => time_tz::to_wire(self.time_tz()),
             PackedType::Range(kind) => range::to_wire(Range::unpacked(kind, self.bytes).0),
+            PackedType::Bit(_) | PackedType::Varbit(_) => bits::to_wire(self.bytes),
         }
     }
 

@@ -83,7 +83,8 @@ fn networks_may_be_abbreviated() {
 #[test]
 fn no_two_types_have_one_width() {
     for packed in PackedType::ALL {
-        assert_eq!(PackedType::by_width(packed.width()), Some(packed));
-        assert_ne!(packed.width(), 16, "which is that of an uuid");
+        let Some(width) = packed.width() else { continue };
+        assert_eq!(PackedType::by_width(width), Some(packed));
+        assert_ne!(width, 16, "which is that of an uuid");
     }
 }

@@ -7,6 +7,7 @@
 //! Operators that are functions under another name (`a & b`) are here by a name that begins with `operator`
 //! (`notation.rs`).
 
+mod bit_strings;
 mod bits;
 mod bytes;
 mod calendar;
@@ -33,6 +34,7 @@ mod text;
 mod times;
 mod zone;
 
+pub(crate) use bit_strings::Combination;
 pub(crate) use entry::{Entry, Volatility};
 pub(crate) use json::{
     AGGREGATES, BYTES_KEY, JSON_ITEM, JSON_MEMBER, JSON_WHOLE, JSONB_KEY, MEMBER, NUMBER_KEY, ROW,
@@ -48,6 +50,7 @@ use std::hash::{Hash, Hasher};
 
 /// All functions.
 const TABLES: &[&[Entry]] = &[
+    bit_strings::ENTRIES,
     bits::ENTRIES,
     bytes::ENTRIES,
     degrees::ENTRIES,

@@ -267,6 +267,7 @@ enum Kind {
     Text,
     Moment,
     Network,
+    Bits,
     Other,
 }
 
@@ -277,6 +278,7 @@ fn kind(data_type: DataType) -> Kind {
         known if known.is_text() => Kind::Text,
         DataType::Date | DataType::Timestamp(_) | DataType::TimestampTz(_) => Kind::Moment,
         DataType::Packed(packed) if packed.is_network() => Kind::Network,
+        DataType::Packed(packed) if packed.is_bits() => Kind::Bits,
         _ => Kind::Other,
     }
 }
@@ -288,7 +290,7 @@ fn is_preferred(data_type: DataType) -> bool {
             | DataType::DoublePrecision
             | DataType::Text
             | DataType::TimestampTz(_)
-            | DataType::Packed(PackedType::Inet)
+            | DataType::Packed(PackedType::Inet | PackedType::BITS)
     )
 }
 
@@ -310,6 +312,7 @@ fn is_taken(item: &Typed, wanted: DataType) -> bool {
         (Numeric { .. }, Number | Real | DoublePrecision) | (Number, Real | DoublePrecision) => true,
         (Real, DoublePrecision) => true,
         (Packed(PackedType::Cidr), Packed(PackedType::Inet)) => true,
+        (Packed(known), Packed(wanted)) if known.is_bits() && wanted.is_bits() => true,
         (Date, Timestamp(_) | TimestampTz(_)) | (Timestamp(_), TimestampTz(_)) => true,
         (known, wanted) => is_exactly(known, wanted),
     }

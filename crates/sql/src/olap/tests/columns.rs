@@ -1,7 +1,7 @@
 //! Cells that are read from arrays are the values that the arrays were made of.
 
 use super::*;
-use ankerdb_engine::{Interval, ValueRef};
+use ankerdb_engine::{Bits, Interval, Packed, ValueRef};
 use datafusion::arrow::array::types::IntervalMonthDayNano;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BinaryViewArray, BooleanArray, Date64Array,
@@ -152,9 +152,15 @@ fn text_and_bytes_in_all_layouts() {
         .map(|bits| bits.map(|bits| bits.to_le_bytes()[..bits as usize % 8].to_vec()))
         .collect();
     let expected = values(&bytes, |bytes| Value::Bytea(bytes.as_slice().into()));
-    compare(Arc::new(BinaryArray::from_iter(&bytes)), &expected);
     compare(Arc::new(BinaryViewArray::from_iter(&bytes)), &expected);
-    // Numerics of any length are what nothing else is.
+    // Strings of bits and numerics of any length are what nothing else is.
+    let strings: Vec<Option<Packed>> = random()
+        .iter()
+        .map(|bits| bits.map(|bits| Bits::of_bytes(bits.to_be_bytes().to_vec(), bits as usize % 60).packed()))
+        .collect();
+    let expected = values(&strings, |packed| Value::Packed(packed.clone()));
+    let stored = strings.iter().map(|packed| packed.as_ref().map(|packed| packed.borrow().bytes()));
+    compare(Arc::new(BinaryArray::from_iter(stored)), &expected);
     let numbers: Vec<Option<String>> =
         random().iter().map(|bits| bits.map(|bits| bits.to_string())).collect();
     let expected = values(&numbers, |text| Value::Number(text.as_str().into()));

@@ -32,7 +32,8 @@ impl Reader<'_, '_> {
     pub(super) fn aggregate(&mut self, aggregate: &AggregateFunction) -> Result<Expr> {
         let mut typed = aggregate.clone();
         // This makes no difference to these functions, and DataFusion's plan for DISTINCT cannot have constants.
-        let is_idempotent = matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or");
+        let is_idempotent =
+            matches!(typed.func.name(), "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or");
         typed.params.distinct &= !is_idempotent;
         self.emitted_all(&mut typed.params.args)?;
         // There are no others of networks.

@@ -86,6 +86,11 @@ fn is_list(operand: &Operand) -> bool {
     }
 }
 
+/// Whether values are strings of bits, of which the fields tell whether they vary.
+fn is_of_bits(data_type: DataType) -> bool {
+    matches!(data_type, DataType::Packed(packed) if packed.is_bits())
+}
+
 pub(super) fn is_list_type(data_type: Option<DataType>) -> bool {
     matches!(data_type, Some(DataType::System(SystemType::List(_))))
 }
@@ -124,9 +129,9 @@ impl<'r, 't> Reader<'r, 't> {
         }
         let is_untold = is_told(known) && field_type(&field) != Some(known);
         // What is computed of a time with a precision, or merged with others, has none.
-        let is_mistold =
-            told_type(&field).is_some_and(|told| told != known && told.of_any_precision() == known);
-        if is_mistold && !is_null {
+        let is_mistold = told_type(&field)
+            .is_some_and(|told| told != known && (told.of_any_precision() == known || is_of_bits(known)));
+        if is_mistold && !is_null && !is_told(known) {
             return Ok(coalesce(vec![expression]));
         }
         Ok(match is_untold || is_null {
@@ -155,6 +160,7 @@ impl<'r, 't> Reader<'r, 't> {
                 let resolved = fold(resolved).map_err(external)?;
                 let emitted = self.emitter().emit(resolved)?;
                 match emitted.get_type(self.schema.as_ref())? {
+                    _ if is_of_bits(data_type) => self.as_type(emitted, Some(data_type)),
                     found if found == wide_type(data_type) || found == ArrowType::Utf8 => Ok(emitted),
                     _ => Ok(cast(emitted, wide_type(data_type))),
                 }

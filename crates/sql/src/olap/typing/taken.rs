@@ -109,6 +109,16 @@ fn takes_numbers(name: &str) -> bool {
         || matches!(name, "sum" | "avg" | "bool_and" | "bool_or" | "every" | "bit_and" | "bit_or" | "bit_xor")
 }
 
+/// Whether the aggregate combines bits, of integers or of strings.
+fn combines_bits(name: &str) -> bool {
+    matches!(name, "bit_and" | "bit_or" | "bit_xor")
+}
+
+/// Whether values are strings of bits.
+fn is_bits(known: DataType) -> bool {
+    matches!(known, DataType::Packed(packed) if packed.is_bits())
+}
+
 /// Whether the aggregate is one of doubles, which numerics become for it.
 pub(super) fn takes_doubles(name: &str) -> bool {
     name.starts_with("regr_") || matches!(name, "corr" | "covar_pop" | "covar_samp" | "percentile_cont")
@@ -125,11 +135,12 @@ pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         }
         Some(known) if name == "string_agg" && !known.is_text() => known,
         Some(known @ (DataType::Enum(_) | DataType::Packed(_) | DataType::System(SystemType::Oid)))
-            if takes_numbers(name) =>
+            if takes_numbers(name) && !(combines_bits(name) && is_bits(known)) =>
         {
             known
         }
         Some(known @ DataType::Packed(PackedType::Range(_))) if matches!(name, "min" | "max") => known,
+        Some(known) if is_bits(known) && matches!(name, "min" | "max") => known,
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
             return Err(external(not_supported(&format!("a list of {known}"))));
         }
