@@ -94,6 +94,10 @@ sql_states! {
     InvalidTimeZoneDisplacement = "22009",
     /// An argument is outside of what the function takes.
     InvalidParameterValue = "22023",
+    /// LIMIT of a negative number of rows.
+    InvalidRowCountInLimitClause = "2201W",
+    /// OFFSET by a negative number of rows.
+    InvalidRowCountInResultOffsetClause = "2201X",
     /// A pattern's escape character is none, or stands in front of nothing.
     InvalidEscapeSequence = "22025",
     /// A binary parameter is malformed.
@@ -144,6 +148,10 @@ sql_states! {
     AmbiguousColumn = "42702",
     /// A statement calls two relations by one name.
     DuplicateAlias = "42712",
+    /// A name is that of several tables.
+    AmbiguousAlias = "42P09",
+    /// A call has too many arguments.
+    TooManyArguments = "54023",
     /// A column does not exist.
     UndefinedColumn = "42703",
     /// A name is used twice in one definition.

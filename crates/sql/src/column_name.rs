@@ -116,7 +116,7 @@ fn type_name(data_type: &DataType) -> String {
     let name = format!("{}{behind}", before.trim_end());
     let name = name.trim_start_matches("pg_catalog.");
     // A list is called by its items.
-    let name = name.trim_end_matches("[]");
+    let name = name.split('[').next().unwrap_or_default();
     if let Some(labels) = crate::user_types::name_of_kept(name) {
         return labels.to_owned();
     }

@@ -80,6 +80,21 @@ fn check_numbers(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
+/// 42601 for a name in quotes that has no characters.
+fn check_names(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    for token in tokens {
+        if let Token::Word(word) = &token.token
+            && word.quote_style.is_some()
+            && word.value.is_empty()
+        {
+            let position = offset(sql, token.span.start) + 1;
+            let message = "zero-length delimited identifier at or near \"\"\"\"";
+            return Err(Error::new(SqlState::SyntaxError, message).with_position(position));
+        }
+    }
+    Ok(())
+}
+
 /// Splits a query string into statements (empty ones dropped) and parses them. 42601 on bad syntax.
 pub(crate) fn parse(sql: &str) -> Result<Vec<Statement>> {
     parse_with(sql, ParameterNames::Refused)
@@ -96,6 +111,7 @@ pub(crate) fn parse_with(sql: &str, names: ParameterNames) -> Result<Vec<Stateme
         .tokenize_with_location()
         .map_err(|error| unfinished_token(&error.message, sql, error.location))?;
     check_numbers(sql, &tokens_of_text)?;
+    check_names(sql, &tokens_of_text)?;
     let mut offsets = Offsets { sql, line: 1, line_start: 0 };
     let mut statements = Vec::new();
     let (mut counted, mut before) = (0, 0);

@@ -13,6 +13,10 @@
 //! | `GROUP BY DISTINCT a` | `GROUP BY "distinct sets", a` |
 //! | `FETCH FIRST (1 + 1) ROWS ONLY` | `LIMIT (1 + 1)` |
 //! | `IN ((SELECT ...), a)` | `IN (coalesce((SELECT ...)), a)` |
+//! | `a LIKE b ESCAPE c` | `a LIKE like_escape(b, c)` |
+//! | `VACUUM ANALYSE` | `VACUUM ANALYZE` |
+//! | `a ANTI JOIN b` | `a AS "anti" JOIN b` |
+//! | `a::int ARRAY` | `a::int[]` |
 //! | `interval(3) '1 s'` | `CAST('1 s' AS interval(3))` |
 
 use crate::expression::library;
@@ -37,6 +41,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     write_groups(tokens);
     write_members(tokens);
     write_intervals(tokens);
+    write_escapes(tokens);
+    write_words(tokens);
     write_counts(tokens);
     name_intervals(tokens);
 }
@@ -152,6 +158,134 @@ fn write_directions(tokens: &mut [TokenWithSpan]) {
         tokens[significant[place]].token = Token::make_keyword(direction);
         tokens[significant[place + 1]].token = blank();
     }
+}
+
+/// ESCAPE by something else than a character between quotes: the pattern is one that is made by a function.
+fn write_escapes(tokens: &mut Vec<TokenWithSpan>) {
+    let is_escape = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("escape"));
+    if !tokens.iter().any(is_escape) {
+        return;
+    }
+    let significant = places(tokens);
+    // Where LIKE, ESCAPE and what it is escaped by end, from the last one on, so that patterns may have patterns within.
+    for place in (1..significant.len()).rev() {
+        if word(tokens, &significant, place) != "escape" {
+            continue;
+        }
+        let is_plain = match significant.get(place + 1).map(|&at| &tokens[at].token) {
+            Some(Token::SingleQuotedString(text)) => text.chars().count() == 1,
+            _ => false,
+        };
+        let Some(like) = like_before(tokens, &significant, place).filter(|_| !is_plain) else { continue };
+        let Some(end) = operand_end(tokens, &significant, place + 1) else { continue };
+        let span = tokens[significant[place]].span;
+        let with = |token: Token| TokenWithSpan { token, span };
+        tokens.insert(significant[end] + 1, with(Token::RParen));
+        tokens[significant[place]].token = Token::Comma;
+        let call = [blank(), Token::make_word("like_escape", None), Token::LParen];
+        let behind = significant[like] + 1;
+        tokens.splice(behind..behind, call.map(with));
+        // Places have moved: what is left is before this one.
+        return write_escapes(tokens);
+    }
+}
+
+/// The LIKE or ILIKE whose pattern ends before a place.
+fn like_before(tokens: &[TokenWithSpan], significant: &[usize], end: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for place in (0..end).rev() {
+        match &tokens[significant[place]].token {
+            Token::RParen => depth += 1,
+            Token::LParen => depth = depth.checked_sub(1)?,
+            _ if depth > 0 => {}
+            _ => match word(tokens, significant, place).as_str() {
+                "like" | "ilike" => return Some(place),
+                "similar" | "escape" => return None,
+                _ => {}
+            },
+        }
+    }
+    None
+}
+
+/// The last token of an operand: a name, a constant or what is in parentheses, called and cast.
+fn operand_end(tokens: &[TokenWithSpan], significant: &[usize], first: usize) -> Option<usize> {
+    let token = |place: usize| significant.get(place).map(|&at| &tokens[at].token);
+    let mut end = match token(first)? {
+        Token::LParen => closing(tokens, significant, first)?,
+        Token::Word(_) | Token::SingleQuotedString(_) | Token::Placeholder(_) | Token::Number(..) => first,
+        _ => return None,
+    };
+    loop {
+        end = match token(end + 1) {
+            Some(Token::Period | Token::DoubleColon) => end + 2,
+            Some(Token::LParen) if matches!(token(end), Some(Token::Word(_))) => {
+                closing(tokens, significant, end + 1)?
+            }
+            _ => return Some(end),
+        };
+    }
+}
+
+/// Words that are others in the parser's grammar.
+fn write_words(tokens: &mut Vec<TokenWithSpan>) {
+    let significant = places(tokens);
+    let is = |place: usize, wanted: &str| word(tokens, &significant, place) == wanted;
+    let mut replaced: Vec<(usize, Vec<Token>)> = Vec::new();
+    for place in 0..significant.len() {
+        let at = significant[place];
+        let is_keyword = |before: &str| matches!(before, "as" | "from" | "join" | "lateral" | "only");
+        let is_named = place > 0
+            && matches!(tokens[significant[place - 1]].token, Token::Word(_))
+            && !is_keyword(&word(tokens, &significant, place - 1));
+        if is(place, "analyse") && (place == 0 || is(0, "vacuum")) {
+            replaced.push((at, vec![Token::make_keyword("ANALYZE")]));
+        } else if is_named && is(place + 1, "join") && (is(place, "anti") || is(place, "semi")) {
+            let name = word(tokens, &significant, place);
+            replaced.push((at, vec![Token::make_keyword("AS"), blank(), Token::make_word(&name, Some('"'))]));
+        } else if is_named && is(place, "array") && is_item(&word(tokens, &significant, place - 1)) {
+            let is_sized = significant.get(place + 1).is_some_and(|&at| tokens[at].token == Token::LBracket);
+            let brackets = vec![Token::LBracket, Token::RBracket];
+            replaced.push((at, if is_sized { Vec::new() } else { brackets }));
+        }
+    }
+    for (at, with) in replaced.into_iter().rev() {
+        let span = tokens[at].span;
+        tokens.splice(at..=at, with.into_iter().map(|token| TokenWithSpan { token, span }));
+    }
+}
+
+/// Whether a word is a type that ARRAY may stand behind.
+fn is_item(word: &str) -> bool {
+    let types = [
+        "smallint",
+        "int",
+        "integer",
+        "bigint",
+        "int2",
+        "int4",
+        "int8",
+        "real",
+        "float4",
+        "float8",
+        "precision",
+        "numeric",
+        "decimal",
+        "text",
+        "varchar",
+        "boolean",
+        "bool",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "uuid",
+        "bytea",
+        "json",
+        "jsonb",
+    ];
+    types.contains(&word)
 }
 
 /// `INTERVAL '1' days` is an interval of one second that is called days: the parser knows more units than PostgreSQL.

@@ -6,7 +6,7 @@ use crate::datetime::{
 };
 use crate::interval::{DAYS_PER_MONTH, Interval, MONTHS_PER_YEAR};
 use crate::zone::Zone;
-use crate::{Decimal, PackedType, Value};
+use crate::{Decimal, Number, PackedType, Value};
 use ankerdb_base::{Error, Result, SqlState};
 
 const SECOND: i64 = 1_000_000;
@@ -116,7 +116,27 @@ pub fn extract(field: &str, value: &Value) -> Result<Value> {
     if let Some(positive) = infinity(value) {
         return infinite_part(known, value, positive).ok_or_else(|| unsupported(field, value));
     }
+    if let (Field::Julian, Some(moment)) = (known, shown(value)) {
+        return julian(moment);
+    }
     part(known, value).map(Value::Numeric).ok_or_else(|| unsupported(field, value))
+}
+
+/// What clocks show at a moment, in microseconds since 1970.
+fn shown(value: &Value) -> Option<i64> {
+    match value {
+        Value::Timestamp(moment) => Some(*moment),
+        Value::TimestampTz(moment) => Zone::current().local(*moment).ok(),
+        _ => None,
+    }
+}
+
+/// The day of the Julian day count with the part of the day that has gone, in as many digits as such a quotient has.
+fn julian(moment: i64) -> Result<Value> {
+    let (days, time) = (moment.div_euclid(MICROSECONDS_PER_DAY), moment.rem_euclid(MICROSECONDS_PER_DAY));
+    let number = |value: i64| Number::from_i128(i128::from(value));
+    let part = number(time).checked_div(&number(MICROSECONDS_PER_DAY))?;
+    Ok(Value::Number(number(days + JULIAN_EPOCH).checked_add(&part)?.to_string().into()))
 }
 
 /// Whether a value is the positive infinity; `None` if it is none.
@@ -305,6 +325,9 @@ fn of_interval(field: Field, interval: Interval) -> Option<Decimal> {
 /// # Errors
 /// 22023 for fields that do not exist, 0A000 for those that the type does not have, 22008 if the beginning does not fit.
 pub fn date_trunc(field: &str, value: &Value) -> Result<Value> {
+    if infinity(value).is_some() {
+        return Ok(value.clone());
+    }
     let known = Field::by_name(field).ok_or_else(|| unknown(field, value))?;
     let found = match value {
         Value::Timestamp(moment) => moment_trunc(known, *moment)?.map(Value::Timestamp),

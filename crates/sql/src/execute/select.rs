@@ -68,7 +68,11 @@ fn window(plan: &SelectPlan, environment: &Environment) -> Result<(usize, usize)
 }
 
 fn negative(clause: &str) -> Error {
-    Error::new(SqlState::InvalidParameterValue, format!("{clause} must not be negative"))
+    let state = match clause {
+        "LIMIT" => SqlState::InvalidRowCountInLimitClause,
+        _ => SqlState::InvalidRowCountInResultOffsetClause,
+    };
+    Error::new(state, format!("{clause} must not be negative"))
 }
 
 fn one_row(

@@ -50,7 +50,8 @@ fn select_groups(select: &mut Select) -> Result<()> {
         // What the planner knows by itself.
         [Expr::GroupingSets(list)] => list.iter().flatten().all(|item| is_plain(item) && !is_tuple(item)),
         [Expr::Rollup(list) | Expr::Cube(list)] => {
-            list.iter().all(|set| set.len() == 1 && !is_tuple(&set[0]))
+            let is_new = |(place, set): (usize, &Vec<Expr>)| !list[..place].contains(set);
+            list.iter().all(|set| set.len() == 1 && !is_tuple(&set[0])) && list.iter().enumerate().all(is_new)
         }
         items => items.iter().all(is_plain),
     };
@@ -65,7 +66,11 @@ fn select_groups(select: &mut Select) -> Result<()> {
             let product = whole.iter().flat_map(|before| {
                 sets.iter().map(|set| {
                     let mut both = before.clone();
-                    both.extend(set.iter().filter(|item| !before.contains(item)).cloned());
+                    for item in set {
+                        if !both.contains(item) {
+                            both.push(item.clone());
+                        }
+                    }
                     both
                 })
             });

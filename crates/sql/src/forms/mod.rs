@@ -1,13 +1,16 @@
 //! Expressions that are written in simpler ones before anything is planned, the same for both paths: comparisons of rows are
 //! comparisons of their values ([`rows`]), windows that are made of named ones have their clauses ([`windows`]), GROUP BY is one list
 //! of sets ([`grouping`]), DISTINCT ON names expressions ([`distinct`]), BETWEEN SYMMETRIC and patterns before ANY and ALL are what they
-//! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]).
+//! are made of ([`between`], [`patterns`]), aggregates in conditions of subqueries are subqueries ([`conditions`]). Forms that the parser takes
+//! and PostgreSQL does not are refused ([`refused`]), and so are columns of nobody knows which table ([`references`]).
 
 mod between;
 mod conditions;
 mod distinct;
 mod grouping;
 mod patterns;
+mod references;
+mod refused;
 mod rows;
 mod windows;
 
@@ -18,14 +21,16 @@ pub(crate) use rows::{columns_of_row, row};
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result};
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Query, Statement, TypedString};
+use references::Tables;
 use windows::Windows;
 
 /// Rewrites a statement.
 ///
 /// # Errors
-/// `SyntaxError` for rows of different lengths; `UndefinedObject` and `WindowingError` for windows.
+/// `SyntaxError` for rows of different lengths; `UndefinedObject` and `WindowingError` for windows; those of what is refused.
 pub(crate) fn rewrite(statement: &mut Statement) -> Result<()> {
-    let mut forms = Forms { refused: None, windows: Vec::new() };
+    refused::statement(statement)?;
+    let mut forms = Forms { refused: None, windows: Vec::new(), tables: Vec::new() };
     visit(statement, &mut forms);
     forms.refused.map_or(Ok(()), Err)
 }
@@ -34,6 +39,8 @@ struct Forms {
     refused: Option<Error>,
     /// Named windows of the queries around what is being visited.
     windows: Vec<Windows>,
+    /// Their tables.
+    tables: Vec<Tables>,
 }
 
 impl Forms {
@@ -53,7 +60,15 @@ fn any_bits(expression: &mut Expr) {
 }
 
 impl Work for Forms {
+    fn relation(&mut self, relation: &ObjectName) {
+        let checked = refused::relation(relation);
+        self.note(checked);
+    }
+
     fn query(&mut self, query: &mut Query) {
+        let checked = refused::query(query);
+        self.note(checked);
+        self.tables.push(references::tables(query));
         if !self.windows.is_empty() {
             conditions::hidden(query);
         }
@@ -70,9 +85,14 @@ impl Work for Forms {
 
     fn end_of_query(&mut self) {
         self.windows.pop();
+        self.tables.pop();
     }
 
     fn expression(&mut self, expression: &mut Expr) {
+        let checked = refused::expression(expression);
+        self.note(checked);
+        let checked = references::check(expression, &self.tables);
+        self.note(checked);
         let done = rows::value(expression);
         self.note(done);
         any_bits(expression);

@@ -142,6 +142,14 @@ fn from_plan_message(message: &str) -> Error {
     if let Some(name) = quoted_after(&lower, "invalid function ") {
         return Error::new(SqlState::UndefinedFunction, format!("function {name} does not exist"));
     }
+    for (clause, state) in [
+        ("LIMIT", SqlState::InvalidRowCountInLimitClause),
+        ("OFFSET", SqlState::InvalidRowCountInResultOffsetClause),
+    ] {
+        if first_line.strip_prefix(clause).is_some_and(|rest| rest.starts_with(" must be >=")) {
+            return Error::new(state, format!("{clause} must not be negative"));
+        }
+    }
     if lower.contains("must appear in the group by clause")
         || lower.contains("could not be resolved from available columns")
     {

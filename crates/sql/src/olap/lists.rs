@@ -8,6 +8,7 @@ use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
     cast as cast_to, lit,
@@ -41,15 +42,35 @@ pub(super) fn settled(
     match function.name() {
         UPPER if is_vector => return Dimension::function(Asked::Upper, 0),
         LOWER if is_vector => return Dimension::function(Asked::Lower, 0),
-        "array_element" if is_vector => {
+        "array_element" => {
             if let [_, position] = arguments {
-                let behind = cast_to(position.clone(), DataType::Int64) + lit(1i64);
-                *position = behind;
+                if is_vector {
+                    *position = cast_to(position.clone(), DataType::Int64) + lit(1i64);
+                }
+                *position = at_least_one(position.clone(), lit(ScalarValue::Int64(None)));
+            }
+        }
+        "array_slice" => {
+            if let [_, first, last, ..] = arguments {
+                *first = at_least_one(first.clone(), lit(1i64));
+                *last = at_least_one(last.clone(), lit(0i64));
             }
         }
         _ => {}
     }
     function
+}
+
+/// A position, or another one where it is before the first item: for DataFusion, those count from the end.
+fn at_least_one(position: Expr, otherwise: Expr) -> Expr {
+    match &position {
+        Expr::Literal(ScalarValue::Int64(Some(1..)), _) => position,
+        _ => {
+            let position = cast_to(position, DataType::Int64);
+            let before = Box::new(position.clone().lt(lit(1i64)));
+            Expr::Case(Case::new(None, vec![(before, Box::new(otherwise))], Some(Box::new(position))))
+        }
+    }
 }
 
 /// What is asked of a list's dimension: NULL without items, and for dimensions that it does not have.

@@ -6,6 +6,7 @@
 
 use super::arrow::UTC;
 use super::arrow::{computed_type, wide_type};
+use super::computed_limits;
 use super::dependent;
 use super::error::external;
 use super::existence;
@@ -127,6 +128,7 @@ pub(crate) fn bind(
     let mut parameters = Parameters::declared(declared);
     let extremes = Extremes::of(state)?;
     let plan = typing::typed(existence::as_values(plan, &extremes)?, &mut parameters, &functions)?;
+    let plan = computed_limits::numbered(plan)?;
     let plan = dependent::independent(limited::numbered(plan)?)?;
     let plan = sequence_order::behind_sorts(system::shown(plan, &functions)?)?;
     Ok((plan, parameters.known().to_vec()))

@@ -75,7 +75,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Names of the columns that a query gives.
-    fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {
+    pub(super) fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {
         let mut inner = Scope { tables: self.tables, named: self.named.clone() };
         inner.enter(query);
         inner.columns_of_body(&query.body)
@@ -186,7 +186,7 @@ impl<'a> Scope<'a> {
         is_unique.then(|| Columns { of_relations: all.clone(), all })
     }
 
-    fn columns_of_table(&self, name: &ObjectName) -> Option<Vec<String>> {
+    pub(super) fn columns_of_table(&self, name: &ObjectName) -> Option<Vec<String>> {
         let own = last_name(name)?;
         if name.0.len() == 1
             && let Some((_, columns)) = self.named.iter().rev().find(|(known, _)| *known == own)

@@ -8,6 +8,7 @@
 //! - `1e100`: `CAST('1e100' AS numeric)`, a number of any length
 //! - `json_agg(x)`: in `document_aggregate`
 //! - `f(x)` in FROM: in `sets`
+//! - `a[:2]`: `a[1:2]`
 //! - `LOCALTIMESTAMP`: `CAST(now() AS timestamp)`
 //! - `VALUES (a::varchar(3)), (b::varchar(5))`: `coalesce(a::varchar(3))`
 
@@ -28,9 +29,9 @@ use crate::name::dotted;
 use crate::visit::{Work, visit};
 use ankerdb_engine::{DataType as SqlType, Error, PackedType, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, SetExpr,
-    Statement, TimezoneInfo, TypedString, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    Query, SetExpr, Statement, Subscript, TimezoneInfo, TypedString, UnaryOperator, Value,
 };
 
 /// The name of the function that gives an empty list for none; see [`lists`](super::lists).
@@ -85,6 +86,9 @@ impl Work for Calls {
         if let Some(call) = over_items(expression) {
             *expression = call;
         }
+        if let Expr::CompoundFieldAccess { access_chain, .. } = expression {
+            access_chain.iter_mut().for_each(bound_slice);
+        }
         if let Some(call) = of_numbers(expression) {
             *expression = call;
         }
@@ -123,6 +127,14 @@ fn is_of_bits(item: &Expr) -> bool {
 fn any_bits() -> DataType {
     let name = vec![Ident::new("pg_catalog"), Ident::with_quote('"', "bit")];
     DataType::Custom(ObjectName::from(name), Vec::new())
+}
+
+/// Gives a slice the bounds that are not written.
+fn bound_slice(access: &mut AccessExpr) {
+    let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access else { return };
+    let number = |number: i32| Expr::value(Value::Number(number.to_string(), false));
+    lower_bound.get_or_insert_with(|| number(1));
+    upper_bound.get_or_insert_with(|| number(i32::MAX));
 }
 
 /// Operators as calls whose operands the planner would look at: it knows no numerics of any length.

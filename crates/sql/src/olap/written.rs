@@ -6,23 +6,25 @@
 //! [`typing`](super::typing) puts what they mean in their place. None of them is left then.
 
 use super::arrow::{computed_type, wide_type};
+use super::error::external;
 use super::quantified;
 use super::sets;
 use super::told_casts::CAST;
 use super::unknown_function::{self, OPERATOR};
-use super::value::sql_type;
+use super::value::{field_type, sql_type};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
 use crate::window_frames::FRAME;
-use ankerdb_engine::DataType as SqlType;
+use ankerdb_engine::{DataType as SqlType, Error, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, GetFieldAccess, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit, when,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
@@ -66,6 +68,43 @@ impl ExprPlanner for WrittenOperators {
         let written = Written::function(symbol, result);
         let call = ScalarFunction::new_udf(written, vec![expr.left, expr.right]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let GetFieldAccess::ListIndex { key } = &access.field_access else {
+            return Ok(PlannerResult::Original(access));
+        };
+        let field = access.expr.to_field(schema)?.1;
+        match field.data_type() {
+            DataType::List(_) => {
+                let item = datafusion::functions_nested::expr_fn::array_element(access.expr, (**key).clone());
+                Ok(PlannerResult::Planned(item))
+            }
+            // Arrays of one dimension have nothing at places of two.
+            _ if is_item(&access.expr) => Ok(PlannerResult::Planned(when(lit(false), access.expr).end()?)),
+            DataType::Boolean | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
+                let known = field_type(&field).unwrap_or(SqlType::BigInt);
+                let message =
+                    format!("cannot subscript type {known} because it does not support subscripting");
+                Err(external(Error::new(SqlState::DatatypeMismatch, message)))
+            }
+            _ => Ok(PlannerResult::Original(access)),
+        }
+    }
+}
+
+/// Whether an expression is what is at a place of an array.
+fn is_item(expression: &Expr) -> bool {
+    match expression {
+        Expr::ScalarFunction(call) => call.func.name() == "array_element",
+        Expr::Case(case) => {
+            matches!(case.when_then_expr.as_slice(), [(never, item)] if **never == lit(false) && is_item(item))
+        }
+        _ => false,
     }
 }
 

@@ -751,7 +751,6 @@ mod tests {
             "SELECT a FROM b QUALIFY row_number() OVER () = 1",
             "SELECT * EXCEPT (a) FROM b",
             "SELECT * FROM a LEFT SEMI JOIN b ON true",
-            "SELECT * FROM a ANTI JOIN b ON true",
             "SELECT first_value(a) IGNORE NULLS OVER () FROM b",
             "SELECT 1 FETCH FIRST 10 PERCENT ROWS ONLY",
             "SELECT 1 LIMIT 1 FETCH FIRST 1 ROW ONLY",

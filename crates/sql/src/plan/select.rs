@@ -4,7 +4,7 @@ use super::access::{Access, Choice, SortKey, choose};
 use super::{Planner, QueryPlan, SubqueryPlans};
 use crate::OutputColumn;
 use crate::column_name::column_name;
-use crate::expression::bind::{Bound, elsewhere};
+use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of, document};
 use crate::name::{folded, object_name, quoted};
 use ankerdb_engine::{ColumnSet, DataType, Error, LockWait, SqlState, Table};
@@ -268,8 +268,12 @@ fn bind_limit(binder: &mut Binder, query: &ast::Query) -> Bound<(Option<Expressi
             None | Some(DataType::BigInt | DataType::Integer | DataType::SmallInt) => {
                 binder.resolve(typed, DataType::BigInt)?
             }
-            Some(_) => {
-                let message = format!("argument of {clause} must be type bigint");
+            Some(data_type) if data_type.is_numeric() => {
+                Expression::Cast(Box::new(typed.expression), DataType::BigInt)
+            }
+            Some(data_type) => {
+                let name = type_name(data_type);
+                let message = format!("argument of {clause} must be type bigint, not type {name}");
                 return Err(Error::new(SqlState::DatatypeMismatch, message).into());
             }
         };

@@ -119,6 +119,7 @@ const FUNCTIONS: &[SystemFunction] = &[
     function("current_schemas", &[Boolean], 1, NAMES, names::current_schemas),
     function("pg_size_pretty", &[BigInt], 1, Text, shown::size_pretty),
     function("pg_backend_pid", &[], 0, Integer, live::own_pid),
+    stable("current_query", &[], 0, Text, live::own_query),
     function("pg_is_in_recovery", &[], 0, Boolean, no),
     function("pg_postmaster_start_time", &[], 0, DataType::TIMESTAMPTZ, live::started),
     function("pg_conf_load_time", &[], 0, DataType::TIMESTAMPTZ, live::started),

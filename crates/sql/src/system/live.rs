@@ -313,6 +313,12 @@ pub(super) fn own_pid(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
     Ok(catalog.live.session.as_ref().map_or(0, |session| session.number()).into())
 }
 
+/// The text that the session's client has sent last.
+pub(super) fn own_query(catalog: &SystemCatalog, _: &[Value]) -> Result<Datum> {
+    let shown = catalog.live.session.as_ref().and_then(|session| session.shown().query);
+    Ok(shown.as_deref().into())
+}
+
 pub(super) fn cancel(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     signal(catalog, arguments, false)
 }

@@ -161,7 +161,7 @@ fn wrong_expressions_say_what_is_wrong() {
         ("select id from orders where w = 1 and customer", "!42804"),
         ("select id from nowhere where id = 1", "!42P01"),
         ("select id from orders where w = 1 order by 5", "!42P10"),
-        ("select id from orders where w = 1 limit -1", "!22023"),
+        ("select id from orders where w = 1 limit -1", "!2201W"),
         ("select case when true then 1 else 'x'::text end", "!42804"),
         ("select upper(1)", "!42883"),
     ]);

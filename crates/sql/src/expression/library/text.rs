@@ -1,6 +1,7 @@
 //! Functions of texts.
 
 use super::entry::{Entry, bytes, entry, integer, invalid, text, wrong_argument};
+use crate::expression::similar::invalid_escape;
 use crate::expression::text::{length, substring};
 use ankerdb_engine::DataType::{BigInt, Boolean, Bytea, Integer, Text};
 use ankerdb_engine::{Error, Interrupt, Result, SqlState, Value};
@@ -29,6 +30,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     entry("concat_ws", &[Text], Text, concat_ws).and_any(1, usize::MAX).lenient().stable(),
     entry("num_nulls", &[], Integer, num_nulls).and_any(1, usize::MAX).lenient(),
     entry("num_nonnulls", &[], Integer, num_nonnulls).and_any(1, usize::MAX).lenient(),
+    entry("like_escape", &[Text, Text], Text, like_escape),
     entry("unistr", &[Text], Text, unistr),
 ];
 
@@ -51,6 +53,34 @@ fn with_room(bytes: usize) -> Result<String> {
     let mut text = String::new();
     text.try_reserve_exact(bytes).map_err(|_| Error::new(SqlState::OutOfMemory, "out of memory"))?;
     Ok(text)
+}
+
+/// A pattern of LIKE with backslashes in place of another character that takes the next one literally; an empty one stands for none.
+fn like_escape(values: &[Value], _: &Interrupt) -> Result<Value> {
+    let (pattern, escape) = (text(values, 0)?, text(values, 1)?);
+    let mut characters = escape.chars();
+    let escape = match (characters.next(), characters.next()) {
+        (_, Some(_)) => return Err(invalid_escape()),
+        (escape, None) => escape,
+    };
+    if escape == Some('\\') {
+        return Ok(Value::text(pattern.to_owned()));
+    }
+    let mut result = with_room(pattern.len().saturating_mul(2))?;
+    let mut is_escaped = false;
+    for character in pattern.chars() {
+        match character {
+            _ if Some(character) == escape && !is_escaped => {
+                result.push('\\');
+                is_escaped = true;
+                continue;
+            }
+            '\\' if !is_escaped => result.push_str("\\\\"),
+            _ => result.push(character),
+        }
+        is_escaped = false;
+    }
+    Ok(Value::text(result))
 }
 
 fn initcap(values: &[Value], _: &Interrupt) -> Result<Value> {

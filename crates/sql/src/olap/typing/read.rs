@@ -831,10 +831,10 @@ fn native(op: Operator, left: Expr, right: Expr, schema: &DFSchemaRef) -> Result
     if op == Operator::StringConcat {
         use datafusion::functions_nested::expr_fn::{array_append, array_concat, array_prepend};
         match &types {
-            (ArrowType::List(_), ArrowType::List(_) | ArrowType::Null)
-            | (ArrowType::Null, ArrowType::List(_)) => {
-                return Ok(array_concat(vec![left, right]));
-            }
+            // A NULL beside an array is an array, and adds nothing.
+            (ArrowType::List(_), ArrowType::Null) => return Ok(left),
+            (ArrowType::Null, ArrowType::List(_)) => return Ok(right),
+            (ArrowType::List(_), ArrowType::List(_)) => return Ok(array_concat(vec![left, right])),
             (ArrowType::List(_), _) => return Ok(array_append(left, right)),
             (_, ArrowType::List(_)) => return Ok(array_prepend(left, right)),
             _ => {}
