@@ -50,7 +50,8 @@ pub(crate) fn write_out_tables(tokens: &mut Vec<TokenWithSpan>) {
             continue;
         }
         may_begin = match &token.token {
-            Token::LParen => true,
+            // Behind the last query of WITH, or the columns of INSERT.
+            Token::LParen | Token::RParen => true,
             Token::Word(word) if word.quote_style.is_none() => {
                 use Keyword::{ALL, AS, DISTINCT, EXCEPT, EXPLAIN, FOR, INTERSECT, UNION};
                 matches!(word.keyword, UNION | EXCEPT | INTERSECT | ALL | DISTINCT | AS | FOR | EXPLAIN)

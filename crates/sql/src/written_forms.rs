@@ -234,7 +234,10 @@ fn write_words(tokens: &mut Vec<TokenWithSpan>) {
     let mut replaced: Vec<(usize, Vec<Token>)> = Vec::new();
     for place in 0..significant.len() {
         let at = significant[place];
-        let is_keyword = |before: &str| matches!(before, "as" | "from" | "join" | "lateral" | "only");
+        let is_keyword = |before: &str| {
+            let joins = ["left", "right", "full", "inner", "outer", "natural", "cross"];
+            joins.contains(&before) || matches!(before, "as" | "from" | "join" | "lateral" | "only")
+        };
         let is_named = place > 0
             && matches!(tokens[significant[place - 1]].token, Token::Word(_))
             && !is_keyword(&word(tokens, &significant, place - 1));

@@ -223,15 +223,12 @@ impl TableDefinition {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Checks what the types cannot: at least one column, no name twice, keys over existing columns.
+    /// Checks what the types cannot: no name twice, keys over existing columns.
     ///
     /// # Errors
     /// `InvalidTableDefinition`, `DuplicateColumn`; `ProgramLimitExceeded` for too many columns.
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(SqlState::InvalidTableDefinition, message));
-        if self.columns.is_empty() {
-            return invalid("a table needs at least one column".into());
-        }
         if self.columns.len() > MAX_COLUMNS {
             let message = format!("tables can have at most {MAX_COLUMNS} columns");
             return Err(Error::new(SqlState::ProgramLimitExceeded, message));

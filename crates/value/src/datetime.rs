@@ -287,15 +287,24 @@ fn refused(refusal: Refusal, text: &str, type_name: &str) -> Error {
     refusal.error(text, type_name)
 }
 
-/// `HH:MM[:SS[.fraction]]`
+/// `HH:MM[:SS[.fraction]]` or `MM:SS.fraction`; minutes and seconds without digits are none.
 fn parse_time(cursor: &mut Cursor<'_>) -> Result<i64, Refusal> {
     let hour = i64::from(short_number(cursor.digits())?);
     if !cursor.skip_one(&[':']) {
         return Err(Refusal::Malformed);
     }
-    let minute = i64::from(short_number(cursor.digits())?);
-    let second = if cursor.skip_one(&[':']) { i64::from(short_number(cursor.digits())?) } else { 0 };
-    let fraction = if cursor.skip_one(&['.']) { fraction_microseconds(cursor.digits())? } else { 0 };
+    let part = |digits: &str| match digits {
+        "" => Ok(0),
+        digits => short_number(digits).map(i64::from),
+    };
+    let minute = part(cursor.digits())?;
+    let second = if cursor.skip_one(&[':']) { Some(part(cursor.digits())?) } else { None };
+    let fraction = if cursor.skip_one(&['.']) { Some(fraction_microseconds(cursor.digits())?) } else { None };
+    let (hour, minute, second) = match second {
+        None if fraction.is_some() => (0, hour, minute),
+        second => (hour, minute, second.unwrap_or(0)),
+    };
+    let fraction = fraction.unwrap_or(0);
     let time = (hour * 3600 + minute * 60 + second) * MICROSECONDS_PER_SECOND + fraction;
     // Second 60 stands for the next minute, and 24:00:00 for the next day, as in PostgreSQL.
     let exists = minute <= 59 && second <= 60 && time <= MICROSECONDS_PER_DAY;

@@ -368,7 +368,9 @@ fn clock(text: &str, wanted: IntervalFields) -> Result<i64, Refusal> {
         Some((clock, digits)) => (clock, fraction_of_second(digits)?),
         None => (text, 0),
     };
-    let numbers = clock.split(':').map(whole).collect::<Result<Vec<_>, _>>()?;
+    // What has no digits is none.
+    let part = |digits: &str| if digits.is_empty() { Ok(0) } else { whole(digits) };
+    let numbers = clock.split(':').map(part).collect::<Result<Vec<_>, _>>()?;
     let (hours, minutes, seconds) = match numbers.as_slice() {
         [minutes, seconds] if text.contains('.') || wanted == IntervalFields::MinuteToSecond => {
             (0, *minutes, *seconds)

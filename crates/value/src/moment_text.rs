@@ -320,7 +320,12 @@ impl Reader {
             Some((clock, digits)) => (clock, Some(fraction(digits)?)),
             None => (text, None),
         };
-        let numbers = clock.split(':').map(whole).collect::<Read<Vec<_>>>()?;
+        // What has no digits behind the hour is none.
+        let part = |(place, digits): (usize, &str)| match digits {
+            "" if place > 0 => Ok(0),
+            digits => whole(digits),
+        };
+        let numbers = clock.split(':').enumerate().map(part).collect::<Read<Vec<_>>>()?;
         let (hour, minute, second) = match numbers.as_slice() {
             [minute, second] if fraction.is_some() => (0, *minute, *second),
             [hour, minute] => (*hour, *minute, 0),

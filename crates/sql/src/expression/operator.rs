@@ -402,7 +402,9 @@ impl Binder<'_> {
         if types.iter().any(is_bits) && types.iter().all(|known| known.is_none() || is_bits(known)) {
             return library::call(self, "operator ||", vec![left, right]);
         }
-        if left.data_type == Some(DataType::Bytea) || right.data_type == Some(DataType::Bytea) {
+        // Beside a text it is one, too.
+        let is_text = |known: Option<DataType>| known.is_some_and(DataType::is_text);
+        if types.contains(&Some(DataType::Bytea)) && !types.into_iter().any(is_text) {
             return elsewhere("concatenation of bytea");
         }
         let is_list = |typed: &Typed| matches!(typed.data_type, Some(DataType::System(SystemType::List(_))));

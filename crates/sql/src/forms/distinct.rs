@@ -1,34 +1,60 @@
-//! `SELECT DISTINCT ON (1) a`: a number is a column of the list.
+//! `SELECT DISTINCT ON (1) a ORDER BY 1`: a number is a column of the list, in the order, too, where the planner would compare it with the
+//! column.
 
 use ankerdb_engine::{Error, Result, SqlState};
-use datafusion::sql::sqlparser::ast::{Distinct, Expr, Query, Select, SelectItem, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+};
 
 /// Writes the columns in place of their numbers, in all selects of the query.
 ///
 /// # Errors
 /// 42P10 for a number that no column has.
 pub(super) fn written(query: &mut Query) -> Result<()> {
-    selects(&mut query.body)
+    let mut columns = Vec::new();
+    selects(&mut query.body, &mut columns)?;
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    for key in keys {
+        let named = number(&key.expr).and_then(|number| columns.iter().find(|(known, _)| *known == number));
+        if let Some((_, column)) = named {
+            key.expr = column.clone();
+        }
+    }
+    Ok(())
 }
 
-fn selects(body: &mut SetExpr) -> Result<()> {
+/// Columns by their numbers.
+type Columns = Vec<(usize, Expr)>;
+
+fn number(expression: &Expr) -> Option<usize> {
+    match expression {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn selects(body: &mut SetExpr, columns: &mut Columns) -> Result<()> {
     match body {
-        SetExpr::Select(select) => named(select),
+        SetExpr::Select(select) => named(select, columns),
         SetExpr::SetOperation { left, right, .. } => {
-            selects(left)?;
-            selects(right)
+            // Their order is that of the whole.
+            selects(left, &mut Vec::new())?;
+            selects(right, &mut Vec::new())
         }
         _ => Ok(()),
     }
 }
 
-fn named(select: &mut Select) -> Result<()> {
+fn named(select: &mut Select, written: &mut Columns) -> Result<()> {
     let items = select.projection.clone();
     let Some(Distinct::On(columns)) = &mut select.distinct else { return Ok(()) };
     for column in columns {
-        let Expr::Value(value) = &*column else { continue };
-        let Value::Number(number, _) = &value.value else { continue };
-        let Ok(position) = number.parse::<usize>() else { continue };
+        let Some(position) = number(column) else { continue };
         let is_spread =
             |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
         match items.get(position.wrapping_sub(1)) {
@@ -36,6 +62,7 @@ fn named(select: &mut Select) -> Result<()> {
                 if !items[..position].iter().any(is_spread) =>
             {
                 *column = expr.clone();
+                written.push((position, expr.clone()));
             }
             _ if items.iter().any(is_spread) => {}
             _ => {

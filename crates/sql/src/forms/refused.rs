@@ -5,8 +5,8 @@ use crate::syntax_error::near;
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, Statement, Subscript,
-    TableFactor, TableWithJoins,
+    JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    Subscript, TableFactor, TableWithJoins,
 };
 
 /// PostgreSQL's limit for the arguments of GROUPING.
@@ -37,8 +37,9 @@ fn ident(name: &Ident) -> Result<()> {
 }
 
 /// # Errors
-/// 42601 for names that are written as texts, and names with dots in USING.
+/// 42601 for names that are written as texts, and names with dots in USING; 0A000 for an order of a set operation that computes.
 pub(super) fn query(query: &Query) -> Result<()> {
+    order_of_set(query)?;
     let mut bodies = vec![query.body.as_ref()];
     while let Some(body) = bodies.pop() {
         match body {
@@ -49,6 +50,27 @@ pub(super) fn query(query: &Query) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// 0A000 for a set operation that is ordered by something else than its columns.
+fn order_of_set(query: &Query) -> Result<()> {
+    let (SetExpr::SetOperation { .. }, Some(order)) = (query.body.as_ref(), &query.order_by) else {
+        return Ok(());
+    };
+    let OrderByKind::Expressions(keys) = &order.kind else { return Ok(()) };
+    let is_column =
+        |key: &Expr| matches!(key, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_));
+    match keys.iter().all(|key| is_column(&key.expr)) {
+        true => Ok(()),
+        false => {
+            let message = "invalid UNION/INTERSECT/EXCEPT ORDER BY clause";
+            Err(Error::new(SqlState::FeatureNotSupported, message)
+                .with_detail("Only result column names can be used, not expressions or functions.")
+                .with_hint(
+                    "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+                ))
+        }
+    }
 }
 
 fn select(select: &Select) -> Result<()> {

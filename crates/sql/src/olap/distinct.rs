@@ -3,6 +3,7 @@
 //! It groups by the argument first where all aggregates with DISTINCT have the same one, and computes the others, such as sums,
 //! of parts. A sum of integers is a bigint, but a sum of bigints is a numeric: such sums stay whole.
 
+use super::kept_above;
 use super::null_keys;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -18,7 +19,7 @@ pub(super) fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         "single_distinct_aggregation_to_group_by" => Arc::new(GroupByArgument { stock: rule }) as _,
         _ => rule,
     };
-    null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect())
+    kept_above::around(null_keys::around(Optimizer::new().rules.into_iter().map(ours).collect()))
 }
 
 #[derive(Debug)]

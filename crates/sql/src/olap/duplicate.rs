@@ -15,7 +15,7 @@ use crate::column_name::column_name;
 use crate::name::folded;
 use crate::visit::{Work, visit};
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, Value, ValueWithSpan, visit_expressions,
 };
 use std::collections::HashSet;
@@ -282,6 +282,10 @@ fn leave_out_order(query: &mut Query) {
         return;
     }
     let SetExpr::Select(select) = query.body.as_ref() else { return };
+    // It says which rows are left.
+    if matches!(select.distinct, Some(Distinct::On(_))) {
+        return;
+    }
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return };
     let computed = select.projection.iter().filter_map(|item| match item {
         SelectItem::ExprWithAlias { expr, alias } if !matches!(expr, Expr::Identifier(name) if name == alias) => {

@@ -142,6 +142,9 @@ fn from_plan_message(message: &str) -> Error {
     if let Some(name) = quoted_after(&lower, "invalid function ") {
         return Error::new(SqlState::UndefinedFunction, format!("function {name} does not exist"));
     }
+    if first_line.starts_with("SELECT DISTINCT ON expressions must match") {
+        return Error::new(SqlState::InvalidColumnReference, first_line);
+    }
     for (clause, state) in [
         ("LIMIT", SqlState::InvalidRowCountInLimitClause),
         ("OFFSET", SqlState::InvalidRowCountInResultOffsetClause),

@@ -1,4 +1,5 @@
-//! Casts of lists whose items, before or after, are labels: item by item, as Arrow would take labels for times.
+//! Casts of lists item by item: of those whose items, before or after, are labels, which Arrow would take for times, and of lists within
+//! lists, which it would write in its own way.
 
 use super::arrow::computed_type;
 use super::error::external;
@@ -6,7 +7,7 @@ use super::operation::{Operation, by_value};
 use crate::expression::{NoSequences, fold};
 use ankerdb_engine::{DataType, Error, ListType, SystemType};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
-use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -34,6 +35,9 @@ impl ListCast {
         let (Some(known), ArrowType::List(field)) = (lists.as_list_opt::<i32>(), &target) else {
             return Ok(new_null_array(&target, lists.len()));
         };
+        if matches!(known.values().data_type(), ArrowType::List(_)) {
+            return outer(known, self.cast(known.values())?);
+        }
         let (items, rows) = (ColumnarValue::Array(known.values().clone()), known.values().len());
         let operation = Operation::Cast(self.target.item_type());
         let items = by_value(
@@ -53,6 +57,23 @@ impl ListCast {
     }
 }
 
+/// Lists with other items at the same places.
+fn outer(lists: &ListArray, items: ArrayRef) -> Result<ArrayRef> {
+    let field = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+    let changed = ListArray::try_new(field, lists.offsets().clone(), items, lists.nulls().cloned());
+    Ok(Arc::new(changed.map_err(|error| external(Error::internal(error.to_string())))?))
+}
+
+/// The type of lists within as many lists as those of a type are.
+fn within(list: &ArrowType, target: ArrowType) -> ArrowType {
+    match list {
+        ArrowType::List(items) if matches!(items.data_type(), ArrowType::List(_)) => {
+            ArrowType::List(Arc::new(Field::new_list_field(within(items.data_type(), target), true)))
+        }
+        _ => target,
+    }
+}
+
 impl ScalarUDFImpl for ListCast {
     fn name(&self) -> &str {
         "to list"
@@ -66,8 +87,8 @@ impl ScalarUDFImpl for ListCast {
         Ok(arguments.to_vec())
     }
 
-    fn return_type(&self, _arguments: &[ArrowType]) -> Result<ArrowType> {
-        Ok(computed_type(DataType::System(SystemType::List(self.target))))
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
+        Ok(within(&arguments[0], computed_type(DataType::System(SystemType::List(self.target)))))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

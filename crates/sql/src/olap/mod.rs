@@ -41,6 +41,7 @@ mod framed;
 mod function;
 mod hypothetical;
 mod interval_aggregate;
+mod kept_above;
 mod kernel;
 pub(crate) mod labels;
 mod limited;

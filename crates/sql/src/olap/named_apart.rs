@@ -3,16 +3,24 @@
 //! - `WITH a AS (...) SELECT ... (WITH a AS (SELECT ... FROM a) ...)`: the inner query gets another name, since DataFusion knows each
 //!   name once.
 //! - `FROM (SELECT 1, 2) AS a (b)`: the second column gets its name in the list, too.
+//! - `SELECT a, b FROM t UNION SELECT b, c FROM u ORDER BY b`: the order is that of `SELECT * FROM (... UNION ...)`, which has the names of
+//!   the first query alone.
+//! - `SELECT 1 AS k FROM t GROUP BY k + 1`: names of columns of the result mean nothing within expressions.
 
 use super::planner::TableSources;
 use super::scope::Scope;
-use crate::name::{folded, identifier, quoted};
+use crate::column_name::column_name;
+use crate::name::{folded, identifier, quoted, undefined_column};
+use crate::plain_query::{plain_select, query_of};
 use crate::view_text;
 use crate::visit::{Work, visit};
 use ankerdb_engine::{Error, Result, SqlState};
 use datafusion::sql::sqlparser::ast::{
-    Cte, Query, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    Cte, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, TableWithJoins, WildcardAdditionalOptions, visit_expressions,
 };
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 /// The query in which each name is one thing's.
 ///
@@ -83,6 +91,48 @@ fn rename(query: &mut Query, position: usize, name: &str, new: &str) {
     query.with = Some(with);
 }
 
+/// Orders a set operation by its columns, where those of its queries have other names.
+fn order_by_columns(query: &mut Query) {
+    if query.order_by.is_none() || !matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) {
+        return;
+    }
+    let Some(names) = names(&query.body) else { return };
+    let mut seen = HashSet::new();
+    let are_unique = names.first().is_some_and(|first| first.iter().all(|name| seen.insert(name)));
+    if are_unique && names.windows(2).all(|pair| pair[0] == pair[1]) {
+        return;
+    }
+    let set = query_of(None, plain_select(Vec::new(), Vec::new(), None));
+    let body = std::mem::replace(&mut query.body, set.body.clone());
+    let subquery = Box::new(Query { body, ..set });
+    let name = identifier("set operation");
+    let alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+    let relation = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    let from = vec![TableWithJoins { relation, joins: Vec::new() }];
+    let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+    query.body = Box::new(SetExpr::Select(Box::new(plain_select(vec![all], from, None))));
+}
+
+/// The names of the columns that each of the queries gives, if none is a wildcard.
+fn names(body: &SetExpr) -> Option<Vec<Vec<String>>> {
+    let (mut bodies, mut all) = (vec![body], Vec::new());
+    while let Some(body) = bodies.pop() {
+        match body {
+            SetExpr::Select(select) => {
+                let name = |item: &SelectItem| match item {
+                    SelectItem::UnnamedExpr(expression) => Some(column_name(expression)),
+                    SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+                    _ => None,
+                };
+                all.push(select.projection.iter().map(name).collect::<Option<Vec<String>>>()?);
+            }
+            SetExpr::SetOperation { left, right, .. } => bodies.extend([right.as_ref(), left.as_ref()]),
+            _ => return None,
+        }
+    }
+    Some(all)
+}
+
 /// Lists of columns' names behind those of tables.
 struct Lists<'a> {
     scope: Scope<'a>,
@@ -100,6 +150,7 @@ impl Work for Lists<'_> {
         }
         self.scope.enter(query);
         self.body(&mut query.body);
+        order_by_columns(query);
     }
 
     fn end_of_query(&mut self) {
@@ -111,8 +162,10 @@ impl Lists<'_> {
     fn body(&mut self, body: &mut SetExpr) {
         match body {
             SetExpr::Select(select) => {
-                let Select { from, .. } = select.as_mut();
-                from.iter_mut().for_each(|item| self.joins(item));
+                select.from.iter_mut().for_each(|item| self.joins(item));
+                if let Err(error) = self.groups(select) {
+                    self.refused.get_or_insert(error);
+                }
             }
             SetExpr::SetOperation { left, right, .. } => {
                 self.body(left);
@@ -121,6 +174,45 @@ impl Lists<'_> {
             // Queries in parentheses are visited by themselves.
             _ => {}
         }
+    }
+
+    /// # Errors
+    /// 42702 for a group of a name that several tables have, 42703 for an expression over names of the result.
+    fn groups(&self, select: &Select) -> Result<()> {
+        let GroupByExpr::Expressions(groups, _) = &select.group_by else { return Ok(()) };
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let Some(from) = self.scope.columns_of_from(&select.from) else { return Ok(()) };
+        let count = |name: &str| from.all.iter().filter(|column| column.name == name).count();
+        let is_alias = |name: &str| {
+            select
+                .projection
+                .iter()
+                .any(|item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if folded(alias) == name))
+        };
+        for group in groups {
+            if let Expr::Identifier(name) = group {
+                if count(&folded(name)) > 1 {
+                    let message = format!("column reference {} is ambiguous", quoted(&folded(name)));
+                    return Err(Error::new(SqlState::AmbiguousColumn, message));
+                }
+                continue;
+            }
+            let wrong = visit_expressions(group, |part| match part {
+                Expr::Identifier(name) if count(&folded(name)) == 0 && is_alias(&folded(name)) => {
+                    ControlFlow::Break(folded(name))
+                }
+                _ => ControlFlow::Continue(()),
+            });
+            // Within a query it may be a column of the one around.
+            if let (ControlFlow::Break(name), [_]) = (wrong, self.depths.as_slice())
+                && !matches!(group, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_) | Expr::Nested(_))
+            {
+                return Err(undefined_column(&name));
+            }
+        }
+        Ok(())
     }
 
     fn joins(&mut self, item: &mut TableWithJoins) {

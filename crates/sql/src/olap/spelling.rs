@@ -72,6 +72,7 @@ impl Work for Calls {
             *expression = calls(name, arguments, Vec::new());
         }
         if let Expr::Function(function) = expression {
+            leave_out_constants(function);
             name_set(function);
             match as_counts(function) {
                 Some(Ok(counts)) => *expression = counts,
@@ -158,6 +159,17 @@ fn of_numbers(expression: &mut Expr) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Takes constants out of the order of an aggregate's rows: they are no places of columns there.
+fn leave_out_constants(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for clause in &mut list.clauses {
+        if let FunctionArgumentClause::OrderBy(keys) = clause {
+            keys.retain(|key| !matches!(key.expr, Expr::Value(_)));
+        }
+    }
+    list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(keys) if keys.is_empty()));
 }
 
 /// Calls a function that takes lists apart by the name that it is planned by.

@@ -305,6 +305,11 @@ impl ScalarUDFImpl for ShownList {
 /// The texts of arrays, such as `{1,2}`.
 pub(super) fn list_texts(list: ListType, lists: &ArrayRef) -> Result<ArrayRef> {
     let text = |items: ArrayRef| -> Result<String> {
+        if items.as_list_opt::<i32>().is_some() {
+            let inner = list_texts(list, &items)?;
+            let inner: Vec<&str> = inner.as_string_view().iter().map(|text| text.unwrap_or("NULL")).collect();
+            return Ok(format!("{{{}}}", inner.join(",")));
+        }
         let cells = Cells::new(&items).map_err(external)?;
         let items: Vec<ValueRef<'_>> = (0..items.len()).map(|item| cells.value(item)).collect();
         Ok(crate::system::shown_list(list, &items))

@@ -107,9 +107,6 @@ impl Rewriting {
     /// Keys, indexes and constraints over the column go with it.
     pub(super) fn drop_column(&mut self, position: usize) -> Result<()> {
         let definition = &mut self.definition;
-        if definition.columns.len() == 1 {
-            return Err(crate::name::not_supported("a table without columns"));
-        }
         let column = definition.columns.remove(position);
         self.generations.retain(|(name, _)| *name != column.name);
         self.sources.remove(position);

@@ -11,7 +11,7 @@
 //!
 //! A series of whole constants stays a function of DataFusion's, which makes it on all threads.
 
-use super::{ORDINALITY, PREFIX, UNNEST};
+use super::{ORDINALITY, PREFIX, UNNEST, own};
 use crate::expression::library::{self, SetColumns};
 use crate::name::{dotted, folded, identifier, not_supported};
 use crate::plain_query::{function_call, plain_query};
@@ -170,7 +170,21 @@ pub(crate) fn derived(factor: &TableFactor) -> Result<Option<TableFactor>> {
     let relation = alias.as_ref().map_or_else(|| identifier(&calls[0].0), |alias| alias.name.clone());
     let mut columns = columns(&calls, alias.as_ref())?;
     if is_numbered {
-        columns.push(("ordinality".to_owned(), function_call(&format!("{PREFIX}{ORDINALITY}"), Vec::new())));
+        let gives_rows = |(name, _): &(String, Vec<Expr>)| {
+            own(name).is_some() || library::is_set(name) || RECORDS.contains(&name.as_str())
+        };
+        // A value is one row.
+        let number = match calls.iter().any(gives_rows) {
+            true => function_call(&format!("{PREFIX}{ORDINALITY}"), Vec::new()),
+            false => Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(Expr::value(Value::Number("1".to_owned(), false))),
+                data_type: DataType::BigInt(None),
+                array: false,
+                format: None,
+            },
+        };
+        columns.push(("ordinality".to_owned(), number));
     }
     rename(&mut columns, alias.as_ref(), &relation)?;
     let item = |(name, expr)| SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };

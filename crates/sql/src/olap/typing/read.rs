@@ -392,12 +392,27 @@ impl<'r, 't> Reader<'r, 't> {
             Ok(typed) => Ok(Operand::Typed(typed)),
             Err(Refusal::Failed(error)) => Err(external(error)),
             Err(Refusal::Elsewhere(_)) => {
-                let left = self.emitter().emit(raw_left.expression)?;
-                let right = self.emitter().emit(raw_right.expression)?;
+                let (left, right) = self.both_bytes(op, raw_left, raw_right)?;
+                let left = self.emitter().emit(left.expression)?;
+                let right = self.emitter().emit(right.expression)?;
                 let native = native(op, left, right, self.schema)?;
                 self.leaf(native)
             }
         }
+    }
+
+    /// The operands of `||`; one without a type beside a bytea is one, too.
+    fn both_bytes(&mut self, op: Operator, left: Typed, right: Typed) -> Result<(Typed, Typed)> {
+        const BYTES: Option<DataType> = Some(DataType::Bytea);
+        let mut as_bytes = |typed: Typed| -> Result<Typed> {
+            let expression = self.binder().resolve(typed, DataType::Bytea).map_err(refused)?;
+            Ok(Typed::new(expression, DataType::Bytea))
+        };
+        Ok(match (op, left.data_type, right.data_type) {
+            (Operator::StringConcat, BYTES, None) => (left, as_bytes(right)?),
+            (Operator::StringConcat, None, BYTES) => (as_bytes(left)?, right),
+            _ => (left, right),
+        })
     }
 
     /// A chain of ANDs or of ORs, as one flat list.
@@ -631,6 +646,9 @@ impl<'r, 't> Reader<'r, 't> {
             (Operand::Foreign(foreign), Some(target)) if target.is_text() => {
                 match self.list_type(&foreign)? {
                     Ok(known) => self.leaf(list_text(known, foreign))?,
+                    Err(ArrowType::List(items)) if let Some(known) = innermost(items.data_type()) => {
+                        self.leaf(list_text(known, foreign))?
+                    }
                     Err(_) => Operand::Foreign(foreign),
                 }
             }
@@ -658,6 +676,11 @@ impl<'r, 't> Reader<'r, 't> {
                 if let (Some(target), Ok(own)) = (list, self.list_type(&operand)?)
                     && own != target
                     && [own, target].into_iter().any(is_of_labels)
+                {
+                    return self.leaf(list_cast::call(operand, target));
+                }
+                if let (Some(target), Err(ArrowType::List(items))) = (list, self.list_type(&operand)?)
+                    && innermost(items.data_type()).is_some()
                 {
                     return self.leaf(list_cast::call(operand, target));
                 }
@@ -806,6 +829,15 @@ fn operator(symbol: &str) -> Operator {
         "&&" => Operator::And,
         "|||" => Operator::Or,
         _ => Operator::GtEq,
+    }
+}
+
+/// The type of the lists whose items are no lists, of lists within lists.
+fn innermost(list: &ArrowType) -> Option<ListType> {
+    let ArrowType::List(items) = list else { return None };
+    match items.data_type() {
+        within @ ArrowType::List(_) => innermost(within),
+        item => list_type(item, None),
     }
 }
 

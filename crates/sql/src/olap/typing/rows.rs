@@ -37,7 +37,13 @@ impl Typing<'_> {
             |function, arguments, field: Field| SetCall { function, arguments, field: Arc::new(field) };
         match name {
             sets::UNNEST => {
-                let (list, told) = list(&reader, operands, name, 1)?;
+                let (mut list, told) = list(&reader, operands, name, 1)?;
+                // The items of all dimensions, one after the other.
+                while let ArrowType::List(items) = list[0].get_type(schema.as_ref())?
+                    && matches!(items.data_type(), ArrowType::List(_))
+                {
+                    list[0] = datafusion::functions_nested::expr_fn::flatten(list[0].clone());
+                }
                 let ArrowType::List(items) = list[0].get_type(schema.as_ref())? else {
                     // A NULL of a type that tells which list it is.
                     return Err(external(undefined_function("unnest(unknown)")));
