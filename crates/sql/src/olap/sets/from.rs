@@ -171,7 +171,10 @@ pub(crate) fn derived(factor: &TableFactor) -> Result<Option<TableFactor>> {
     let mut columns = columns(&calls, alias.as_ref())?;
     if is_numbered {
         let gives_rows = |(name, _): &(String, Vec<Expr>)| {
-            own(name).is_some() || library::is_set(name) || RECORDS.contains(&name.as_str())
+            own(name).is_some()
+                || library::is_set(name)
+                || library::columns(name).is_some()
+                || RECORDS.contains(&name.as_str())
         };
         // A value is one row.
         let number = match calls.iter().any(gives_rows) {
