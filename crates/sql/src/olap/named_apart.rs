@@ -110,7 +110,7 @@ fn order_by_columns(query: &mut Query) {
     let relation = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
     let from = vec![TableWithJoins { relation, joins: Vec::new() }];
     let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
-    query.body = Box::new(SetExpr::Select(Box::new(plain_select(vec![all], from, None))));
+    *query.body = SetExpr::Select(Box::new(plain_select(vec![all], from, None)));
 }
 
 /// The names of the columns that each of the queries gives, if none is a wildcard.

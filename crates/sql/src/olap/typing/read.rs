@@ -671,22 +671,26 @@ impl<'r, 't> Reader<'r, 't> {
                 let metadata = (!metadata.is_empty()).then(|| FieldMetadata::from(metadata));
                 Ok(Operand::Typed(Typed::new(self.column(Expr::Literal(constant, metadata)), target)))
             }
-            (operand, _) => {
-                let operand = self.emit(operand)?;
-                if let (Some(target), Ok(own)) = (list, self.list_type(&operand)?)
-                    && own != target
-                    && [own, target].into_iter().any(is_of_labels)
-                {
-                    return self.leaf(list_cast::call(operand, target));
-                }
-                if let (Some(target), Err(ArrowType::List(items))) = (list, self.list_type(&operand)?)
-                    && innermost(items.data_type()).is_some()
-                {
-                    return self.leaf(list_cast::call(operand, target));
-                }
-                self.leaf(Expr::Cast(Cast::new_from_field(Box::new(operand), whole.field.clone())))
-            }
+            (operand, _) => self.cast_list(operand, list, whole),
         }
+    }
+
+    /// A cast of what is no value of ours, or to a list.
+    fn cast_list(&mut self, operand: Operand, list: Option<ListType>, whole: &Cast) -> Result<Operand> {
+        let operand = self.emit(operand)?;
+        let target = match (list, self.list_type(&operand)?) {
+            (Some(target), Ok(own)) if own != target && [own, target].into_iter().any(is_of_labels) => {
+                Some(target)
+            }
+            (Some(target), Err(ArrowType::List(items))) if innermost(items.data_type()).is_some() => {
+                Some(target)
+            }
+            _ => None,
+        };
+        self.leaf(match target {
+            Some(target) => list_cast::call(operand, target),
+            None => Expr::Cast(Cast::new_from_field(Box::new(operand), whole.field.clone())),
+        })
     }
 
     /// A name or a number as what stands for an object.
