@@ -1,6 +1,7 @@
 //! Which schemas, tables, sequences and views exist.
 
 use crate::comment::{self, Comments, Subject};
+use crate::domain::Domain;
 use crate::schema::{NameRef, PUBLIC, RelationName, Schema, SearchPath};
 use crate::sequence::Sequence;
 use crate::user_type::UserType;
@@ -26,6 +27,7 @@ pub struct Catalog {
     pub(crate) sequences: Arc<Relations<Sequence>>,
     pub(crate) views: Arc<Relations<View>>,
     pub(crate) types: Arc<Relations<UserType>>,
+    pub(crate) domains: Arc<Relations<Domain>>,
     pub(crate) comments: Arc<Comments>,
     /// Indexes that go when the transaction commits whose own catalog this is.
     pub(crate) hidden: Vec<Arc<Index>>,
@@ -44,6 +46,7 @@ impl Default for Catalog {
             sequences: Arc::default(),
             views: Arc::default(),
             types: Arc::default(),
+            domains: Arc::default(),
             comments: Arc::new(comment::first()),
             hidden: Vec::new(),
             unready: Vec::new(),
@@ -217,6 +220,7 @@ impl Catalog {
             || self.sequences.keys().any(is_in)
             || self.views.keys().any(is_in)
             || self.types.keys().any(is_in)
+            || self.domains.keys().any(is_in)
     }
 
     /// The indexes of a table that are maintained and not about to go.
@@ -303,7 +307,9 @@ impl Catalog {
         made.extend(carry(&base.views, &self.views, &mut merged.views)?);
         // They have names of their own.
         self.check_made_types(base, current)?;
+        self.check_made_domains(base, current)?;
         carry(&base.types, &self.types, &mut merged.types)?;
+        carry(&base.domains, &self.domains, &mut merged.domains)?;
         self.check_comments(base, current)?;
         carry(&base.comments, &self.comments, &mut merged.comments)?;
         let tables = made.iter().filter_map(|name| merged.tables.get(*name));
@@ -316,6 +322,7 @@ impl Catalog {
         taken.map_or(Ok(()), |name| Err(relation_exists(&name.name)))?;
         merged.check_schemas()?;
         merged.check_types()?;
+        merged.check_domains()?;
         Ok(merged)
     }
 
@@ -323,7 +330,7 @@ impl Catalog {
     fn check_schemas(&self) -> Result<()> {
         let known: HashSet<SchemaId> = self.schemas.values().map(|schema| schema.id).collect();
         let names = self.tables.keys().chain(self.sequences.keys()).chain(self.views.keys());
-        let names = names.chain(self.types.keys());
+        let names = names.chain(self.types.keys()).chain(self.domains.keys());
         let lost = names.into_iter().find(|name| !known.contains(&name.schema));
         lost.map_or(Ok(()), |name| Err(changed_by_others(&name.name)))
     }

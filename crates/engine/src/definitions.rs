@@ -707,6 +707,7 @@ impl Definitions {
             .filter(|table| !remains(catalog, table))
             .for_each(|table| Gate::of(table).end(commit));
         catalog.show_types();
+        catalog.show_domains();
         self.database.shared.publish(Arc::new(catalog.along(Arc::default())));
     }
 

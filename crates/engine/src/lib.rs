@@ -54,6 +54,8 @@ mod configuration;
 mod contention;
 mod database;
 mod definitions;
+mod domain;
+mod domains;
 mod foreign_keys;
 mod interval_pruning;
 mod options;
@@ -78,9 +80,10 @@ pub use ankerdb_snapshot::{
     TightLoops,
 };
 pub use ankerdb_table::{
-    Cell, Check, ColumnDefinition, ColumnText, ConstraintTiming, Derivation, ForeignKey, Generation,
-    Identity, Index, IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, Materialized, MemoryUse,
-    OnCommit, ReadColumn, ReadRelation, Reference, ReferentialAction, RowTest, Table, TableDefinition,
+    Cell, Check, ColumnDefinition, ColumnDomain, ColumnText, ConstraintTiming, Derivation, ForeignKey,
+    Generation, Identity, Index, IndexDefinition, IndexKind, IndexStyle, KeyFunction, KeyStyle, Materialized,
+    MemoryUse, OnCommit, ReadColumn, ReadRelation, Reference, ReferentialAction, RowTest, Table,
+    TableDefinition,
 };
 pub use ankerdb_transaction::{
     Cause, Claim, Direction, Interrupt, Isolation, KeyBatch, KeyRange, LoadPart, LockWait, Locked,
@@ -88,15 +91,16 @@ pub use ankerdb_transaction::{
     mixed_nulls, no_parent,
 };
 pub use ankerdb_value::{
-    Array, ArrayBuilder, ArrayRef, BitLength, Bits, DataType, Decimal, ENUM_SLOTS, EnumLife, EnumPlace,
-    EnumState, EnumType, EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind, Packed,
-    PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
+    Array, ArrayBuilder, ArrayRef, BitLength, Bits, DataType, Decimal, DomainType, ENUM_SLOTS, EnumLife,
+    EnumPlace, EnumState, EnumType, EnumValue, Interval, KEPT_ENUM, Label, ListType, Network, ObjectKind,
+    Packed, PackedRef, PackedType, RangeType, SystemType, TimeTz, Value, ValueRef,
 };
 pub use catalog::Catalog;
 pub use comment::{Object, Part, Subject};
 pub use configuration::Configuration;
 pub use database::{Database, Statistics};
 pub use definitions::{DefinitionMark, Definitions};
+pub use domain::{Domain, DomainCheck};
 pub use foreign_keys::NewForeignKey;
 pub use options::{Options, default_memory_limit};
 pub use schema::{NameRef, PUBLIC, QualifiedName, RelationName, Schema, SearchPath};

@@ -114,7 +114,8 @@ impl Definitions {
     /// `DuplicateObject` if the name is taken.
     pub fn create_type(&mut self, new: UserType) -> Result<()> {
         let name = new.full_name();
-        if self.catalog_with(new.schema)?.types.contains_key(&name) {
+        let catalog = self.catalog_with(new.schema)?;
+        if catalog.types.contains_key(&name) || catalog.domains.contains_key(&name) {
             return Err(type_exists(&name.name));
         }
         self.change(|catalog| Arc::make_mut(&mut catalog.types).insert(name, Arc::new(new)));
@@ -128,7 +129,8 @@ impl Definitions {
     /// `DuplicateObject` if it has another name, which is taken.
     pub fn redefine_type(&mut self, name: &RelationName, new: UserType) -> Result<()> {
         let full = new.full_name();
-        if full != *name && self.catalog_with(new.schema)?.types.contains_key(&full) {
+        let catalog = self.catalog_with(new.schema)?;
+        if full != *name && (catalog.types.contains_key(&full) || catalog.domains.contains_key(&full)) {
             return Err(type_exists(&full.name));
         }
         let known = self.known_catalog().user_type(name).map(|known| known.state.labels().len());

@@ -120,6 +120,9 @@ fn type_name(data_type: &DataType) -> String {
     if let Some(labels) = crate::user_types::name_of_kept(name) {
         return labels.to_owned();
     }
+    if let Some(version) = crate::domains::by_kept_name(name) {
+        return version.name.clone();
+    }
     match name {
         "\"char\"" => "char",
         "int" | "integer" => "int4",

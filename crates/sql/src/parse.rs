@@ -241,7 +241,10 @@ fn parse_one(parser: &mut Parser<'_>, kind: Option<command::Kind>) -> Result<Par
     let statement = match kind {
         Some(kind) => Parsed::Command(command::read(kind, parser)?),
         None => {
-            let mut statement = parser.parse_statement().map_err(syntax_error)?;
+            let mut statement = match crate::domains::parse(parser)? {
+                Some(statement) => statement,
+                None => parser.parse_statement().map_err(syntax_error)?,
+            };
             crate::rewrite::rewrite(&mut statement);
             crate::forms::rewrite(&mut statement)?;
             crate::made_table::rewrite_into(&mut statement)?;

@@ -20,7 +20,7 @@ const SCHEMA: &str = "pg_catalog";
 
 /// The statement with types of users named by their numbers.
 pub(crate) fn resolved(statement: &Arc<Statement>, catalog: &Catalog) -> Arc<Statement> {
-    if catalog.user_types().next().is_none() {
+    if catalog.user_types().next().is_none() && catalog.domains().next().is_none() {
         return statement.clone();
     }
     let mut resolved = (**statement).clone();
@@ -37,6 +37,7 @@ pub(crate) fn resolved(statement: &Arc<Statement>, catalog: &Catalog) -> Arc<Sta
             } => names.data_type(data_type),
             _ => {}
         }),
+        Statement::CreateDomain(create) => names.data_type(&mut create.data_type),
         _ => {}
     }
     visit(&mut resolved, &mut names);
@@ -60,14 +61,14 @@ impl Names<'_> {
             DataType::Array(ArrayElemTypeDef::SquareBracket(items, _)) => self.data_type(items),
             DataType::Custom(name, modifiers) if modifiers.is_empty() => {
                 // Types of the system come first, as their schema does.
-                let found = match object_name(name) {
-                    Ok(name) => self.catalog.user_type(&name),
-                    Err(_) => None,
+                let Ok(written) = object_name(name) else { return };
+                let kept = match (self.catalog.user_type(&written), self.catalog.domain(&written)) {
+                    (Some(found), _) => kept_type(found.labels),
+                    (None, Some(domain)) => crate::domains::kept_type(domain.identity),
+                    (None, None) => return,
                 };
-                if let Some(found) = found
-                    && (name.0.len() > 1 || data_type(named).is_err())
-                {
-                    *named = kept_type(found.labels);
+                if name.0.len() > 1 || data_type(named).is_err() {
+                    *named = kept;
                 }
             }
             _ => {}

@@ -62,8 +62,8 @@ pub use memory_use::MemoryUse;
 pub use owned::{KeptRow, KeptRows, OwnedRow};
 pub use reference::{ConstraintTiming, ForeignKey, Reference, ReferentialAction};
 pub use schema::{
-    ColumnDefinition, Identity, IndexDefinition, IndexKind, IndexStyle, KeyStyle, MAX_COLUMNS, OnCommit,
-    TableDefinition,
+    ColumnDefinition, ColumnDomain, Identity, IndexDefinition, IndexKind, IndexStyle, KeyStyle, MAX_COLUMNS,
+    OnCommit, TableDefinition,
 };
 pub use segment::{ColumnRegions, Placement, Segments};
 pub use storage::Storage;

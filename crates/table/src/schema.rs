@@ -6,7 +6,7 @@ use crate::generation::Generation;
 use crate::materialized::Materialized;
 use crate::reference::{ForeignKey, Reference};
 use ankerdb_base::{Error, Result, SchemaId, SqlState};
-use ankerdb_value::DataType;
+use ankerdb_value::{DataType, DomainType};
 use std::sync::Arc;
 
 /// One column of a table.
@@ -24,6 +24,19 @@ pub struct ColumnDefinition {
     pub identity: Option<Identity>,
     /// How it is computed from the others, if it is.
     pub generation: Option<Generation>,
+    /// The domain that it is of, whose base type its type is.
+    pub domain: Option<ColumnDomain>,
+}
+
+/// What a column knows of its domain. A check of the table tests its values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ColumnDomain {
+    /// The domain.
+    pub identity: DomainType,
+    /// By which of its versions values are tested.
+    pub version: u32,
+    /// Whether the default is that of the domain.
+    pub gives_default: bool,
 }
 
 /// A column that numbers its rows (`GENERATED ... AS IDENTITY`).
@@ -39,7 +52,15 @@ impl ColumnDefinition {
     /// A column that forbids NULL.
     pub fn new(name: impl Into<String>, data_type: DataType) -> ColumnDefinition {
         let (name, nullable) = (name.into(), false);
-        ColumnDefinition { name, data_type, nullable, default: None, identity: None, generation: None }
+        ColumnDefinition {
+            name,
+            data_type,
+            nullable,
+            default: None,
+            identity: None,
+            generation: None,
+            domain: None,
+        }
     }
 
     /// This column, with NULL allowed.

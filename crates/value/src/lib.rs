@@ -16,6 +16,7 @@ mod date_style;
 mod datetime;
 mod decimal;
 mod digits;
+mod domain_type;
 mod enum_type;
 mod fit;
 mod float;
@@ -53,6 +54,7 @@ pub use datetime::{
     days_from_civil, is_infinite, is_infinite_date,
 };
 pub use decimal::Decimal;
+pub use domain_type::DomainType;
 pub use enum_type::{ENUM_SLOTS, EnumLife, EnumPlace, EnumState, EnumType, EnumValue, Label};
 pub use fit::cut;
 pub use interval::Interval;

@@ -1,5 +1,6 @@
 //! COMMENT ON.
 
+use super::alter::found_domain;
 use super::defining::Defining;
 use super::schema::{check_schema, is_system_schema, no_schema};
 use super::user_type::found as found_type;
@@ -32,7 +33,11 @@ fn subject(catalog: &Catalog, on: &Commented) -> Result<Option<Subject>> {
         }
         Commented::Relation(kind, name) => relation(catalog, kind, name).map(Some),
         Commented::Column(name, column) => self::column(catalog, name, column).map(Some),
+        Commented::Type(name) if let Some(domain) = catalog.domain(name) => {
+            whole(Object::Type(domain.full_name()))
+        }
         Commented::Type(name) => whole(Object::Type(found_type(catalog, name)?.full_name())),
+        Commented::Domain(name) => whole(Object::Type(found_domain(catalog, name)?.full_name())),
         Commented::Constraint(name, table) => constraint(catalog, name, table).map(Some),
     }
 }

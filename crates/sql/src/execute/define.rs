@@ -1,6 +1,6 @@
 //! Runs definitions.
 
-use super::alter::{add_foreign_key, alter};
+use super::alter::{add_foreign_key, alter, alter_domain, create_domain, drop_domains};
 use super::comment::comment;
 use super::create_as::create_table_as;
 use super::defining::{Defining, counted, numbered};
@@ -21,6 +21,7 @@ use ankerdb_engine::{
 /// Changes the catalog of the transaction; returns the command tag. After an error the caller takes back what was done. The
 /// session does truncation.
 pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<String> {
+    let _along = crate::domains::along(&*defining.definitions.catalog()?);
     let definitions = &mut *defining.definitions;
     match definition {
         Definition::CreateTable(table) => define_table(&mut defining, table)?,
@@ -60,6 +61,11 @@ pub(crate) fn define(mut defining: Defining, definition: &Definition) -> Result<
         Definition::AlterType { name, change } => alter_type(&mut defining, name, change)?,
         Definition::DropTypes { names, if_exists, cascade } => {
             drop_types(&mut defining, names, *if_exists, *cascade)?;
+        }
+        Definition::CreateDomain(name, new) => create_domain(&mut defining, name, new)?,
+        Definition::AlterDomain(name, action) => alter_domain(&mut defining, name, action)?,
+        Definition::DropDomains { names, if_exists, cascade } => {
+            drop_domains(&mut defining, names, *if_exists, *cascade)?;
         }
         Definition::DropTemporary { all } => {
             drop_temporary(definitions, Some(defining.transaction), *all, defining.runner.interrupt())?;

@@ -45,8 +45,9 @@ fn add_like(
     for (position, column) in source.columns().iter().enumerate() {
         add_column(table, new, (&source, position, column), included, catalog)?;
     }
-    if included.constraints {
-        for check in source.checks() {
+    for check in source.checks() {
+        // Columns stay those of their domains.
+        if included.constraints || crate::domains::is_check(&check.name) {
             new.own.checks.push((Some(check.name.clone()), parsed_check(&check.text)?));
         }
     }
@@ -72,7 +73,9 @@ fn add_column(
 ) -> Result<()> {
     let at = table.columns.len();
     let is_identity = column.identity.is_some();
-    let default = column.default.as_deref().filter(|_| included.defaults && !is_identity);
+    let is_of_domain = column.domain.is_some_and(|domain| domain.gives_default);
+    let default = column.default.as_deref();
+    let default = default.filter(|_| (included.defaults || is_of_domain) && !is_identity);
     // Sequences of its schema are named with that.
     let default = default.map(|text| moved(text, catalog.schema_of(source), |_| false)).transpose()?;
     let identity = column.identity.filter(|_| included.identity);

@@ -1,5 +1,6 @@
 //! Schemas come, go and are renamed, with what is in them.
 
+use super::alter::drop_domain_of_schema;
 use super::defining::Defining;
 use super::sequence::drop_sequence;
 use super::user_type::{drop_type_of_schema, shown_type};
@@ -153,6 +154,10 @@ fn drop_contents(
     let catalog = definitions.catalog()?;
     for (kind, relation) in relations(&catalog, id) {
         interrupt.check()?;
+        if kind == "domain" {
+            drop_domain_of_schema(definitions, &relation)?;
+            continue;
+        }
         if kind == "type" {
             drop_type_of_schema(definitions, &relation)?;
             continue;
@@ -178,7 +183,15 @@ fn relations(catalog: &Catalog, id: SchemaId) -> impl Iterator<Item = (&'static 
     });
     let sequences = catalog.sequences().map(|sequence| ("sequence", sequence.full_name()));
     let types = catalog.user_types().map(|known| ("type", known.full_name()));
-    let all = views.chain(tables).chain(sequences).chain(types).filter(|(_, name)| name.schema == id);
+    let domains = catalog.domains().map(|domain| ("domain", domain.full_name()));
+    // Those that others are made over come last.
+    let domains = domains.collect::<Vec<_>>().into_iter().rev();
+    let all = views
+        .chain(tables)
+        .chain(sequences)
+        .chain(domains)
+        .chain(types)
+        .filter(|(_, name)| name.schema == id);
     all.collect::<Vec<_>>().into_iter()
 }
 

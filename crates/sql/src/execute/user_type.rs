@@ -1,6 +1,6 @@
 //! Types of users come, change and go, and what uses them must stay or go with them.
 
-use super::alter::alter;
+use super::alter::{alter, drop_domain, shown_domain};
 use super::defining::Defining;
 use super::schema::{check_schema, is_system_schema, shown, target};
 use super::view::drop_relation;
@@ -8,8 +8,8 @@ use crate::name::{ROLE, full_name, identifier, not_supported, quoted};
 use crate::plan::{LabelPlace, TypeChange};
 use crate::user_types::is_named_in;
 use ankerdb_engine::{
-    Catalog, EnumPlace, EnumType, Error, NameRef, QualifiedName, RelationName, Result, SqlState, Table,
-    UserType, View, labels_of,
+    Catalog, Domain, EnumPlace, EnumType, Error, NameRef, QualifiedName, RelationName, Result, SqlState,
+    Table, UserType, View, labels_of,
 };
 use datafusion::sql::sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn create_type(defining: &mut Defining, name: &QualifiedName, labels:
         let hint = "A relation has an associated type of the same name, so you must use a name that doesn't conflict with any existing type.";
         return Err(type_exists(&full.name).with_hint(hint));
     }
-    if catalog.user_type(&full).is_some() {
+    if catalog.user_type(&full).is_some() || catalog.domain(&full).is_some() {
         return Err(type_exists(&full.name));
     }
     let (labels, life) = EnumType::create(&full.name, labels.iter().map(String::as_str))?;
@@ -118,7 +118,7 @@ fn check_unnamed(catalog: &Catalog, labels: EnumType, label: &str) -> Result<()>
 }
 
 /// There is one role.
-fn check_role(role: &str) -> Result<()> {
+pub(super) fn check_role(role: &str) -> Result<()> {
     match role {
         ROLE | "current_user" | "session_user" | "current_role" => Ok(()),
         _ => {
@@ -136,6 +136,7 @@ enum Dependent {
     View(Arc<View>),
     /// Something else of a table.
     Index(Arc<Table>, String),
+    Domain(Arc<Domain>),
 }
 
 impl Dependent {
@@ -153,6 +154,7 @@ impl Dependent {
             Dependent::Check(table, name) => format!("constraint {name} on table {}", of_table(table)),
             Dependent::View(view) => format!("view {}", shown(catalog, &view.full_name())),
             Dependent::Index(_, name) => format!("index {name}"),
+            Dependent::Domain(domain) => format!("type {}", shown_domain(catalog, domain)),
         }
     }
 
@@ -167,7 +169,7 @@ impl Dependent {
                 Some((table, format!("ALTER COLUMN {} DROP DEFAULT", column(table, *at))))
             }
             Dependent::Check(table, name) => Some((table, format!("DROP CONSTRAINT {}", identifier(name)))),
-            Dependent::View(_) | Dependent::Index(..) => None,
+            Dependent::View(_) | Dependent::Index(..) | Dependent::Domain(_) => None,
         }
     }
 }
@@ -203,6 +205,11 @@ fn dependents(catalog: &Catalog, labels: EnumType) -> Vec<Dependent> {
             || is_named_in(&view.query, labels)
     };
     found.extend(catalog.views().filter(reads).map(|view| Dependent::View(view.clone())));
+    let domains = catalog.domains().filter(|domain| {
+        let named = domain.checks.iter().map(|check| Some(&check.text)).chain([domain.default.as_ref()]);
+        labels_of(domain.base) == Some(labels) || named.flatten().any(|text| is_named_in(text, labels))
+    });
+    found.extend(domains.map(|domain| Dependent::Domain(domain.clone())));
     found
 }
 
@@ -215,6 +222,10 @@ pub(super) fn drop_types(
 ) -> Result<()> {
     for name in names {
         let catalog = defining.definitions.catalog()?;
+        if let Some(domain) = catalog.domain(name).cloned() {
+            drop_domain(defining, &domain, cascade)?;
+            continue;
+        }
         match found(&catalog, name) {
             Ok(known) => drop_type(defining, &known, cascade)?,
             Err(error) if if_exists && is_missing(&error) => {}
@@ -224,7 +235,7 @@ pub(super) fn drop_types(
     Ok(())
 }
 
-fn is_missing(error: &Error) -> bool {
+pub(super) fn is_missing(error: &Error) -> bool {
     matches!(error.state(), SqlState::UndefinedObject | SqlState::InvalidSchemaName)
 }
 
@@ -235,13 +246,24 @@ fn drop_type(defining: &mut Defining, known: &UserType, cascade: bool) -> Result
         return Err(depended_on(&catalog, known, &all));
     }
     // Views and indexes first: what they read cannot go before them.
-    let (readers, parts): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| matches!(one, Dependent::View(_) | Dependent::Index(..)));
+    let (readers, parts): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| {
+        !matches!(one, Dependent::Column(..) | Dependent::Default(..) | Dependent::Check(..))
+    });
     for dependent in readers.into_iter().chain(parts) {
         defining.runner.interrupt().check()?;
         let catalog = defining.definitions.catalog()?;
         match (&dependent, dependent.action()) {
+            // A column may have gone with its domain.
+            (Dependent::Column(table, at), _)
+                if catalog
+                    .table(&RelationName::of(table))
+                    .is_ok_and(|now| now.column_position(&table.columns()[*at].name).is_none()) => {}
             (_, Some((table, action))) => alter_table(defining, &RelationName::of(table), &action)?,
+            (Dependent::Domain(domain), _) => {
+                if let Some(domain) = catalog.domain_of(domain.identity).cloned() {
+                    drop_domain(defining, &domain, true)?;
+                }
+            }
             // It may have gone with a column.
             (Dependent::View(view), _) if catalog.view(&view.full_name()).is_some() => {
                 let changing = (&mut *defining.definitions, Some(&mut *defining.transaction));

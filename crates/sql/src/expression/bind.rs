@@ -281,7 +281,10 @@ impl<'a> Binder<'a> {
             return Err(too_deep().into());
         }
         self.depth += 1;
-        let bound = self.bind_node(expr);
+        let bound = match crate::domains::as_call(expr) {
+            Some(call) => self.bind_node(&call),
+            None => self.bind_node(expr),
+        };
         self.depth -= 1;
         bound
     }

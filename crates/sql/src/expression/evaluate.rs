@@ -272,6 +272,11 @@ fn call(function: Function, arguments: &[Expression], context: &Context) -> Resu
         Function::Greatest => extreme(values, Ordering::Greater),
         Function::Least => extreme(values, Ordering::Less),
         Function::MakeArray(list) => make_array(list, values).map(Value::Array),
+        Function::Domain(test) => {
+            let value = values.pop().unwrap_or(Value::Null);
+            test.0.test(&value, context)?;
+            Ok(value)
+        }
         Function::Library(function, _) => function.compute(&values, context.interrupt),
         Function::Concat => {
             let mut text = String::new();

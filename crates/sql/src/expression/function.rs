@@ -6,6 +6,7 @@ use super::library::{self, Builtin};
 use super::temporal::temporal_call;
 use super::types::{common_type, family, numeric, scale_of};
 use super::{Binder, Comparison, Expression, Math, SessionFunction, Temporal, document, labels};
+use crate::domains::{self, Test};
 use crate::name::DATABASE;
 use crate::version::VERSION;
 use ankerdb_engine::{DataType, Error, ListType, PackedType, SqlState, SystemType, Value};
@@ -56,6 +57,8 @@ pub(crate) enum Function {
     MakeArray(ListType),
     /// A function of the library, and the type of its result.
     Library(Builtin, DataType),
+    /// Its argument, which is of the base type of a domain, if it is a value of that.
+    Domain(Test),
 }
 
 impl Function {
@@ -118,6 +121,7 @@ impl Function {
             Function::Session(function) => function.sql_name(),
             Function::Library(function, _) => function.name(),
             Function::MakeArray(_) => "ARRAY",
+            Function::Domain(test) => &test.0.call,
         }
     }
 
@@ -280,6 +284,7 @@ pub(crate) fn is_known(name: &str, arguments: usize) -> bool {
         || Temporal::by_name(name, arguments).is_some()
         || SessionFunction::by_name(name, arguments).is_some()
         || library::is_known(name, arguments)
+        || (arguments == 1 && domains::by_call(name).is_some())
         || (arguments == 1 && library::type_function(name).is_some())
 }
 
@@ -305,6 +310,7 @@ fn is_range(items: &[Typed]) -> bool {
 pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<Typed> {
     let constant = |value, data_type| Ok(Typed::new(Expression::Literal(value), data_type));
     match name {
+        _ if let Some(version) = domains::by_call(name) => domain_call(binder, version, items),
         "coalesce" => {
             let (items, data_type) = binder.merge(items, "COALESCE")?;
             Ok(Typed::new(Expression::Coalesce(items), data_type))
@@ -370,6 +376,16 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         _ if CALLS.iter().all(|(known, ..)| *known != name) => library::call(binder, name, items),
         _ => text_call(binder, name, items),
     }
+}
+
+/// A value that is tested by a version of a domain.
+fn domain_call(binder: &mut Binder, version: &'static domains::Version, items: Vec<Typed>) -> Bound<Typed> {
+    let [value]: [Typed; 1] = match items.try_into() {
+        Ok(value) => value,
+        Err(_) => return elsewhere(&version.call[..]),
+    };
+    let value = binder.resolve(value, version.base)?;
+    Ok(Typed::new(Expression::Call(Function::Domain(Test(version)), vec![value]), version.base))
 }
 
 fn session_call(

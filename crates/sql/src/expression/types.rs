@@ -19,6 +19,9 @@ pub(crate) fn data_type(parsed: &ast::DataType) -> Result<DataType> {
     if let ast::DataType::Array(definition) = parsed {
         return array_type(parsed, definition);
     }
+    if let Some(version) = crate::domains::domain(parsed) {
+        return Ok(version.base);
+    }
     let text = parsed.to_string().to_lowercase();
     if matches!(text.as_str(), "\"char\"" | "pg_catalog.\"char\"") {
         return Ok(DataType::System(SystemType::Char));
@@ -55,6 +58,9 @@ fn array_type(whole: &ast::DataType, definition: &ast::ArrayElemTypeDef) -> Resu
         ast::ArrayElemTypeDef::SquareBracket(items, _) => items,
         _ => return Err(refused()),
     };
+    if crate::domains::domain(items).is_some() {
+        return Err(Error::new(SqlState::FeatureNotSupported, "an array of a domain is not supported"));
+    }
     let list = match (&**items, data_type(items)?) {
         (_, array @ DataType::System(SystemType::List(list))) if !list.is_vector() => return Ok(array),
         (_, DataType::ANY_VARCHAR) => Some(ListType::Varchar),

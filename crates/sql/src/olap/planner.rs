@@ -417,6 +417,7 @@ fn array_type(sql: &ast::DataType) -> Result<Option<FieldRef>> {
                 item = inner;
             }
             return match data_type(item) {
+                _ if crate::domains::domain(item).is_some() => Err(external(error)),
                 Ok(DataType::Varchar(_) | DataType::Char(_)) => Err(external(error)),
                 Ok(item) if item != item.of_any_precision() => Err(external(error)),
                 _ => Ok(None),

@@ -21,6 +21,7 @@ use super::quantified;
 use super::sets;
 use super::told_casts;
 use super::written::{DISTINCT, NEGATED, NOT_DISTINCT, POSITIVE};
+use crate::domains;
 use crate::expression::bind::is_bare_numeric;
 use crate::expression::notation::as_call;
 use crate::expression::quantified::{comparison, parts};
@@ -66,6 +67,9 @@ struct Calls {
 
 impl Work for Calls {
     fn expression(&mut self, expression: &mut Expr) {
+        if let Some(call) = domains::as_call(expression) {
+            *expression = call;
+        }
         if let Some((name, mut arguments)) = as_call(expression) {
             // A sign may have gone before the base of a power.
             arguments.iter_mut().for_each(|argument| self.expression(argument));

@@ -12,6 +12,7 @@ use super::sets;
 use super::told_casts::CAST;
 use super::unknown_function::{self, OPERATOR};
 use super::value::{field_type, sql_type};
+use crate::domains;
 use crate::expression::notation::OVERLAP;
 use crate::expression::{Math, Temporal, labels, library};
 use crate::rewrite::TIES;
@@ -162,6 +163,7 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
             _ => (name, Rough::Count),
         },
         other if let Some((_, _, name)) = quantified::by_name(other) => (name, Rough::Boolean),
+        other if let Some(version) = domains::by_call(other) => (&*version.call, Rough::First),
         other => match (Temporal::known_name(other), Math::known_name(other)) {
             (Some(name), _) => (name, Rough::Interval),
             (None, Some(name)) => (name, Rough::Double),

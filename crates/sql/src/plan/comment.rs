@@ -14,6 +14,7 @@ pub(crate) enum Commented {
     Column(QualifiedName, String),
     Constraint(String, QualifiedName),
     Type(QualifiedName),
+    Domain(QualifiedName),
 }
 
 /// What a name stands for behind COMMENT ON.
@@ -28,6 +29,7 @@ pub(super) fn commented(kind: CommentObject, name: &ObjectName) -> Result<Commen
         CommentObject::Schema => Commented::Schema(schema_name(name)?),
         CommentObject::Database => Commented::Database(simple_name(name)?),
         CommentObject::Type => Commented::Type(object_name(name)?),
+        CommentObject::Domain => Commented::Domain(object_name(name)?),
         CommentObject::Column => column(name)?,
         CommentObject::Procedure => constraint(name)?,
         other => return Err(not_supported(&format!("COMMENT ON {other}"))),

@@ -3,6 +3,7 @@
 use super::check::add_checks;
 use super::comment::{Commented, commented};
 use super::default::checked;
+use super::domain::NewDomain;
 use super::foreign_key::{ForeignKeyClause, foreign_key};
 use super::generation::{NewGeneration, bind_generations};
 use super::index::{NewIndex, index_kind, new_index};
@@ -108,6 +109,13 @@ pub(crate) enum Definition {
         if_exists: bool,
         cascade: bool,
     },
+    CreateDomain(QualifiedName, NewDomain),
+    AlterDomain(QualifiedName, crate::domains::Action),
+    DropDomains {
+        names: Vec<QualifiedName>,
+        if_exists: bool,
+        cascade: bool,
+    },
     /// Drops the session's temporary relations, or else those only that go with each commit.
     DropTemporary {
         all: bool,
@@ -179,6 +187,9 @@ impl Definition {
             Definition::CreateType { .. } => "CREATE TYPE",
             Definition::AlterType { .. } => "ALTER TYPE",
             Definition::DropTypes { .. } => "DROP TYPE",
+            Definition::CreateDomain(..) => "CREATE DOMAIN",
+            Definition::AlterDomain(..) => "ALTER DOMAIN",
+            Definition::DropDomains { .. } => "DROP DOMAIN",
             Definition::Truncate { .. } => "TRUNCATE TABLE",
         }
     }
@@ -217,6 +228,7 @@ pub(super) fn definition(statement: &Statement) -> Result<Option<Definition>> {
         Statement::AlterSchema(alter) => alter_schema(alter)?,
         Statement::CreateType { name, representation } => user_type::create(name, representation.as_ref())?,
         Statement::AlterType(alter) => user_type::alter(alter)?,
+        Statement::CreateDomain(domain) => super::domain::definition(domain)?,
         Statement::Comment { object_type, object_name: name, comment: text, if_exists: false, .. } => {
             // An empty comment is none.
             let text = text.clone().filter(|text| !text.is_empty());
@@ -256,6 +268,10 @@ fn drop_objects(
     if object_type == ast::ObjectType::Schema {
         let names = names.iter().map(schema_name).collect::<Result<Vec<_>>>()?;
         return Ok(Definition::DropSchemas { names, if_exists, cascade });
+    }
+    if let Some(domains) = crate::domains::dropped(names) {
+        let names = domains.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+        return Ok(Definition::DropDomains { names, if_exists, cascade });
     }
     let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
     Ok(match object_type {
@@ -556,8 +572,24 @@ fn has_columns(list: ListType) -> bool {
     !list.is_vector() && !matches!(list.item_type(), DataType::System(_) | DataType::Numeric { .. })
 }
 
-/// Adds a column behind the others.
+/// Adds a column behind the others, which may be of a domain.
 pub(crate) fn add_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
+    let mut new = add_plain_column(table, column)?;
+    let is_counted = !new.sequences.is_empty() || !new.generations.is_empty();
+    if let (Some(version), Some(added)) =
+        (crate::domains::domain(&column.data_type), table.columns.last_mut())
+    {
+        let gives_default = added.default.is_none() && !is_counted;
+        if gives_default {
+            added.default.clone_from(&version.default);
+        }
+        added.domain = Some(version.of_column(gives_default));
+        new.checks.extend(version.check(&added.name).map(|(name, expr)| (Some(name), expr)));
+    }
+    Ok(new)
+}
+
+fn add_plain_column(table: &mut TableDefinition, column: &ast::ColumnDef) -> Result<NewColumn> {
     let NewColumn { mut keys, mut sequences, mut checks, mut foreign_keys, mut generations } =
         NewColumn::default();
     let name = folded(&column.name);

@@ -13,6 +13,7 @@ pub(crate) mod default;
 mod define;
 mod deparse;
 pub(crate) mod derivation;
+mod domain;
 mod explain;
 mod foreign_key;
 pub(crate) mod generation;
@@ -35,6 +36,7 @@ pub(crate) use define::{
     Definition, Key, NewColumn, NewColumns, NewPart, NewTable, add_column, column_type, key_definition,
     new_table, positions, table_key,
 };
+pub(crate) use domain::NewDomain;
 pub(crate) use explain::{Describer, ExplainPlan};
 pub(crate) use foreign_key::{ForeignKeyClause, default_values, foreign_key};
 pub(crate) use index::{Indexed, IndexedColumn, NewIndex};
@@ -159,6 +161,7 @@ impl<'a> Planner<'a> {
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
     pub(crate) fn plan(&self, statement: &Statement, declared: &[Option<DataType>]) -> Result<Planned> {
         let mut parameters = Parameters::declared(declared);
+        let _along = crate::domains::along(&self.catalog);
         let (kind, output) = match &statement.ast {
             Some(ast) => {
                 clauses::check(ast)?;

@@ -104,7 +104,7 @@ impl SqlSession {
         match &**command {
             Command::Prepare { types, statement, .. } => {
                 let catalog = self.runner.catalog();
-                let types = types.iter().map(|sql| declared_type(&resolved_type(sql, &catalog)));
+                let types = types.iter().map(|sql| parameter_type(&resolved_type(sql, &catalog)));
                 let types = types.collect::<Result<Vec<_>>>()?;
                 inner = Some(Arc::new(Prepared::new(&self.runner, within(statement), &types)?));
             }
@@ -312,6 +312,17 @@ fn check_number(name: &str, prepared: &Prepared, arguments: &[Expr]) -> Result<(
     let message = format!("wrong number of parameters for prepared statement {}", quoted(name));
     let detail = format!("Expected {expected} parameters but got {given}.");
     Err(Error::new(SqlState::SyntaxError, message).with_detail(detail))
+}
+
+/// The type of a parameter that PREPARE declares.
+///
+/// # Errors
+/// 0A000 for a domain, whose conditions are those of a column or cast.
+fn parameter_type(sql: &ast::DataType) -> Result<Option<DataType>> {
+    match crate::domains::domain(sql) {
+        Some(_) => Err(crate::name::not_supported("a parameter of a domain")),
+        None => declared_type(sql),
+    }
 }
 
 /// The type that PREPARE gives a parameter; `None` if it is to be inferred.

@@ -159,8 +159,11 @@ impl SqlSession {
 /// What a definition of types leaves out.
 fn skipped_types(definition: &Definition, catalog: &Catalog) -> Vec<(SqlState, String)> {
     match definition {
-        Definition::DropTypes { names, if_exists: true, .. } => {
-            let gone = names.iter().filter(|name| catalog.user_type(*name).is_none());
+        Definition::DropTypes { names, if_exists: true, .. }
+        | Definition::DropDomains { names, if_exists: true, .. } => {
+            let is_gone =
+                |name: &&QualifiedName| catalog.user_type(*name).is_none() && catalog.domain(*name).is_none();
+            let gone = names.iter().filter(is_gone);
             let messages = gone.map(|name| match &name.schema {
                 Some(schema) if catalog.schema(schema).is_none() => no_schema(schema),
                 _ => format!("type {} does not exist, skipping", quoted(&name.to_string())),

@@ -200,7 +200,7 @@ pub(super) fn attributes(catalog: &SystemCatalog) -> Rows {
     let mut rows = Vec::new();
     for table in &catalog.tables {
         let columns = table.columns.iter().enumerate();
-        rows.extend(columns.map(|(position, column)| table_column(table.oid, position, column)));
+        rows.extend(columns.map(|(position, column)| table_column(catalog, table.oid, position, column)));
         for index in &table.indexes {
             rows.extend(index_columns(table, index));
         }
@@ -241,7 +241,7 @@ struct Traits {
     generated: &'static str,
 }
 
-fn table_column(table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum> {
+fn table_column(catalog: &SystemCatalog, table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum> {
     let definition = &column.definition;
     let traits = Traits {
         is_not_null: !definition.nullable,
@@ -250,8 +250,18 @@ fn table_column(table: u32, position: usize, column: &ColumnEntry) -> Vec<Datum>
         identity: identity(definition.identity),
         generated: if definition.generation.is_some() { "s" } else { "" },
     };
-    attribute(table, position, &definition.name, definition.data_type, &traits)
+    let mut row = attribute(table, position, &definition.name, definition.data_type, &traits);
+    if let Some(entry) = catalog.domain_of(definition) {
+        // The domain says what its values are limited to.
+        row[TYPE] = entry.domain.identity.oid().into();
+        row[MODIFIER] = (-1).into();
+    }
+    row
 }
+
+/// Places of `atttypid` and `atttypmod`.
+const TYPE: usize = 2;
+const MODIFIER: usize = 8;
 
 fn identity(identity: Option<Identity>) -> &'static str {
     match identity {

@@ -70,8 +70,9 @@ impl Tables<'_> {
                 Some((RELATIONS, oids.of(ObjectKey::Sequence(name.clone()), || (&sequence).into())))
             }
             Object::Type(name) => {
-                let known = self.catalog.user_type(name).filter(|_| is_known(name))?;
-                Some((TYPES, known.labels.oid()))
+                let labels = self.catalog.user_type(name).map(|known| known.labels.oid());
+                let domain = || self.catalog.domain(name).map(|domain| domain.identity.oid());
+                Some((TYPES, labels.or_else(domain).filter(|_| is_known(name))?))
             }
             Object::Table(origin) => {
                 let table = *self.tables.get(origin)?;

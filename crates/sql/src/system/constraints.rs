@@ -278,7 +278,7 @@ pub(super) fn by_number(catalog: &SystemCatalog, oid: u32) -> Option<(&TableEntr
 pub(super) fn constraints(catalog: &SystemCatalog) -> Rows {
     let rows =
         catalog.tables.iter().flat_map(|table| of_table(table).map(|each| constraint_row(table, &each)));
-    rows.collect()
+    rows.chain(super::domains::constraints(catalog)).collect()
 }
 
 fn constraint_row(table: &TableEntry, constraint: &Constraint<'_>) -> Vec<Datum> {

@@ -4,7 +4,7 @@ use super::quoting::quote_literal;
 use super::{SystemCatalog, TableEntry};
 use crate::expression::types::ANY_BIT;
 use crate::name::{folded, sequence_name};
-use ankerdb_engine::{ColumnDefinition, DataType, PackedType, QualifiedName};
+use ankerdb_engine::{ColumnDefinition, DataType, Domain, PackedType, QualifiedName};
 use ankerdb_value::parse_text;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Statement,
@@ -24,11 +24,19 @@ pub(super) fn default_text(
     let name = |name: &QualifiedName| {
         catalog.shown_name(name.schema.as_deref().unwrap_or(&table.schema.name), &name.name)
     };
-    shown_default(column, &name).map(|text| catalog.shown_types(&text))
+    shown_default(column, &name).map(|text| catalog.shown_domains(&catalog.shown_types(&text)))
 }
 
 /// What a sequence is called.
 type Names<'a> = &'a dyn Fn(&QualifiedName) -> String;
+
+/// The default of a domain.
+pub(super) fn domain_default(catalog: &SystemCatalog, domain: &Domain) -> Option<String> {
+    let default = domain.default.clone();
+    let column = ColumnDefinition { default, ..ColumnDefinition::new(domain.name.as_str(), domain.base) };
+    let text = shown_default(&column, &|name| name.to_string())?;
+    Some(catalog.shown_domains(&catalog.shown_types(&text)))
+}
 
 fn shown_default(column: &ColumnDefinition, names: Names<'_>) -> Option<String> {
     let text = column.default.as_ref()?;

@@ -234,6 +234,7 @@ fn numbered() -> impl Iterator<Item = (u32, &'static str)> {
         .chain(inputs)
         .chain(super::type_functions::named())
         .chain(FUNCTION_NAMES)
+        .chain(super::domains::FUNCTION_NAMES)
 }
 
 /// The function of the table above with that number.

@@ -18,6 +18,7 @@ mod classes;
 mod comments;
 mod constraints;
 mod default_text;
+mod domains;
 mod functions;
 mod list;
 mod live;
@@ -239,6 +240,7 @@ pub(crate) struct SystemCatalog {
     views: Vec<ViewEntry>,
     sequences: Vec<SequenceEntry>,
     types: Vec<user_types::TypeEntry>,
+    domains: Vec<domains::DomainEntry>,
     comments: comments::Comments,
     /// Schemas that relations of users may be in.
     schemas: Vec<SchemaEntry>,
@@ -383,6 +385,7 @@ impl SystemCatalog {
         };
         let views: Vec<ViewEntry> = catalog.views().filter_map(view).collect();
         let types = user_types::describe(catalog, schema);
+        let domains = domains::describe(catalog, schema);
         let schema_names = schemas.iter().map(|(id, schema)| (*id, schema.name.clone())).collect();
         let mut schemas: Vec<SchemaEntry> = schemas.into_values().collect();
         schemas.sort_by_key(|schema| schema.oid);
@@ -394,6 +397,7 @@ impl SystemCatalog {
             views,
             sequences,
             types,
+            domains,
             comments,
             schemas,
             schema_names,
@@ -410,7 +414,7 @@ impl SystemCatalog {
 
     /// Puts the names of types in texts that name them by numbers.
     fn show_types(&mut self) {
-        if self.types.is_empty() {
+        if self.types.is_empty() && self.domains.is_empty() {
             return;
         }
         let mut tables = std::mem::take(&mut self.tables);
@@ -422,9 +426,12 @@ impl SystemCatalog {
                     .as_mut()
                     .into_iter()
                     .chain(computed)
-                    .for_each(|text| *text = self.shown_types(text));
+                    .for_each(|text| *text = self.shown_domains(&self.shown_types(text)));
             }
-            table.checks.iter_mut().for_each(|check| check.text = self.shown_types(&check.text));
+            table
+                .checks
+                .iter_mut()
+                .for_each(|check| check.text = self.shown_domains(&self.shown_types(&check.text)));
         }
         self.tables = tables;
     }
@@ -536,11 +543,15 @@ fn describe_table(
 ) -> TableEntry {
     let id = table.origin();
     let mut oid = |key: ObjectKey| oids.of(key, || table.into());
-    let column = |(position, definition): (usize, &ColumnDefinition)| ColumnEntry {
-        definition: definition.clone(),
+    let column = |(position, definition): (usize, &ColumnDefinition)| {
+        let mut definition = definition.clone();
+        // The default of its domain is that of the domain alone.
+        definition.default =
+            definition.default.filter(|_| !definition.domain.is_some_and(|of| of.gives_default));
         // What computes a column is kept where defaults are, as in PostgreSQL.
-        default_oid: (definition.default.is_some() || definition.generation.is_some())
-            .then(|| oid(ObjectKey::Default(id, position))),
+        let has_default = definition.default.is_some() || definition.generation.is_some();
+        let default_oid = has_default.then(|| oid(ObjectKey::Default(id, position)));
+        ColumnEntry { definition, default_oid }
     };
     let columns = table.columns().iter().enumerate().map(column).collect();
     let mut index = |definition: &IndexDefinition| {
@@ -560,7 +571,8 @@ fn describe_table(
         is_validated: check.is_validated,
         columns: (0..table.columns().len()).filter(|&column| check.columns.contains(column)).collect(),
     };
-    let checks = table.checks().iter().map(check).collect();
+    let checks = table.checks().iter().filter(|check| !crate::domains::is_check(&check.name));
+    let checks = checks.map(check).collect();
     let foreign_keys = table.definition().foreign_keys.iter();
     let foreign_keys =
         foreign_keys.filter_map(|key| describe_foreign_key(catalog, table, key, oids)).collect();

@@ -173,7 +173,68 @@ fn own_column(
     };
     let place = (&*table.schema.name, table.name.as_str(), definition.name.as_str(), position);
     let last = last_columns(counted, generation, true);
-    column_row(catalog, place, definition.data_type, default, definition.nullable, last)
+    let domain = catalog.domain_of(definition);
+    let is_nullable = definition.nullable && !domain.is_some_and(|entry| entry.domain.is_not_null);
+    let mut row = column_row(catalog, place, definition.data_type, default, is_nullable, last);
+    if let Some(entry) = domain {
+        let of_domain = row![DATABASE, &*entry.schema.name, entry.domain.name.as_str()];
+        row.splice(DOMAIN_CATALOG..DOMAIN_CATALOG + of_domain.len(), of_domain);
+        // A domain over another one is of a type of users, of which nothing more is told.
+        if let Some((schema, below)) = catalog.below(&entry.domain) {
+            row[DATA_TYPE] = OF_USERS.into();
+            row[DATA_TYPE + 1..DOMAIN_CATALOG].fill(NULL);
+            row[UDT_SCHEMA] = (&*schema).into();
+            row[UDT_SCHEMA + 1] = below.into();
+        }
+    }
+    row
+}
+
+/// Places among the columns of `columns`.
+const DATA_TYPE: usize = 7;
+const DOMAIN_CATALOG: usize = 22;
+const UDT_SCHEMA: usize = 26;
+/// The type of columns of types that users make.
+const OF_USERS: &str = "USER-DEFINED";
+
+/// A row of `domains`.
+pub(super) fn domain_row(
+    (schema, name): (&str, &str),
+    (base, is_over): (DataType, bool),
+    default: Option<String>,
+    (udt_schema, udt): super::Named,
+) -> Vec<Datum> {
+    let limits = if is_over { Limits::default() } else { limits(base) };
+    let data_type = if is_over { OF_USERS.to_owned() } else { plain_name(base) };
+    row![
+        DATABASE,
+        schema,
+        name,
+        data_type,
+        limits.characters,
+        limits.octets,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        limits.precision,
+        limits.radix,
+        limits.scale,
+        limits.datetime,
+        limits.fields,
+        NULL,
+        default,
+        DATABASE,
+        &*udt_schema,
+        udt,
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        "1"
+    ]
 }
 
 /// From `is_identity` on.
@@ -320,6 +381,7 @@ pub(super) fn check_constraints(catalog: &SystemCatalog) -> Rows {
                 .map(|(name, clause)| row![DATABASE, &*table.schema.name, name, clause]),
         );
     }
+    rows.extend(super::domains::check_constraints(catalog));
     rows
 }
 

@@ -1,5 +1,6 @@
 //! The relations of schema `information_schema`: their columns as PostgreSQL 15 has them.
 
+use super::domains;
 use super::standard;
 use super::{Definition, nothing};
 
@@ -33,7 +34,7 @@ pub(super) const RELATIONS: &[Definition] = &[
         is_view: true,
         columns: "domain_catalog name, domain_schema name, domain_name name, table_catalog name, table_schema name, \
          table_name name, column_name name",
-        rows: nothing,
+        rows: domains::column_usage,
     },
     Definition {
         name: "column_privileges",
@@ -79,6 +80,14 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: standard::constraint_table_usage,
     },
     Definition {
+        name: "domain_constraints",
+        oid: 13315,
+        is_view: true,
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, domain_catalog name, \
+         domain_schema name, domain_name name, is_deferrable yes_or_no, initially_deferred yes_or_no",
+        rows: domains::domain_constraints,
+    },
+    Definition {
         name: "domains",
         oid: 13320,
         is_view: true,
@@ -90,7 +99,7 @@ pub(super) const RELATIONS: &[Definition] = &[
          cardinal_number, interval_type character_data, interval_precision cardinal_number, domain_default \
          character_data, udt_catalog name, udt_schema name, udt_name name, scope_catalog name, scope_schema \
          name, scope_name name, maximum_cardinality cardinal_number, dtd_identifier name",
-        rows: nothing,
+        rows: domains::domains,
     },
     Definition {
         name: "element_types",

@@ -135,6 +135,10 @@ pub(super) const TYPES: &[TypeEntry] = &[
 ];
 
 impl TypeEntry {
+    pub(super) fn category(&self) -> char {
+        char::from(self.letters[1])
+    }
+
     pub(super) fn align(&self) -> char {
         char::from(self.letters[2])
     }
@@ -290,7 +294,12 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
 }
 
 pub(super) fn types(catalog: &SystemCatalog) -> Rows {
-    TYPES.iter().map(type_row).chain(super::user_types::types(catalog)).collect()
+    TYPES
+        .iter()
+        .map(type_row)
+        .chain(super::user_types::types(catalog))
+        .chain(super::domains::types(catalog))
+        .collect()
 }
 
 fn type_row(known: &TypeEntry) -> Vec<Datum> {

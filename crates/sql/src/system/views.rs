@@ -45,7 +45,10 @@ pub(super) fn text(catalog: &SystemCatalog, view: &View) -> String {
     let query = crate::view_text::shown_query(view, schema_of, |schema, name| {
         shown(schema, name).then(|| (None, name.to_owned()))
     });
-    format!(" {};", catalog.shown_types(&query.unwrap_or_else(|_| view.query.clone())))
+    format!(
+        " {};",
+        catalog.shown_domains(&catalog.shown_types(&query.unwrap_or_else(|_| view.query.clone())))
+    )
 }
 
 pub(super) fn views(catalog: &SystemCatalog) -> Rows {

@@ -4,6 +4,7 @@
 mod client;
 mod configurations;
 mod definitions;
+mod domains;
 mod expression_indexes;
 mod joined;
 mod prepared;

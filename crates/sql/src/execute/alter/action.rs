@@ -95,8 +95,13 @@ impl Altering<'_, '_> {
             AlterColumnOperation::SetNotNull => self.set_nullable(name, false),
             AlterColumnOperation::DropNotNull => self.set_nullable(name, true),
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                let domain = crate::domains::domain(data_type);
                 let data_type = crate::plan::column_type(data_type)?;
-                self.set_type(name, data_type, using.as_ref())
+                self.set_type(name, data_type, using.as_ref())?;
+                let rewriting = self.rewriting()?;
+                let position = column(&rewriting.definition, name)?;
+                rewriting.set_domain(position, domain);
+                Ok(())
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
                 self.add_identity(name, *generated_as, sequence_options.as_deref())
@@ -121,7 +126,13 @@ impl Altering<'_, '_> {
         let text = value.map(|value| checked(value, column)).transpose()?;
         let catalog = self.catalog()?;
         let text = text.map(|text| resolved(&text, definition.schema, &catalog)).transpose()?;
-        definition.columns[position].default = text;
+        let column = &mut definition.columns[position];
+        column.default = text;
+        if let Some(domain) = &mut column.domain {
+            domain.gives_default = column.default.is_none();
+            let version = crate::domains::current(domain.identity);
+            column.default = column.default.take().or_else(|| version?.default.clone());
+        }
         self.set_defaults_of_keys(&mut definition, position)?;
         self.redefine(definition)
     }

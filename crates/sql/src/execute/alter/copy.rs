@@ -1,5 +1,6 @@
 //! Copying the rows of a table to another one that takes its place.
 
+use crate::domains::{Version, is_check};
 use crate::execute::defining::{Defining, counted, numbered};
 use crate::expression::bind::type_name;
 use crate::expression::{Binder, Context, Expression, Parameters, Refusal, Scope, evaluate};
@@ -212,6 +213,7 @@ impl Rewriting {
         let is_kept = |check: &&Check| {
             (0..self.before.columns.len())
                 .all(|column| !check.columns.contains(column) || kept.contains(&column))
+                && (!is_check(&check.name) || self.has_kept_domain(check))
         };
         let checks = self.before.checks.iter().filter(is_kept);
         let mut checks: Vec<(Option<String>, Expr)> = checks
@@ -225,6 +227,33 @@ impl Rewriting {
             check.is_validated = before.is_none_or(|before| before.is_validated);
         }
         Ok(())
+    }
+
+    /// Whether the column of a domain's check is still one of that.
+    fn has_kept_domain(&self, check: &Check) -> bool {
+        let mut kept = self.sources.iter().zip(&self.definition.columns);
+        kept.any(|(source, column)| {
+            source.former().is_some_and(|former| {
+                check.columns.contains(former) && self.before.columns[former].domain == column.domain
+            })
+        })
+    }
+
+    /// The column becomes one of a domain, or of none.
+    pub(super) fn set_domain(&mut self, position: usize, version: Option<&'static Version>) {
+        let column = &mut self.definition.columns[position];
+        let gave_default = column.domain.is_some_and(|domain| domain.gives_default);
+        if gave_default {
+            column.default = None;
+        }
+        let gives_default = column.default.is_none();
+        column.domain = version.map(|version| version.of_column(gives_default));
+        if let Some(version) = version {
+            if gives_default {
+                column.default.clone_from(&version.default);
+            }
+            self.checks.extend(version.check(&column.name).map(|(name, expr)| (Some(name), expr)));
+        }
     }
 
     /// The indexes of the new table that compute their keys: those whose columns are all there.

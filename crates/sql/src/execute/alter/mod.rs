@@ -9,6 +9,7 @@
 mod action;
 mod constraint;
 mod copy;
+mod domain;
 mod foreign_key;
 mod identity;
 mod naming;
@@ -20,6 +21,10 @@ use crate::name::{ROLE, folded, not_supported, object_name, quoted, undefined_co
 use ankerdb_engine::{Catalog, Error, RelationName, Result, SqlState, Table, TableDefinition};
 use copy::Rewriting;
 use datafusion::sql::sqlparser::ast::{self, AlterTableOperation};
+pub(super) use domain::found as found_domain;
+pub(super) use domain::{
+    alter_domain, create_domain, drop_domain, drop_domain_of_schema, drop_domains, shown_domain,
+};
 use foreign_key::Lifted;
 pub(super) use foreign_key::add_foreign_key;
 use naming::{check_kind, naming, rename};

@@ -319,6 +319,7 @@ impl Emitter<'_> {
         };
         let result = match (function, operand) {
             (Function::Library(_, result), _) => result,
+            (Function::Domain(test), _) => test.0.base,
             (Function::Abs, _) => operand,
             (Function::Math(_), _) => DataType::DoublePrecision,
             (Function::Temporal(_, result), _) => result,

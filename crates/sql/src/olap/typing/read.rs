@@ -9,7 +9,7 @@ use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, PatternSyntax, Refusal, Scope, Typed, fold,
+    Arithmetic, Binder, Comparison, Expression, Function, PatternSyntax, Refusal, Scope, Typed, fold,
 };
 use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
@@ -495,6 +495,10 @@ impl<'r, 't> Reader<'r, 't> {
         let name = match self.read(argument)? {
             // By its number, wherever it is.
             Operand::Typed(Typed { data_type: Some(DataType::Enum(labels)), .. }) => labels.oid().to_string(),
+            // What a domain was cast to is of that, until something is computed of it.
+            Operand::Typed(Typed { expression: Expression::Call(Function::Domain(test), _), .. }) => {
+                test.0.identity.oid().to_string()
+            }
             Operand::Typed(typed) => typed.data_type.map_or("unknown".to_owned(), type_name),
             Operand::Foreign(foreign) => match self.list_type(&foreign)? {
                 Ok(ListType::Enum(labels)) => labels.list_oid().to_string(),

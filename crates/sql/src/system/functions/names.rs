@@ -76,7 +76,8 @@ fn type_by_name(catalog: &SystemCatalog, name: &str) -> Option<u32> {
             None => (name, ""),
         };
         let (schema, own) = qualified(items).ok()?;
-        catalog.user_type_oid(schema.as_deref(), &format!("{own}{mark}"))
+        let own = format!("{own}{mark}");
+        catalog.user_type_oid(schema.as_deref(), &own).or_else(|| catalog.domain_oid(schema.as_deref(), &own))
     })
 }
 
@@ -92,7 +93,7 @@ pub(super) fn to_type(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Da
 
 pub(super) fn type_out(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let oid = oid(arguments.first());
-    if let Some(shown) = catalog.shown_user_type(oid) {
+    if let Some(shown) = catalog.shown_user_type(oid).or_else(|| catalog.shown_domain_of(oid)) {
         return Ok(shown.into());
     }
     Ok(match types::by_oid(oid) {
@@ -158,7 +159,8 @@ pub(super) fn table_is_visible(catalog: &SystemCatalog, arguments: &[Value]) -> 
 
 pub(super) fn type_is_visible(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let oid = oid(arguments.first());
-    Ok(catalog.is_visible_type(oid).or_else(|| types::by_oid(oid).map(|_| true)).into())
+    let of_users = catalog.is_visible_type(oid).or_else(|| catalog.is_visible_domain(oid));
+    Ok(of_users.or_else(|| types::by_oid(oid).map(|_| true)).into())
 }
 
 pub(super) fn function_is_visible(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {

@@ -12,8 +12,9 @@ fn is_brief(flag: Option<&Value>) -> bool {
 }
 
 pub(super) fn format_type(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let number = oid(arguments.first());
     if let (Some(Value::BigInt(_)), Some(shown)) =
-        (arguments.first(), catalog.shown_user_type(oid(arguments.first())))
+        (arguments.first(), catalog.shown_user_type(number).or_else(|| catalog.shown_domain_of(number)))
     {
         return Ok(shown.into());
     }
@@ -54,7 +55,8 @@ pub(super) fn view(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum
 
 pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
     let found = constraints::by_number(catalog, oid(arguments.first()));
-    Ok(found.map(|(table, constraint)| constraint.definition(table, is_brief(arguments.get(1)))).into())
+    let shown = found.map(|(table, constraint)| constraint.definition(table, is_brief(arguments.get(1))));
+    Ok(shown.or_else(|| catalog.domain_check_definition(oid(arguments.first()))).into())
 }
 
 pub(super) fn function_result(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
