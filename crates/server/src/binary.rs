@@ -4,12 +4,12 @@
 //! here. A numeric is a run of base-10,000 digits.
 
 use crate::frontend::utf8;
-use crate::types::item_oid;
+use crate::types::{item_oid, wire_type};
 use ankerdb_base::{Error, Result, SqlState};
 use ankerdb_value::{
     Array, ArrayBuilder, ArrayRef, DataType, Decimal, Dimension, Interval, ListType, MAX_NUMERIC_PRECISION,
-    SystemType, Value, ValueRef, is_infinite, is_infinite_date, number_from_binary, number_to_binary,
-    parse_text,
+    RowType, SystemType, Value, ValueRef, is_infinite, is_infinite_date, number_from_binary,
+    number_to_binary, parse_text, row_fields,
 };
 use bytes::{BufMut, BytesMut};
 
@@ -45,6 +45,7 @@ pub(crate) fn encode(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMu
         ValueRef::Number(text) => encode_number(text, out),
         ValueRef::Text(text) => match data_type {
             DataType::System(SystemType::List(list)) => encode_list(text, list, out)?,
+            DataType::System(SystemType::Row(row)) => encode_row(text, row, out)?,
             DataType::System(SystemType::Object(_)) => {
                 let message = format!("binary values of type {data_type} are not supported");
                 return Err(Error::new(SqlState::FeatureNotSupported, message));
@@ -100,6 +101,13 @@ fn encode_integer(value: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) 
 
 /// The text of a list that an analytical query has written. Vectors count from 0.
 fn encode_list(text: &str, list: ListType, out: &mut BytesMut) -> Result<()> {
+    if let ListType::Row(_) = list {
+        let texts = parse_text(DataType::System(SystemType::List(ListType::Text)), text)?;
+        return match &texts {
+            Value::Array(texts) => encode_items(texts.borrow(), list, out),
+            _ => Err(Error::internal("an array that is none")),
+        };
+    }
     if !list.is_vector() {
         let parsed = parse_text(DataType::System(SystemType::List(list)), text)?;
         return encode((&parsed).into(), DataType::System(SystemType::List(list)), out);
@@ -118,7 +126,11 @@ fn encode_list(text: &str, list: ListType, out: &mut BytesMut) -> Result<()> {
 
 /// Dimensions, whether NULL occurs, the type of the items, each dimension's length and first position; then each item.
 fn encode_array(array: ArrayRef<'_>, out: &mut BytesMut) -> Result<()> {
-    let list = array.list_type();
+    encode_items(array, array.list_type(), out)
+}
+
+/// An array as one of another type, whose values its items are.
+fn encode_items(array: ArrayRef<'_>, list: ListType, out: &mut BytesMut) -> Result<()> {
     out.put_u32(array.dimensions().len() as u32);
     out.put_i32(i32::from(array.has_null()));
     out.put_u32(item_oid(list));
@@ -127,6 +139,27 @@ fn encode_array(array: ArrayRef<'_>, out: &mut BytesMut) -> Result<()> {
         out.put_i32(dimension.lower);
     }
     array.items().try_for_each(|item| encode_item(item, list.item_type(), out))
+}
+
+/// The number of fields; then each with the number of its type and its length, which is -1 for NULL.
+fn encode_row(text: &str, row: RowType, out: &mut BytesMut) -> Result<()> {
+    let types = row.fields();
+    out.put_u32(types.len() as u32);
+    if types.is_empty() {
+        return Ok(());
+    }
+    for (field, &data_type) in row_fields(text)?.iter().zip(types) {
+        out.put_u32(wire_type(data_type).oid);
+        let value = match (field, data_type) {
+            (None, _) => Value::Null,
+            (Some(text), DataType::System(SystemType::List(_) | SystemType::Row(_))) => {
+                Value::text(text.as_str())
+            }
+            (Some(text), _) => parse_text(data_type, text)?,
+        };
+        encode_item((&value).into(), data_type, out)?;
+    }
+    Ok(())
 }
 
 /// An item after its length, which is -1 for NULL.
@@ -139,7 +172,7 @@ fn encode_item(item: ValueRef<'_>, data_type: DataType, out: &mut BytesMut) -> R
     out.put_u32(0);
     encode(item, data_type, out)?;
     let length = i32::try_from(out.len() - start - 4)
-        .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "an item of an array is too long"))?;
+        .map_err(|_| Error::new(SqlState::ProgramLimitExceeded, "an item of an array or row is too long"))?;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }

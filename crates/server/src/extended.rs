@@ -41,12 +41,29 @@ impl Connection {
 
     pub(crate) fn bind(&mut self, bind: &Bind<'_>) -> Served {
         let statement = self.statement(bind.statement)?;
-        let portal = statement.bind(bind)?;
+        let mut portal = statement.bind(bind)?;
         if !bind.portal.is_empty() {
             self.session.name_portal(bind.portal)?;
+            let opened = self.open_cursor(bind.portal, &mut portal);
+            if opened.is_err() {
+                self.session.release_portal(bind.portal);
+            }
+            opened?;
         }
         self.portals.insert(bind.portal.to_owned(), portal);
         self.wire.send(&BindComplete::new())
+    }
+
+    /// Makes a cursor of a query that has a name and stands in a transaction, where SQL may read it.
+    fn open_cursor(&mut self, name: &str, portal: &mut Portal) -> Served {
+        let prepared = portal.statement.prepared.clone();
+        let opened = self.run(|session| session.open_portal(name, &prepared, &portal.parameters));
+        self.send_notices()?;
+        if opened? {
+            portal.state = State::Cursor;
+            portal.parameters = Vec::new();
+        }
+        Ok(())
     }
 
     fn statement(&self, name: &str) -> Result<NamedStatement, Error> {
@@ -101,10 +118,9 @@ impl Connection {
         // Taken out of the map while it runs; put back only if it may be executed again.
         let mut portal = self.portals.remove(name).ok_or_else(|| unknown_portal(name))?;
         let limit = if max_rows == 0 { usize::MAX } else { max_rows };
-        let ran = match self.run_cursor(name, &mut portal, limit) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.run_portal(&mut portal, limit),
-            Err(error) => Err(error),
+        let ran = match portal.is_cursor() {
+            true => self.run_cursor(name, &portal, limit),
+            false => self.run_portal(&mut portal, limit),
         };
         if ran.is_err() {
             self.session.release_portal(name);
@@ -114,27 +130,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a query that has a name and stands in a transaction, where SQL may read it on; whether it is one.
-    fn run_cursor(&mut self, name: &str, portal: &mut Portal, limit: usize) -> Served<bool> {
-        let parameters = match portal.state {
-            State::Bound => Some(std::mem::take(&mut portal.parameters)),
-            State::Cursor => None,
-            State::Running(_) | State::Finished => return Ok(false),
-        };
+    fn run_cursor(&mut self, name: &str, portal: &Portal, limit: usize) -> Served {
         let prepared = portal.statement.prepared.clone();
-        let rows =
-            self.run(|session| session.execute_portal(name, &prepared, parameters.as_deref(), limit as u64));
+        let rows = self.run(|session| session.fetch_portal(name, &prepared, limit as u64));
         self.send_notices()?;
-        let Some(rows) = rows? else {
-            portal.parameters = parameters.unwrap_or_default();
-            return Ok(false);
-        };
-        portal.state = State::Cursor;
-        match RunningRows::new(rows, portal.formats.clone()).send(&mut self.wire, limit)? {
-            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag))?,
-            Progress::Suspended => self.wire.send(&PortalSuspended::new())?,
+        match RunningRows::new(rows?, portal.formats.clone()).send(&mut self.wire, limit)? {
+            Progress::Complete(tag) => self.wire.send(&CommandComplete::new(tag)),
+            Progress::Suspended => self.wire.send(&PortalSuspended::new()),
         }
-        Ok(true)
     }
 
     fn run_portal(&mut self, portal: &mut Portal, limit: usize) -> Served {

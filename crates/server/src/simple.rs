@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::rows::{Format, Progress, RunningRows, send_description};
 use crate::wire::Served;
-use ankerdb_base::{Error, SqlState};
+use ankerdb_base::Error;
 use ankerdb_sql::{Outcome, ResultRows, Statement, TransactionStatus};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 
@@ -37,7 +37,7 @@ impl Connection {
     fn simple_statement(&mut self, statement: Statement) -> Served<String> {
         let prepared = self.run(|session| session.prepare(statement, &[]))?;
         if !prepared.parameters().is_empty() {
-            return Err(Error::new(SqlState::UndefinedParameter, "there is no parameter $1").into());
+            return Err(prepared.without_parameters().into());
         }
         match self.execute(&prepared, &[])? {
             Outcome::Command(tag) => Ok(tag),

@@ -63,6 +63,7 @@ fn system_type(system: SystemType) -> (u32, i16, i32) {
         SystemType::Object(ObjectKind::Namespace) => (4089, 4),
         SystemType::Object(ObjectKind::Role) => (4096, 4),
         SystemType::List(list) => (list_type(list), -1),
+        SystemType::Row(row) => (row.oid(), -1),
     };
     (oid, size, -1)
 }
@@ -93,6 +94,7 @@ fn list_type(list: ListType) -> u32 {
         ListType::Uuid => 2951,
         ListType::Packed(packed) => packed.numbers().1,
         ListType::Enum(labels) => labels.list_oid(),
+        ListType::Row(row) => row.list_oid(),
     }
 }
 

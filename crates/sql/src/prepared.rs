@@ -148,6 +148,11 @@ impl Prepared {
         located(error, &self.statement.sql, self.statement.before)
     }
 
+    /// 42P02 for a statement with parameters, where none can be given.
+    pub fn without_parameters(&self) -> Error {
+        self.located(Error::new(SqlState::UndefinedParameter, "there is no parameter $1"))
+    }
+
     /// An error of its run, with its place if it is one of the query in a definition, which is planned then.
     #[cold]
     pub(crate) fn located_in_query(&self, error: Error) -> Error {

@@ -18,6 +18,7 @@
 //! | `a ANTI JOIN b` | `a AS "anti" JOIN b` |
 //! | `a::int ARRAY` | `a::int[]` |
 //! | `interval(3) '1 s'` | `CAST('1 s' AS interval(3))` |
+//! | `(a).b`, `(a).*` | `a.b`, `a.*` |
 
 use crate::expression::library;
 use crate::forms::DISTINCT;
@@ -45,6 +46,27 @@ pub(crate) fn rewrite(tokens: &mut Vec<TokenWithSpan>) {
     write_words(tokens);
     write_counts(tokens);
     name_intervals(tokens);
+    write_fields(tokens);
+}
+
+/// A field of a relation's row.
+fn write_fields(tokens: &mut [TokenWithSpan]) {
+    let significant = places(tokens);
+    for place in 0..significant.len().saturating_sub(4) {
+        let token = |ahead: usize| &tokens[significant[place + ahead]].token;
+        let is_field = matches!(token(0), Token::LParen)
+            && matches!(token(1), Token::Word(_))
+            && matches!(token(2), Token::RParen)
+            && matches!(token(3), Token::Period)
+            && matches!(token(4), Token::Word(_) | Token::Mul);
+        // Behind a name it is a call.
+        let before = place.checked_sub(1).map(|before| &tokens[significant[before]].token);
+        let is_call = matches!(before, Some(Token::Word(word)) if word.keyword == Keyword::NoKeyword);
+        if is_field && !is_call {
+            tokens[significant[place]].token = blank();
+            tokens[significant[place + 2]].token = blank();
+        }
+    }
 }
 
 /// `ABORT [WORK | TRANSACTION] [AND [NO] CHAIN]`

@@ -211,9 +211,12 @@ impl<'a> Items<'a> {
             ListType::Packed(packed) => ValueRef::Packed(PackedRef::new(packed, self.bytes()?)),
             ListType::Enum(labels) => ValueRef::Enum(labels.at(i64::from_le_bytes(self.fixed()?))),
             ListType::Bytea => ValueRef::Bytea(self.bytes()?),
-            ListType::Text | ListType::Varchar | ListType::Bpchar | ListType::Name | ListType::Char => {
-                ValueRef::Text(std::str::from_utf8(self.bytes()?).ok()?)
-            }
+            ListType::Text
+            | ListType::Varchar
+            | ListType::Bpchar
+            | ListType::Name
+            | ListType::Char
+            | ListType::Row(_) => ValueRef::Text(std::str::from_utf8(self.bytes()?).ok()?),
             // Vectors of the catalog are texts.
             ListType::SmallIntVector | ListType::OidVector => return None,
         })
@@ -222,9 +225,11 @@ impl<'a> Items<'a> {
 
 /// The number that stands for a type.
 fn tag(list: ListType) -> u8 {
-    if let ListType::Enum(_) = list {
-        return TOLD_BEHIND;
-    }
+    let list = match list {
+        ListType::Enum(_) => return TOLD_BEHIND,
+        ListType::Row(_) => ListType::Text,
+        other => other,
+    };
     ListType::ARRAYS.iter().position(|known| *known == list).unwrap_or_default() as u8
 }
 
@@ -335,7 +340,12 @@ impl ArrayBuilder {
             }
             (ListType::Bytea, ValueRef::Bytea(bytes)) => push_counted(bytes, out)?,
             (
-                ListType::Text | ListType::Varchar | ListType::Bpchar | ListType::Name | ListType::Char,
+                ListType::Text
+                | ListType::Varchar
+                | ListType::Bpchar
+                | ListType::Name
+                | ListType::Char
+                | ListType::Row(_),
                 ValueRef::Text(text),
             ) => push_counted(text.as_bytes(), out)?,
             (list, item) => {

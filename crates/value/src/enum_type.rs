@@ -14,17 +14,15 @@
 //! Types and states are numbered in tables of the process that only grow and are read without a lock, also in a forked copy. They
 //! stay when a type is dropped, since a value or a result may still have it; so their memory is limited.
 
+use crate::numbered::{Numbered, charge};
 use ankerdb_base::{Error, Result, SqlState};
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// How far apart the positions of labels are that are made together: room for 40 labels between the same two, each beside the last.
 const STEP: i64 = 1 << 40;
 /// The longest label, in bytes, as in PostgreSQL.
 const LABEL_BYTES_MAX: usize = 63;
-/// The most memory of all types that there ever were, in bytes.
-const BYTES_MAX: usize = 256 << 20;
 /// The first number that clients know a type by. Numbers of tables and other objects are counted from far below.
 const FIRST_OID: u32 = 1 << 30;
 /// Oids of a type: its own, and that of arrays of it.
@@ -110,57 +108,9 @@ impl Drop for EnumLife {
     }
 }
 
-/// A table that only grows, in pieces that are each as large as all before. Reading takes no lock.
-struct Numbered<T: 'static> {
-    pieces: [OnceLock<Box<[OnceLock<&'static T>]>>; 32],
-    count: AtomicU32,
-}
-
-impl<T> Numbered<T> {
-    const fn new() -> Numbered<T> {
-        Numbered { pieces: [const { OnceLock::new() }; 32], count: AtomicU32::new(0) }
-    }
-
-    /// Piece and place within it: piece p has the numbers from 2^p - 1 on, 2^p of them.
-    fn place(number: u32) -> (usize, usize) {
-        let from_one = number as usize + 1;
-        let piece = from_one.ilog2();
-        (piece as usize, from_one - (1 << piece))
-    }
-
-    fn get(&self, number: u32) -> Option<&'static T> {
-        let (piece, place) = Numbered::<T>::place(number);
-        self.pieces.get(piece)?.get()?.get(place)?.get().copied()
-    }
-
-    /// Puts in what `make` makes of its number.
-    fn add(&self, make: impl FnOnce(u32) -> T) -> &'static T {
-        let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let (piece, place) = Numbered::<T>::place(number);
-        let piece =
-            self.pieces[piece].get_or_init(|| (0..1usize << piece).map(|_| OnceLock::new()).collect());
-        piece[place].get_or_init(|| Box::leak(Box::new(make(number))))
-    }
-}
-
 static TYPES: Numbered<Identity> = Numbered::new();
 static STATES: Numbered<EnumState> = Numbered::new();
 static OIDS: AtomicU32 = AtomicU32::new(FIRST_OID);
-static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-/// Notes that so many bytes are kept for good.
-///
-/// # Errors
-/// `OutOfMemory` for more than all types may take.
-fn charge(bytes: usize) -> Result<()> {
-    let before = BYTES.fetch_add(bytes, Ordering::Relaxed);
-    if before.saturating_add(bytes) <= BYTES_MAX {
-        return Ok(());
-    }
-    BYTES.fetch_sub(bytes, Ordering::Relaxed);
-    let detail = "Definitions of types are kept until the process ends, and have taken all the room there is for them.";
-    Err(Error::new(SqlState::OutOfMemory, "out of memory").with_detail(detail))
-}
 
 fn label(text: &str, position: i64) -> Result<Label> {
     if text.len() > LABEL_BYTES_MAX {
@@ -318,7 +268,7 @@ impl EnumType {
 
     /// The type that clients know by this number, or whose arrays they know by it. Costs a look at all types.
     pub fn by_oid(oid: u32) -> Option<EnumType> {
-        let mut types = (0..TYPES.count.load(Ordering::Relaxed)).filter_map(EnumType::by_number);
+        let mut types = (0..TYPES.count()).filter_map(EnumType::by_number);
         types.find(|known| oid == known.oid() || oid == known.list_oid())
     }
 
@@ -480,10 +430,6 @@ mod tests {
             EnumType::create("two", ["b", "a", "b"]).map(drop).unwrap_err().state(),
             SqlState::UniqueViolation
         );
-        for number in [0, 1, 2, 3, 6, 7, 1000, u32::MAX - 1] {
-            let (piece, place) = Numbered::<EnumState>::place(number);
-            assert_eq!((1usize << piece) - 1 + place, number as usize);
-        }
     }
 
     #[test]

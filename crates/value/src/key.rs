@@ -132,7 +132,7 @@ pub fn push_text(out: &mut Vec<u8>, value: &str) {
 }
 
 #[inline]
-fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn push_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let mut pieces = bytes.split(|&byte| byte == ESCAPE);
     out.extend_from_slice(pieces.next().unwrap_or_default());
     for piece in pieces {

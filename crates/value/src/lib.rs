@@ -29,9 +29,11 @@ mod literal;
 mod moment_field;
 mod moment_text;
 mod number;
+mod numbered;
 mod operator;
 mod packed;
 mod precision;
+mod row_type;
 mod system_type;
 mod text;
 mod type_name;
@@ -67,6 +69,9 @@ pub use operator::{add, compare, concat, divide, modulo, multiply, negate, subtr
 pub use packed::network::{push_abbreviated, push_host};
 pub use packed::{BitLength, Bits, Bound, Network, Packed, PackedRef, PackedType, Range, RangeType, TimeTz};
 pub use precision::{IntervalFields, IntervalLimit, Precision};
+pub use row_type::{
+    RowType, push_row_key, relation_of_rows, row_array_oid, row_fields, row_text, row_type_oid,
+};
 pub use system_type::{ListType, ObjectKind, SystemType};
 pub use text::{format_text, parse_text};
 pub use type_name::{KEPT_ENUM, type_by_name};

@@ -2,9 +2,9 @@
 //!
 //! Expressions and results have them; columns of tables cannot. Their values are those of other types: a number that names an
 //! object is a [`Value::BigInt`](crate::Value), and a name is a text. A list is an [`Array`](crate::Array), or, where an analytical
-//! query has written it already, a text in the form `{1,2}` that clients see.
+//! query has written it already, a text in the form `{1,2}` that clients see. A row is such a text.
 
-use crate::{BitLength, DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType};
+use crate::{BitLength, DataType, EnumType, MAX_NUMERIC_PRECISION, PackedType, RangeType, RowType};
 use std::fmt;
 
 /// A type that only the system catalog and queries of it have.
@@ -20,6 +20,8 @@ pub enum SystemType {
     Object(ObjectKind),
     /// A list.
     List(ListType),
+    /// A row.
+    Row(RowType),
 }
 
 /// What the number of an object is looked up in.
@@ -88,6 +90,8 @@ pub enum ListType {
     Packed(PackedType),
     /// Of a type of labels.
     Enum(EnumType),
+    /// Of rows. Its values are arrays of their texts.
+    Row(RowType),
 }
 
 /// What items of `numeric[]` are read as: the scale says nothing about them, they keep their own.
@@ -154,6 +158,7 @@ impl ListType {
             ListType::Uuid => DataType::Uuid,
             ListType::Packed(packed) => DataType::Packed(packed),
             ListType::Enum(labels) => DataType::Enum(labels),
+            ListType::Row(row) => DataType::System(SystemType::Row(row)),
         }
     }
 
@@ -165,6 +170,7 @@ impl ListType {
             DataType::Char(_) => Some(ListType::Bpchar),
             DataType::Enum(labels) => Some(ListType::Enum(labels)),
             DataType::Packed(packed) => Some(ListType::Packed(packed.of_any_length())),
+            DataType::System(SystemType::Row(row)) => Some(ListType::Row(row)),
             other => ListType::ARRAYS.into_iter().find(|list| list.item_type() == other),
         }
     }
@@ -176,7 +182,7 @@ impl ListType {
 }
 
 impl SystemType {
-    /// All of them but the lists of types that users make.
+    /// All of them but rows and the lists of types that users make.
     pub const ALL: [SystemType; 40] = {
         use ListType as L;
         use ObjectKind as K;
@@ -260,6 +266,8 @@ impl SystemType {
             SystemType::List(ListType::Uuid) => "uuid[]",
             SystemType::List(ListType::Packed(packed)) => packed.list_name(),
             SystemType::List(ListType::Enum(labels)) => labels.list_name(),
+            SystemType::List(ListType::Row(_)) => "record[]",
+            SystemType::Row(_) => "record",
         }
     }
 

@@ -65,6 +65,10 @@ pub fn parse_text(data_type: DataType, text: &str) -> Result<Value> {
         DataType::System(SystemType::List(list)) if !list.is_vector() => {
             Value::Array(array_text::parse_array(list, text)?)
         }
+        DataType::System(SystemType::Row(_)) => {
+            let message = "input of anonymous composite types is not implemented";
+            return Err(Error::new(SqlState::FeatureNotSupported, message));
+        }
         DataType::System(_) => fit_text(text, data_type)?,
     })
 }

@@ -125,6 +125,19 @@ fn portals_with_names_are_cursors_in_a_transaction() {
     client.run("CLOSE p");
     assert_eq!(send(&mut client, &[execute("p", 1)]).code(), "34000");
     client.run("ROLLBACK");
+    // It is one as soon as it is bound, and errors of the query come then.
+    client.run("BEGIN");
+    send(&mut client, &[parse("", query, &[]), bind("p", "", &[])]).ok();
+    assert_eq!(client.run("MOVE FORWARD 5 FROM p").tags, ["MOVE 5"]);
+    assert_eq!(send(&mut client, &[execute("p", 1)]).ok().text(), [["6"]]);
+    send(&mut client, &[close(b'P', "p")]).ok();
+    client.run("SAVEPOINT s");
+    assert_eq!(send(&mut client, &[parse("", "SELECT n FROM many", &[]), bind("p", "", &[])]).code(), "");
+    assert_eq!(send(&mut client, &[parse("", query, &[]), bind("p", "", &[])]).code(), "42P03");
+    assert_eq!(send(&mut client, &[parse("", query, &[]), bind("q", "", &[])]).code(), "25P02");
+    client.run("ROLLBACK TO s");
+    assert_eq!(client.query("FETCH p").code(), "34000");
+    client.run("ROLLBACK");
     // Without rows that are read in between it ends with its transaction.
     client.run("BEGIN");
     send(&mut client, &messages).ok();

@@ -2,7 +2,8 @@
 
 use super::defining::Defining;
 use crate::expression::Parameters;
-use crate::name::folded;
+use crate::expression::library::row_type;
+use crate::name::{folded, quoted};
 use crate::plan::{InsertPlan, InsertSource, Place, WritePlan};
 use ankerdb_engine::{ColumnDefinition, DataType, Error, NameRef, Result, SqlState, TableDefinition};
 use ankerdb_value::MAX_NUMERIC_PRECISION;
@@ -15,6 +16,12 @@ fn stored(data_type: DataType, is_computed: bool) -> DataType {
         DataType::Numeric { .. } if is_computed => DataType::Number,
         other => other,
     }
+}
+
+/// Why a column cannot have values that are rows.
+fn no_rows(column: &str) -> Error {
+    let message = format!("column {} has pseudo-type record", quoted(column));
+    Error::new(SqlState::InvalidTableDefinition, message).with_hint("Select the columns of the row instead.")
 }
 
 /// Which columns of the query are computed, and no columns of others or casts; none where `*` stands for some.
@@ -54,10 +61,14 @@ pub(super) fn create_table_as(
     for (position, column) in output.iter().enumerate() {
         let name = names.get(position).map_or_else(|| column.name.clone(), |given| folded(&given.name));
         let is_computed = computed.get(position).copied().unwrap_or_default();
+        if row_type(column.data_type).is_some() {
+            return Err(no_rows(&name));
+        }
         let data_type = stored(column.data_type, is_computed);
         definition.columns.push(ColumnDefinition::new(name, data_type).nullable());
     }
     let table = defining.definitions.create_table(definition)?;
+    defining.number(NameRef::In(table.schema(), table.name()))?;
     if !with_data {
         return Ok("CREATE TABLE AS".into());
     }

@@ -105,6 +105,7 @@ fn define_table(defining: &mut Defining, new: &NewTable) -> Result<()> {
     let definition = TableDefinition { schema, ..new.definition.clone() };
     create_table(definitions, definition, sequences, unnamed)?;
     let name = RelationName::new(schema, name.name.as_str());
+    defining.number(&name)?;
     new.foreign_keys
         .iter()
         .try_for_each(|clause| add_foreign_key(defining, &name, clause, true).map(drop))?;

@@ -3,8 +3,10 @@
 use crate::expression::Context;
 use crate::plan::default::next_value;
 use crate::runner::Runner;
+use crate::system::oids::relation_number;
 use ankerdb_engine::{
-    Catalog, Definitions, NameRef, RelationName, SequenceDefinition, TableDefinition, Transaction, Value,
+    Catalog, Definitions, NameRef, RelationName, Result, SequenceDefinition, TableDefinition, Transaction,
+    Value,
 };
 
 /// What a definition works with.
@@ -18,6 +20,13 @@ pub(crate) struct Defining<'a> {
 }
 
 impl<'a> Defining<'a> {
+    /// Gives the new relation its number for clients: objects are numbered in the order in which they are made.
+    pub(super) fn number<'n>(&mut self, name: impl Into<NameRef<'n>>) -> Result<()> {
+        let catalog = self.definitions.catalog()?;
+        relation_number(&catalog, self.runner.engine.olap().oids(), name.into());
+        Ok(())
+    }
+
     /// The context of an expression that reads no column.
     pub(super) fn context(&self) -> Context<'a> {
         let Defining { runner, parameters, now, .. } = *self;

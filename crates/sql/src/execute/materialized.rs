@@ -47,6 +47,7 @@ pub(super) fn create_materialized(defining: &mut Defining, create: &ast::CreateV
         ..TableDefinition::new(name.name.as_str())
     };
     let table = defining.definitions.create_table(definition)?;
+    defining.number(NameRef::In(table.schema(), table.name()))?;
     match with_data {
         true => Ok(format!("SELECT {}", fill(defining, &table)?)),
         false => tag(),

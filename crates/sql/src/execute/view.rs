@@ -40,6 +40,7 @@ pub(super) fn create_view(defining: &mut Defining, create: &ast::CreateView) -> 
         return Err(Error::new(SqlState::InvalidObjectDefinition, message));
     }
     defining.definitions.create_view(view, create.or_replace)?;
+    defining.number(&name)?;
     check_readers(&name, defining)
 }
 

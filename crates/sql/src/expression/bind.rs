@@ -10,7 +10,8 @@ use super::types::{
     ANY_BIT, ANY_CHAR, Family, alternative_type, assignable, data_type, exact_constant, family, number,
     numeric, same_representation,
 };
-use super::{Comparison, Expression, Function, PatternSyntax, fold};
+use super::{Comparison, Expression, Function, PatternSyntax, fold, library};
+use crate::forms::row;
 use crate::name::{DATABASE, folded, quoted, undefined_column};
 use crate::syntax_error::too_deep;
 use ankerdb_engine::{
@@ -140,6 +141,8 @@ struct Relation<'a> {
     offset: usize,
     /// What its columns are, if they are not those of a table: `None` for one that the OLTP path does not know.
     values: Option<&'a [Option<Typed>]>,
+    /// The number by which clients know it, if that is known.
+    number: Option<u32>,
 }
 
 impl Relation<'_> {
@@ -173,7 +176,7 @@ impl<'a> Scope<'a> {
     /// Adds a table under a name. Its columns follow those of the tables before.
     pub(crate) fn with(mut self, name: impl Into<String>, columns: &'a [ColumnDefinition]) -> Scope<'a> {
         let (name, offset) = (name.into(), self.next);
-        self.relations.push(Relation { name, schema: None, columns, offset, values: None });
+        self.relations.push(Relation { name, schema: None, columns, offset, values: None, number: None });
         self.next += columns.len();
         self
     }
@@ -187,7 +190,14 @@ impl<'a> Scope<'a> {
         width: usize,
     ) -> Scope<'a> {
         let (name, offset) = (name.into(), self.next);
-        self.relations.push(Relation { name, schema: None, columns, offset, values: Some(values) });
+        self.relations.push(Relation {
+            name,
+            schema: None,
+            columns,
+            offset,
+            values: Some(values),
+            number: None,
+        });
         self.next += width;
         self
     }
@@ -196,6 +206,14 @@ impl<'a> Scope<'a> {
     pub(crate) fn in_schema(mut self, schema: &str) -> Scope<'a> {
         if let Some(last) = self.relations.last_mut() {
             last.schema = Some(schema.to_owned());
+        }
+        self
+    }
+
+    /// Clients know the relation that was added last by this number.
+    pub(crate) fn numbered(mut self, number: Option<u32>) -> Scope<'a> {
+        if let Some(last) = self.relations.last_mut() {
+            last.number = number;
         }
         self
     }
@@ -234,6 +252,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// The number for clients of the relation of this name.
+    fn number(&self, name: &str) -> Option<u32> {
+        self.relations.iter().find(|relation| relation.is_meant(None, name))?.number
+    }
+
     /// Whether the name is that of a table.
     fn has_relation(&self, name: &str) -> bool {
         self.relations.iter().any(|relation| relation.is_meant(None, name))
@@ -266,13 +289,15 @@ pub(crate) struct Binder<'a> {
     pub parameters: &'a mut Parameters,
     /// Where subqueries are allowed.
     pub subqueries: Option<&'a mut dyn Subqueries>,
+    /// Whether names may be those of columns around the query.
+    pub is_in_rows: bool,
     depth: usize,
 }
 
 impl<'a> Binder<'a> {
     /// A binder without subqueries.
     pub(crate) fn new(scope: Scope<'a>, parameters: &'a mut Parameters) -> Binder<'a> {
-        Binder { scope, parameters, subqueries: None, depth: 0 }
+        Binder { scope, parameters, subqueries: None, is_in_rows: false, depth: 0 }
     }
 
     /// Binds an expression; literals and parameters may stay of unknown type.
@@ -404,7 +429,9 @@ impl<'a> Binder<'a> {
                 expr,
                 field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
             } => super::function::bind_call(self, "floor", &[expr]),
-            Expr::Tuple(_) => elsewhere("a row value here"),
+            Expr::Tuple(values) => {
+                super::function::bind_call(self, library::ROW_VALUE, &values.iter().collect::<Vec<_>>())
+            }
             other => elsewhere(format!("the expression {}", brief(other))),
         }
     }
@@ -437,9 +464,32 @@ impl<'a> Binder<'a> {
         }
         match Function::constant(&name) {
             Some(constant) if ident.quote_style.is_none() => Ok(constant),
-            _ if self.scope.has_relation(&name) => elsewhere("a whole row as a value"),
+            _ if self.scope.has_relation(&name) && self.is_in_rows => elsewhere("a row within a query"),
+            _ if self.scope.has_relation(&name) => {
+                let number =
+                    self.scope.number(&name).map_or(Value::Null, |number| Value::BigInt(number.into()));
+                let number = Typed::new(Expression::Literal(number), DataType::BigInt);
+                let columns = self.scope.expand(Some(&QualifiedName { schema: None, name }))?;
+                let fields = columns.into_iter().map(|(_, value)| value);
+                let items = std::iter::once(number).chain(fields).collect();
+                library::call(self, library::ROW_OF_RELATION, items)
+            }
             _ => Err(undefined_column(&name).into()),
         }
+    }
+
+    /// Names and values of the row that an expression is: that of a table, or one that is written; `None` for others.
+    pub(super) fn members(&mut self, expr: &Expr) -> Bound<Option<Vec<(String, Typed)>>> {
+        if let Expr::Identifier(ident) = expr {
+            let name = folded(ident);
+            if self.is_in_rows || self.scope.column(&name)?.is_some() || !self.scope.has_relation(&name) {
+                return Ok(None);
+            }
+            return self.scope.expand(Some(&QualifiedName { schema: None, name })).map(Some);
+        }
+        let Some(values) = row(expr).filter(|_| !matches!(expr, Expr::Nested(_))) else { return Ok(None) };
+        let members = values.iter().zip(1..).map(|(value, at)| Ok((format!("f{at}"), self.bind(value)?)));
+        members.collect::<Bound<Vec<_>>>().map(Some)
     }
 
     fn compound(&mut self, parts: &[ast::Ident]) -> Bound<Typed> {

@@ -1,13 +1,14 @@
 //! Documents in expressions: what they are compared by, and what they are cast to.
 
 use super::bind::{Bound, elsewhere};
-use super::library::{Builtin, JSONB_KEY};
+use super::library::{self, Builtin, JSONB_KEY, row_key};
 use super::operator::with_blanks;
 use super::types::{exact_constant, numeric};
 use super::{Binder, Expression, Function, Typed};
 use crate::name::not_supported;
-use ankerdb_engine::{DataType, Error, Interrupt, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Error, Interrupt, ListType, SqlState, SystemType, Value};
 use ankerdb_value::Number;
+use datafusion::sql::sqlparser::ast::Expr;
 
 /// The key of a `jsonb`, which orders as documents do.
 pub(crate) fn comparison_key(jsonb: Expression) -> Expression {
@@ -31,11 +32,45 @@ fn called(call: Builtin, result: DataType, operand: Expression) -> Expression {
 /// The call of a function that makes a `json` of a value, by its type.
 pub(crate) const TO_JSON: &str = "operator to json";
 
+/// The call that makes a `json` of the text of an array, and the name of its type.
+pub(crate) const LIST_TO_JSON: &str = "operator list to json";
+
+/// Functions of which any argument may be a row.
+pub(crate) const TAKERS: [&str; 6] = [
+    "to_json",
+    "to_jsonb",
+    "json_build_array",
+    "jsonb_build_array",
+    "json_build_object",
+    "jsonb_build_object",
+];
+
+/// The `json` of the row that an expression is; `None` if it is none.
+pub(super) fn of_row(binder: &mut Binder, expr: &Expr) -> Bound<Option<Typed>> {
+    let Some(members) = binder.members(expr)? else { return Ok(None) };
+    let name = |name: String| Typed { expression: Expression::Literal(Value::text(name)), data_type: None };
+    let parts = members.into_iter().flat_map(|(member, value)| [name(member), value]).collect();
+    library::call(binder, library::ROW, parts).map(Some)
+}
+
 /// The value as a `json`. A text without a type is one.
 pub(crate) fn as_json(binder: &mut Binder, item: Typed) -> Bound<Expression> {
     let known = match item.data_type {
         Some(DataType::Json | DataType::Jsonb) => return Ok(item.expression),
-        Some(DataType::System(SystemType::List(_))) => return elsewhere("a list as json"),
+        Some(DataType::System(SystemType::List(list))) => {
+            let list = match list {
+                ListType::Enum(_) => ListType::Text,
+                ListType::Row(_) => return elsewhere("a document of rows that are values"),
+                other => other,
+            };
+            let name = Expression::Literal(Value::text(DataType::System(SystemType::List(list)).to_string()));
+            let text = binder.resolve(item, DataType::Text)?;
+            let made = Function::Library(Builtin::only(LIST_TO_JSON), DataType::Json);
+            return Ok(Expression::Call(made, vec![text, name]));
+        }
+        Some(DataType::System(SystemType::Row(_))) => {
+            return elsewhere("a document of a row that is a value");
+        }
         Some(DataType::Char(_) | DataType::System(_)) => {
             let text = binder.resolve(with_blanks(item), DataType::Text)?;
             return Ok(called(Builtin::only(TO_JSON), DataType::Json, text));
@@ -53,6 +88,7 @@ pub(crate) fn as_json(binder: &mut Binder, item: Typed) -> Bound<Expression> {
 pub(crate) fn ordered(expression: Expression, data_type: DataType) -> Result<Expression, Error> {
     match data_type {
         DataType::Jsonb => Ok(comparison_key(expression)),
+        DataType::System(SystemType::Row(row)) => Ok(row_key(expression, row)),
         DataType::Json => Err(unordered("an ordering operator")),
         _ => Ok(expression),
     }

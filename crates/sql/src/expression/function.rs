@@ -146,8 +146,14 @@ impl Function {
 
 /// Binds a call. Functions unknown here, aggregates and windows are left to the OLAP path.
 pub(super) fn bind_function(binder: &mut Binder, function: &ast::Function) -> Bound<Typed> {
-    let [ast::ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else {
-        return elsewhere(format!("the function {}", function.name));
+    let name = match function.name.0.as_slice() {
+        [ast::ObjectNamePart::Identifier(name)] => name,
+        [ast::ObjectNamePart::Identifier(schema), ast::ObjectNamePart::Identifier(name)]
+            if crate::name::folded(schema) == "pg_catalog" =>
+        {
+            name
+        }
+        _ => return elsewhere(format!("the function {}", function.name)),
     };
     let name = crate::name::folded(name);
     if function.over.is_some() || function.filter.is_some() || !function.within_group.is_empty() {
@@ -170,7 +176,16 @@ pub(super) fn bind_function(binder: &mut Binder, function: &ast::Function) -> Bo
             _ => return elsewhere(format!("the function {name} with such arguments")),
         }
     }
-    bind_call(binder, &name, &exprs)
+    match name.as_str() {
+        "row" => bind_call(binder, library::ROW_VALUE, &exprs),
+        "row_to_json" => match exprs.as_slice() {
+            [row] => {
+                document::of_row(binder, row)?.map_or_else(|| elsewhere("row_to_json of such a row"), Ok)
+            }
+            _ => elsewhere("row_to_json with such arguments"),
+        },
+        name => bind_call(binder, name, &exprs),
+    }
 }
 
 /// Binds `trim(both what from text)`.
@@ -198,7 +213,11 @@ pub(super) fn bind_call(binder: &mut Binder, name: &str, arguments: &[&ast::Expr
     if !is_known(name, arguments.len()) {
         return elsewhere(format!("the function {name}"));
     }
-    let items = arguments.iter().map(|argument| binder.bind(named_relation(name, argument)));
+    let takes_rows = document::TAKERS.contains(&name);
+    let items = arguments.iter().map(|argument| {
+        let document = if takes_rows { document::of_row(binder, argument)? } else { None };
+        document.map_or_else(|| binder.bind(named_relation(name, argument)), Ok)
+    });
     let items = items.collect::<Bound<Vec<_>>>()?;
     call(binder, name, items)
 }

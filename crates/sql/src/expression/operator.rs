@@ -127,8 +127,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn is_null(&mut self, expr: &Expr, null: bool) -> Bound<Typed> {
-        let operand = self.bind(expr)?.expression;
-        Ok(Typed::new(Expression::IsNull(Box::new(operand), null), DataType::Boolean))
+        Ok(library::is_null(self.bind(expr)?, null))
     }
 
     pub(super) fn is_unknown(&mut self, expr: &Expr, unknown: bool) -> Bound<Typed> {
@@ -201,6 +200,16 @@ impl Binder<'_> {
         operator: &str,
     ) -> Bound<(Expression, Expression)> {
         let types = (left.data_type, right.data_type);
+        match (types.0.and_then(library::row_type), types.1.and_then(library::row_type)) {
+            (None, None) => {}
+            (Some(one), Some(other)) if one.fields() == other.fields() => {
+                return Ok((
+                    library::row_key(left.expression, one),
+                    library::row_key(right.expression, other),
+                ));
+            }
+            _ => return elsewhere("a comparison of rows of different types"),
+        }
         if [types.0, types.1].into_iter().flatten().any(DataType::is_document) {
             return self.comparable_documents(left, right, operator);
         }

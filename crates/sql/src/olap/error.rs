@@ -5,6 +5,7 @@
 //! all the same, with the general code of its kind.
 
 use super::names::{HIDDEN, visible};
+use crate::name::not_supported;
 use ankerdb_engine::{Error, SqlState};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -44,6 +45,7 @@ fn from_not_implemented(message: &str) -> Error {
         .any(|kind| message.contains(&format!("does not support logical expression {kind}(")));
     match is_subquery {
         true => dependent_subquery(),
+        false if message.starts_with("Dot access") => not_supported("a field of such a value"),
         false => Error::new(SqlState::FeatureNotSupported, message.to_owned()),
     }
 }
@@ -257,7 +259,7 @@ fn from_regular_expression(message: &str) -> Error {
                 .with_detail(message.to_owned())
         }
         known if known.contains("not supported") || known.contains("unrecognized escape") => {
-            crate::name::not_supported(&format!("the regular expression ({known})"))
+            not_supported(&format!("the regular expression ({known})"))
         }
         known if known.contains("group") => refused("parentheses () not balanced"),
         known if known.contains("class") => refused("brackets [] not balanced"),

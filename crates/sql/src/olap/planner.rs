@@ -28,7 +28,7 @@ use crate::expression::Parameters;
 use crate::expression::types::data_type;
 use crate::name::{DATABASE, undefined_table};
 use crate::system::SystemCatalog;
-use crate::system::oids::Oids;
+use crate::system::oids::{Oids, relation_number};
 use ankerdb_engine::{Catalog, DataType, Error, NameRef, ObjectKind, SqlState, SystemType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::catalog::default_table_source::provider_as_source;
@@ -52,6 +52,11 @@ pub(crate) trait TableSources {
 
     /// The schema in which a name without one is found, if it is a relation's.
     fn schema_of(&self, name: &str) -> Option<String>;
+
+    /// The number by which clients know the table or view of this name.
+    fn number(&self, _schema: Option<&str>, _name: &str) -> Option<u32> {
+        None
+    }
 
     /// The function of the system catalog with this name.
     fn function(&self, _name: &str) -> Option<Arc<ScalarUDF>> {
@@ -106,6 +111,11 @@ impl TableSources for CatalogSources {
 
     fn schema_of(&self, name: &str) -> Option<String> {
         self.catalog.path().searched.iter().find(|schema| self.in_schema(schema, name).is_some()).cloned()
+    }
+
+    fn number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        let name = schema.map_or(NameRef::Unqualified(name), |schema| NameRef::Qualified(schema, name));
+        relation_number(&self.catalog, &self.oids, name)
     }
 
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {

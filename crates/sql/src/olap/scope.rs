@@ -37,6 +37,18 @@ pub(super) struct Column {
     pub(super) is_merged: bool,
 }
 
+/// A relation of a FROM clause.
+pub(super) struct Relation {
+    /// Behind that of its schema if that was written.
+    pub(super) name: Vec<String>,
+    /// `None` where they cannot be told.
+    pub(super) columns: Option<Vec<String>>,
+    /// Its number for clients, if it is a table or view.
+    pub(super) number: Option<u32>,
+    /// Whether an outer join may have a row without one of the relation's.
+    pub(super) may_lack: bool,
+}
+
 /// What wildcards over a FROM clause stand for.
 #[derive(Default)]
 pub(super) struct Columns {
@@ -130,24 +142,40 @@ impl<'a> Scope<'a> {
         Some(columns)
     }
 
-    /// The relations of a FROM clause, and their columns where these can be told.
-    pub(super) fn relations_of(&self, from: &[TableWithJoins]) -> Vec<(Vec<String>, Option<Vec<String>>)> {
-        let mut relations = Vec::new();
-        for item in from {
-            for factor in std::iter::once(&item.relation).chain(item.joins.iter().map(|join| &join.relation))
-            {
-                if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
-                    relations.extend(self.relations_of(std::slice::from_ref(table_with_joins)));
-                    continue;
-                }
-                let columns = self.columns_of_factor(factor).map(|columns| columns.all);
-                let relation = columns.as_ref().and_then(|columns| columns.first());
-                let relation = relation.map(|column| column.relation.clone()).unwrap_or_default();
-                let names = columns.map(|columns| columns.into_iter().map(|column| column.name).collect());
-                relations.push((relation, names));
+    /// The relations of a FROM clause.
+    pub(super) fn relations_of(&self, from: &[TableWithJoins]) -> Vec<Relation> {
+        from.iter().flat_map(|item| self.relations_of_joins(item)).collect()
+    }
+
+    fn relations_of_joins(&self, item: &TableWithJoins) -> Vec<Relation> {
+        use JoinOperator::{FullOuter, Left, LeftOuter, Right, RightOuter};
+        let mut relations = self.relations_of_factor(&item.relation);
+        for join in &item.joins {
+            let mut joined = self.relations_of_factor(&join.relation);
+            if matches!(join.join_operator, Left(_) | LeftOuter(_) | FullOuter(_)) {
+                joined.iter_mut().for_each(|relation| relation.may_lack = true);
             }
+            if matches!(join.join_operator, Right(_) | RightOuter(_) | FullOuter(_)) {
+                relations.iter_mut().for_each(|relation| relation.may_lack = true);
+            }
+            relations.extend(joined);
         }
         relations
+    }
+
+    fn relations_of_factor(&self, factor: &TableFactor) -> Vec<Relation> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            return self.relations_of_joins(table_with_joins);
+        }
+        let columns = self.columns_of_factor(factor).map(|columns| columns.all);
+        let name = columns.as_ref().and_then(|columns| columns.first());
+        let name = name.map(|column| column.relation.clone()).unwrap_or_default();
+        let columns = columns.map(|columns| columns.into_iter().map(|column| column.name).collect());
+        let number = match factor {
+            TableFactor::Table { name, args: None, .. } => self.number(name),
+            _ => None,
+        };
+        vec![Relation { name, columns, number, may_lack: false }]
     }
 
     pub(super) fn columns_of_factor(&self, factor: &TableFactor) -> Option<Columns> {
@@ -184,6 +212,12 @@ impl<'a> Scope<'a> {
         };
         let all: Vec<Column> = names.into_iter().map(column).collect();
         is_unique.then(|| Columns { of_relations: all.clone(), all })
+    }
+
+    fn number(&self, name: &ObjectName) -> Option<u32> {
+        let own = last_name(name)?;
+        let is_common = name.0.len() == 1 && self.named.iter().any(|(known, _)| *known == own);
+        if is_common { None } else { self.tables.number(schema_name(name).as_deref(), &own) }
     }
 
     pub(super) fn columns_of_table(&self, name: &ObjectName) -> Option<Vec<String>> {

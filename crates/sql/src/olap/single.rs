@@ -15,7 +15,7 @@
 
 use super::error::external;
 use super::names::HIDDEN;
-use super::value::{field_type, is_told, with_type};
+use super::value::{field_type, is_told, told_type, with_type};
 use ankerdb_engine::{DataType as SqlType, Error, SqlState};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, StructArray, UInt32Array, make_array, new_null_array,
@@ -25,7 +25,7 @@ use datafusion::arrow::compute::{interleave, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
@@ -43,14 +43,20 @@ const NAME: &str = "\0single value";
 pub(super) fn value_of(subquery: Subquery) -> Result<Expr> {
     let schema = subquery.subquery.schema();
     if gives_one_row(&subquery.subquery) || schema.fields().len() != 1 {
-        return Ok(Expr::ScalarSubquery(subquery));
+        let list =
+            told_type(schema.field(0)).filter(|_| matches!(schema.field(0).data_type(), DataType::List(_)));
+        let Some(list) = list else { return Ok(Expr::ScalarSubquery(subquery)) };
+        let field = with_type(Field::new("", schema.field(0).data_type().clone(), true), list);
+        let value = Box::new(Expr::ScalarSubquery(subquery));
+        return Ok(Expr::Cast(Cast::new_from_field(value, Arc::new(field))));
     }
     static SINGLE: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Immutable);
         Arc::new(AggregateUDF::new_from_impl(Single { signature }))
     });
     let column = Column::from(schema.qualified_field(0));
-    let text = field_type(schema.field(0)).filter(|known| known.is_text() || is_told(*known));
+    let known = field_type(schema.field(0)).or_else(|| told_type(schema.field(0)));
+    let text = known.filter(|known| known.is_text() || is_told(*known));
     // A name that clients see as it was, and that no column of the query around it has.
     let name = format!("{}{HIDDEN}value", column.name);
     let mut rows = LogicalPlanBuilder::from(subquery.subquery.clone());

@@ -57,6 +57,11 @@ impl TableSources for Relations {
         if is_made { None } else { self.catalog.schema_of(name) }
     }
 
+    fn number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        let is_made = name == TARGET || self.steps.iter().any(|step| schema.is_none() && step.name == name);
+        if is_made { None } else { self.catalog.number(schema, name) }
+    }
+
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.catalog.function(name)
     }

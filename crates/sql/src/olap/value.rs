@@ -6,7 +6,7 @@ use super::labels::{self, labels_of};
 use ankerdb_engine::{
     ArrayRef, BitLength, DataType, EnumType, Error, ListType, PackedType, Result, SystemType, Value, ValueRef,
 };
-use ankerdb_value::{IntervalLimit, Precision};
+use ankerdb_value::{IntervalLimit, Precision, RowType};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit};
 use datafusion::scalar::ScalarValue;
 
@@ -66,6 +66,8 @@ pub(crate) fn with_type(field: Field, data_type: DataType) -> Field {
         DataType::Varchar(length) => format!("varchar {length}"),
         DataType::Char(length) => format!("char {length}"),
         DataType::System(SystemType::List(ListType::Enum(labels))) => format!("labels {}", labels.number()),
+        DataType::System(SystemType::Row(row)) => format!("row {}", row.number()),
+        DataType::System(SystemType::List(ListType::Row(row))) => format!("rows {}", row.number()),
         DataType::System(system) => format!("system {system}"),
         DataType::Json | DataType::Jsonb => format!("document {data_type}"),
         DataType::Timestamp(precision) | DataType::TimestampTz(precision) | DataType::Time(precision) => {
@@ -112,6 +114,11 @@ pub(crate) fn told_type(field: &Field) -> Option<DataType> {
             let labels = EnumType::by_number(number)?;
             Some(DataType::System(SystemType::List(ListType::Enum(labels))))
         }
+        ("rows", Ok(number)) => {
+            let row = RowType::by_number(number)?;
+            Some(DataType::System(SystemType::List(ListType::Row(row))))
+        }
+        ("row", Ok(number)) => RowType::by_number(number).map(|row| DataType::System(SystemType::Row(row))),
         ("system", _) => SystemType::by_name(rest).map(DataType::System),
         ("seconds", Ok(digits)) => match sql_type(field.data_type()) {
             DataType::Timestamp(_) => Some(DataType::Timestamp(Precision::digits(digits))),

@@ -50,6 +50,10 @@ impl TableSources for WithViews<'_> {
         self.tables.schema_of(name)
     }
 
+    fn number(&self, schema: Option<&str>, name: &str) -> Option<u32> {
+        self.tables.number(schema, name)
+    }
+
     fn function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         self.tables.function(name)
     }

@@ -6,7 +6,7 @@
 //! their columns before, as far as these can be told ([`Scope`]); else a wildcard stays one.
 
 use super::planner::TableSources;
-use super::scope::{Column, Scope, is_wildcard, merges_columns, wildcard_columns};
+use super::scope::{Column, Relation, Scope, is_wildcard, merges_columns, wildcard_columns};
 use super::whole_rows;
 use crate::name::identifier;
 use crate::visit::{Work, visit};
@@ -27,15 +27,51 @@ pub(super) fn without_wildcards(query: &Statement, tables: &dyn TableSources) ->
 }
 
 fn write_out(query: &mut Statement, tables: &dyn TableSources, all: bool) {
-    visit(query, &mut Lists { scope: Scope::new(tables), depths: Vec::new(), all });
+    visit(
+        query,
+        &mut Lists { scope: Scope::new(tables), depths: Vec::new(), around: Around::default(), all },
+    );
 }
 
 struct Lists<'a> {
     scope: Scope<'a>,
     /// How many common table expressions were known around each query that is being visited.
     depths: Vec<usize>,
+    around: Around,
     /// Whether wildcards are written out that need not be.
     all: bool,
+}
+
+/// What names of rows may stand for, but for the relations of a query itself.
+#[derive(Default)]
+struct Around {
+    /// The relations of the queries around what is being visited, and its own.
+    levels: Vec<Vec<Relation>>,
+    /// Queries that do not see those of the query that they stand in.
+    apart: Vec<*const Query>,
+    /// For each query that is being visited the level that it does not see.
+    hidden: Vec<Option<Vec<Relation>>>,
+}
+
+impl Around {
+    fn enter(&mut self, query: &Query) {
+        let at = self.apart.iter().position(|known| std::ptr::eq(*known, query));
+        let hidden = at.and_then(|at| {
+            self.apart.swap_remove(at);
+            self.levels.pop()
+        });
+        self.hidden.push(hidden);
+    }
+
+    fn go_in(&mut self, (relations, apart): (Vec<Relation>, Vec<*const Query>)) {
+        self.levels.push(relations);
+        self.apart.extend(apart);
+    }
+
+    fn leave(&mut self) {
+        self.levels.pop();
+        self.levels.extend(self.hidden.pop().flatten());
+    }
 }
 
 impl Work for Lists<'_> {
@@ -44,13 +80,18 @@ impl Work for Lists<'_> {
         self.depths.push(self.scope.depth());
         self.scope.enter(query);
         if !self.all {
-            whole_rows::write(&self.scope, query);
+            self.around.enter(query);
+            whole_rows::write(&self.scope, &self.around.levels, query);
+            self.around.go_in(whole_rows::relations(&self.scope, query));
         }
         self.write_out(&mut query.body, is_nested);
     }
 
     fn end_of_query(&mut self) {
         self.scope.leave(self.depths.pop().unwrap_or(0));
+        if !self.all {
+            self.around.leave();
+        }
     }
 }
 

@@ -250,7 +250,8 @@ impl<'a> Join<'a> {
         let mut scope = match names {
             Names::All => {
                 let scope = self.target.scope(Scope::default(), &self.target.alias, &self.shown);
-                scope.in_schema(self.target.named_schema(&self.planner.catalog))
+                let schema = self.target.named_schema(&self.planner.catalog);
+                scope.in_schema(schema).numbered(self.target.number(self.planner))
             }
             Names::Others => Scope::starting_at(self.target.table.columns().len()),
         };

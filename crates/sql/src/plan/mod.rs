@@ -69,6 +69,7 @@ use crate::{CancelHandle, OutputColumn};
 use ankerdb_engine::{Catalog, DataType, Error, Result, SearchPath, SqlState, Table};
 use ankerdb_value::Clocks;
 use datafusion::sql::sqlparser::ast;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// A statement ready to run, as long as the catalog stays at `version` and is looked at along `path`, in sessions of these clocks.
@@ -145,6 +146,8 @@ pub(crate) struct Planner<'a> {
     /// Whether the transaction has written for this statement before, which its queries do not see: they read a view that
     /// was made earlier, and so all take the OLAP path.
     is_later: bool,
+    /// Whether what is planned stands in a query with columns: its names may be those.
+    is_in_rows: Cell<bool>,
 }
 
 impl<'a> Planner<'a> {
@@ -155,7 +158,15 @@ impl<'a> Planner<'a> {
         session: &'a Arc<Activity>,
         catalog: Arc<Catalog>,
     ) -> Planner<'a> {
-        Planner { engine, cancel, session, catalog, steps: Vec::new(), is_later: false }
+        Planner {
+            engine,
+            cancel,
+            session,
+            catalog,
+            steps: Vec::new(),
+            is_later: false,
+            is_in_rows: Cell::new(false),
+        }
     }
 
     /// Plans a statement. `declared`: types of parameters as far as the client told them.
@@ -335,7 +346,10 @@ impl Subqueries for SubqueryPlans<'_> {
     fn add(&mut self, query: &ast::Query, parameters: &mut Parameters) -> Bound<(usize, Vec<DataType>)> {
         let unknown =
             |error: &Error| matches!(error.state(), SqlState::UndefinedColumn | SqlState::UndefinedTable);
-        let (plan, output) = match self.planner.query(&with::below(self.with, query), parameters) {
+        let around = self.planner.is_in_rows.replace(self.is_in_rows);
+        let planned = self.planner.query(&with::below(self.with, query), parameters);
+        self.planner.is_in_rows.set(around);
+        let (plan, output) = match planned {
             Err(error) if self.is_in_rows && unknown(&error) => return elsewhere("a correlated subquery"),
             planned => planned?,
         };

@@ -7,6 +7,7 @@ use crate::column_name::column_name;
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::{Binder, Expression, Parameters, Scope, Typed, columns_of, document};
 use crate::name::{folded, object_name, quoted};
+use crate::system::oids::ObjectKey;
 use ankerdb_engine::{ColumnSet, DataType, Error, LockWait, SqlState, Table};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ impl Planner<'_> {
         let scope = table.as_ref().map_or_else(Scope::default, |table| self.scope(table, name));
         let mut subqueries = SubqueryPlans::in_rows(self);
         let mut binder = Binder::new(scope, parameters);
+        binder.is_in_rows = self.is_in_rows.get();
         if lock.is_some() {
             binder.subqueries = Some(&mut subqueries);
         }
@@ -101,9 +103,15 @@ impl Planner<'_> {
         })
     }
 
+    /// The number by which clients know a table.
+    pub(super) fn number(&self, table: &Arc<Table>) -> u32 {
+        self.engine.olap().oids().lock().of(ObjectKey::Table(table.origin()), || table.into())
+    }
+
     /// The columns of a table that goes by a name.
-    pub(super) fn scope<'t>(&self, table: &'t Table, name: String) -> Scope<'t> {
-        Scope::default().with(name, table.columns()).in_schema(self.catalog.schema_of(table))
+    pub(super) fn scope<'t>(&self, table: &'t Arc<Table>, name: String) -> Scope<'t> {
+        let (schema, number) = (self.catalog.schema_of(table), self.number(table));
+        Scope::default().with(name, table.columns()).in_schema(schema).numbered(Some(number))
     }
 
     /// The one table of a FROM item and the name it goes by.

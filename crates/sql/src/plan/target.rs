@@ -96,6 +96,11 @@ impl Target {
         }
     }
 
+    /// The number by which clients know it; that of a view is not asked for.
+    pub(super) fn number(&self, planner: &Planner) -> Option<u32> {
+        self.view.is_none().then(|| planner.number(&self.table))
+    }
+
     /// The schema that names of columns may begin with.
     pub(super) fn named_schema<'c>(&self, catalog: &'c Catalog) -> &'c str {
         match &self.view {

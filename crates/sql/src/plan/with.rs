@@ -62,7 +62,8 @@ impl Planner<'_> {
     /// Plans a statement with steps.
     pub(super) fn with_steps(&self, query: &Query, parameters: &mut Parameters) -> Bound<WritePlan> {
         let Some(with) = &query.with else { return elsewhere("WITH") };
-        let mut planner = Planner { catalog: self.catalog.clone(), steps: Vec::new(), ..*self };
+        let is_in_rows = self.is_in_rows.clone();
+        let mut planner = Planner { catalog: self.catalog.clone(), steps: Vec::new(), is_in_rows, ..*self };
         let mut reading = With { cte_tables: Vec::new(), ..with.clone() };
         let mut steps: Vec<Step> = Vec::new();
         for cte in &with.cte_tables {

@@ -302,7 +302,8 @@ struct Writing<'p, 'a> {
 impl Writing<'_, '_> {
     fn scope(&self) -> Scope<'_> {
         let scope = self.target.scope(Scope::default(), &self.target.alias, self.shown);
-        scope.in_schema(self.target.named_schema(&self.planner.catalog))
+        let schema = self.target.named_schema(&self.planner.catalog);
+        scope.in_schema(schema).numbered(self.target.number(self.planner))
     }
 
     /// Where the new rows of an INSERT come from.

@@ -159,38 +159,39 @@ impl SqlSession {
         Ok(Outcome::Rows(ResultRows::fetched(cursor.columns.clone(), cursor.is_binary, pull)))
     }
 
-    /// Runs a portal that has a name: it is a cursor, which FETCH, MOVE and CLOSE find. Gives at most `limit` rows, the next ones each
-    /// time.
+    /// Opens a portal that has a name: it is a cursor, which FETCH, MOVE and CLOSE find, before it is executed, too. Costs what DECLARE does.
     ///
-    /// `None`, and nothing has been done, if the statement is no query, or outside of a transaction, where nothing comes between. Costs
-    /// what DECLARE and FETCH do.
+    /// False, and nothing has been done, if the statement is no query, or outside of a transaction, where nothing comes between.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn open_portal(&mut self, name: &str, query: &Arc<Prepared>, parameters: &[Value]) -> Result<bool> {
+        if !self.block.is_open() || !query.is_query(&self.runner)? {
+            return Ok(false);
+        }
+        self.execute_by(query, |session| {
+            session.check_usable(query)?;
+            check_count(query, parameters)?;
+            session.release_portal(name);
+            let plain = Opened { name, scroll: Scroll::Never, holds: false, is_binary: false };
+            session.open_cursor(&plain, query, parameters)?;
+            Ok(Outcome::Command(String::new()))
+        })?;
+        Ok(true)
+    }
+
+    /// The next rows of a portal that [`open_portal`](Self::open_portal) has opened, at most `limit`.
     ///
     /// # Errors
     /// Those of the query; 34000 if the cursor has been closed.
-    pub fn execute_portal(
-        &mut self,
-        name: &str,
-        query: &Arc<Prepared>,
-        parameters: Option<&[Value]>,
-        limit: u64,
-    ) -> Result<Option<ResultRows>> {
-        if name.is_empty() || !self.block.is_open() || !query.is_query(&self.runner)? {
-            return Ok(None);
-        }
+    pub fn fetch_portal(&mut self, name: &str, query: &Arc<Prepared>, limit: u64) -> Result<ResultRows> {
         let outcome = self.execute_by(query, |session| {
             session.check_usable(query)?;
-            if let Some(parameters) = parameters {
-                check_count(query, parameters)?;
-                session.release_portal(name);
-                let scroll = Scroll::Never;
-                let plain = Opened { name, scroll, holds: false, is_binary: false };
-                session.open_cursor(&plain, query, parameters)?;
-            }
             let (cursor, motion) = (name.to_owned(), Motion::Forward(limit));
             session.fetch(&Fetch { cursor, motion, is_move: false }, query.output())
         })?;
         match outcome {
-            Outcome::Rows(rows) => Ok(Some(rows.of_select())),
+            Outcome::Rows(rows) => Ok(rows.of_select()),
             _ => Err(Error::internal("a cursor without rows")),
         }
     }

@@ -1,11 +1,12 @@
 //! The relations of schema `pg_catalog`: their columns as PostgreSQL 15 has them.
 //!
-//! Those whose rows are [`nothing`] describe what AnKerDB does not have, such as triggers; a relation that PostgreSQL fills for
-//! things that AnKerDB has, too, is either made of them or left out.
+//! Those whose rows are [`nothing`] describe what AnKerDB does not have, such as triggers, or what only users of PostgreSQL make, such as
+//! operators and casts: those of the system are not listed. Other relations that PostgreSQL fills are either made of what is there, or left
+//! out.
 
 use super::{Definition, nothing};
 use super::{
-    classes, comments, constraints, functions, objects, operator_classes, sequences, settings, types,
+    classes, comments, constraints, functions, objects, operator_classes, ranges, sequences, settings, types,
     user_types, views,
 };
 
@@ -18,11 +19,37 @@ const TABLE_STATISTICS: &str = "relid oid, schemaname name, relname name, seq_sc
 
 pub(super) const RELATIONS: &[Definition] = &[
     Definition {
+        name: "pg_aggregate",
+        oid: 2600,
+        is_view: false,
+        columns: "aggfnoid regproc, aggkind \"char\", aggnumdirectargs int2, aggtransfn regproc, aggfinalfn regproc, \
+         aggcombinefn regproc, aggserialfn regproc, aggdeserialfn regproc, aggmtransfn regproc, \
+         aggminvtransfn regproc, aggmfinalfn regproc, aggfinalextra bool, aggmfinalextra bool, aggfinalmodify \
+         \"char\", aggmfinalmodify \"char\", aggsortop oid, aggtranstype oid, aggtransspace int4, \
+         aggmtranstype oid, aggmtransspace int4, agginitval text, aggminitval text",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_am",
         oid: 2601,
         is_view: false,
         columns: "oid oid, amname name, amhandler regproc, amtype \"char\"",
         rows: objects::access_methods,
+    },
+    Definition {
+        name: "pg_amop",
+        oid: 2602,
+        is_view: false,
+        columns: "oid oid, amopfamily oid, amoplefttype oid, amoprighttype oid, amopstrategy int2, amoppurpose \
+         \"char\", amopopr oid, amopmethod oid, amopsortfamily oid",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_amproc",
+        oid: 2603,
+        is_view: false,
+        columns: "oid oid, amprocfamily oid, amproclefttype oid, amprocrighttype oid, amprocnum int2, amproc regproc",
+        rows: nothing,
     },
     Definition {
         name: "pg_attrdef",
@@ -59,6 +86,28 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: objects::authids,
     },
     Definition {
+        name: "pg_available_extension_versions",
+        oid: 12085,
+        is_view: true,
+        columns: "name name, version text, installed bool, superuser bool, trusted bool, relocatable bool, schema \
+         name, requires name[], comment text",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_available_extensions",
+        oid: 12081,
+        is_view: true,
+        columns: "name name, default_version text, installed_version text, comment text",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_cast",
+        oid: 2605,
+        is_view: false,
+        columns: "oid oid, castsource oid, casttarget oid, castfunc oid, castcontext \"char\", castmethod \"char\"",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_class",
         oid: 1259,
         is_view: false,
@@ -91,6 +140,14 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: constraints::constraints,
     },
     Definition {
+        name: "pg_conversion",
+        oid: 2607,
+        is_view: false,
+        columns: "oid oid, conname name, connamespace oid, conowner oid, conforencoding int4, contoencoding int4, \
+         conproc regproc, condefault bool",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_database",
         oid: 1262,
         is_view: false,
@@ -98,6 +155,20 @@ pub(super) const RELATIONS: &[Definition] = &[
          datallowconn bool, datconnlimit int4, datfrozenxid xid, datminmxid xid, dattablespace oid, \
          datcollate text, datctype text, daticulocale text, datcollversion text, datacl aclitem[]",
         rows: objects::databases,
+    },
+    Definition {
+        name: "pg_db_role_setting",
+        oid: 2964,
+        is_view: false,
+        columns: "setdatabase oid, setrole oid, setconfig text[]",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_default_acl",
+        oid: 826,
+        is_view: false,
+        columns: "oid oid, defaclrole oid, defaclnamespace oid, defaclobjtype \"char\", defaclacl aclitem[]",
+        rows: nothing,
     },
     Definition {
         name: "pg_depend",
@@ -192,12 +263,26 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: nothing,
     },
     Definition {
+        name: "pg_init_privs",
+        oid: 3394,
+        is_view: false,
+        columns: "objoid oid, classoid oid, objsubid int4, privtype \"char\", initprivs aclitem[]",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_language",
         oid: 2612,
         is_view: false,
         columns: "oid oid, lanname name, lanowner oid, lanispl bool, lanpltrusted bool, lanplcallfoid oid, laninline \
          oid, lanvalidator oid, lanacl aclitem[]",
         rows: objects::languages,
+    },
+    Definition {
+        name: "pg_largeobject",
+        oid: 2613,
+        is_view: false,
+        columns: "loid oid, pageno int4, data bytea",
+        rows: nothing,
     },
     Definition {
         name: "pg_largeobject_metadata",
@@ -228,6 +313,29 @@ pub(super) const RELATIONS: &[Definition] = &[
         columns: "oid oid, opcmethod oid, opcname name, opcnamespace oid, opcowner oid, opcfamily oid, opcintype oid, \
          opcdefault bool, opckeytype oid",
         rows: operator_classes::operator_classes,
+    },
+    Definition {
+        name: "pg_operator",
+        oid: 2617,
+        is_view: false,
+        columns: "oid oid, oprname name, oprnamespace oid, oprowner oid, oprkind \"char\", oprcanmerge bool, \
+         oprcanhash bool, oprleft oid, oprright oid, oprresult oid, oprcom oid, oprnegate oid, oprcode \
+         regproc, oprrest regproc, oprjoin regproc",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_opfamily",
+        oid: 2753,
+        is_view: false,
+        columns: "oid oid, opfmethod oid, opfname name, opfnamespace oid, opfowner oid",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_parameter_acl",
+        oid: 6243,
+        is_view: false,
+        columns: "oid oid, parname text, paracl aclitem[]",
+        rows: nothing,
     },
     Definition {
         name: "pg_partitioned_table",
@@ -295,11 +403,34 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: nothing,
     },
     Definition {
+        name: "pg_publication_tables",
+        oid: 12068,
+        is_view: true,
+        columns: "pubname name, schemaname name, tablename name, attnames name[], rowfilter text",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_range",
         oid: 3541,
         is_view: false,
         columns: "rngtypid oid, rngsubtype oid, rngmultitypid oid, rngcollation oid, rngsubopc oid, rngcanonical \
          regproc, rngsubdiff regproc",
+        rows: ranges::ranges,
+    },
+    Definition {
+        name: "pg_replication_origin",
+        oid: 6000,
+        is_view: false,
+        columns: "roident oid, roname text",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_replication_slots",
+        oid: 12257,
+        is_view: true,
+        columns: "slot_name name, plugin name, slot_type text, datoid oid, database name, temporary bool, active bool, \
+         active_pid int4, xmin xid, catalog_xmin xid, restart_lsn text, confirmed_flush_lsn text, wal_status \
+         text, safe_wal_size int8, two_phase bool",
         rows: nothing,
     },
     Definition {
@@ -331,6 +462,14 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 3596,
         is_view: false,
         columns: "objoid oid, classoid oid, objsubid int4, provider text, label text",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_seclabels",
+        oid: 12099,
+        is_view: true,
+        columns: "objoid oid, classoid oid, objsubid int4, objtype text, objnamespace oid, objname text, provider \
+         text, label text",
         rows: nothing,
     },
     Definition {
@@ -381,6 +520,13 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: comments::shared_descriptions,
     },
     Definition {
+        name: "pg_shseclabel",
+        oid: 3592,
+        is_view: false,
+        columns: "objoid oid, classoid oid, provider text, label text",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_stat_all_tables",
         oid: 12142,
         is_view: true,
@@ -411,12 +557,37 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: nothing,
     },
     Definition {
+        name: "pg_statistic_ext_data",
+        oid: 3429,
+        is_view: false,
+        columns: "stxoid oid, stxdinherit bool, stxdndistinct text, stxddependencies text, stxdmcv \
+         text, stxdexpr text[]",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_stats_ext",
+        oid: 12058,
+        is_view: true,
+        columns: "schemaname name, tablename name, statistics_schemaname name, statistics_name name, statistics_owner \
+         name, attnames name[], exprs text[], kinds \"char\"[], inherited bool, n_distinct text, \
+         dependencies text, most_common_vals text[], most_common_val_nulls bool[], \
+         most_common_freqs float8[], most_common_base_freqs float8[]",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_subscription",
         oid: 6100,
         is_view: false,
         columns: "oid oid, subdbid oid, subskiplsn pg_lsn, subname name, subowner oid, subenabled bool, subbinary \
          bool, substream bool, subtwophasestate \"char\", subdisableonerr bool, subconninfo text, subslotname \
          name, subsynccommit text, subpublications text[]",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_subscription_rel",
+        oid: 6102,
+        is_view: false,
+        columns: "srsubid oid, srrelid oid, srsubstate \"char\", srsublsn text",
         rows: nothing,
     },
     Definition {
@@ -435,6 +606,13 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: objects::tablespaces,
     },
     Definition {
+        name: "pg_transform",
+        oid: 3576,
+        is_view: false,
+        columns: "oid oid, trftype oid, trflang oid, trffromsql regproc, trftosql regproc",
+        rows: nothing,
+    },
+    Definition {
         name: "pg_trigger",
         oid: 2620,
         is_view: false,
@@ -442,6 +620,42 @@ pub(super) const RELATIONS: &[Definition] = &[
          tgisinternal bool, tgconstrrelid oid, tgconstrindid oid, tgconstraint oid, tgdeferrable bool, \
          tginitdeferred bool, tgnargs int2, tgattr int2vector, tgargs bytea, tgqual pg_node_tree, tgoldtable \
          name, tgnewtable name",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_ts_config",
+        oid: 3602,
+        is_view: false,
+        columns: "oid oid, cfgname name, cfgnamespace oid, cfgowner oid, cfgparser oid",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_ts_config_map",
+        oid: 3603,
+        is_view: false,
+        columns: "mapcfg oid, maptokentype int4, mapseqno int4, mapdict oid",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_ts_dict",
+        oid: 3600,
+        is_view: false,
+        columns: "oid oid, dictname name, dictnamespace oid, dictowner oid, dicttemplate oid, dictinitoption text",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_ts_parser",
+        oid: 3601,
+        is_view: false,
+        columns: "oid oid, prsname name, prsnamespace oid, prsstart regproc, prstoken regproc, prsend regproc, \
+         prsheadline regproc, prslextype regproc",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_ts_template",
+        oid: 3764,
+        is_view: false,
+        columns: "oid oid, tmplname name, tmplnamespace oid, tmplinit regproc, tmpllexize regproc",
         rows: nothing,
     },
     Definition {
@@ -469,6 +683,13 @@ pub(super) const RELATIONS: &[Definition] = &[
         oid: 1418,
         is_view: false,
         columns: "oid oid, umuser oid, umserver oid, umoptions text[]",
+        rows: nothing,
+    },
+    Definition {
+        name: "pg_user_mappings",
+        oid: 12327,
+        is_view: true,
+        columns: "umid oid, srvid oid, srvname name, umuser oid, usename name, umoptions text[]",
         rows: nothing,
     },
     Definition {

@@ -2,12 +2,14 @@
 
 use super::constraints::{key_columns, key_parts, key_types};
 use super::objects::{OWNER_OID, schema_oid};
+use super::oids;
 use super::types::{TypeEntry, by_oid, type_of};
 use super::{
     ColumnEntry, Datum, IndexEntry, NULL, Rows, SystemCatalog, SystemColumn, SystemRelation, TableEntry,
     column_number, relations, row,
 };
 use ankerdb_engine::{DataType, Identity, IndexKind, SystemType};
+use ankerdb_value::row_type_oid;
 
 /// Bytes of what PostgreSQL calls a page.
 const PAGE_BYTES: i64 = 8192;
@@ -155,11 +157,12 @@ pub(super) fn size(table: &TableEntry) -> (i64, i64) {
 }
 
 fn class_row(class: Class) -> Vec<Datum> {
+    let has_rows = matches!(class.kind, 'r' | 'v' | 'm') && class.oid >= oids::FIRST;
     row![
         class.oid,
         class.name,
         class.schema_oid,
-        0,
+        if has_rows { row_type_oid(class.oid) } else { 0 },
         0,
         OWNER_OID,
         class.method,

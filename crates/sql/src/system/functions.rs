@@ -8,7 +8,7 @@ mod shown;
 
 use super::objects::OWNER_OID;
 use super::user_types::FUNCTION_NAMES;
-use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, live, row, types};
+use super::{Datum, PG_CATALOG_OID, Rows, SystemCatalog, live, row, type_functions, types};
 use ankerdb_engine::DataType::{BigInt, Boolean, Integer, Text};
 use ankerdb_engine::{DataType, Error, ListType, ObjectKind, Result, SqlState, SystemType, Table, Value};
 
@@ -131,6 +131,12 @@ const FUNCTIONS: &[SystemFunction] = &[
     volatile("pg_cancel_backend", &[Integer], 1, Boolean, live::cancel),
     volatile("pg_terminate_backend", &[Integer, BigInt], 1, Boolean, live::terminate),
     function("current_setting", &[Text, Boolean], 1, Text, names::current_setting),
+    function("pg_client_encoding", &[], 0, NAME, shown::client_encoding),
+    stable("pg_stat_get_numscans", &[OID], 1, BigInt, none),
+    stable("pg_stat_get_tuples_returned", &[OID], 1, BigInt, none),
+    stable("pg_stat_get_tuples_fetched", &[OID], 1, BigInt, none),
+    stable("pg_stat_get_live_tuples", &[OID], 1, BigInt, none),
+    stable("pg_stat_get_dead_tuples", &[OID], 1, BigInt, none),
     stable("pg_relation_size", &[REGCLASS, Text], 1, BigInt, shown::relation_size),
     stable("pg_table_size", &[REGCLASS], 1, BigInt, shown::relation_size),
     stable("pg_total_relation_size", &[REGCLASS], 1, BigInt, shown::relation_size),
@@ -217,12 +223,12 @@ pub(super) fn memory_bytes(table: &Table) -> usize {
 }
 
 /// Functions of lists that types name, by PostgreSQL's numbers.
-const INTERNAL: [(u32, &str); 4] =
+const OF_ARRAYS: [(u32, &str); 4] =
     [(750, "array_in"), (751, "array_out"), (2400, "array_recv"), (2401, "array_send")];
 
 /// The number of a function that types name.
 pub(super) fn internal(name: &str) -> u32 {
-    INTERNAL.iter().find(|(_, known)| *known == name).map_or(0, |(oid, _)| *oid)
+    OF_ARRAYS.iter().find(|(_, known)| *known == name).map_or(0, |(oid, _)| *oid)
 }
 
 /// Functions by number: those of the table above, and those that types name.
@@ -230,11 +236,12 @@ fn numbered() -> impl Iterator<Item = (u32, &'static str)> {
     let inputs = types::TYPES.iter().map(|known| known.input).filter(|(oid, _)| *oid != 750);
     (FIRST_OID..)
         .zip(names())
-        .chain(INTERNAL)
+        .chain(OF_ARRAYS)
         .chain(inputs)
         .chain(super::type_functions::named())
         .chain(FUNCTION_NAMES)
         .chain(super::domains::FUNCTION_NAMES)
+        .chain(super::ranges::functions())
 }
 
 /// The function of the table above with that number.
@@ -242,26 +249,31 @@ fn by_number(oid: u32) -> Option<&'static SystemFunction> {
     FUNCTIONS.get(usize::try_from(oid.checked_sub(FIRST_OID)?).ok()?)
 }
 
-/// `pg_proc`: the functions of the table above.
+/// `pg_proc`: the functions of the table above, and those of types, by which drivers tell arrays.
 pub(super) fn functions(_: &SystemCatalog) -> Rows {
     let each = (FIRST_OID..).zip(FUNCTIONS).map(|(oid, known)| {
-        let arguments: Vec<i64> =
-            known.arguments.iter().map(|argument| types::type_of(*argument).0.into()).collect();
+        let arguments = known.arguments.iter().map(|argument| types::type_of(*argument).0).collect();
+        let result = types::type_of(known.result).0;
         let optional = known.arguments.len() - known.required;
-        let mut row = row![oid, known.name, PG_CATALOG_OID, OWNER_OID, 12, 1.0, 0.0, 0, 0, "f", false, false];
-        row.extend(row![
-            !known.takes_null,
-            false,
-            "s",
-            "s",
-            known.arguments.len(),
-            optional,
-            types::type_of(known.result).0,
-            arguments
-        ]);
-        row.extend(row![Datum::Null, Datum::Null, Datum::Null, Datum::Null, Datum::Null, known.name]);
-        row.extend(std::iter::repeat_n(Datum::Null, 4));
-        row
+        proc_row((oid, known.name), !known.takes_null, arguments, optional, result)
     });
-    each.collect()
+    let of_types = type_functions::signatures();
+    let of_types =
+        of_types.map(|(oid, name, argument, result)| proc_row((oid, name), true, vec![argument], 0, result));
+    each.chain(of_types).collect()
+}
+
+fn proc_row(
+    (oid, name): (u32, &str),
+    is_strict: bool,
+    arguments: Vec<u32>,
+    optional: usize,
+    result: u32,
+) -> Vec<Datum> {
+    let types: Vec<i64> = arguments.iter().copied().map(i64::from).collect();
+    let mut row = row![oid, name, PG_CATALOG_OID, OWNER_OID, 12, 1.0, 0.0, 0, 0, "f", false, false];
+    row.extend(row![is_strict, false, "s", "s", arguments.len(), optional, result, types]);
+    row.extend(row![Datum::Null, Datum::Null, Datum::Null, Datum::Null, Datum::Null, name]);
+    row.extend(std::iter::repeat_n(Datum::Null, 4));
+    row
 }

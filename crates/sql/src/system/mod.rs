@@ -27,6 +27,8 @@ mod objects;
 pub(crate) mod oids;
 mod operator_classes;
 mod quoting;
+mod ranges;
+mod row_types;
 mod sequences;
 mod settings;
 mod standard;

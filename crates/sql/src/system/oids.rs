@@ -4,13 +4,13 @@
 //! Numbers are counted from PostgreSQL's first for users' objects. A table's parts are known by the table and their names, so
 //! that whoever describes the same table finds the same numbers, also from another version of the catalog.
 
-use ankerdb_engine::{RelationName, Schema, SchemaId, Sequence, Table, TableId, View};
+use ankerdb_engine::{Catalog, NameRef, RelationName, Schema, SchemaId, Sequence, Table, TableId, View};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 /// PostgreSQL's first number for objects of users.
-const FIRST: u32 = 16_384;
+pub(super) const FIRST: u32 = 16_384;
 /// How many numbers are kept before those of objects that are gone are looked for.
 const KEPT_MIN: usize = 1024;
 
@@ -77,6 +77,15 @@ impl Oids {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock()
     }
+}
+
+/// The number of the table or view that a name stands for.
+pub(crate) fn relation_number(catalog: &Catalog, oids: &Oids, name: NameRef<'_>) -> Option<u32> {
+    if let Ok(table) = catalog.table(name) {
+        return Some(oids.lock().of(ObjectKey::Table(table.origin()), || (&table).into()));
+    }
+    let view = catalog.view(name)?;
+    Some(oids.lock().of(ObjectKey::View(view.full_name()), || view.into()))
 }
 
 #[derive(Default)]

@@ -13,6 +13,24 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: nothing,
     },
     Definition {
+        name: "attributes",
+        oid: 13245,
+        is_view: true,
+        columns: "udt_catalog name, udt_schema name, udt_name name, attribute_name \
+         name, ordinal_position cardinal_number, attribute_default character_data, is_nullable \
+         yes_or_no, data_type character_data, character_maximum_length cardinal_number, \
+         character_octet_length cardinal_number, character_set_catalog name, character_set_schema \
+         name, character_set_name name, collation_catalog name, \
+         collation_schema name, collation_name name, numeric_precision cardinal_number, \
+         numeric_precision_radix cardinal_number, numeric_scale cardinal_number, datetime_precision \
+         cardinal_number, interval_type character_data, interval_precision cardinal_number, \
+         attribute_udt_catalog name, attribute_udt_schema name, attribute_udt_name \
+         name, scope_catalog name, scope_schema name, scope_name \
+         name, maximum_cardinality cardinal_number, dtd_identifier name, \
+         is_derived_reference_attribute yes_or_no",
+        rows: nothing,
+    },
+    Definition {
         name: "character_sets",
         oid: 13250,
         is_view: true,
@@ -20,6 +38,14 @@ pub(super) const RELATIONS: &[Definition] = &[
          name, form_of_use name, default_collate_catalog name, default_collate_schema name, \
          default_collate_name name",
         rows: standard::character_sets,
+    },
+    Definition {
+        name: "check_constraint_routine_usage",
+        oid: 13255,
+        is_view: true,
+        columns: "constraint_catalog name, constraint_schema name, constraint_name name, \
+         specific_catalog name, specific_schema name, specific_name name",
+        rows: nothing,
     },
     Definition {
         name: "check_constraints",
@@ -35,6 +61,14 @@ pub(super) const RELATIONS: &[Definition] = &[
         columns: "domain_catalog name, domain_schema name, domain_name name, table_catalog name, table_schema name, \
          table_name name, column_name name",
         rows: domains::column_usage,
+    },
+    Definition {
+        name: "column_options",
+        oid: 13503,
+        is_view: true,
+        columns: "table_catalog name, table_schema name, table_name name, column_name \
+         name, option_name name, option_value character_data",
+        rows: nothing,
     },
     Definition {
         name: "column_privileges",
@@ -124,6 +158,57 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: standard::enabled_roles,
     },
     Definition {
+        name: "foreign_data_wrapper_options",
+        oid: 13511,
+        is_view: true,
+        columns: "foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, option_name \
+         name, option_value character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "foreign_data_wrappers",
+        oid: 13515,
+        is_view: true,
+        columns: "foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, \
+         authorization_identifier name, library_name character_data, foreign_data_wrapper_language \
+         character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "foreign_server_options",
+        oid: 13524,
+        is_view: true,
+        columns: "foreign_server_catalog name, foreign_server_name name, option_name \
+         name, option_value character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "foreign_servers",
+        oid: 13528,
+        is_view: true,
+        columns: "foreign_server_catalog name, foreign_server_name name, \
+         foreign_data_wrapper_catalog name, foreign_data_wrapper_name name, \
+         foreign_server_type character_data, foreign_server_version character_data, authorization_identifier \
+         name",
+        rows: nothing,
+    },
+    Definition {
+        name: "foreign_table_options",
+        oid: 13537,
+        is_view: true,
+        columns: "foreign_table_catalog name, foreign_table_schema name, foreign_table_name \
+         name, option_name name, option_value character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "foreign_tables",
+        oid: 13541,
+        is_view: true,
+        columns: "foreign_table_catalog name, foreign_table_schema name, foreign_table_name \
+         name, foreign_server_catalog name, foreign_server_name name",
+        rows: nothing,
+    },
+    Definition {
         name: "information_schema_catalog_name",
         oid: 13227,
         is_view: true,
@@ -163,6 +248,50 @@ pub(super) const RELATIONS: &[Definition] = &[
          name, unique_constraint_schema name, unique_constraint_name name, match_option character_data, \
          update_rule character_data, delete_rule character_data",
         rows: standard::referential_constraints,
+    },
+    Definition {
+        name: "role_column_grants",
+        oid: 13344,
+        is_view: true,
+        columns: "grantor name, grantee name, table_catalog name, table_schema \
+         name, table_name name, column_name name, privilege_type \
+         character_data, is_grantable yes_or_no",
+        rows: nothing,
+    },
+    Definition {
+        name: "role_routine_grants",
+        oid: 13358,
+        is_view: true,
+        columns: "grantor name, grantee name, specific_catalog name, specific_schema \
+         name, specific_name name, routine_catalog name, routine_schema \
+         name, routine_name name, privilege_type character_data, is_grantable yes_or_no",
+        rows: nothing,
+    },
+    Definition {
+        name: "role_table_grants",
+        oid: 13421,
+        is_view: true,
+        columns: "grantor name, grantee name, table_catalog name, table_schema \
+         name, table_name name, privilege_type character_data, is_grantable yes_or_no, \
+         with_hierarchy yes_or_no",
+        rows: standard::table_privileges,
+    },
+    Definition {
+        name: "role_udt_grants",
+        oid: 13450,
+        is_view: true,
+        columns: "grantor name, grantee name, udt_catalog name, udt_schema \
+         name, udt_name name, privilege_type character_data, is_grantable yes_or_no",
+        rows: nothing,
+    },
+    Definition {
+        name: "routine_privileges",
+        oid: 13353,
+        is_view: true,
+        columns: "grantor name, grantee name, specific_catalog name, specific_schema \
+         name, specific_name name, routine_catalog name, routine_schema \
+         name, routine_name name, privilege_type character_data, is_grantable yes_or_no",
+        rows: nothing,
     },
     Definition {
         name: "routines",
@@ -243,6 +372,24 @@ pub(super) const RELATIONS: &[Definition] = &[
         rows: standard::tables,
     },
     Definition {
+        name: "transforms",
+        oid: 13430,
+        is_view: true,
+        columns: "udt_catalog name, udt_schema name, udt_name name, specific_catalog \
+         name, specific_schema name, specific_name name, group_name \
+         name, transform_type character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "triggered_update_columns",
+        oid: 13435,
+        is_view: true,
+        columns: "trigger_catalog name, trigger_schema name, trigger_name name, \
+         event_object_catalog name, event_object_schema name, event_object_table \
+         name, event_object_column name",
+        rows: nothing,
+    },
+    Definition {
         name: "triggers",
         oid: 13440,
         is_view: true,
@@ -252,6 +399,48 @@ pub(super) const RELATIONS: &[Definition] = &[
          action_orientation character_data, action_timing character_data, action_reference_old_table name, \
          action_reference_new_table name, action_reference_old_row name, action_reference_new_row name, \
          created time_stamp",
+        rows: nothing,
+    },
+    Definition {
+        name: "udt_privileges",
+        oid: 13445,
+        is_view: true,
+        columns: "grantor name, grantee name, udt_catalog name, udt_schema \
+         name, udt_name name, privilege_type character_data, is_grantable yes_or_no",
+        rows: nothing,
+    },
+    Definition {
+        name: "user_defined_types",
+        oid: 13463,
+        is_view: true,
+        columns: "user_defined_type_catalog name, user_defined_type_schema name, \
+         user_defined_type_name name, user_defined_type_category character_data, is_instantiable \
+         yes_or_no, is_final yes_or_no, ordering_form character_data, ordering_category character_data, \
+         ordering_routine_catalog name, ordering_routine_schema name, \
+         ordering_routine_name name, reference_type character_data, data_type character_data, \
+         character_maximum_length cardinal_number, character_octet_length cardinal_number, \
+         character_set_catalog name, character_set_schema name, character_set_name \
+         name, collation_catalog name, collation_schema name, collation_name \
+         name, numeric_precision cardinal_number, numeric_precision_radix cardinal_number, \
+         numeric_scale cardinal_number, datetime_precision cardinal_number, interval_type character_data, \
+         interval_precision cardinal_number, source_dtd_identifier name, ref_dtd_identifier \
+         name",
+        rows: nothing,
+    },
+    Definition {
+        name: "user_mapping_options",
+        oid: 13550,
+        is_view: true,
+        columns: "authorization_identifier name, foreign_server_catalog name, foreign_server_name \
+         name, option_name name, option_value character_data",
+        rows: nothing,
+    },
+    Definition {
+        name: "user_mappings",
+        oid: 13555,
+        is_view: true,
+        columns: "authorization_identifier name, foreign_server_catalog name, foreign_server_name \
+         name",
         rows: nothing,
     },
     Definition {

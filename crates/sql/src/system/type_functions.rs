@@ -1,6 +1,8 @@
 //! The functions that write values of types, and read and write their binary form, as PostgreSQL numbers and names them: drivers
 //! choose by them how they read a column.
 
+use std::collections::HashSet;
+
 /// Numbers and names of the functions that write a value, read it from its binary form and write that; 0 where there is none. By
 /// the number of the type; those of arrays are common to all.
 const FUNCTIONS: &[(u32, [(u32, &str); 3])] = &[
@@ -43,6 +45,8 @@ const FUNCTIONS: &[(u32, [(u32, &str); 3])] = &[
     (2205, [(2219, "regclassout"), (2452, "regclassrecv"), (2453, "regclasssend")]),
     (2206, [(2221, "regtypeout"), (2454, "regtyperecv"), (2455, "regtypesend")]),
     (2249, [(2291, "record_out"), (2402, "record_recv"), (2403, "record_send")]),
+    (2275, [(2293, "cstring_out"), (2500, "cstring_recv"), (2501, "cstring_send")]),
+    (2281, [(2305, "internal_out"), (0, ""), (0, "")]),
     (2276, [(2295, "any_out"), (0, ""), (0, "")]),
     (2277, [(2297, "anyarray_out"), (2502, "anyarray_recv"), (2503, "anyarray_send")]),
     (2278, [(2299, "void_out"), (3120, "void_recv"), (3121, "void_send")]),
@@ -76,6 +80,33 @@ pub(super) fn named() -> impl Iterator<Item = (u32, &'static str)> {
     FUNCTIONS.iter().flat_map(|(_, functions)| *functions).filter(|(oid, _)| *oid != 0)
 }
 
+/// Pseudo-types of what these functions take and give: a text, and a message that is read.
+const CSTRING: u32 = 2275;
+const INTERNAL: u32 = 2281;
+const BYTEA: u32 = 17;
+
+/// Each function with its argument's type, and its result's: those of types, and those that all arrays share. One that several types
+/// share is that of the first.
+pub(super) fn signatures() -> impl Iterator<Item = (u32, &'static str, u32, u32)> {
+    const ANY_ARRAY: u32 = 2277;
+    let of_arrays = [
+        (750, "array_in", CSTRING, ANY_ARRAY),
+        (751, "array_out", ANY_ARRAY, CSTRING),
+        (2400, "array_recv", INTERNAL, ANY_ARRAY),
+        (2401, "array_send", ANY_ARRAY, BYTEA),
+    ];
+    let inputs = super::types::TYPES.iter().map(|known| (known.input.0, known.input.1, CSTRING, known.oid));
+    let others = FUNCTIONS.iter().flat_map(|&(data_type, [write, read_binary, write_binary])| {
+        [
+            (write.0, write.1, data_type, CSTRING),
+            (read_binary.0, read_binary.1, INTERNAL, data_type),
+            (write_binary.0, write_binary.1, data_type, BYTEA),
+        ]
+    });
+    let mut seen = HashSet::from([0]);
+    of_arrays.into_iter().chain(inputs).chain(others).filter(move |(oid, ..)| seen.insert(*oid))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +119,7 @@ mod tests {
         );
         assert_eq!(function(1007, Purpose::Write), 0);
         assert!(named().any(|known| known == (2414, "textrecv")));
+        assert_eq!(signatures().find(|known| known.1 == "int4send"), Some((2407, "int4send", 23, BYTEA)));
+        assert_eq!(signatures().filter(|known| known.1 == "range_in").count(), 1);
     }
 }

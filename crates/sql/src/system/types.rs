@@ -112,6 +112,8 @@ pub(super) const TYPES: &[TypeEntry] = &[
     t(2210, "_regclass", -1, false, b"bAix", 2205, 0, 0, (750, "array_in")),
     t(2211, "_regtype", -1, false, b"bAix", 2206, 0, 0, (750, "array_in")),
     t(2249, "record", -1, false, b"pPdx", 0, 2287, 0, (2290, "record_in")),
+    t(2275, "cstring", -2, false, b"pPcp", 0, 1263, 0, (2292, "cstring_in")),
+    t(2281, "internal", 8, true, b"pPdp", 0, 0, 0, (2304, "internal_in")),
     t(2276, "any", 4, true, b"pPip", 0, 0, 0, (2294, "any_in")),
     t(2277, "anyarray", -1, false, b"pPdx", 0, 0, 0, (2296, "anyarray_in")),
     t(2278, "void", 4, true, b"pPip", 0, 0, 0, (2298, "void_in")),
@@ -237,6 +239,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::Object(ObjectKind::Function) => 24,
         SystemType::Object(ObjectKind::Namespace) => 4089,
         SystemType::Object(ObjectKind::Role) => 4096,
+        SystemType::Row(row) => row.oid(),
         SystemType::List(ListType::SmallIntVector) => 22,
         SystemType::List(ListType::OidVector) => 30,
         SystemType::List(ListType::Boolean) => 1000,
@@ -261,6 +264,7 @@ fn system_type(system: SystemType) -> u32 {
         SystemType::List(ListType::Uuid) => 2951,
         SystemType::List(ListType::Packed(packed)) => packed.numbers().1,
         SystemType::List(ListType::Enum(labels)) => labels.list_oid(),
+        SystemType::List(ListType::Row(row)) => row.list_oid(),
     }
 }
 
@@ -294,12 +298,10 @@ pub(super) fn format_type(oid: u32, modifier: Option<i32>) -> String {
 }
 
 pub(super) fn types(catalog: &SystemCatalog) -> Rows {
-    TYPES
-        .iter()
-        .map(type_row)
-        .chain(super::user_types::types(catalog))
+    let of_users = super::user_types::types(catalog)
         .chain(super::domains::types(catalog))
-        .collect()
+        .chain(super::row_types::types(catalog));
+    TYPES.iter().map(type_row).chain(of_users).collect()
 }
 
 fn type_row(known: &TypeEntry) -> Vec<Datum> {

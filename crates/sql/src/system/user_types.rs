@@ -65,25 +65,28 @@ impl SystemCatalog {
 
     /// The number of the type of users that SQL calls so.
     pub(super) fn user_type_oid(&self, schema: Option<&str>, name: &str) -> Option<u32> {
-        if let Some(items) = name.strip_suffix("[]") {
-            return Some(self.type_by_name((schema, items))?.labels.list_oid());
+        if let Some(items) = name.strip_suffix("[]").and_then(|items| self.type_by_name((schema, items))) {
+            return Some(items.labels.list_oid());
         }
         if let Some(known) = self.type_by_name((schema, name)) {
             return Some(known.labels.oid());
         }
-        Some(self.type_by_name((schema, name.strip_prefix('_')?))?.labels.list_oid())
+        let list = name.strip_prefix('_').and_then(|name| self.type_by_name((schema, name)));
+        list.map(|known| known.labels.list_oid()).or_else(|| self.row_type_by_name(schema, name))
     }
 
     /// A type of users as SQL writes it.
     pub(super) fn shown_user_type(&self, oid: u32) -> Option<String> {
-        let (known, is_list) = self.user_type(oid)?;
+        let Some((known, is_list)) = self.user_type(oid) else { return self.shown_row_type(oid) };
         Some(format!("{}{}", self.shown_type(known), if is_list { "[]" } else { "" }))
     }
 
     /// Whether the type is found without its schema; `None` if it is none of users.
     pub(super) fn is_visible_type(&self, oid: u32) -> Option<bool> {
-        let (known, _) = self.user_type(oid)?;
-        Some(self.is_visible(known))
+        match self.user_type(oid) {
+            Some((known, _)) => Some(self.is_visible(known)),
+            None => self.is_visible_row_type(oid),
+        }
     }
 
     fn is_visible(&self, known: &TypeEntry) -> bool {

@@ -43,6 +43,8 @@ pub(crate) enum Returns {
     Always(DataType),
     /// A numeric with as many fractional digits as the arguments call for.
     Digits(fn(&[Typed]) -> u8),
+    /// A row of the arguments.
+    Row,
 }
 
 /// A strict and immutable function.
@@ -71,6 +73,11 @@ impl Entry {
     /// With a numeric for a result.
     pub(super) const fn digits(self, digits: fn(&[Typed]) -> u8) -> Entry {
         Entry { returns: Returns::Digits(digits), ..self }
+    }
+
+    /// With a row of its arguments for a result.
+    pub(super) const fn gives_row(self) -> Entry {
+        Entry { returns: Returns::Row, ..self }
     }
 
     /// That sees its NULLs.

@@ -15,6 +15,7 @@ mod degrees;
 mod entry;
 mod format;
 mod json;
+mod keywords;
 mod long_numbers;
 mod make;
 mod moment_format;
@@ -29,6 +30,7 @@ mod random;
 mod ranges;
 mod regexp;
 mod resolve;
+mod rows;
 mod sets;
 mod text;
 mod times;
@@ -43,6 +45,7 @@ pub(crate) use powers::whole_root;
 pub(crate) use ranges::{LOWER, UPPER};
 pub(crate) use regexp::SUBSTRING;
 pub(crate) use resolve::{call, only_result, result};
+pub(crate) use rows::{ROW_OF_RELATION, ROW_VALUE, is_null, row_key, row_key_call, row_type};
 pub(crate) use sets::{SetColumns, SetValues, column, columns};
 
 use ankerdb_engine::{DataType, Interrupt, Result, Value};
@@ -74,6 +77,7 @@ const TABLES: &[&[Entry]] = &[
     ranges::TIMESTAMPS,
     ranges::INSTANTS,
     regexp::ENTRIES,
+    rows::ENTRIES,
     sets::ENTRIES,
     text::ENTRIES,
     times::ENTRIES,

@@ -9,13 +9,13 @@
 //! No function left is 42883, several left are 42725.
 
 use super::entry::{Entry, Returns};
-use super::{Builtin, OPERATOR, named, type_function};
+use super::{Builtin, OPERATOR, named, rows, type_function};
 use crate::expression::bind::{Bound, elsewhere, type_name};
 use crate::expression::notation::{OVERLAP, SUBSCRIPT};
 use crate::expression::operator::{is_quoted, with_blanks};
 use crate::expression::types::numeric;
 use crate::expression::{Binder, Expression, Function, Typed, document, fold};
-use ankerdb_engine::{DataType, Error, PackedType, SqlState, SystemType, Value};
+use ankerdb_engine::{DataType, Error, PackedType, Result, SqlState, SystemType, Value};
 use ankerdb_value::{Number, cast};
 
 /// Operators that see the blanks of a `char(n)`.
@@ -36,6 +36,10 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         let message = format!("cannot subscript type {known} because it does not support subscripting");
         return Err(Error::new(SqlState::DatatypeMismatch, message).into());
     }
+    let is_list = |item: &Typed| matches!(item.data_type, Some(DataType::System(SystemType::List(_))));
+    if name == "array_to_json" && !items.iter().all(is_list) {
+        return Err(missing(name, &items).into());
+    }
     let entry = resolved(name, &items)?;
     if let Some(items) = with_long_constants(binder, entry, &items)? {
         return call(binder, name, items);
@@ -47,10 +51,7 @@ pub(crate) fn call(binder: &mut Binder, name: &str, items: Vec<Typed>) -> Bound<
         let message = "could not determine polymorphic type because input has type unknown";
         return Err(Error::new(SqlState::DatatypeMismatch, message).into());
     }
-    let result = match entry.returns {
-        Returns::Always(result) => result,
-        Returns::Digits(digits) => numeric(digits(&items)),
-    };
+    let result = returned(entry, &items)?;
     let mut arguments = Vec::with_capacity(items.len());
     for (position, item) in items.into_iter().enumerate() {
         arguments.push(match entry.arguments.get(position) {
@@ -74,10 +75,15 @@ pub(crate) fn result(name: &str, types: &[Option<DataType>]) -> Option<DataType>
         return Some(target);
     }
     let items: Vec<Typed> = types.iter().map(typed).collect();
-    let entry = resolved(name, &items).ok()?;
-    Some(match entry.returns {
+    returned(resolved(name, &items).ok()?, &items).ok()
+}
+
+/// The type of what a call of the entry gives.
+fn returned(entry: &Entry, items: &[Typed]) -> Result<DataType> {
+    Ok(match entry.returns {
         Returns::Always(result) => result,
-        Returns::Digits(digits) => numeric(digits(&items)),
+        Returns::Digits(digits) => numeric(digits(items)),
+        Returns::Row => rows::type_of(entry, items)?,
     })
 }
 
@@ -85,7 +91,7 @@ pub(crate) fn result(name: &str, types: &[Option<DataType>]) -> Option<DataType>
 pub(crate) fn only_result(name: &str, arguments: usize) -> Option<DataType> {
     let mut results = named(name).filter(|entry| entry.takes(arguments)).map(|entry| match entry.returns {
         Returns::Always(result) => Some(result),
-        Returns::Digits(_) => None,
+        Returns::Digits(_) | Returns::Row => None,
     });
     let first = results.next()??;
     results.all(|other| other == Some(first)).then_some(first)
@@ -111,7 +117,9 @@ fn number(binder: &mut Binder, item: Typed, wanted: DataType) -> Bound<Expressio
 /// An argument of any type: its text, but of types whose casts to text are not what shows them.
 fn shown(binder: &mut Binder, item: Typed) -> Bound<Expression> {
     match item.data_type {
-        Some(DataType::Boolean | DataType::Packed(_)) => Ok(item.expression),
+        Some(DataType::Boolean | DataType::Packed(_) | DataType::System(SystemType::Row(_))) => {
+            Ok(item.expression)
+        }
         _ => binder.resolve(with_blanks(item), DataType::Text),
     }
 }

@@ -5,6 +5,7 @@
 
 use super::entry::{Entry, NUMERIC, Volatility, entry, integer, invalid, text, wrong_argument};
 use super::json::sets as documents;
+use super::keywords;
 use super::long_numbers::number;
 use super::numbers::larger_scale;
 use super::regexp;
@@ -70,6 +71,11 @@ pub(super) const ENTRIES: &[Entry] = &[
     set("regexp_matches", &[Text, Text, Text], TEXTS, regexp::all_matches),
     set("regexp_split_to_table", &[Text, Text], Text, regexp::split),
     set("regexp_split_to_table", &[Text, Text, Text], Text, regexp::split),
+    set("pg_get_keywords word", &[], Text, keywords::word),
+    set("pg_get_keywords catcode", &[], DataType::System(SystemType::Char), keywords::category),
+    set("pg_get_keywords barelabel", &[], DataType::Boolean, keywords::is_label),
+    set("pg_get_keywords catdesc", &[], Text, keywords::description),
+    set("pg_get_keywords baredesc", &[], Text, keywords::label_description),
     set("string_to_table", &[Text, Text], Text, parts).lenient(),
     set("string_to_table", &[Text, Text, Text], Text, parts).lenient(),
 ];
@@ -78,11 +84,21 @@ pub(super) const ENTRIES: &[Entry] = &[
 pub(crate) type SetColumns = &'static [(&'static str, &'static str)];
 
 /// Functions of several columns: which, and the function of each.
-const COLUMNS: [(&str, SetColumns); 4] = [
+const COLUMNS: [(&str, SetColumns); 5] = [
     ("json_each", &[("key", "json_each key"), ("value", "json_each value")]),
     ("json_each_text", &[("key", "json_each_text key"), ("value", "json_each_text value")]),
     ("jsonb_each", &[("key", "jsonb_each key"), ("value", "jsonb_each value")]),
     ("jsonb_each_text", &[("key", "jsonb_each_text key"), ("value", "jsonb_each_text value")]),
+    (
+        "pg_get_keywords",
+        &[
+            ("word", "pg_get_keywords word"),
+            ("catcode", "pg_get_keywords catcode"),
+            ("barelabel", "pg_get_keywords barelabel"),
+            ("catdesc", "pg_get_keywords catdesc"),
+            ("baredesc", "pg_get_keywords baredesc"),
+        ],
+    ),
 ];
 
 /// Functions whose only column has a name.

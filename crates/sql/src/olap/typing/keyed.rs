@@ -13,12 +13,12 @@
 use super::super::computed;
 use super::super::operation::Operation;
 use super::super::value::field_type;
-use crate::expression::library::{BYTES_KEY, Builtin, JSONB_KEY, NUMBER_KEY};
+use crate::expression::library::{BYTES_KEY, Builtin, JSONB_KEY, NUMBER_KEY, row_key_call, row_type};
 use crate::expression::{Function, Temporal, document};
 use crate::olap::error::external;
 use ankerdb_engine::{DataType, PackedType};
 use datafusion::arrow::datatypes::Field;
-use datafusion::common::{Column, DFSchemaRef};
+use datafusion::common::{Column, DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::expr_fn::first_value;
 use datafusion::logical_expr::expr::{GroupingSet, Sort};
@@ -74,10 +74,17 @@ fn addresses_alike(
 }
 
 fn is_keyed(field: &Field) -> bool {
-    matches!(field_type(field), Some(DataType::Interval(_) | DataType::Jsonb | DataType::Number))
+    let known = field_type(field);
+    matches!(known, Some(DataType::Interval(_) | DataType::Jsonb | DataType::Number))
+        || known.is_some_and(|known| row_type(known).is_some())
 }
 
 fn key(expression: Expr, field: &Field) -> Expr {
+    if let Some(row) = field_type(field).and_then(row_type) {
+        let (function, number) = row_key_call(row);
+        let number = Expr::Literal(ScalarValue::Int64(number.as_integer()), None);
+        return computed::call(Operation::Call(function), vec![expression, number], DataType::Text);
+    }
     let (function, key) = match field_type(field) {
         Some(DataType::Jsonb) => {
             (Function::Library(Builtin::only(JSONB_KEY), DataType::Text), DataType::Text)

@@ -10,6 +10,7 @@ use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{
     Arithmetic, Binder, Comparison, Expression, Function, PatternSyntax, Refusal, Scope, Typed, fold,
+    library,
 };
 use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
@@ -512,7 +513,7 @@ impl<'r, 't> Reader<'r, 't> {
 
     fn is_null(&mut self, operand: &Expr, null: bool) -> Result<Operand> {
         match self.read(operand)? {
-            Operand::Typed(typed) => boolean(Expression::IsNull(Box::new(typed.expression), null)),
+            Operand::Typed(typed) => boolean(library::is_null(typed, null).expression),
             Operand::Foreign(foreign) => {
                 self.leaf(if null { foreign.is_null() } else { foreign.is_not_null() })
             }

@@ -139,7 +139,11 @@ pub(super) fn check_aggregate(name: &str, argument: &Field) -> Result<()> {
         {
             known
         }
-        Some(known @ DataType::Packed(PackedType::Range(_))) if matches!(name, "min" | "max") => known,
+        Some(known @ (DataType::Packed(PackedType::Range(_)) | DataType::System(SystemType::Row(_))))
+            if matches!(name, "min" | "max") =>
+        {
+            known
+        }
         Some(known) if is_bits(known) && matches!(name, "min" | "max") => known,
         Some(known @ (DataType::Json | DataType::Jsonb)) if name == "array_agg" => {
             return Err(external(not_supported(&format!("a list of {known}"))));

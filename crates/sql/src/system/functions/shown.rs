@@ -3,7 +3,7 @@
 use super::{by_number, oid, relation, text};
 use crate::name::DATABASE;
 use crate::system::objects::{OWNER, OWNER_OID};
-use crate::system::{Datum, SystemCatalog, TableEntry, classes, constraints, types};
+use crate::system::{Datum, SystemCatalog, TableEntry, classes, constraints, type_functions, types};
 use ankerdb_engine::{Error, Result, SqlState, Value};
 
 /// Whether the flag for a shorter form is given.
@@ -60,14 +60,25 @@ pub(super) fn constraint(catalog: &SystemCatalog, arguments: &[Value]) -> Result
 }
 
 pub(super) fn function_result(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
-    Ok(by_number(oid(arguments.first())).map(|known| known.result.to_string()).into())
+    let oid = oid(arguments.first());
+    let of_type = || of_type(oid).map(|(_, result)| types::format_type(result, None));
+    Ok(by_number(oid).map(|known| known.result.to_string()).or_else(of_type).into())
 }
 
 pub(super) fn function_arguments(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
+    let oid = oid(arguments.first());
     let list = |known: &super::SystemFunction| {
         known.arguments.iter().map(|argument| argument.to_string()).collect::<Vec<_>>().join(", ")
     };
-    Ok(by_number(oid(arguments.first())).map(list).into())
+    let of_type = || of_type(oid).map(|(argument, _)| types::format_type(argument, None));
+    Ok(by_number(oid).map(list).or_else(of_type).into())
+}
+
+/// The types of the argument and the result of a type's function.
+fn of_type(oid: u32) -> Option<(u32, u32)> {
+    type_functions::signatures()
+        .find(|(known, ..)| *known == oid)
+        .map(|(_, _, argument, result)| (argument, result))
 }
 
 pub(super) fn role(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> {
@@ -83,6 +94,11 @@ pub(super) fn encoding(_: &SystemCatalog, arguments: &[Value]) -> Result<Datum> 
         Some(Value::Integer(0)) => "SQL_ASCII".into(),
         _ => "".into(),
     })
+}
+
+/// Texts of clients have one encoding.
+pub(super) fn client_encoding(_: &SystemCatalog, _: &[Value]) -> Result<Datum> {
+    Ok("UTF8".into())
 }
 
 /// Bytes of a table, with its indexes, which are a part of it; none of their own for the others.

@@ -2,11 +2,11 @@
 
 use super::super::entry::{Entry, entry, invalid, text, wrong_argument};
 use super::{TEXTS, texts};
-use crate::expression::document::TO_JSON;
+use crate::expression::document::{LIST_TO_JSON, TO_JSON};
 use ankerdb_engine::DataType::{Json, Jsonb, Text};
-use ankerdb_engine::{DataType, Error, Result, SqlState, Value};
+use ankerdb_engine::{ArrayRef, DataType, Error, Result, SqlState, SystemType, Value};
 use ankerdb_value::json::{self, Kind};
-use ankerdb_value::{DateStyle, format_text};
+use ankerdb_value::{DateStyle, format_text, parse_text};
 
 pub(crate) const ENTRIES: &[Entry] = &[
     entry(TO_JSON, &[], Json, |values, _| match values {
@@ -14,6 +14,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         _ => Err(wrong_argument()),
     })
     .and_any(1, 1),
+    entry(LIST_TO_JSON, &[Text, Text], Json, |values, _| of_list(text(values, 0)?, text(values, 1)?)),
     entry(JSON_ITEM, &[], Text, |values, _| Ok(Value::text(item(values, 0)?))).and_documents(1, 1).lenient(),
     entry(JSON_MEMBER, &[], Text, |values, _| Ok(Value::text(member(values)?))).and_documents(2, 2).lenient(),
     entry("operator whole json_agg", &[Text], Json, |values, _| Ok(Value::text(text(values, 0)?))),
@@ -21,6 +22,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     entry("operator whole jsonb_agg", &[Text], Jsonb, |values, _| canonical(text(values, 0)?)),
     entry("operator whole jsonb_object_agg", &[Text], Jsonb, |values, _| canonical(text(values, 0)?)),
     entry("to_json", &[], Json, |values, _| Ok(Value::text(text(values, 0)?))).and_documents(1, 1),
+    entry("array_to_json", &[], Json, |values, _| Ok(Value::text(text(values, 0)?))).and_documents(1, 1),
     entry("to_jsonb", &[], Jsonb, |values, _| canonical(text(values, 0)?)).and_documents(1, 1),
     entry("json_build_array", &[], Json, |values, _| Ok(Value::text(array(values)?)))
         .and_documents(0, usize::MAX)
@@ -98,6 +100,29 @@ fn of_value(value: &Value) -> String {
     let mut out = String::with_capacity(written.len() + 2);
     json::push_string(&written, &mut out);
     out
+}
+
+/// The text of an array of the named type.
+fn of_list(list: &str, name: &str) -> Result<Value> {
+    let known = SystemType::by_name(name).ok_or_else(wrong_argument)?;
+    let Value::Array(array) = parse_text(DataType::System(known), list)? else {
+        // A vector of the catalog.
+        return Ok(Value::text(format!("[{}]", list.split_ascii_whitespace().collect::<Vec<_>>().join(","))));
+    };
+    Ok(Value::text(of_array(array.borrow())))
+}
+
+/// The items, in an array for each dimension.
+fn of_array(array: ArrayRef<'_>) -> String {
+    let lengths: Vec<usize> = array.dimensions().map(|dimension| dimension.length as usize).collect();
+    let mut level: Vec<String> = array
+        .items()
+        .map(|item| if item.is_null() { "null".to_owned() } else { of_value(&item.to_value()) })
+        .collect();
+    for length in lengths.iter().rev() {
+        level = level.chunks(*length).map(|items| format!("[{}]", items.join(","))).collect();
+    }
+    level.pop().unwrap_or_else(|| "[]".to_owned())
 }
 
 fn array(items: &[Value]) -> Result<String> {
