@@ -1,6 +1,6 @@
 //! Documents in expressions: what they are compared by, and what they are cast to.
 
-use super::bind::{Bound, elsewhere};
+use super::bind::Bound;
 use super::library::{self, Builtin, JSONB_KEY, row_key};
 use super::operator::with_blanks;
 use super::types::{exact_constant, numeric};
@@ -60,7 +60,7 @@ pub(crate) fn as_json(binder: &mut Binder, item: Typed) -> Bound<Expression> {
         Some(DataType::System(SystemType::List(list))) => {
             let list = match list {
                 ListType::Enum(_) => ListType::Text,
-                ListType::Row(_) => return elsewhere("a document of rows that are values"),
+                ListType::Row(_) => return Err(not_supported("a document of rows that are values").into()),
                 other => other,
             };
             let name = Expression::Literal(Value::text(DataType::System(SystemType::List(list)).to_string()));
@@ -69,7 +69,7 @@ pub(crate) fn as_json(binder: &mut Binder, item: Typed) -> Bound<Expression> {
             return Ok(Expression::Call(made, vec![text, name]));
         }
         Some(DataType::System(SystemType::Row(_))) => {
-            return elsewhere("a document of a row that is a value");
+            return Err(not_supported("a document of a row that is a value").into());
         }
         Some(DataType::Char(_) | DataType::System(_)) => {
             let text = binder.resolve(with_blanks(item), DataType::Text)?;

@@ -7,6 +7,7 @@ use super::types::{
     Family, common_type, convert_exactly, exact_constant, family, meet_as_numbers, number, numeric, scale_of,
 };
 use super::{Arithmetic, Comparison, Expression, Function, Like, PatternSyntax, document, library};
+use crate::name::not_supported;
 use ankerdb_engine::{DataType, Error, SqlState, SystemType, Value};
 use ankerdb_value::{Number, cast};
 use datafusion::sql::sqlparser::ast::{self, BinaryOperator, Expr, UnaryOperator};
@@ -208,7 +209,7 @@ impl Binder<'_> {
                     library::row_key(right.expression, other),
                 ));
             }
-            _ => return elsewhere("a comparison of rows of different types"),
+            _ => return Err(not_supported("a comparison of rows of different types").into()),
         }
         if [types.0, types.1].into_iter().flatten().any(DataType::is_document) {
             return self.comparable_documents(left, right, operator);

@@ -9,8 +9,7 @@ use super::{Typing, refused, undefined_function};
 use crate::expression::bind::{convert, type_name};
 use crate::expression::notation::OVERLAP;
 use crate::expression::{
-    Arithmetic, Binder, Comparison, Expression, Function, PatternSyntax, Refusal, Scope, Typed, fold,
-    library,
+    Arithmetic, Binder, Comparison, Expression, Function, PatternSyntax, Refusal, Scope, Typed, fold, library,
 };
 use crate::name::not_supported;
 use crate::olap::arrow::wide_type;
