@@ -17,6 +17,7 @@
 use crate::catalog::{Catalog, changed_by_others, relation_exists, schema_exists};
 use crate::comment::{Object, Part, Subject};
 use crate::database::Database;
+use crate::index_filling::fill_index;
 use crate::schema::{NameRef, RelationName, Schema, SearchPath};
 use crate::sequence::{Sequence, SequenceDefinition};
 use crate::shared::DatabaseState;
@@ -24,9 +25,9 @@ use crate::view::View;
 use ankerdb_base::{Error, Result, RowId, SchemaId, SqlState, TableId, Timestamp};
 use ankerdb_snapshot::Snapshot;
 use ankerdb_table::{
-    Entries, Gate, Index, IndexDefinition, IndexLife, KeyRun, ReadAt, Storage, Table, TableDefinition,
+    Entries, Gate, Index, IndexDefinition, IndexLife, ReadAt, Storage, Table, TableDefinition,
 };
-use ankerdb_transaction::{Claim, Interrupt, Isolation, MemoryLimit, Transaction};
+use ankerdb_transaction::{Claim, Interrupt, Isolation, Transaction};
 use parking_lot::MutexGuard;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
@@ -790,42 +791,6 @@ fn remains(catalog: &Catalog, table: &Arc<Table>) -> bool {
 fn named(definition: SequenceDefinition) -> (RelationName, Arc<Sequence>) {
     let sequence = Sequence::new(definition);
     (sequence.full_name(), Arc::new(sequence))
-}
-
-/// Enters the rows of a snapshot. Rows that change meanwhile are entered by their commits.
-fn fill_index(
-    table: &Table,
-    index: &Index,
-    snapshot: &Snapshot,
-    (interrupt, limit): (&Interrupt, MemoryLimit),
-) -> Result<()> {
-    let at = ReadAt::Snapshot(snapshot.timestamp());
-    let storage = Storage::of(table);
-    let mut run = KeyRun::new();
-    for number in 0..storage.block_count() {
-        limit.check(Claim::Large, 0)?;
-        let pin = crossbeam_epoch::pin();
-        for offset in 0..storage.block(number).fill() {
-            interrupt.check()?;
-            let row = RowId::new(number, offset);
-            run.add(row, |out| storage.push_key_at(index, row, at, &pin, out))?;
-        }
-        drop(pin);
-        if run.is_full() {
-            enter_run(index, &mut run, interrupt)?;
-        }
-    }
-    enter_run(index, &mut run, interrupt)
-}
-
-/// Enters keys in their order. The snapshot keeps their entries from being removed in between.
-fn enter_run(index: &Index, run: &mut KeyRun, interrupt: &Interrupt) -> Result<()> {
-    for (key, row, _) in run.sorted() {
-        interrupt.check()?;
-        Entries::of(index).insert(key, row.0)?;
-    }
-    run.clear();
-    Ok(())
 }
 
 /// 23505 if two rows have the same key without NULL in the snapshot. Later commits check their own keys; and only in

@@ -57,6 +57,7 @@ mod definitions;
 mod domain;
 mod domains;
 mod foreign_keys;
+mod index_filling;
 mod interval_pruning;
 mod options;
 mod pruner;
