@@ -502,6 +502,47 @@ fn an_index_that_is_being_filled_is_given_up_at_an_interrupt() {
     database.create_index("items", index_on_kind("by_kind", true)).unwrap();
 }
 
+/// Of more rows than one run takes, which two threads fill an index of.
+#[test]
+fn an_index_of_several_runs_has_each_row_once_and_ends_at_an_interrupt() {
+    const ROWS: i32 = (1 << 20) + 200_000;
+    let database = Database::new();
+    let table = items(&database, "items");
+    // Each kind once but for the last row's, in no order.
+    let kind = |id: i32| (i64::from(id.min(ROWS - 2)) * 7_919 % i64::from(ROWS)) as i32;
+    let mut session = database.session();
+    let mut transaction = session.begin(Isolation::Serializable);
+    for id in 0..ROWS {
+        let row = item(id, 0, 0, kind(id));
+        transaction.load(&table, |column| ValueRef::from(&row[column])).unwrap();
+    }
+    transaction.commit().unwrap();
+
+    database.create_index("items", index_on_kind("kinds", false)).unwrap();
+    let (position, index) =
+        table.maintained_indexes().find(|(_, index)| index.definition().name == "kinds").unwrap();
+    assert_eq!(index.entry_count(), ROWS as usize);
+    assert_eq!(by_index(&database, &table, position), by_table(&database, &table));
+    let error = database.create_index("items", index_on_kind("unique_kinds", true)).unwrap_err();
+    assert_eq!(error.state(), SqlState::UniqueViolation);
+
+    let interrupt = Interrupt::new();
+    std::thread::scope(|scope| {
+        let mut definitions = database.definitions(&interrupt);
+        let filling = scope.spawn(move || definitions.create_index("items", index_on_kind("ended", false)));
+        let entries = || {
+            let found = table.maintained_indexes().find(|(_, index)| index.definition().name == "ended");
+            found.map_or(0, |(_, index)| index.entry_count())
+        };
+        while entries() == 0 {
+            std::thread::yield_now();
+        }
+        interrupt.raise(Cause::Request);
+        assert_eq!(filling.join().unwrap(), Err(Cause::Request.error()));
+    });
+    assert!(database.catalog().table_of_index("ended").is_none());
+}
+
 #[test]
 fn a_change_that_waits_for_its_turn_is_given_up_at_an_interrupt() {
     let database = Database::new();
