@@ -46,6 +46,9 @@ pub(super) fn write(scope: &Scope<'_>, around: &[Vec<Relation>], query: &mut Que
         match body {
             SetExpr::Select(select) => write_select(scope, around, select),
             SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+            SetExpr::Values(values) => {
+                values.rows.iter_mut().for_each(|row| row.content.iter_mut().for_each(settle));
+            }
             _ => {}
         }
     }
