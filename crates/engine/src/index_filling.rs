@@ -1,11 +1,10 @@
 //! The entries of a new index: keys of a snapshot's rows, in runs that are sorted.
 //!
-//! Reading keys and entering them take about as long, so a run is sorted and entered by a thread beside while this one reads the next.
-//! A table of one run is filled by one thread.
+//! A run is entered by a thread beside while this one reads the next and sorts it. A table of one run is filled by one thread.
 //!
 //! ```text
-//! this thread   reads keys ──► full runs, one may wait
-//! beside        sorts a run, enters it ──► empty runs, to be filled again
+//! this thread   reads keys, sorts a run ──► handed over
+//! beside        enters it ──► empty runs, to be filled again
 //! ```
 //! Rows that change meanwhile are entered by their commits; the snapshot keeps the entries of its rows from being removed in between.
 
@@ -48,7 +47,7 @@ pub(crate) fn fill_index(
         let entered = beside
             .join()
             .unwrap_or_else(|_| Err(Error::internal("a thread that filled an index has panicked")));
-        // Whose end the other's is.
+        // Where entering has failed, reading has ended without an error.
         entered.and(read)
     })
 }
@@ -89,10 +88,13 @@ impl Keys<'_> {
         while !run.is_empty() {
             match &full {
                 None => enter(self.index, &mut run, self.interrupt)?,
-                Some(full) => match full.send(run) {
-                    Ok(()) => run = empty.try_recv().unwrap_or_default(),
-                    Err(_) => return Ok(()),
-                },
+                Some(full) => {
+                    run.sort();
+                    match full.send(run) {
+                        Ok(()) => run = empty.try_recv().unwrap_or_default(),
+                        Err(_) => return Ok(()),
+                    }
+                }
             }
             self.read(&mut next, &mut run)?;
         }

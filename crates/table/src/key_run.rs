@@ -82,8 +82,8 @@ impl KeyRun {
         &self.bytes[place.start as usize..][..place.length as usize]
     }
 
-    /// The keys in order, those of one key in the order of their rows, with whether a part is NULL.
-    pub fn sorted(&mut self) -> impl Iterator<Item = (&[u8], RowId, bool)> {
+    /// Sorts the keys, which [`sorted`](Self::sorted) does not do again.
+    pub fn sort(&mut self) {
         if !std::mem::replace(&mut self.is_sorted, true) {
             let bytes = &self.bytes;
             let key = |place: &Place| &bytes[place.start as usize..][..place.length as usize];
@@ -93,6 +93,11 @@ impl KeyRun {
                     .then_with(|| one.row.cmp(&other.row))
             });
         }
+    }
+
+    /// The keys in order, those of one key in the order of their rows, with whether a part is NULL.
+    pub fn sorted(&mut self) -> impl Iterator<Item = (&[u8], RowId, bool)> {
+        self.sort();
         self.places.iter().map(|place| (self.key(place), place.row, place.has_null))
     }
 }
